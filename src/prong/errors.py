@@ -1,0 +1,147 @@
+"""What the user can fix, as exceptions with the remedy in the sentence.
+
+ProngError
+├── ConfigError          a settings, agent, skill or server file is wrong (path and line named)
+├── UsageError           the caller asked for something that cannot be
+├── ProviderError        the model's API did not give a reply
+│   ├── Unreachable          no connection, or it broke
+│   ├── Unauthorised         the key is missing or was refused
+│   ├── BadRequest           the request was refused as it stands
+│   ├── NoSuchModel          the model does not exist there
+│   ├── ContextOverflow      the conversation is longer than the model can read
+│   ├── RateLimited          too many requests; carries retry_after
+│   ├── Overloaded           the server is overloaded or failing
+│   └── BrokenReply          the reply ended early or was not understood
+├── JournalError         the conversation on disk
+│   ├── JournalDamaged       a record does not check out (position named)
+│   ├── JournalBusy          another process has the session open
+│   ├── JournalFull          a record could not be written
+│   └── NoSuchSession        no session of that name
+├── BudgetSpent          a limit on turns, tokens, money or time was reached
+└── Interrupted          the user stopped the turn
+
+What the model can fix is a value (`prong.tool.Failed`); what only we can fix is an assert.
+"""
+
+from __future__ import annotations
+
+
+class ProngError(Exception):
+    """Anything that Prong itself reports; its text says what to do."""
+
+
+class ConfigError(ProngError):
+    """A file the user wrote is wrong; the message names the file and, where known, the line."""
+
+    def __init__(self, path: object, why: str, *, line: int | None = None) -> None:
+        """Name the file, the line and the reason."""
+        self.path = str(path)
+        self.line = line
+        self.why = why
+        place = f"{path}:{line}" if line is not None else f"{path}"
+        super().__init__(f"{place}: {why}")
+
+
+class UsageError(ProngError):
+    """The caller asked for something that cannot be; the message says what to do instead."""
+
+
+class ProviderError(ProngError):
+    """The model's API did not give a reply."""
+
+    retryable = False
+    """Whether the same request may succeed if it is sent again."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        request_id: str | None = None,
+        kind: str = "",
+        retry_after: float | None = None,
+    ) -> None:
+        """Keep the HTTP status, the provider's request id and its own name for the error."""
+        self.status = status
+        self.request_id = request_id
+        self.kind = kind
+        self.retry_after = retry_after
+        tail = f" (request {request_id})" if request_id else ""
+        super().__init__(f"{message}{tail}")
+
+
+class Unreachable(ProviderError):
+    """No connection could be made, or it broke before a reply began."""
+
+    retryable = True
+
+
+class Unauthorised(ProviderError):
+    """The key is missing or was refused."""
+
+
+class BadRequest(ProviderError):
+    """The provider refused the request as it stands."""
+
+
+class NoSuchModel(ProviderError):
+    """The provider does not know the model."""
+
+
+class ContextOverflow(ProviderError):
+    """The conversation is longer than the model can read."""
+
+
+class RateLimited(ProviderError):
+    """Too many requests."""
+
+    retryable = True
+
+
+class Overloaded(ProviderError):
+    """The server is overloaded or failing."""
+
+    retryable = True
+
+
+class BrokenReply(ProviderError):
+    """The reply ended early or was not understood; nothing of it was run or stored."""
+
+    retryable = True
+
+
+class JournalError(ProngError):
+    """Something about the conversation on disk."""
+
+
+class JournalDamaged(JournalError):
+    """A record does not check out."""
+
+    def __init__(self, path: object, *, line: int, offset: int, why: str) -> None:
+        """Name the record by line and byte offset."""
+        self.line = line
+        self.offset = offset
+        super().__init__(
+            f"{path}:{line} (byte {offset}): {why}; the records before it are good: "
+            f"'prong verify' shows them, '--fork-session' continues from the last good one"
+        )
+
+
+class JournalBusy(JournalError):
+    """Another process has the session open."""
+
+
+class JournalFull(JournalError):
+    """A record could not be written; everything before it is safe."""
+
+
+class NoSuchSession(JournalError):
+    """There is no session of that name."""
+
+
+class BudgetSpent(ProngError):
+    """A limit on turns, tokens, money or time was reached; partial work is kept."""
+
+
+class Interrupted(ProngError):
+    """The user stopped the turn."""
