@@ -275,7 +275,7 @@ class Service:
         headers = _headers(answer.request.api, record) | {"content-type": "text/event-stream"}
         await exchange.start(200, headers)
         left = step.cut_after
-        events = list(_events(shape.stream(answer), answer, record))
+        events = _events(list(shape.stream(answer)), answer, record)
         for data, pause in _batches(events, step):
             if left is not None and len(data) >= left:
                 await exchange.write(data[:left])
@@ -350,19 +350,23 @@ def _headers(api: Api, record: Record) -> dict[str, str]:
     return {"request-id" if api == "anthropic" else "x-request-id": record.request_id}
 
 
-def _events(events: Iterator[bytes], answer: Answer, record: Record) -> Iterator[bytes]:
-    """Give the events of a stream, spoiled where the step says so."""
-    failure = answer.step.failure
-    for index, data in enumerate(events):
-        if failure is not None and index == 4:
-            shape = _SHAPES[answer.request.api]
-            error = shape.error(failure, record.request_id)
-            name = None if answer.request.api == "chat" else "error"
-            if answer.request.api == "responses":
-                error = {"type": "error", "sequence_number": index, **error["error"]}
-            yield event(name, error)
-            return
-        yield data[:-4] + b"\n\n" if answer.step.malformed and index == 3 else data
+def _events(events: list[bytes], answer: Answer, record: Record) -> list[bytes]:
+    """Spoil a stream in its middle, where the step says so."""
+    middle, step = len(events) // 2, answer.step
+    if step.failure is not None:
+        error = _error_event(answer.request.api, step.failure, record, middle)
+        return [*events[:middle], error]
+    if step.malformed:
+        return [*events[:middle], events[middle][:-4] + b"\n\n", *events[middle + 1 :]]
+    return events
+
+
+def _error_event(api: Api, failure: Failure, record: Record, number: int) -> bytes:
+    if api == "responses":
+        told = {"code": failure.code or failure.kind, "message": failure.message, "param": None}
+        return event("error", {"type": "error", "sequence_number": number, **told})
+    name = "error" if api == "anthropic" else None
+    return event(name, _SHAPES[api].error(failure, record.request_id))
 
 
 def _batches(events: list[bytes], step: Step) -> Iterator[tuple[bytes, float]]:
@@ -371,7 +375,7 @@ def _batches(events: list[bytes], step: Step) -> Iterator[tuple[bytes, float]]:
         for data in events:
             yield data, step.between
     elif step.stall:
-        middle = min(4, len(events) - 1)
+        middle = len(events) // 2
         yield b"".join(events[:middle]), step.stall
         yield b"".join(events[middle:]), 0.0
     else:
