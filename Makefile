@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check bench format clean
+.PHONY: help demo test lint check bench format clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -21,11 +21,13 @@ demo: $(READY) ## See an agent at work, with no key and no network
 test: $(READY) ## Run all tests
 	@$(BIN)/python -m pytest -q -n 2
 
-check: $(READY) ## Format, lint, types, layers, tests with coverage, and the long tail
+lint: $(READY) ## Format, lint, types and layers
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
+
+check: lint ## Format, lint, types, layers, tests with coverage, and the long tail
 	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=term:skip-covered --cov-fail-under=90
 	@$(BIN)/python bench/tail.py
 
