@@ -18,6 +18,7 @@ from typing import Any, Self
 
 import msgspec
 
+from prong.cost import Row
 from prong.entry import Kind, User, plain
 from prong.errors import JournalBusy, JournalError, JournalFull, NoSuchSession, UsageError
 from prong.prompt import Head, Node, Prompt
@@ -28,11 +29,11 @@ from prong.session.record import (
     NoteRecord,
     Opened,
     Record,
-    Request,
     RequestRecord,
     Tally,
     TipRecord,
     body_of,
+    charged,
     decode,
     reseal,
     seal,
@@ -58,9 +59,9 @@ class Journal:
         # checksum of the last of them. What lies beyond, if _dirty, is to be cut off.
         self._length = 0
         self._dirty = False
-        self._heads: set[bytes] = set()
-        self._kinds: dict[bytes, Kind] = {}
-        self._tips: dict[str, str] = {}
+        self._heads: dict[bytes, Head] = {}
+        self._known: dict[bytes, tuple[Kind, Head]] = {}
+        self._tips: dict[str, bytes] = {}
         self._tally = Tally()
 
     @classmethod
@@ -117,38 +118,45 @@ class Journal:
         """The session so far, in a few figures."""
         return self._tally
 
+    def head(self, agent: str, head: Head, reason: str) -> None:
+        """Store that an agent starts a new prompt, and why."""
+        self.keep(agent, Prompt(head), reason=reason)
+
+    def entry(self, agent: str, node: Node) -> None:
+        """Store an entry, after whatever before it is not stored yet."""
+        self.keep(agent, Prompt(self._head_of(agent, node), node))
+
     def keep(self, agent: str, prompt: Prompt, *, reason: str = "") -> None:
         """Store whatever of an agent's prompt is not yet stored.
 
-        `reason` says why the prompt does not grow out of the agent's last, where it does not.
+        Where the prompt does not grow out of the agent's last one, the agent moves to it with the
+        last line written: however the writer ends, it stands at the old prompt or at the new one.
         """
         fresh = self._fresh(prompt)
-        at = self._now()
-        records: list[Record] = []
         base = fresh[0].parent if fresh else prompt.tip
-        if base is None and prompt.head.digest not in self._heads:
-            records.append(_head_record(agent, prompt.head, reason, at))
-        elif reason or (not fresh and self._tips.get(agent) != prompt.digest):
-            digest = (base.digest if base else prompt.head.digest).hex()
-            records.append(TipRecord(agent=agent, digest=digest, reason=reason, at=at))
-        records += [_entry_record(agent, prompt.head, node, at) for node in fresh]
-        tally = msgspec.structs.replace(
-            self._tally, entries=self._tally.entries + len(fresh), model=prompt.head.model
-        )
-        if not tally.about and (about := _about(prompt.head, fresh)):
-            tally = msgspec.structs.replace(tally, about=about)
-            records.append(_note_record(agent, "about", about, at))
+        new_head = base is None and prompt.head.digest not in self._heads
+        before = self._tips.get(agent)
+        staged = bool(fresh) and before not in {None, (base or prompt.head).digest}
+        writer, at = "" if staged else agent, self._now()
+        records: list[Record] = []
+        if new_head:
+            records.append(_head_record(writer, prompt.head, "" if staged else reason, at))
+        records += [_entry_record(writer, prompt.head, node, at) for node in fresh]
+        if staged or (not fresh and not new_head and (reason or before != _digest(prompt))):
+            records.append(TipRecord(agent=agent, digest=prompt.digest, reason=reason, at=at))
+        tally = self._counted(prompt.head, fresh)
+        if tally.about != self._tally.about:
+            records.append(_note_record(agent, "about", tally.about, at))
         self._append(records)
         self._tally = tally
-        self._heads.add(prompt.head.digest)
-        self._kinds.update((node.digest, node.kind) for node in fresh)
-        self._tips[agent] = prompt.digest
+        self._heads[prompt.head.digest] = prompt.head
+        self._known.update((node.digest, (node.kind, prompt.head)) for node in fresh)
+        self._tips[agent] = _digest(prompt)
 
-    def request(self, agent: str, request: Request) -> None:
-        """Store that a request was answered, and what it took."""
-        tally = msgspec.structs.replace(self._tally, cost=self._tally.cost + (request.cost or 0.0))
-        record = RequestRecord(agent=agent, at=self._now(), request=request, tally=tally)
-        self._append([record])
+    def request(self, row: Row) -> None:
+        """Store a row of the ledger."""
+        tally = charged(self._tally, row)
+        self._append([RequestRecord(at=self._now(), row=row, tally=tally)])
         self._tally = tally
 
     def note(self, agent: str, name: str, value: Any) -> None:
@@ -205,20 +213,40 @@ class Journal:
     def _fresh(self, prompt: Prompt) -> list[Node]:
         found: list[Node] = []
         node = prompt.tip
-        while node is not None and self._kinds.get(node.digest) != node.kind:
+        while node is not None and not self._is_known(node):
             found.append(node)
             node = node.parent
         found.reverse()
         return found
 
+    def _is_known(self, node: Node) -> bool:
+        # Equal bytes can be of different kinds; replaying must not mix them up.
+        known = self._known.get(node.digest)
+        return known is not None and known[0] == node.kind
+
+    def _head_of(self, agent: str, node: Node) -> Head:
+        above: Node | None = node
+        while above is not None:
+            if (known := self._known.get(above.digest)) is not None:
+                return known[1]
+            above = above.parent
+        tip = self._tips.get(agent)
+        assert tip is not None, f"{agent} has an entry before it has a head"
+        return self._heads[tip] if tip in self._heads else self._known[tip][1]
+
+    def _counted(self, head: Head, fresh: list[Node]) -> Tally:
+        entries = self._tally.entries + len(fresh)
+        about = self._tally.about or _about(head, fresh)
+        return msgspec.structs.replace(self._tally, entries=entries, about=about, model=head.model)
+
     def _take_over(self, replay: Replay) -> None:
         self._length, self._chain = replay.length, replay.chain
         self._tally = replay.tally
-        self._tips = {agent: prompt.digest for agent, prompt in replay.agents.items()}
+        self._tips = {agent: _digest(prompt) for agent, prompt in replay.agents.items()}
         for prompt in replay.known.values():
-            self._heads.add(prompt.head.digest)
+            self._heads[prompt.head.digest] = prompt.head
             if prompt.tip is not None:
-                self._kinds[prompt.tip.digest] = prompt.tip.kind
+                self._known[prompt.tip.digest] = (prompt.tip.kind, prompt.head)
         self._dirty = replay.torn > 0
         self._cut()
         if replay.unended:
@@ -308,7 +336,7 @@ def _inherited(line: bytes) -> bytes:
     record = decode(line)
     assert isinstance(record, RequestRecord)
     # The source session paid for it, so it adds nothing to what this one has cost.
-    tally = msgspec.structs.replace(record.tally, cost=0.0)
+    tally = msgspec.structs.replace(record.tally, cost=0.0, unpriced=False)
     return msgspec.json.encode(msgspec.structs.replace(record, tally=tally))[1:]
 
 
@@ -340,6 +368,10 @@ def _entry_record(agent: str, head: Head, node: Node, at: float) -> EntryRecord:
         at=at,
         data=wrap(node.data),
     )
+
+
+def _digest(prompt: Prompt) -> bytes:
+    return (prompt.tip or prompt.head).digest
 
 
 def _note_record(agent: str, name: str, value: Any, at: float) -> NoteRecord:

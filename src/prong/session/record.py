@@ -8,12 +8,13 @@ a line needs no JSON.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from zlib import crc32
 
 import msgspec
 
-from prong.entry import Kind, Role, Usage
+from prong.cost import Row
+from prong.entry import Kind, Role
 from prong.wire import NO_MARK, HeadSpec
 
 VERSION = 1
@@ -43,6 +44,7 @@ class HeadRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="k", tag="
     """An agent starts a prompt with a head that the journal has not seen."""
 
     agent: str
+    """Empty if a `tip` will say whose it is, once the entries after it are stored too."""
     digest: str
     dialect: str
     explicit: bool
@@ -60,6 +62,7 @@ class EntryRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="k", tag=
     """An agent's prompt grows by one entry, from a prompt that the journal has seen."""
 
     agent: str
+    """Empty as in a head."""
     parent: str
     """Digest of the prompt it extends: an earlier entry's, or a head's."""
     digest: str
@@ -87,37 +90,25 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     entries: int = 0
     cost: float = 0.0
     """In dollars; requests of unknown price are left out."""
+    unpriced: bool = False
+    """Whether there are such requests."""
     about: str = ""
     """The first words of the user."""
     title: str = ""
     model: str = ""
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One request as the ledger sees it."""
-
-    digest: str
-    """Identifies the prompt that was sent."""
-    model: str
-    usage: Usage
-    cost: float | None = None
-    """In dollars; None when the price is unknown."""
-    latency: float = 0.0
-    first_event: float = 0.0
-    response_id: str = ""
-    marks: tuple[tuple[int, str], ...] = ()
-    """Depth of each marked entry, 0 for the head, and its time to live."""
-    sidecar: str = ""
-    """What for, if the request does not belong to the conversation itself."""
-    extra: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+def charged(tally: Tally, row: Row) -> Tally:
+    """Add a request to a tally."""
+    cost, unpriced = tally.cost + (row.cost or 0.0), tally.unpriced or row.cost is None
+    return msgspec.structs.replace(tally, cost=cost, unpriced=unpriced)
 
 
 class RequestRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="k", tag="request"):
     """A request was answered."""
 
-    agent: str
     at: float = 0.0
-    request: Request
+    row: Row
     tally: Tally = Tally()
 
 

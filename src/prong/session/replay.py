@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from prong.cost import Row
 from prong.errors import JournalDamaged, JournalError, NoSuchSession, ProngError
 from prong.prompt import Head, Prompt
 from prong.session.record import (
@@ -28,10 +29,10 @@ from prong.session.record import (
     NoteRecord,
     Opened,
     Record,
-    Request,
     RequestRecord,
     Tally,
     TipRecord,
+    charged,
     check,
     decode,
     unwrap,
@@ -63,15 +64,14 @@ class Placed(msgspec.Struct, frozen=True):
     prompt: Prompt
 
 
-class Row(msgspec.Struct, frozen=True):
-    """A request, who made it, and the number of its line."""
+class Paid(msgspec.Struct, frozen=True):
+    """A row of the ledger, when it was entered, and the number of its line."""
 
     seq: int
-    agent: str
     at: float
-    request: Request
+    row: Row
     inherited: bool
-    """Whether it was made, and paid, by the session this one was branched off."""
+    """Whether it was paid by the session this one was branched off."""
 
 
 class Replay:
@@ -83,7 +83,7 @@ class Replay:
         self.agents: dict[str, Prompt] = {}
         """Each agent's prompt as it last stood, in the order of their first appearance."""
         self.entries: list[Placed] = []
-        self.requests: list[Row] = []
+        self.requests: list[Paid] = []
         self.known: dict[str, Prompt] = {}
         """Every prompt that was ever reached, by digest."""
         self.tally = Tally()
@@ -117,7 +117,7 @@ class Replay:
             case EntryRecord():
                 self._take_entry(seq, record)
             case TipRecord():
-                self.agents[record.agent] = self._reached(record.digest)
+                self._move(record.agent, self._reached(record.digest))
             case RequestRecord():
                 self._take_request(seq, record)
             case NoteRecord():
@@ -133,7 +133,7 @@ class Replay:
         prompt = Prompt(Head(dialect, record.spec, encoded))
         if prompt.digest != record.digest:
             raise ValueError("the head's bytes do not match its digest")
-        self.agents[record.agent] = self.known.setdefault(prompt.digest, prompt)
+        self._move(record.agent, self.known.setdefault(prompt.digest, prompt))
         self.tally = msgspec.structs.replace(self.tally, model=record.spec.model)
 
     def _take_entry(self, seq: int, record: EntryRecord) -> None:
@@ -143,7 +143,7 @@ class Replay:
         if prompt.digest != record.digest:
             raise ValueError("the entry's bytes do not match its digest")
         prompt = self._shared(prompt)
-        self.agents[record.agent] = prompt
+        self._move(record.agent, prompt)
         self.entries.append(Placed(seq, record.agent, prompt))
         self.tally = msgspec.structs.replace(self.tally, entries=len(self.entries))
 
@@ -156,14 +156,17 @@ class Replay:
 
     def _take_request(self, seq: int, record: RequestRecord) -> None:
         inherited = seq <= 1 + self.opened.inherited
-        self.requests.append(Row(seq, record.agent, record.at, record.request, inherited))
+        self.requests.append(Paid(seq, record.at, record.row, inherited))
         if not inherited:
-            cost = self.tally.cost + (record.request.cost or 0.0)
-            self.tally = msgspec.structs.replace(self.tally, cost=cost)
+            self.tally = charged(self.tally, record.row)
 
     def _take_note(self, record: NoteRecord) -> None:
         self._notes[record.agent, record.name] = bytes(record.value)
         self.tally = noted(self.tally, record)
+
+    def _move(self, agent: str, prompt: Prompt) -> None:
+        if agent:
+            self.agents[agent] = prompt
 
     def _reached(self, digest: str) -> Prompt:
         prompt = self.known.get(digest)
