@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from prong.tool.word import Muddled, Word, read_word, source, unparsed
+from prong.tool.word import Muddled, Word, names, read_word, source, unparsed
 from prong.tool.wrapper import Nested, Script, Unclear, find_inner
 
 if TYPE_CHECKING:
@@ -73,21 +73,21 @@ _ODD = re.compile(
 )
 _SPLICED = re.compile(r"(?<![\s\\])(?:\\\\)*\\\n(?!\s)")
 _GAP = re.compile(r"(?:[ \t\n]|\\\n)*\Z")
-_RESERVED = frozenset(
-    "if then else elif fi do done case esac while until for in function select { } [[ ]] !".split()
+_RESERVED = names(
+    "if then else elif fi do done case esac while until for in function select { } [[ ]] !"
 )
 _INLINE = re.compile(
     r"python[\d.]*|pypy3?|perl|ruby|node|nodejs|deno|bun|php|lua|[gmn]?awk|osascript|tclsh"
 )
 _ARITHMETIC_TESTS = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"])
 _NAMES = frozenset(["variable_name", "special_variable_name", "word"])
-_SEQUENCES = frozenset(
-    "program compound_statement do_group else_clause elif_clause case_item negated_command".split()
+_SEQUENCES = names(
+    "program compound_statement do_group else_clause elif_clause case_item negated_command"
 )
-_WORDS = frozenset(
+_WORDS = names(
     "word string raw_string ansi_c_string translated_string concatenation simple_expansion expansion "
     "number brace_expression variable_name special_variable_name extglob_pattern regex "
-    "arithmetic_expansion command_substitution process_substitution array subscript".split()
+    "arithmetic_expansion command_substitution process_substitution array subscript"
 )
 
 
@@ -288,7 +288,7 @@ class _Walk:
     def _test(self, node: Node) -> None:
         double = source(node).startswith("[[")
         operators = {source(leaf) for leaf in _leaves(node) if leaf.type == "test_operator"}
-        if source(node).startswith("((") or (double and operators & _ARITHMETIC_TESTS):
+        if "-v" in operators or (double and operators & _ARITHMETIC_TESTS):
             # Bash evaluates variables here, and a subscript in a value may run commands.
             self._hide(node)
         self._inside(node)

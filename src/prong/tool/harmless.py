@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from prong.tool.command import Simple
-from prong.tool.word import Word
+from prong.tool.word import Word, names
 from prong.tool.wrapper import Nested, find_inner
 
 
@@ -44,17 +44,23 @@ _PATTERN = frozenset(["-e", "-f", "--regexp", "--file", "--files", "--type-list"
 
 READERS: dict[str, Reader] = {
     **dict.fromkeys(
-        "cat head tail ls wc cut nl tac rev comm paste fold expand unexpand stat du df realpath "
-        "readlink md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum md5 shasum "
-        "cmp diff od hexdump strings test [ lsof lsblk findmnt pushd".split(),
+        names(
+            "cat head tail ls wc cut nl tac rev comm paste fold expand unexpand stat du df realpath "
+            "readlink md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum md5 shasum "
+            "cmp diff od hexdump strings lsof lsblk findmnt pushd"
+        ),
         _ANY,
     ),
     **dict.fromkeys(
-        "pwd echo which type whereis basename dirname true false : sleep seq id whoami groups uname "
-        "arch nproc uptime free ps printenv locale tty getconf wait exit return break continue "
-        "shift set jobs cd popd tr expr factor cal tput umask unset hash times pgrep".split(),
+        names(
+            "pwd echo which type whereis basename dirname true false : sleep seq id whoami groups uname "
+            "arch nproc uptime free ps printenv locale tty getconf wait exit return break continue "
+            "shift set cd popd tr expr factor cal tput umask times pgrep"
+        ),
         _TALK,
     ),
+    "test": _r("v"),
+    "jobs": _r("x", paths=False),
     "printf": _r("v", paths=False),
     "hostname": _r("Fb", "file boot", most=0, paths=False),
     "date": _r("s", "set", prefix="+", paths=False),
@@ -78,12 +84,14 @@ READERS: dict[str, Reader] = {
 _GIT_DIFF = "output ext-diff textconv"
 GIT_READERS: dict[str, Reader] = {
     **dict.fromkeys(
-        "log show diff diff-tree diff-index diff-files whatchanged shortlog".split(),
+        names("log show diff diff-tree diff-index diff-files whatchanged shortlog"),
         _r("", _GIT_DIFF),
     ),
     **dict.fromkeys(
-        "status ls-files ls-tree rev-parse rev-list describe name-rev merge-base show-ref "
-        "for-each-ref count-objects check-ignore check-attr version blame annotate".split(),
+        names(
+            "status ls-files ls-tree rev-parse rev-list describe name-rev merge-base show-ref "
+            "for-each-ref count-objects check-ignore check-attr version blame annotate"
+        ),
         _r("", "textconv ext-diff output"),
     ),
     "cat-file": _r("", "textconv filters"),
@@ -109,16 +117,14 @@ _GIT_LISTS: dict[str, re.Pattern[str]] = {
 """Git commands that read if all their words fit; the words are matched as one text."""
 _GIT_NEEDED = {"stash": ("list", "show"), "worktree": ("list",), "notes": ("list", "show")}
 
-_VERSIONED = frozenset(
+_VERSIONED = names(
     "python python3 node npm npx pnpm yarn bun deno ruby perl go rustc cargo gcc g++ clang make cmake "
-    "java javac docker kubectl uv ruff pytest pip pip3 git bash zsh rg jq poetry mypy tsc".split()
+    "java javac docker kubectl uv ruff pytest pip pip3 git bash zsh rg jq poetry mypy tsc"
 )
 _TOOL_LISTS = frozenset(
     ["pip list", "pip freeze", "pip3 list", "pip3 freeze", "go version", "npm ls", "uv pip list"]
 )
-_CARRIERS = frozenset(
-    "env nohup nice ionice timeout gtimeout stdbuf command builtin time xargs".split()
-)
+_CARRIERS = names("env nohup nice ionice timeout gtimeout stdbuf command builtin time xargs")
 """Wrappers that do nothing of their own; what they run is looked at by itself."""
 
 _SAFE_NAME = re.compile(
@@ -342,6 +348,7 @@ _SPECIAL: dict[str, Callable[[Sequence[Word]], tuple[Word, ...] | None]] = {
     "sed": _sed,
     "git": _git,
     "read": _read,
+    "unset": _declare,
     "export": _declare,
     "local": _declare,
     "readonly": _declare,

@@ -37,7 +37,7 @@ class Word(Struct, frozen=True):
         return not self.sure or (self.glob and self.text[:1] in {"*", "?", "[", "-"})
 
 
-class Muddled(Exception):  # noqa: N818 - a signal inside the parser, never reported
+class Muddled(Exception):
     """The source is not certain to mean what the parser says."""
 
 
@@ -57,6 +57,11 @@ _NAMED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E
 }
 
 
+def names(text: str) -> frozenset[str]:
+    """Return the words of a text as a set: tables are easier to read that way."""
+    return frozenset(text.split())
+
+
 def source(node: Node) -> str:
     """Return the source text of a node."""
     return (node.text or b"").decode()
@@ -67,6 +72,7 @@ def read_word(node: Node, home: str) -> Word:
 
     Raises:
         Muddled: the parser's view of the word cannot be trusted.
+
     """
     pieces = _pieces(node)
     if pieces is None:
@@ -168,6 +174,7 @@ def unparsed(body: Node) -> str:
 
     Raises:
         Muddled: an expansion in it was not seen as one.
+
     """
     dynamic = [c for c in body.children if c.is_named and c.type != "heredoc_content"]
     return _without(body, dynamic).replace("\\\\", "").replace("\\`", "").replace("\\$", "")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from prong.tool.word import Word
+from prong.tool.word import Word, names
 
 
 class Nested(Struct, frozen=True):
@@ -123,9 +123,9 @@ _RUNNERS = {
     "mise": "exec",
     "conda": "run",
 }
-SHELLS = frozenset("bash sh zsh dash ksh ash mksh rbash fish csh tcsh".split())
+SHELLS = names("bash sh zsh dash ksh ash mksh rbash fish csh tcsh")
 """Programs that read a command line or a script of one."""
-_FOREIGN = frozenset("fish csh tcsh".split())
+_FOREIGN = names("fish csh tcsh")
 _JOINING = frozenset(["watch", "ssh"])
 _EXECS = frozenset(["-exec", "-execdir", "-ok", "-okdir"])
 
