@@ -19,7 +19,7 @@ from typing import Any, Self
 import msgspec
 
 from prong.cost import Row
-from prong.entry import Kind, User, plain
+from prong.entry import Kind, ToolSpec, User, plain
 from prong.errors import JournalBusy, JournalError, JournalFull, NoSuchSession, UsageError
 from prong.prompt import Head, Node, Prompt
 from prong.session.record import (
@@ -40,7 +40,8 @@ from prong.session.record import (
     wrap,
 )
 from prong.session.replay import Dialects, Lines, Replay, examine, noted, read_journal
-from prong.wire import NO_MARK
+from prong.wire import NO_MARK, HeadSpec, dialect
+from prong.wire.raw import dump, tidy
 
 _ABOUT_LENGTH = 200
 
@@ -82,7 +83,7 @@ class Journal:
 
     @classmethod
     def resume(
-        cls, path: Path, dialects: Dialects, *, clock: Callable[[], float] = time.time
+        cls, path: Path, dialects: Dialects = dialect, *, clock: Callable[[], float] = time.time
     ) -> tuple[Journal, Replay]:
         """Open a journal to go on with it; an unfinished last line is cut off.
 
@@ -167,7 +168,7 @@ class Journal:
 
     def event(self, agent: str, value: Any) -> None:
         """Store something that happened."""
-        raw = msgspec.Raw(msgspec.json.encode(value))
+        raw = _json(value)
         self._append([EventRecord(agent=agent, at=self._now(), value=raw)])
 
     async def sync(self) -> None:
@@ -304,7 +305,7 @@ def branch(
     source: Path,
     target: Path,
     opened: Opened,
-    dialects: Dialects,
+    dialects: Dialects = dialect,
     *,
     upto: int | None = None,
 ) -> Opened:
@@ -350,9 +351,17 @@ def _head_record(agent: str, head: Head, reason: str, at: float) -> HeadRecord:
         positions=head.positions,
         reason=reason,
         at=at,
-        spec=head.spec,
+        spec=_one_line(head.spec),
         data=head.data.decode(),
     )
+
+
+def _one_line(spec: HeadSpec) -> HeadSpec:
+    # The dialects tidy a schema in the same way, so the spec still renders to the same bytes.
+    tools = tuple(
+        ToolSpec(tool.name, tool.description, msgspec.Raw(tidy(tool.schema))) for tool in spec.tools
+    )
+    return msgspec.structs.replace(spec, tools=tools)
 
 
 def _entry_record(agent: str, head: Head, node: Node, at: float) -> EntryRecord:
@@ -375,7 +384,12 @@ def _digest(prompt: Prompt) -> bytes:
 
 
 def _note_record(agent: str, name: str, value: Any, at: float) -> NoteRecord:
-    return NoteRecord(agent=agent, name=name, at=at, value=msgspec.Raw(msgspec.json.encode(value)))
+    return NoteRecord(agent=agent, name=name, at=at, value=_json(value))
+
+
+def _json(value: Any) -> msgspec.Raw:
+    # Plain values first: only those are repaired if a text in them is not Unicode.
+    return msgspec.Raw(dump(msgspec.to_builtins(value, builtin_types=(msgspec.Raw,))))
 
 
 def _about(head: Head, nodes: list[Node]) -> str:

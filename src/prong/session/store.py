@@ -27,7 +27,6 @@ from prong.session.record import (
     Record,
     RequestRecord,
     Tally,
-    charged,
     decode,
 )
 from prong.session.replay import noted

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from prong.session.replay import Damage, Dialects, examine
+from prong.wire import dialect
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +33,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return self.damage is None
 
 
-def verify(path: Path, dialects: Dialects) -> Report:
+def verify(path: Path, dialects: Dialects = dialect) -> Report:
     """Check every line and every digest of a journal; takes no lock and changes nothing."""
     replay, damage = examine(path, dialects)
     return Report(
