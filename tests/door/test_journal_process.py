@@ -13,7 +13,8 @@ import pytest
 from prong.entry import Reply, user_text
 from prong.errors import JournalBusy, JournalFull
 from prong.prompt import Head, Prompt
-from prong.session.journal import Journal, branch
+from prong.session.branch import branch
+from prong.session.journal import Journal
 from prong.session.record import Opened
 from prong.session.replay import read_journal
 from prong.session.verify import verify

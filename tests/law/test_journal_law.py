@@ -33,11 +33,12 @@ from prong.errors import (
     UsageError,
 )
 from prong.prompt import Head, Prompt
-from prong.session.journal import Journal, branch
+from prong.session.branch import branch
+from prong.session.journal import Journal, _entry_record
 from prong.session.record import Opened, reseal, seal, unwrap, wrap
 from prong.session.replay import Replay, read_journal
 from prong.session.verify import verify
-from prong.wire import HeadSpec, dialect
+from prong.wire import Encoded, HeadSpec, dialect
 
 DIALECTS = ("anthropic", "responses", "chat")
 SCHEMA = msgspec.Raw(b'{\n  "type": "object"\n}')
@@ -160,6 +161,24 @@ def test_wrapping_keeps_any_bytes(data: bytes) -> None:
     value = wrap(data)
     assert b"\n" not in bytes(value)
     assert unwrap(value) == data
+
+
+@pytest.mark.parametrize("depth", [500, 700, 750, 800, 900, 1000, 5000])
+def test_deep_nesting_is_read_back_from_a_deeper_stack(tmp_path: Path, depth: int) -> None:
+    """A value as deep as the parser can take does not make a journal that cannot be read."""
+    path = tmp_path / "s1.jsonl"
+    data = b"[" * depth + b"]" * depth
+    prompt = start().append_encoded("user", "user", Encoded(data))
+    with Journal.create(path, opened()) as journal:
+        journal.keep("main", start())
+        tip = prompt.tip
+        assert tip is not None
+        journal._append([_entry_record("main", prompt.head, tip, 0.0)])
+
+    def read(more: int) -> Replay:
+        return read(more - 1) if more else read_journal(path)
+
+    assert read(100).agents["main"].open() == prompt.open()
 
 
 @pytest.mark.spec("L8")
@@ -398,6 +417,9 @@ def test_unknown_kinds_are_passed_over_and_newer_formats_refused(tmp_path: Path)
     path.write_bytes(b"{}\n")
     with pytest.raises(JournalDamaged, match=":1 "):
         read_journal(path)
+    damage = verify(path).damage
+    assert damage is not None
+    assert (damage.line, damage.offset) == (1, 0)
 
 
 def test_text_that_is_not_unicode_is_stored(tmp_path: Path) -> None:

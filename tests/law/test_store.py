@@ -13,7 +13,8 @@ from prong.entry import Reply, Usage, user_text
 from prong.errors import NoSuchSession, UsageError
 from prong.prompt import Head, Prompt
 from prong.session import store
-from prong.session.journal import Journal, branch
+from prong.session.branch import branch
+from prong.session.journal import Journal
 from prong.session.record import Opened
 from prong.session.replay import read_journal
 from prong.wire import HeadSpec, dialect

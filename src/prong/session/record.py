@@ -22,6 +22,7 @@ VERSION = 1
 """The version of the format that this program writes, and the newest it reads."""
 
 _LEAD = b'{"crc":"'
+_ROOM = 200
 _BODY_AT = len(_LEAD) + 8 + len('",')
 
 
@@ -202,8 +203,9 @@ def unwrap(value: msgspec.Raw) -> bytes:
 
 
 def _is_json(value: bytes) -> bool:
+    # How deep a value may nest depends on how deep the reader's stack is; this leaves it room.
     try:
-        msgspec.json.decode(value, type=msgspec.Raw)
-    except msgspec.DecodeError:
+        msgspec.json.decode(b"[" * _ROOM + value + b"]" * _ROOM, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError):
         return False
     return True

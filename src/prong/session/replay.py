@@ -236,7 +236,7 @@ def _opening(path: Path, line: bytes) -> Opened:
     try:
         version = msgspec.json.decode(line, type=_Version).version
         record = decode(line)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise JournalDamaged(path, line=1, offset=0, why="it does not open a journal") from error
     if version > VERSION:
         raise JournalError(f"{path} was written by a newer prong (format {version}); upgrade prong")
@@ -253,14 +253,14 @@ def _fill(replay: Replay, lines: Lines, dialects: Dialects) -> Damage | None:
     for line in lines:
         try:
             replay.take(lines.number, decode(line), dialects)
-        except (ValueError, LookupError, ProngError) as error:
+        except (ValueError, LookupError, RecursionError, ProngError) as error:
             return Damage(lines.number, replay.length, _sentence(error))
         replay.lines, replay.length, replay.chain = lines.number, lines.length, lines.chain
     return lines.damage
 
 
 def _sentence(error: Exception) -> str:
-    if isinstance(error, msgspec.MsgspecError):
+    if isinstance(error, msgspec.MsgspecError | RecursionError):
         return f"the line is sound but not understood ({error})"
     return str(error)
 

@@ -181,7 +181,7 @@ def _counted(tally: Tally, record: Record) -> Tally:
 def _parse(line: bytes) -> Record | None:
     try:
         record = decode(line)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
     return None if isinstance(record, Foreign) else record
 
