@@ -27,7 +27,6 @@ from prong.session.record import (
     Record,
     RequestRecord,
     Tally,
-    charged,
     decode,
 )
 from prong.session.replay import noted
@@ -182,7 +181,7 @@ def _counted(tally: Tally, record: Record) -> Tally:
 def _parse(line: bytes) -> Record | None:
     try:
         record = decode(line)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
     return None if isinstance(record, Foreign) else record
 
