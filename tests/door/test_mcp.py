@@ -49,7 +49,9 @@ class Plain:
 async def use(servers: Servers, name: str, arguments: str = "{}") -> Outcome:
     tool = next(tool for tool in servers.tools if tool.name == name)
     return await tool.run(
-        CallId("1"), msgspec.json.decode(arguments, type=tool.arguments), cast("Context", Plain())
+        CallId("1"),
+        cast("Any", msgspec.json.decode(arguments, type=tool.arguments)),
+        cast("Context", Plain()),
     )
 
 

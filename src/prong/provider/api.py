@@ -161,6 +161,7 @@ class Api:
         except BrokenReply:
             # The status alone says enough.
             body = b""
+        response.settle()
         kind, message = self._dialect.fault(response.status, body)
         refusal = Refusal(
             kind=kind, message=message, status=response.status, headers=response.headers
