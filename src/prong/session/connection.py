@@ -288,7 +288,7 @@ def _freeze(servers: Sequence[Server]) -> tuple[McpTool, ...]:
                 tool=tool.name,
                 name=name,
                 description=bounded_description(tool.description or tool.title or tool.name),
-                schema=msgspec.Raw(msgspec.json.encode(tool.input_schema)),
+                raw_schema=msgspec.Raw(msgspec.json.encode(tool.input_schema)),
                 effect="reads" if hint else "writes",
                 required=msgspec.convert(required, tuple[str, ...]),
             )

@@ -91,14 +91,17 @@ class SkillTool:
     """Gives the model the body of a skill."""
 
     skills: tuple[Skill, ...]
+    text: str
+    """The description, in which `{skills}` stands for the list."""
     name: ClassVar[str] = "Skill"
     effect: ClassVar[Effect] = "reads"
     arguments: ClassVar[type[msgspec.Struct]] = SkillArguments
     budget: ClassVar[int] = 100_000
 
-    def describe(self, text: str) -> str:
-        """Complete the tool's description, in which `{skills}` stands for the list."""
-        return text.replace("{skills}", listing(self.skills))
+    @property
+    def description(self) -> str:
+        """What the model reads of the tool."""
+        return self.text.replace("{skills}", listing(self.skills))
 
     def title(self, args: SkillArguments) -> str:
         """Name the skill."""
