@@ -2,8 +2,8 @@
 
 A task lives in the session's task group, belongs to the agent that started it, and ends in exactly
 one place, `_finish`: there its notice is put into the outbox, then it is counted out, then those
-who wait are woken. Whoever sees no task running therefore finds every notice. A finished task keeps one
-small record, and of those only the last `REMEMBERED`; its output stays in its file.
+who wait are woken. Whoever sees no task running therefore finds every notice. A finished task keeps
+one small record, and of those only the last `REMEMBERED`; its output stays in its file.
 """
 
 from __future__ import annotations
