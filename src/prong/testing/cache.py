@@ -86,7 +86,7 @@ def chain_of(blocks: Iterable[Block], params: Sequence[Param]) -> tuple[bytes, .
 
 
 def positions_of(blocks: Sequence[Block]) -> list[int]:
-    """Number the positions that a look-up counts."""
+    """Give each block the number of its position, as a look-up counts them."""
     numbers: list[int] = []
     number, before = -1, ""
     for block in blocks:
@@ -217,9 +217,9 @@ def anthropic_marks(request: Request, blocks: Sequence[Block]) -> list[tuple[int
         )
     for index, ttl in marks:
         _check_mark(blocks[index], ttl)
-    automatic = request.field("cache_control")
-    if automatic is not None:
-        marks = _add_automatic(marks, blocks, automatic.get("ttl") or "5m")
+    automatic = request.object("cache_control")
+    if automatic:
+        marks = _add_automatic(marks, blocks, str(automatic.get("ttl") or "5m"))
     short = False
     for index, ttl in marks:
         if ttl == "1h" and short:
@@ -279,9 +279,11 @@ def openai_marks(
     request: Request, blocks: Sequence[Block]
 ) -> tuple[list[tuple[int, str]], set[int]]:
     """Give where a GPT-5.6+ request writes, and where it may find an entry."""
-    options = request.field("prompt_cache_options") or {}
-    default = options.get("ttl") or "30m"
+    options = request.object("prompt_cache_options")
+    default = str(options.get("ttl") or "30m")
     explicit = [(i, b.mark.ttl or default) for i, b in enumerate(blocks) if b.mark is not None]
+    if any(ttl not in ("30m", "12h") for ttl in (default, *(ttl for _, ttl in explicit))):
+        raise invalid("Invalid value: 'ttl'. Supported values are: '30m' and '12h'.")
     if options.get("mode") == "explicit":
         return explicit[-4:], {index for index, _ in explicit[-80:]}
     ends = message_ends(blocks)

@@ -78,9 +78,9 @@ def _max_tokens(request: Request) -> None:
 
 def _prewarm(request: Request) -> None:
     """Refuse what a request that only fills the cache cannot have."""
-    thinking = request.field("thinking") or {}
-    choice = request.field("tool_choice") or {}
-    config = request.field("output_config") or {}
+    thinking = request.object("thinking")
+    choice = request.object("tool_choice")
+    config = request.object("output_config")
     for wrong, what in (
         (request.stream, "stream: true"),
         (thinking.get("type") == "enabled", "thinking.type: enabled"),

@@ -3,8 +3,8 @@
 Whatever the API, a prompt is a sequence of blocks in the order tools, system, messages. A block
 keeps the raw JSON bytes the client sent, less its cache mark: the mark's member is cut out exactly,
 with one comma, so that a block with a mark and the same block without one have the same bytes.
-Nothing is decoded and encoded again, hence whitespace, key order, escapes and the difference between
-`"content": "x"` and `"content": [{...}]` all count, as they may at the real thing.
+Nothing is decoded and encoded again, hence whitespace, key order, escapes and the difference
+between `"content": "x"` and `"content": [{...}]` all count, as they may at the real thing.
 
 Tokens are counted as ceil(bytes / 4) of a block's raw bytes; a picture is a constant.
 """
@@ -114,6 +114,20 @@ class Request(msgspec.Struct, frozen=True):
         """Decode one member of the body."""
         raw = self.fields.get(name)
         return default if raw is None else _any.decode(raw)
+
+    def object(self, name: str) -> dict[str, Any]:
+        """Decode a member that is an object; one that is missing or null is empty.
+
+        Raises:
+            Refused: it is something else.
+
+        """
+        value = self.field(name)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise invalid(f"{name}: Input should be a valid dictionary")
+        return value  # pyright: ignore[reportUnknownVariableType] # foreign JSON
 
     @property
     def body(self) -> Any:
