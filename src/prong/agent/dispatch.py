@@ -110,7 +110,11 @@ async def _refusal(
             why = before.block or before.reason
             return Failed(why or f"a hook refused this call of {call.name}")
         case "ask":
-            ask = Ask(before.reason or "a hook asks for leave") if isinstance(decision, Allow) else decision
+            ask = (
+                Ask(before.reason or "a hook asks for leave")
+                if isinstance(decision, Allow)
+                else decision
+            )
             return await _asked(agent, call, tool.title(args), ask)
         case "allow":
             return None

@@ -34,7 +34,7 @@ class Chosen:
 
 
 def choose(place: Place, named: str | None, before: Mapping[str, Any] | None = None) -> Chosen:
-    """Find the model: as asked now, as a resumed session had it, by settings, by the keys there are.
+    """Find the model: as asked now, as a resumed session had it, by settings, or by key.
 
     Raises UsageError if none is named anywhere, Unauthorised if its key is missing.
     """
@@ -115,13 +115,14 @@ def _system(place: Place) -> tuple[str, ...]:
 def _surroundings(place: Place) -> str:
     import platform
 
-    parts = [
+    facts = (
         "# Where you are\n\n"
         f"- Working folder: {place.cwd}\n"
         f"- Project folder: {place.root}\n"
         f"- Platform: {platform.system()} {platform.machine()}\n"
         f"- Date: {time.strftime('%Y-%m-%d')}"
-    ]
+    )
+    parts = [facts]
     found = place.instructions.items if place.instructions else ()
     if found:
         parts.append(

@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
 
@@ -56,9 +56,9 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     forked_from: str = ""
 
 
-def home() -> Path:
+def home(env: Mapping[str, str] = os.environ) -> Path:
     """Give the folder for everything that is kept across sessions."""
-    chosen = os.environ.get("PRONG_HOME")
+    chosen = env.get("PRONG_HOME")
     return Path(chosen).expanduser().absolute() if chosen else Path.home() / ".prong"
 
 

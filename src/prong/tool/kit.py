@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import msgspec
 
 from prong.entry import Call, ToolSpec
 from prong.tool.base import Failed, Tool
 from prong.tool.schema import schema
-
-
-@runtime_checkable
-class Described(Protocol):
-    """A tool that brings its own description, schema and reading of arguments."""
-
-    description: str
-    schema: msgspec.Raw
-
-    def decode(self, text: str) -> Any:
-        """Read a call's arguments; raises msgspec.ValidationError if they are not as they should."""
-        ...
 
 
 class Kit:
@@ -57,8 +45,10 @@ class Kit:
         if tool is None:
             return Failed(f"there is no tool {call.name!r}; the tools are {', '.join(self.names)}")
         try:
-            if isinstance(tool, Described):
-                return tool, tool.decode(call.arguments)
+            # A server's tool, or one made for a schema of the caller's, reads its own arguments.
+            own = getattr(tool, "decode", None)
+            if own is not None:
+                return tool, own(call.arguments)
             return tool, msgspec.json.decode(call.arguments or "{}", type=tool.arguments)
         except msgspec.ValidationError as error:
             return Failed(f"the arguments of {call.name} are not of its schema: {error}")
@@ -69,10 +59,16 @@ class Kit:
             )
 
     def specs(self, text: Callable[[str], str]) -> tuple[ToolSpec, ...]:
-        """Describe the tools to the model; `text` gives a description by the tool's name."""
+        """Describe the tools to the model.
+
+        A tool may bring its own `description` and `schema`; for others `text` gives the
+        description by name, and the schema is that of the argument type.
+        """
         return tuple(
-            ToolSpec(tool.name, tool.description, tool.schema)
-            if isinstance(tool, Described)
-            else ToolSpec(tool.name, text(tool.name), msgspec.Raw(schema(tool.arguments)))
+            ToolSpec(
+                tool.name,
+                getattr(tool, "description", None) or text(tool.name),
+                getattr(tool, "schema", None) or msgspec.Raw(schema(tool.arguments)),
+            )
             for tool in self
         )

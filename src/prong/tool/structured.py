@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -23,7 +23,7 @@ class StructuredOutput:
     name = "StructuredOutput"
     effect: Effect = "writes"
     arguments: type[msgspec.Struct] = _Anything
-    budget: ClassVar[int] = 10_000
+    budget = 10_000
     description = (
         "Give the final answer. Call this exactly once, when the work is done: what you pass is "
         "the answer that the caller's program reads, so it must be complete and of this schema."
@@ -41,7 +41,7 @@ class StructuredOutput:
             kind = validators.validator_for(table)
             kind.check_schema(table)
         except (msgspec.MsgspecError, exceptions.SchemaError) as error:
-            reason = str(error).partition("\\n")[0]
+            reason = str(error).partition("\n")[0]
             raise UsageError(f"the JSON schema cannot be used: {reason}") from error
         if table.get("type", "object") != "object":
             raise UsageError("the JSON schema must describe an object: set its type to 'object'")
@@ -53,7 +53,8 @@ class StructuredOutput:
         """Read the answer and hold it against the schema."""
         value = msgspec.json.decode(text or "{}", type=dict[str, Any])
         errors = [
-            f"{cast('Any', error).json_path}: {cast('Any', error).message}"
+            f"{error.json_path}: {error.message}"
+            # The package's stubs leave out what an error carries.
             for error in cast("Any", self._validator).iter_errors(value)
         ]
         if errors:
