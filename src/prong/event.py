@@ -134,7 +134,8 @@ class PermissionAsked(_Event, tag="permission_asked", frozen=True):
     why: str
     suggestion: tuple[str, ...] = ()
     """Rules that would allow it for good."""
-    preview: str = ""
+    arguments: str = ""
+    """The call's arguments as JSON, for faces that show what would be done."""
 
 
 class Choice(msgspec.Struct, frozen=True):
