@@ -103,9 +103,11 @@ class Bash:
             run = _Run(call_id, process, context)
             try:
                 await run.follow(args.timeout / 1000)
-            finally:
+            except BaseException:
                 with anyio.CancelScope(shield=True):
                     await process.kill()
+                raise
+            finally:
                 run.output.close()
             notes = [note, *_moved(trail, context, cwd), *run.notes(args.timeout, trail)]
         return run.outcome([n for n in notes if n])
