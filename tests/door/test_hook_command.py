@@ -64,7 +64,7 @@ async def test_other_codes_warn(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("printed", "expected"),
     [
-        ({"decision": "block", "reason": "not now"}, Verdict(block="not now")),
+        ({"decision": "block", "reason": "not now"}, Verdict(block="not now", reason="not now")),
         (
             {
                 "hookSpecificOutput": {
@@ -73,7 +73,7 @@ async def test_other_codes_warn(tmp_path: Path) -> None:
                     "permissionDecisionReason": "secret",
                 }
             },
-            Verdict(block="secret", permission="deny"),
+            Verdict(block="secret", permission="deny", reason="secret"),
         ),
         (
             {"hookSpecificOutput": {"permissionDecision": "allow"}},

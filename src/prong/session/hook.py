@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import anyio
 import msgspec
 
-from prong.agent.hook import Verdict
+from prong.agent.hook import Permission, Verdict
 from prong.errors import ConfigError
 from prong.host import Finished, Host
 from prong.session.document import Document
@@ -29,7 +29,6 @@ EventName: TypeAlias = Literal[
     "Notification",
 ]
 EVENTS: tuple[str, ...] = get_args(EventName)
-Permission: TypeAlias = Literal["allow", "ask", "deny"]
 
 _OUTPUT_LIMIT = 1_000_000
 _SPEAKS = ("UserPromptSubmit", "SessionStart")
@@ -228,6 +227,7 @@ def _read_printed(hook: Hook, printed: _Printed) -> Verdict:
     return Verdict(
         block=block,
         permission=permission,
+        reason=reason,
         context=tuple(text for text in contexts if text),
         warnings=warnings,
     )
@@ -241,6 +241,7 @@ def join(said: list[Verdict]) -> Verdict:
     return Verdict(
         block="\n".join(blocks) if blocks else None,
         permission=next((answer for answer in ranked if answer in given), None),
+        reason="\n".join(verdict.reason for verdict in said if verdict.reason),
         context=tuple(text for verdict in said for text in verdict.context),
         warnings=tuple(text for verdict in said for text in verdict.warnings),
     )

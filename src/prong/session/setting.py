@@ -64,7 +64,7 @@ _LISTS = ("allow", "ask", "deny", "additionalDirectories")
 _WANTED: dict[Kind, str] = {
     "text": "a text",
     "whole": "a whole number above 0",
-    "number": "a number above 0",
+    "number": "a number, not below 0",
     "flag": "true or false",
     "texts": "a list of texts",
     "map": "an object of texts",
@@ -353,7 +353,7 @@ def _fits(kind: Kind, value: object) -> bool:
         case "whole":
             return isinstance(value, int) and not isinstance(value, bool) and value > 0
         case "number":
-            return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+            return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
         case "flag":
             return isinstance(value, bool)
         case "texts":
