@@ -79,6 +79,11 @@ class TaskHandle(msgspec.Struct, frozen=True):
     output_file: str
 
 
+def _anything(path: str) -> bool:
+    del path
+    return True
+
+
 @dataclass(slots=True, kw_only=True)
 class Context:
     """What the tools of one agent may touch."""
@@ -99,6 +104,8 @@ class Context:
     """Added to the environment of processes."""
     images: bool = True
     """Whether the model can see pictures."""
+    may_read: Callable[[str], bool] = _anything
+    """Whether a rule lets a resolved path be read; for tools that search whole folders."""
 
 
 class Tool(Protocol):

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
 from prong.entry import Call, ToolSpec
 from prong.tool.base import Failed, Tool
 from prong.tool.schema import schema
+
+
+@runtime_checkable
+class Described(Protocol):
+    """A tool that brings its own description, schema and reading of arguments."""
+
+    description: str
+    schema: msgspec.Raw
+
+    def decode(self, text: str) -> Any:
+        """Read a call's arguments; raises msgspec.ValidationError if they are not as they should."""
+        ...
 
 
 class Kit:
@@ -45,6 +57,8 @@ class Kit:
         if tool is None:
             return Failed(f"there is no tool {call.name!r}; the tools are {', '.join(self.names)}")
         try:
+            if isinstance(tool, Described):
+                return tool, tool.decode(call.arguments)
             return tool, msgspec.json.decode(call.arguments or "{}", type=tool.arguments)
         except msgspec.ValidationError as error:
             return Failed(f"the arguments of {call.name} are not of its schema: {error}")
@@ -54,13 +68,11 @@ class Kit:
                 f"been cut off, so send it again, whole, in smaller parts if it was long"
             )
 
-    def specs(self, texts: Mapping[str, str]) -> tuple[ToolSpec, ...]:
-        """Describe the tools to the model; tools that describe themselves need no text."""
+    def specs(self, text: Callable[[str], str]) -> tuple[ToolSpec, ...]:
+        """Describe the tools to the model; `text` gives a description by the tool's name."""
         return tuple(
-            ToolSpec(
-                tool.name,
-                getattr(tool, "description", None) or texts[tool.name],
-                getattr(tool, "raw_schema", None) or msgspec.Raw(schema(tool.arguments)),
-            )
+            ToolSpec(tool.name, tool.description, tool.schema)
+            if isinstance(tool, Described)
+            else ToolSpec(tool.name, text(tool.name), msgspec.Raw(schema(tool.arguments)))
             for tool in self
         )
