@@ -142,17 +142,10 @@ class Replay:
         prompt = parent.append_encoded(record.kind, record.role, encoded)
         if prompt.digest != record.digest:
             raise ValueError("the entry's bytes do not match its digest")
-        prompt = self._shared(prompt)
+        self.known[prompt.digest] = prompt
         self._move(record.agent, prompt)
         self.entries.append(Placed(seq, record.agent, prompt))
         self.tally = msgspec.structs.replace(self.tally, entries=len(self.entries))
-
-    def _shared(self, prompt: Prompt) -> Prompt:
-        old = self.known.get(prompt.digest)
-        if old is not None and _facts(old) == _facts(prompt):
-            return old
-        self.known[prompt.digest] = prompt
-        return prompt
 
     def _take_request(self, seq: int, record: RequestRecord) -> None:
         inherited = seq <= 1 + self.opened.inherited
@@ -173,12 +166,6 @@ class Replay:
         if prompt is None:
             raise ValueError(f"it extends {digest[:12]}, which no line before it made")
         return prompt
-
-
-def _facts(prompt: Prompt) -> tuple[object, ...]:
-    # What equal digests do not imply.
-    tip = prompt.tip
-    return (tip.kind, tip.role, tip.mark_at, tip.positions) if tip else ()
 
 
 def noted(tally: Tally, record: NoteRecord) -> Tally:
