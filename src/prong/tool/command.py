@@ -320,7 +320,7 @@ class _Walk:
             raise Muddled
         lines = [line.lstrip("\t") for line in source(body).split("\n")]
         rest = unparsed(body)
-        if found[2] in lines or (not found[1] and ("\\\n" in rest or "`" in rest)):
+        if found[2] in lines or (not found[1] and re.search(r"\\\n|`|\$[({\[]", rest)):
             raise Muddled
         extra: list[Word] = []
         for child in node.named_children:
