@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.door]
 CLAUDE = "claude-sonnet-5-5"
 GPT = "gpt-6-sol"
 LONG = "a long text " * 400
-READ_TOOL: dict[str, Any] = {
+READ_TOOL: Any = {
     "name": "Read",
     "description": "Reads a file.",
     "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}},
@@ -39,7 +39,11 @@ async def openai(server: Server) -> AsyncGenerator[AsyncOpenAI]:
         yield client
 
 
-def user(text: str, *, marked: bool = False) -> dict[str, Any]:
+def _dumped(items: Any) -> Any:
+    return [item.model_dump(exclude_none=True) for item in items]
+
+
+def user(text: str, *, marked: bool = False) -> Any:
     block: dict[str, Any] = {"type": "text", "text": text}
     if marked:
         block["cache_control"] = {"type": "ephemeral"}
@@ -49,13 +53,13 @@ def user(text: str, *, marked: bool = False) -> dict[str, Any]:
 async def test_anthropic_whole() -> None:
     """A message that is not streamed has the text, the usage and the stop reason."""
     async with Server([say("Hello.")]) as server, anthropic(server) as client:
-        message = await client.messages.create(
+        message: Any = await client.messages.create(
             model=CLAUDE,
             max_tokens=100,
-            messages=[user("Hi")],  # type: ignore[list-item]
+            messages=[user("Hi")],
         )
 
-        assert message.content[0].text == "Hello."  # type: ignore[union-attr]
+        assert message.content[0].text == "Hello."
         assert message.stop_reason == "end_turn"
         assert message.usage.input_tokens == 7
         assert message.usage.output_tokens == 2
@@ -74,13 +78,13 @@ async def test_anthropic_stream_with_thinking_and_calls() -> None:
             model=CLAUDE,
             max_tokens=100,
             messages=history,
-            tools=[READ_TOOL],  # type: ignore[list-item]
+            tools=[READ_TOOL],
         ) as stream:
-            message = await stream.get_final_message()
+            message: Any = await stream.get_final_message()
 
         kinds = [block.type for block in message.content]
         assert kinds == ["thinking", "text", "tool_use", "tool_use"]
-        assert message.content[3].input == {"path": "é" * 60}  # type: ignore[union-attr]
+        assert message.content[3].input == {"path": "é" * 60}
         assert message.stop_reason == "tool_use"
 
         history.append(
@@ -95,32 +99,32 @@ async def test_anthropic_stream_with_thinking_and_calls() -> None:
             if b.type == "tool_use"
         ]
         history.append({"role": "user", "content": results})
-        after = await client.messages.create(
+        after: Any = await client.messages.create(
             model=CLAUDE,
             max_tokens=100,
             messages=history,
-            tools=[READ_TOOL],  # type: ignore[list-item]
+            tools=[READ_TOOL],
         )
 
-        assert after.content[0].text == "Done."  # type: ignore[union-attr]
+        assert after.content[0].text == "Done."
 
 
 async def test_anthropic_cache_counts() -> None:
     """The second request reads what the first wrote at its mark."""
     async with Server([say("One."), say("Two.")]) as server, anthropic(server) as client:
-        first = await client.messages.create(
+        first: Any = await client.messages.create(
             model=CLAUDE,
             max_tokens=9,
-            messages=[user(LONG, marked=True)],  # type: ignore[list-item]
+            messages=[user(LONG, marked=True)],
         )
-        second = await client.messages.create(
+        second: Any = await client.messages.create(
             model=CLAUDE,
             max_tokens=9,
             messages=[
                 user(LONG),
                 {"role": "assistant", "content": "One."},
                 user("more", marked=True),
-            ],  # type: ignore[list-item]
+            ],
         )
 
         assert first.usage.cache_creation_input_tokens == second.usage.cache_read_input_tokens
@@ -135,18 +139,18 @@ async def test_anthropic_prewarm_and_diagnostics() -> None:
         anthropic(server) as client,
     ):
         shared = user(LONG, marked=True)
-        warm = await client.messages.create(model=CLAUDE, max_tokens=0, messages=[shared])  # type: ignore[list-item]
-        message = await client.messages.create(
+        warm: Any = await client.messages.create(model=CLAUDE, max_tokens=0, messages=[shared])
+        message: Any = await client.messages.create(
             model=CLAUDE,
             max_tokens=9,
-            messages=[shared, user("go")],  # type: ignore[list-item]
+            messages=[shared, user("go")],
             diagnostics={"previous_message_id": warm.id},
         )
-        lost = await client.messages.create(
+        lost: Any = await client.messages.create(
             model=CLAUDE,
             max_tokens=0,
             messages=[user("go")],
-            diagnostics={"previous_message_id": warm.id},  # type: ignore[list-item]
+            diagnostics={"previous_message_id": warm.id},
         )
 
         assert (warm.content, warm.stop_reason, warm.usage.output_tokens) == ([], "max_tokens", 0)
@@ -161,8 +165,8 @@ async def test_anthropic_count_tokens_and_models() -> None:
     """Counting is the sum over blocks; the models are those the server was given."""
     options = Options(models=(CLAUDE, "claude-opus-5-5"))
     async with Server(options=options) as server, anthropic(server) as client:
-        count = await client.messages.count_tokens(model=CLAUDE, messages=[user("Hi")])  # type: ignore[list-item]
-        models = await client.models.list()
+        count: Any = await client.messages.count_tokens(model=CLAUDE, messages=[user("Hi")])
+        models: Any = await client.models.list()
 
         assert count.input_tokens == 7
         assert [model.id for model in models.data] == [CLAUDE, "claude-opus-5-5"]
@@ -181,7 +185,7 @@ async def test_anthropic_errors(step: Any, error: type[anthropic_sdk.APIStatusEr
     """Errors on demand arrive as the client's own exceptions, with their request id."""
     async with Server([step]) as server, anthropic(server) as client:
         with pytest.raises(error) as raised:
-            await client.messages.create(model=CLAUDE, max_tokens=9, messages=[user("Hi")])  # type: ignore[list-item]
+            await client.messages.create(model=CLAUDE, max_tokens=9, messages=[user("Hi")])
 
         assert raised.value.request_id == "req_000001"
         assert raised.value.response.headers.get("retry-after") == (
@@ -195,12 +199,12 @@ async def test_wrong_key_and_unknown_model() -> None:
     async with Server(options=options) as server:
         async with anthropic(server) as claude, openai(server) as gpt:
             with pytest.raises(anthropic_sdk.AuthenticationError, match="invalid x-api-key"):
-                await claude.messages.create(model=CLAUDE, max_tokens=9, messages=[user("Hi")])  # type: ignore[list-item]
+                await claude.messages.create(model=CLAUDE, max_tokens=9, messages=[user("Hi")])
             with pytest.raises(openai_sdk.AuthenticationError, match="Incorrect API key"):
                 await gpt.responses.create(model=GPT, input="Hi")
         async with AsyncAnthropic(base_url=server.url, api_key="right", max_retries=0) as claude:
             with pytest.raises(anthropic_sdk.NotFoundError, match=f"model: {CLAUDE}"):
-                await claude.messages.create(model=CLAUDE, max_tokens=9, messages=[user("Hi")])  # type: ignore[list-item]
+                await claude.messages.create(model=CLAUDE, max_tokens=9, messages=[user("Hi")])
 
 
 async def test_anthropic_stops() -> None:
@@ -209,17 +213,19 @@ async def test_anthropic_stops() -> None:
         Server([refuse(), truncate("half a")], moves_prefix="two questions") as server,
         anthropic(server) as client,
     ):
-        refused = await client.messages.create(model=CLAUDE, max_tokens=9, messages=[user("One")])  # type: ignore[list-item]
+        refused: Any = await client.messages.create(
+            model=CLAUDE, max_tokens=9, messages=[user("One")]
+        )
         async with client.messages.stream(
             model=CLAUDE, max_tokens=9, messages=[user("Two")]
-        ) as stream:  # type: ignore[list-item]
-            limited = await stream.get_final_message()
+        ) as stream:
+            limited: Any = await stream.get_final_message()
 
         assert refused.stop_reason == "refusal"
         assert limited.stop_reason == "max_tokens"
 
 
-RESPONSES_TOOL: dict[str, Any] = {
+RESPONSES_TOOL: Any = {
     "type": "function",
     "name": "Read",
     "description": "Reads.",
@@ -232,14 +238,16 @@ async def test_responses_whole_with_cache_counts() -> None:
     """Input counts include what was read and written; the second request reads the first."""
     first_item: Any = {"role": "user", "content": [{"type": "input_text", "text": LONG}]}
     async with Server([say("One."), say("Two.")]) as server, openai(server) as client:
-        first = await client.responses.create(model=GPT, input=[first_item], prompt_cache_key="k")
-        second = await client.responses.create(
+        first: Any = await client.responses.create(
+            model=GPT, input=[first_item], prompt_cache_key="k"
+        )
+        second: Any = await client.responses.create(
             model=GPT,
             input=[
                 first_item,
-                *[o.model_dump(exclude_none=True) for o in first.output],
+                *_dumped(first.output),
                 {"role": "user", "content": "more"},
-            ],  # type: ignore[list-item]
+            ],
             prompt_cache_key="k",
             prompt_cache_options={"comparison_response_id": first.id},
         )
@@ -265,10 +273,10 @@ async def test_responses_stream_with_reasoning_and_calls() -> None:
             model=GPT,
             input=history,
             tools=[RESPONSES_TOOL],
-            include=["reasoning.encrypted_content"],  # type: ignore[list-item]
+            include=["reasoning.encrypted_content"],
         ) as stream:
             names = [event.type async for event in stream]
-            response = await stream.get_final_response()
+            response: Any = await stream.get_final_response()
 
         assert [item.type for item in response.output] == [
             "reasoning",
@@ -276,7 +284,7 @@ async def test_responses_stream_with_reasoning_and_calls() -> None:
             "function_call",
             "function_call",
         ]
-        assert response.output[0].encrypted_content  # type: ignore[union-attr]
+        assert response.output[0].encrypted_content
         assert response.output_text == "Reading."
         assert names[0] == "response.created"
         assert names[-1] == "response.completed"
@@ -290,7 +298,7 @@ async def test_responses_stream_with_reasoning_and_calls() -> None:
             for item in response.output
             if item.type == "function_call"
         ]
-        after = await client.responses.create(model=GPT, input=history, tools=[RESPONSES_TOOL])  # type: ignore[list-item]
+        after: Any = await client.responses.create(model=GPT, input=history, tools=[RESPONSES_TOOL])
 
         assert after.status == "incomplete"
         assert after.incomplete_details
@@ -301,10 +309,10 @@ async def test_responses_prewarm() -> None:
     """A prewarm has no output and writes what the real request reads."""
     item: Any = {"role": "user", "content": [{"type": "input_text", "text": LONG}]}
     async with Server([say("Done.")]) as server, openai(server) as client:
-        warm = await client.responses.create(
+        warm: Any = await client.responses.create(
             model=GPT, input=[item], prompt_cache_options={"prewarm": True}
         )
-        real = await client.responses.create(model=GPT, input=[item])
+        real: Any = await client.responses.create(model=GPT, input=[item])
 
         assert warm.output == []
         assert warm.usage
@@ -312,7 +320,7 @@ async def test_responses_prewarm() -> None:
         assert real.usage.input_tokens_details.cached_tokens == warm.usage.input_tokens
 
 
-CHAT_TOOL: dict[str, Any] = {
+CHAT_TOOL: Any = {
     "type": "function",
     "function": {"name": "Read", "parameters": {"type": "object"}},
 }
@@ -330,7 +338,9 @@ async def test_chat_whole_and_stream() -> None:
         openai(server) as client,
     ):
         history: list[Any] = [{"role": "user", "content": LONG}]
-        first = await client.chat.completions.create(model=GPT, messages=history, tools=[CHAT_TOOL])  # type: ignore[list-item]
+        first: Any = await client.chat.completions.create(
+            model=GPT, messages=history, tools=[CHAT_TOOL]
+        )
         message = first.choices[0].message
         assert first.choices[0].finish_reason == "tool_calls"
         assert message.tool_calls
@@ -339,12 +349,12 @@ async def test_chat_whole_and_stream() -> None:
             {"role": "tool", "tool_call_id": one.id, "content": "x"} for one in message.tool_calls
         ]
 
-        stream = await client.chat.completions.create(
+        stream: Any = await client.chat.completions.create(
             model=GPT,
             messages=history,
             tools=[CHAT_TOOL],
             stream=True,
-            stream_options={"include_usage": True},  # type: ignore[list-item]
+            stream_options={"include_usage": True},
         )
         chunks = [chunk async for chunk in stream]
 
@@ -365,8 +375,8 @@ async def test_chat_stream_accumulates_calls() -> None:
     ):
         async with client.chat.completions.stream(
             model=GPT, messages=[{"role": "user", "content": "go"}], tools=[CHAT_TOOL]
-        ) as stream:  # type: ignore[list-item]
-            final = await stream.get_final_completion()
+        ) as stream:
+            final: Any = await stream.get_final_completion()
 
         made = final.choices[0].message.tool_calls
         assert made
@@ -386,7 +396,7 @@ async def test_openai_errors() -> None:
                 await client.responses.create(model=GPT, input="Hi")
             with pytest.raises(openai_sdk.BadRequestError) as overflow:
                 await client.responses.create(model=GPT, input=LONG)
-            models = await client.models.list()
+            models: Any = await client.models.list()
 
         assert limited.value.request_id == "req_000001"
         assert overflow.value.code == "context_length_exceeded"

@@ -52,8 +52,8 @@ def ask(*messages: dict[str, Any], model: str = CLAUDE, beta: str = "", **fields
     return parse("anthropic", json.dumps(body).encode(), headers)
 
 
-def ask_openai(*items: dict[str, Any], model: str = GPT, **fields: Any) -> Request:
-    body = {"model": model, "input": list(items), **fields}
+def ask_openai(*items: dict[str, Any], **fields: Any) -> Request:
+    body = {"model": GPT, "input": list(items), **fields}
     return parse("responses", json.dumps(body).encode(), {})
 
 

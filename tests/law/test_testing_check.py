@@ -385,12 +385,15 @@ def test_the_ledger_adds_up() -> None:
     cache, model = Cache(), Model(minimum=0)
     shared = {"type": "text", "text": "s" * 500, "cache_control": {"type": "ephemeral"}}
 
-    for number, directive in enumerate(("one", "two")):
-        request = ask({"role": "user", "content": [shared, {"type": "text", "text": directive}]})
+    requests = [
+        ask({"role": "user", "content": [shared, {"type": "text", "text": directive}]})
+        for directive in ("one", "two")
+    ]
+    for number, request in enumerate(requests):
         plan = cache.look(request, model, 0)
         cache.begin(plan)
         books.book(number, "x", "m", plan, 5)
-    size, own = request.blocks[0].tokens, request.blocks[1].tokens
+    size, own = (block.tokens for block in requests[0].blocks)
 
     assert books.uncached() == 2 * (size + own)
     assert books.paid() == pytest.approx(size * 1.25 + size * 0.1 + 2 * own)

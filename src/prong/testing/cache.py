@@ -73,14 +73,10 @@ def chain_of(blocks: Iterable[Block], params: Sequence[Param]) -> tuple[bytes, .
                     state.update(b"\0%s\0%s\0" % (param.name.encode(), param.value))
 
     for block in blocks:
-        need = SECTIONS.index(block.section) + 1
-        if need > entered:
+        if entered < 3 and (need := SECTIONS.index(block.section) + 1) > entered:
             enter(need)
             entered = need
-        opening = b"%s\0%s\0%s\0" % (block.section.encode(), block.role.encode(), block.opens)
-        state.update(b"%d:%d:" % (len(opening), len(block.raw)))
-        state.update(opening)
-        state.update(block.raw)
+        state.update(block.digest)
         chain.append(state.digest())
     return tuple(chain)
 
@@ -269,6 +265,8 @@ def _add_automatic(
 def is_empty_text(block: Block) -> bool:
     """Say whether a block is a text of no length."""
     if block.kind != "text":
+        return False
+    if b'""' not in block.raw:
         return False
     if block.raw[:1] == b'"':
         return block.raw == b'""'

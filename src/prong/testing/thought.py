@@ -37,7 +37,8 @@ def check_thoughts(request: Request, *, bound: bool) -> None:
         Refused: naming the block.
 
     """
-    if all(block.kind != "thinking" for block in request.blocks):
+    ours = _OURS.encode()
+    if not any(block.kind == "thinking" and ours in block.raw for block in request.blocks):
         return
     bindings = _bindings(request, request.blocks)
     for index, block in enumerate(request.blocks):
