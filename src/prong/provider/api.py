@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 import msgspec
 
-from prong import __version__
+from prong.about import __version__
 from prong.errors import BadRequest, BrokenReply, ProviderError
 from prong.prompt import Mark, Prompt
 from prong.provider.base import Endpoint, Provider, Retrying, Streamed
