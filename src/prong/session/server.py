@@ -207,7 +207,9 @@ class _Parts:
 
     def _expand(self, text: str, *steps: Step) -> str:
         def replace(match: re.Match[str]) -> str:
-            value = self.env.get(match[1]) or match[2]
+            value = self.env.get(match[1])
+            if not value and match[2] is not None:
+                return match[2]
             if value is None:
                 why = f"uses ${{{match[1]}}}, which is not set; set it or write a default, "
                 raise self._problem(f"{why}${{{match[1]}:-...}}", *steps)
