@@ -134,6 +134,7 @@ class Group:
             if self.signal(signal.SIGTERM):
                 with anyio.move_on_after(GRACE):
                     await self._wait_empty()
+            # Always: a look at the members may miss one that was being born, the signal cannot.
             if self.signal(signal.SIGKILL):
                 with anyio.move_on_after(GRACE):
                     await self._wait_empty()
@@ -141,9 +142,29 @@ class Group:
     async def _wait_empty(self) -> None:
         await self.exited.wait()
         pause = 0.005
-        while self.alive():
+        while self.alive() and _has_live_member(self.pid):
             await anyio.sleep(pause)
             pause = min(pause * 2, 0.1)
+
+
+def _has_live_member(group: int) -> bool:
+    """Tell whether a group has members besides zombies that a slow init has not reaped yet.
+
+    Taken for granted where there is no /proc.
+    """
+    try:
+        names = [name for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 - many, quick
+    except FileNotFoundError:
+        return True
+    for name in names:
+        with suppress(OSError):
+            # The second field is the program's name in brackets and may hold anything.
+            state, _, number, *_ = (
+                Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split()
+            )
+            if int(number) == group and state not in {b"Z", b"X"}:
+                return True
+    return False
 
 
 class Pipe:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from random import Random
+from typing import TYPE_CHECKING
 
 import anyio
 import msgspec
@@ -12,7 +13,7 @@ import msgspec
 from prong import __version__
 from prong.errors import BadRequest, BrokenReply, ProviderError
 from prong.prompt import Mark, Prompt
-from prong.provider.base import Endpoint, Retrying, Streamed
+from prong.provider.base import Endpoint, Provider, Retrying, Streamed
 from prong.provider.fault import Refusal, from_stream, mapped
 from prong.provider.http import Http, Response
 from prong.wire import Dialect, Ended, Event, Fault, Tail
@@ -189,3 +190,7 @@ def address(base_url: str, path: str) -> str:
 
 def _is_version(segment: str) -> bool:
     return segment[:1] == "v" and segment[1:2].isdigit()
+
+
+if TYPE_CHECKING:
+    _provider: type[Provider] = Api

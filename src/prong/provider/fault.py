@@ -130,6 +130,8 @@ def _by_kind(refusal: Refusal) -> tuple[type[ProviderError], str]:
         return Unauthorised, _REFUSED_KEY
     if _NO_MODEL.search(refusal.kind):
         return NoSuchModel, _UNKNOWN_MODEL
+    if refusal.kind.startswith("invalid"):
+        return BadRequest, _REFUSED
     if _LOAD.search(refusal.kind):
         return Overloaded, "{url} failed while it replied: {said}; try again later"
     return BrokenReply, "the reply of {url} could not be used: {said}"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
@@ -86,22 +84,18 @@ class SkillArguments(msgspec.Struct, frozen=True):
     """Arguments for it, as one text."""
 
 
-@dataclass(frozen=True, slots=True)
 class SkillTool:
     """Gives the model the body of a skill."""
 
-    skills: tuple[Skill, ...]
-    text: str
-    """The description, in which `{skills}` stands for the list."""
-    name: ClassVar[str] = "Skill"
-    effect: ClassVar[Effect] = "reads"
-    arguments: ClassVar[type[msgspec.Struct]] = SkillArguments
-    budget: ClassVar[int] = 100_000
+    name = "Skill"
+    effect: Effect = "reads"
+    arguments: type[msgspec.Struct] = SkillArguments
+    budget = 100_000
 
-    @property
-    def description(self) -> str:
-        """What the model reads of the tool."""
-        return self.text.replace("{skills}", listing(self.skills))
+    def __init__(self, skills: tuple[Skill, ...], text: str) -> None:
+        """Take the skills, and the description in which `{skills}` stands for their list."""
+        self.skills = skills
+        self.description = text.replace("{skills}", listing(skills))
 
     def title(self, args: SkillArguments) -> str:
         """Name the skill."""

@@ -7,7 +7,7 @@ from msgspec import Meta, Struct, field
 
 from prong.entry import CallId
 from prong.errors import UsageError
-from prong.host import Finished, Host, ripgrep
+from prong.host import Finished, ripgrep
 from prong.tool.access import Access, Reading
 from prong.tool.base import Context, Effect, Failed, Outcome, Tool, done
 from prong.tool.files.known import shown_path, unusable
@@ -89,7 +89,7 @@ class Grep:
             found = await host.stat(path)
             if found is None or found.kind == "other":
                 return Failed(f"{name}: there is no such file or folder")
-            pattern = Pattern(args.glob, anchored=False) if args.glob else None
+            pattern = Pattern(args.glob or "", anchored=False) if _wanted(args) else None
             inside = path == host.root or name != path
             cwd = host.root if inside else (path if found.kind == "folder" else "/")
             finished = await host.run(
@@ -105,7 +105,12 @@ class Grep:
             return Failed(str(error))
         except OSError as error:
             return unusable(name, error)
-        return _outcome(host, args, cwd, pattern, finished)
+        return _outcome(context, args, cwd, pattern, finished)
+
+
+def _wanted(args: GrepArguments) -> bool:
+    """Tell whether the glob says what to search; `!…` says what not to."""
+    return args.glob is not None and not args.glob.startswith("!")
 
 
 def _relative(path: str, cwd: str) -> str:
@@ -117,7 +122,8 @@ def _options(args: GrepArguments) -> list[str]:
     options += ["--ignore-case"] if args.ignore_case else []
     options += ["--multiline", "--multiline-dotall"] if args.multiline else []
     options += [f"--type={args.type}"] if args.type else []
-    options += ["--ignore-file=/dev/stdin"] if args.glob else []
+    if args.glob is not None:
+        options.append("--ignore-file=/dev/stdin" if _wanted(args) else f"--glob={args.glob}")
     match args.output_mode:
         case "files_with_matches":
             options.append("--files-with-matches")
@@ -133,14 +139,14 @@ def _options(args: GrepArguments) -> list[str]:
 
 
 def _outcome(
-    host: Host, args: GrepArguments, cwd: str, pattern: Pattern | None, finished: Finished
+    context: Context, args: GrepArguments, cwd: str, pattern: Pattern | None, finished: Finished
 ) -> Outcome:
     if finished.timed_out:
         return Failed(f"the search took longer than {SECONDS:.0f} s; give a narrower path or glob")
     trouble = finished.errors.decode(errors="replace").strip()
     if finished.code == 2 and not finished.output:
         return Failed(f"the search failed: {trouble[:1000]}")
-    lines = _lines(host, args, cwd, pattern, finished.output.decode(errors="replace"))
+    lines = _lines(context, args, cwd, pattern, finished.output.decode(errors="replace"))
     if not lines:
         return done(f"[no matches for {args.pattern}]")
     notes = [f"{len(lines) - args.head_limit} more lines"] if len(lines) > args.head_limit else []
@@ -150,22 +156,25 @@ def _outcome(
 
 
 def _lines(
-    host: Host, args: GrepArguments, cwd: str, pattern: Pattern | None, output: str
+    context: Context, args: GrepArguments, cwd: str, pattern: Pattern | None, output: str
 ) -> list[str]:
+    allowed: dict[str, bool] = {}
+
     def named(path: str) -> str | None:
         path = path.removeprefix("./")
-        if pattern is not None and not pattern.keeps(path):
-            return None
-        return shown_path(host, f"{cwd.rstrip('/')}/{path}")
+        whole = f"{cwd.rstrip('/')}/{path}"
+        if whole not in allowed:
+            allowed[whole] = context.may_read(whole) and (pattern is None or pattern.keeps(path))
+        return shown_path(context.host, whole) if allowed[whole] else None
 
     if args.output_mode == "files_with_matches":
         return sorted(n for p in output.split("\0")[:-1] if (n := named(p)) is not None)
     lines: list[str] = []
-    for line in output.splitlines():
+    for line in output.split("\n"):
         path, found, rest = line.partition("\0")
         if not found:
             # The mark between groups; it stays only between lines that stay.
-            if lines and lines[-1] != line:
+            if line and lines and lines[-1] != line:
                 lines.append(line)
         elif (name := named(path)) is not None:
             lines.append(f"{name}:{rest}")

@@ -21,7 +21,7 @@ SEARCH = (
     "--glob=!.prong/worktrees",
     "--glob=!.claude/worktrees",
 )
-"""Options of every search: hidden files too, but no repository's insides and no second checkouts."""
+"""Options of every search: hidden files too, but no repository's insides or second checkouts."""
 
 
 class Pattern:
@@ -34,7 +34,10 @@ class Pattern:
         """
         globs = expand(glob)
         self._globs = [g if anchored or "/" in g else f"**/{g}" for g in globs]
-        self._compiled = re.compile("|".join(f"(?:{_regex(g)})" for g in self._globs))
+        try:
+            self._compiled = re.compile("|".join(f"(?:{_regex(g)})" for g in self._globs))
+        except re.error as error:
+            raise ValueError(str(error)) from error
 
     def ignore_file(self) -> bytes:
         """Give an ignore file that leaves only what matches."""
@@ -89,7 +92,7 @@ def _translate(token: str) -> str:
             return r"[^/]*"
         case _ if token[0] == "[" and len(token) > 1:
             negated = token[1] in "!^"
-            inner = token[2 if negated else 1 : -1].replace("\\", r"\\").replace("[", r"\[")
-            return f"(?!/)[{'^' if negated else ''}{inner.replace('^', chr(92) + '^')}]"
+            inner = re.sub(r"([\\[^&~|])", r"\\\1", token[2 if negated else 1 : -1])
+            return f"(?!/)[{'^' if negated else ''}{inner}]"
         case _:
             return re.escape(token[-1])

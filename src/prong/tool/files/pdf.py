@@ -14,6 +14,7 @@ from prong.tool.base import Failed
 PAGES = 20
 """Pages read when none are named, and at most at once."""
 SECONDS = 60.0
+PROGRAM = "from prong.tool.files.pdf import main; main()"
 
 
 def page_range(text: str) -> tuple[int, int] | None:
@@ -37,7 +38,7 @@ async def extract(host: Host, name: str, data: bytes, first: int, last: int) -> 
     if importlib.util.find_spec("pypdf") is None:
         return Failed(f"{name} is a PDF; reading it needs: pip install 'prong[pdf]'")
     # -P keeps the project's folder off the import path: its files are not to be run.
-    argv = [sys.executable, "-P", "-m", "prong.tool.files.pdf", str(first), str(last)]
+    argv = [sys.executable, "-P", "-c", PROGRAM, str(first), str(last)]
     try:
         finished = await host.run(argv, stdin=data, seconds=SECONDS, limit=32 << 20)
     except OSError as error:
@@ -65,7 +66,3 @@ def main() -> None:
 
 def _clean(text: str) -> str:
     return text.encode(errors="replace").decode()
-
-
-if __name__ == "__main__":
-    main()

@@ -185,11 +185,14 @@ async def _huge(context: Context, path: str, args: ReadArguments, size: int) -> 
         if not whole and window.total >= window.stop:
             break
     notes = [f"a file of {size:,} bytes"]
+    lines = window.lines()
+    if any("\ufffd" in line for line in lines):
+        notes.append("bytes that are not UTF-8 show as \ufffd")
     if whole:
         context.reads.hashes[path] = state.hexdigest()
     else:
         notes.append("too large to be edited")
-    return _lines(name, window.lines(), window.first, window.total if whole else None, notes)
+    return _lines(name, lines, window.first, window.total if whole else None, notes)
 
 
 if TYPE_CHECKING:

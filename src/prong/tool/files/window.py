@@ -29,13 +29,13 @@ def split(text: str) -> list[str]:
 
 
 def view(lines: Iterable[str], first: int, *, budget: int) -> View:
-    """Number lines, cutting long ones, until the budget of characters is used up."""
+    """Put numbers before lines, cutting long ones, until the budget of characters is used up."""
     shown: list[str] = []
     used = 0
     for number, raw in enumerate(lines, first):
         line = raw.removesuffix("\r")
         if len(line) > WIDTH:
-            line = f"{line[:WIDTH]} [… {len(line) - WIDTH} more characters in this line]"
+            line = f"{line[:WIDTH]} [… this line goes on]"
         numbered = f"{number:>6}\t{line}"
         used += len(numbered) + 1
         if used > budget and shown:
@@ -51,10 +51,8 @@ class Window:
         """Keep `count` lines from number `first` on."""
         self.first = first
         self.stop = first + count
-        self.binary = False
         self._number = 1
         self._kept: list[bytes] = []
-        self._lengths: list[int] = []
         self._begun = False
 
     @property
@@ -64,7 +62,6 @@ class Window:
 
     def feed(self, piece: bytes) -> None:
         """Take the next bytes."""
-        self.binary = self.binary or b"\0" in piece
         ends = piece.count(b"\n")
         if self._number >= self.stop or self._number + ends < self.first:
             self._number += ends
@@ -90,14 +87,10 @@ class Window:
             return
         if index == len(self._kept):
             self._kept.append(b"")
-            self._lengths.append(0)
         body = part.removesuffix(b"\n")
         room = _ENOUGH - len(self._kept[index])
         self._kept[index] += body[: max(room, 0)]
-        self._lengths[index] += len(body)
 
     def lines(self) -> list[str]:
         """Give the lines kept; what is not UTF-8 in them shows as replacement characters."""
-        pairs = zip(self._kept, self._lengths, strict=True)
-        # The missing rest of a long line stays a number, so that its length is still told.
-        return [k.decode(errors="replace") + "…" * min(n - len(k), WIDTH) for k, n in pairs]
+        return [line.decode(errors="replace") for line in self._kept]
