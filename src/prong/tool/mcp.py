@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, cast
 
 import msgspec
@@ -38,8 +37,7 @@ class Connection(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpTool:
+class McpTool(msgspec.Struct, frozen=True, kw_only=True):
     """One tool of one server; it brings its own description and schema."""
 
     connection: Connection
