@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from contextlib import aclosing
 from random import Random
+from typing import Any
 
 import anyio
 import pytest
@@ -26,13 +27,13 @@ from prong.wire import Began, Ended, Fault, HeadSpec, Tail, TextPiece, dialect
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
 
 
-def sse(*events: dict) -> bytes:
+def sse(*events: dict[str, Any]) -> bytes:
     return b"".join(
         f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events
     )
 
 
-def message(**more) -> dict:
+def message(**more) -> dict[str, Any]:
     return {
         "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-x", "content": [],
         "stop_reason": None, "usage": {"input_tokens": 3, "output_tokens": 1}, **more,

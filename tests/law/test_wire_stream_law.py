@@ -117,7 +117,7 @@ def chat_messages() -> st.SearchStrategy[list[dict[str, Any]]]:
         optional={
             "reasoning_content": any_solid,
             "novel": objects.filter(bool),
-            "tool_calls": st.lists(call, min_size=1, max_size=3, unique_by=lambda c: c["id"]),
+            "tool_calls": st.lists(call, min_size=1, max_size=3, unique_by=lambda c: str(c["id"])),
         },
     ).map(lambda message: [message])
 

@@ -11,7 +11,7 @@ import anyio
 import anyio.abc
 import msgspec
 
-from prong import __version__
+from prong.about import __version__
 from prong.agent import Agent, Desk, Limits, NoHooks, Respond
 from prong.agent.answer import interrupted
 from prong.agent.compact import carried

@@ -19,7 +19,7 @@ import msgspec
 
 from prong.agent import Agent, Limits, Verdict, compact, loop
 from prong.cost import Ledger, Total, total
-from prong.entry import Text, Usage, User, user_text
+from prong.entry import Text, Usage, User, plain, user_text
 from prong.errors import JournalError, ProngError, UsageError
 from prong.event import (
     Answer,
@@ -41,7 +41,7 @@ from prong.session.bus import Bus, Subscription
 from prong.session.journal import Journal
 from prong.session.place import Place, read_mode
 from prong.session.store import SessionInfo
-from prong.team.notice import render
+from prong.team.notice import mentions, render
 from prong.team.task import TaskBoard
 from prong.tool.policy import Mode
 from prong.tool.skill import render as render_skill
@@ -208,11 +208,21 @@ class Session:
 
     def collect(self) -> None:
         """Move notices that wait on disk into the agent's inbox, each to be acknowledged there."""
+        self._outbox.ack(self._already_told())
         notices = self._outbox.deliver(self.agent.path)
         if notices:
             ids = [notice.id for notice in notices]
             entry = User((Text(render(notices)),), "notice")
             self.agent.inbox.put(entry, taken=lambda: self._outbox.ack(ids))
+
+    def _already_told(self) -> set[str]:
+        """Name the notices whose delivery a crash left in doubt and which the journal holds."""
+        doubtful, told = self._outbox.uncertain, set[str]()
+        if doubtful:
+            for kind, entry in self.agent.prompt.entries():
+                if kind == "notice" and isinstance(entry, User):
+                    told |= {name for name in doubtful if mentions(plain(entry.parts), name)}
+        return told
 
     async def wait_settled(self) -> None:
         """Wait until no turn runs, nothing waits for the agent, and no background task runs."""

@@ -88,3 +88,8 @@ def _rendered(notice: Notice) -> str:
 def render(notices: Sequence[Notice]) -> str:
     """Make one text of the notices that are ready together."""
     return "\n\n".join([PREFACE, *map(_rendered, notices)])
+
+
+def mentions(text: str, task_id: str) -> bool:
+    """Whether a rendered text holds the notice of a task; content cannot imitate the tag."""
+    return f"<task-id>{_line(task_id)}</task-id>" in text

@@ -61,14 +61,14 @@ class Kit:
     def specs(self, text: Callable[[str], str]) -> tuple[ToolSpec, ...]:
         """Describe the tools to the model.
 
-        A tool may bring its own `description` and `schema`; for others `text` gives the
+        A tool may bring its own `description` and `raw_schema`; for others `text` gives the
         description by name, and the schema is that of the argument type.
         """
         return tuple(
             ToolSpec(
                 tool.name,
                 getattr(tool, "description", None) or text(tool.name),
-                getattr(tool, "schema", None) or msgspec.Raw(schema(tool.arguments)),
+                getattr(tool, "raw_schema", None) or msgspec.Raw(schema(tool.arguments)),
             )
             for tool in self
         )

@@ -54,7 +54,7 @@ _QUIET = {
 _BACKGROUND_HINT = "Use run_in_background to keep something running."
 
 
-class BashArguments(msgspec.Struct, frozen=True):
+class BashArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What Bash is called with."""
 
     command: Annotated[str, Meta(min_length=1, description="The command line to run")]

@@ -46,7 +46,7 @@ class StructuredOutput:
         if table.get("type", "object") != "object":
             raise UsageError("the JSON schema must describe an object: set its type to 'object'")
         self._validator = kind(table)
-        self.schema = msgspec.Raw(msgspec.json.encode({"type": "object"} | table))
+        self.raw_schema = msgspec.Raw(msgspec.json.encode({"type": "object"} | table))
         self.answer: bytes | None = None
 
     def decode(self, text: str) -> Any:
