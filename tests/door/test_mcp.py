@@ -4,7 +4,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -31,7 +31,7 @@ def stdio(name: str = "echo", **more: Any) -> ServerSpec:
 
 
 @asynccontextmanager
-async def opened(*specs: ServerSpec, seconds: float = 30) -> AsyncIterator[Servers]:
+async def opened(*specs: ServerSpec, seconds: float = 30) -> AsyncGenerator[Servers]:
     async with anyio.create_task_group() as group:
         servers = await open_servers(specs, group, cwd="/", seconds=seconds)
         try:
@@ -48,7 +48,11 @@ class Plain:
 
 async def use(servers: Servers, name: str, arguments: str = "{}") -> Outcome:
     tool = next(tool for tool in servers.tools if tool.name == name)
-    return await tool.run(CallId("1"), tool.decode(arguments), cast("Context", Plain()))
+    return await tool.run(
+        CallId("1"),
+        cast("Any", msgspec.json.decode(arguments, type=tool.arguments)),
+        cast("Context", Plain()),
+    )
 
 
 def is_alive(pid: int) -> bool:
@@ -75,10 +79,8 @@ async def test_stdio_server_offers_sorted_tools_and_answers() -> None:
         say = servers.tools[-1]
         assert (say.effect, servers.tools[0].effect) == ("reads", "writes")
         assert say.description == "Say a text back."
-        assert msgspec.json.decode(say.schema)["required"] == ["text"]
-        assert say.access(say.decode('{"text": "x"}'), cast("Context", Plain())) == (
-            Using("mcp__echo__say"),
-        )
+        assert msgspec.json.decode(say.raw_schema)["required"] == ["text"]
+        assert say.access({"text": "x"}, cast("Context", Plain())) == (Using("mcp__echo__say"),)
         assert await use(servers, "mcp__echo__say", '{"text": "hé"}') == Done((Text("echo: hé"),))
         picture = await use(servers, "mcp__echo__picture")
         assert isinstance(picture, Done)
@@ -95,21 +97,20 @@ async def test_stdio_server_offers_sorted_tools_and_answers() -> None:
 
 
 async def test_missing_argument_is_named_before_the_call() -> None:
-    """Arguments that are no object, or lack a required key, are refused with the reason."""
+    """A call that lacks a required argument fails with its name and never reaches the server."""
+    nobody = cast("Any", None)
     tool = McpTool(
-        connection=cast("Any", None),
+        connection=nobody,
         server="s",
         tool="t",
         name="mcp__s__t",
         description="",
-        schema=msgspec.Raw(b"{}"),
+        raw_schema=msgspec.Raw(b"{}"),
         effect="writes",
         required=("text",),
     )
-    with pytest.raises(msgspec.ValidationError, match="missing required argument: text"):
-        tool.decode("{}")
-    with pytest.raises(msgspec.ValidationError):
-        tool.decode("[1]")
+    outcome = await tool.run(CallId("1"), {}, cast("Context", Plain()))
+    assert outcome == Failed("missing required argument: text")
 
 
 async def test_crash_fails_the_call_with_last_words_and_reconnects_once() -> None:
@@ -182,12 +183,14 @@ async def test_server_processes_die_with_the_session() -> None:
         assert is_alive(first)
     assert not is_alive(first)
 
+    second = 0
     async with anyio.create_task_group() as group:
         servers = await open_servers([stdio()], group, cwd="/")
         answer = await use(servers, "mcp__echo__odd_name_with_marks")
         assert isinstance(answer, Done)
         second = int(cast("Text", answer.parts[0]).text)
         group.cancel_scope.cancel()
+    assert second
     assert not is_alive(second)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import h11
@@ -71,7 +72,7 @@ def responses(draw: st.DrawFn) -> bytes:
 
 def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
     at = [0, *sorted(c for c in cuts if c < len(data)), len(data)]
-    return [data[a:b] for a, b in zip(at, at[1:], strict=False) if a < b]
+    return [data[a:b] for a, b in itertools.pairwise(at) if a < b]
 
 
 def ours(data: bytes, cuts: list[int]) -> tuple[Read, Parser]:

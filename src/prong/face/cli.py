@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from prong import __version__
+from prong.about import __version__
 
 if TYPE_CHECKING:
     import argparse

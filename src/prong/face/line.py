@@ -87,7 +87,7 @@ def describe_question(asked: PermissionAsked | QuestionAsked) -> str:
 
 
 def chosen(asked: QuestionAsked, line: str) -> str:
-    """Turn what the user typed into answers, a line each: numbers mean options, words themselves."""
+    """Turn what the user typed into answers, a line each; numbers stand for options."""
     given = [part.strip() for part in line.split(";")]
     answers: list[str] = []
     for index, question in enumerate(asked.questions):

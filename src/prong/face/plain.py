@@ -265,6 +265,6 @@ class _Talk:
 async def _ask(prompt: str) -> str:
     """Read a line of the user, with history and editing where the terminal has them."""
     with suppress(ImportError):
-        import readline  # noqa: F401 - importing it is what gives input() its editing
+        __import__("readline")  # being loaded is what gives input() its editing
 
     return await anyio.to_thread.run_sync(input, prompt, abandon_on_cancel=True)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from random import Random
+from typing import TYPE_CHECKING
 
 import anyio
 import msgspec
 
-from prong import __version__
+from prong.about import __version__
 from prong.errors import BadRequest, BrokenReply, ProviderError
 from prong.prompt import Mark, Prompt
-from prong.provider.base import Endpoint, Retrying, Streamed
-from prong.provider.fault import Refusal, from_stream, mapped
+from prong.provider.base import Endpoint, Provider, Retrying, Streamed
 from prong.provider.http import Http, Response
 from prong.wire import Dialect, Ended, Event, Fault, Tail
+
+if TYPE_CHECKING:
+    from random import Random
 
 _ERROR_BODY_LIMIT = 65_536
 _PLAIN = Tail()
@@ -60,7 +62,7 @@ class Api:
         self._http = http
         self._dialect = dialect
         self._patience = patience or Patience()
-        self._random = random or Random()  # noqa: S311 - spreads waits, guards nothing
+        self._random = random
         self._sleep = sleep
         self._url = address(endpoint.base_url, dialect.path)
         self._headers = (
@@ -104,7 +106,7 @@ class Api:
                             return
                 raise BrokenReply(f"the reply of {self.endpoint.base_url} has no end")
             except ProviderError as error:
-                wait = self._patience.wait(attempt, error.retry_after, self._random)
+                wait = self._wait_after(attempt, error)
                 waited += wait
                 if (
                     not error.retryable
@@ -118,6 +120,13 @@ class Api:
             await self._sleep(wait)
             attempt += 1
 
+    def _wait_after(self, attempt: int, error: ProviderError) -> float:
+        if self._random is None:
+            from random import Random
+
+            self._random = Random()  # noqa: S311 - spreads waits, guards nothing
+        return self._patience.wait(attempt, error.retry_after, self._random)
+
     async def _try(
         self, model: str, body: bytes, tail: Tail, headers: Sequence[tuple[str, str]]
     ) -> AsyncGenerator[Event, None]:
@@ -127,6 +136,8 @@ class Api:
             async with aclosing(self._decode(response, tail)) as events:
                 async for event in events:
                     if isinstance(event, Fault):
+                        from prong.provider.fault import from_stream
+
                         raise from_stream(event, self.endpoint, model, response.headers)
                     if isinstance(event, Ended):
                         # Nothing that could follow matters, but the connection is worth keeping.
@@ -156,6 +167,8 @@ class Api:
             yield event
 
     async def _refused(self, response: Response, model: str) -> ProviderError:
+        from prong.provider.fault import Refusal, mapped
+
         try:
             body = await response.read(_ERROR_BODY_LIMIT)
         except BrokenReply:
@@ -189,3 +202,7 @@ def address(base_url: str, path: str) -> str:
 
 def _is_version(segment: str) -> bool:
     return segment[:1] == "v" and segment[1:2].isdigit()
+
+
+if TYPE_CHECKING:
+    _provider: type[Provider] = Api

@@ -140,6 +140,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Go on sending."""
         self._flowing = True
+        self._last = self._loop.time()
         self._wake()
 
     def abort(self) -> None:
@@ -164,7 +165,7 @@ class Connection(asyncio.Protocol):
         self._last = self._loop.time()
         self._timer = self._loop.call_later(self._idle_limit, self._check_idle)
         try:
-            await self._send(head, body)
+            await self._send(parser, head, body)
             while not parser.status:
                 self._check()
                 await self._wait()
@@ -172,7 +173,7 @@ class Connection(asyncio.Protocol):
             self.abort()
             raise
 
-    async def _send(self, head: bytes, body: bytes) -> None:
+    async def _send(self, parser: Parser, head: bytes, body: bytes) -> None:
         if len(body) < _JOIN_BELOW:
             self._write(head + body)
             return
@@ -180,9 +181,9 @@ class Connection(asyncio.Protocol):
         view = memoryview(body)
         for at in range(0, len(body), _SLICE):
             # A response before the end of the request is a refusal: the rest need not be sent.
-            while not self._flowing and not self.lost and not self.received:
+            while not (self._flowing or self.lost or parser.status):
                 await self._wait()
-            if self.received or self.lost:
+            if parser.status or self.lost:
                 self._tainted = True
                 return
             self._write(view[at : at + _SLICE])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 import anyio
@@ -133,8 +133,7 @@ class _Printed(msgspec.Struct, frozen=True, rename="camel"):
     hook_specific_output: _Specific = _Specific()
 
 
-@dataclass(slots=True, kw_only=True)
-class CommandHooks:
+class CommandHooks(msgspec.Struct, frozen=True, kw_only=True):
     """Runs the hooks of a session."""
 
     hooks: tuple[Hook, ...]
@@ -142,9 +141,9 @@ class CommandHooks:
     session_id: str
     transcript: str = ""
     """The journal's path, for hooks that want to read it."""
-    env: dict[str, str] = field(default_factory=dict[str, str])
+    env: dict[str, str] = {}
 
-    async def fire(self, event: str, payload: dict[str, Any], matcher: str = "") -> Verdict:
+    async def fire(self, event: str, payload: Mapping[str, Any], matcher: str = "") -> Verdict:
         """Run the hooks of an event together and join what they say, in the order of settings."""
         chosen = list(dict.fromkeys(h for h in self.hooks if h.matches(event, matcher)))
         if not chosen:
@@ -220,6 +219,8 @@ def _read_printed(hook: Hook, printed: _Printed) -> Verdict:
     warnings = (printed.system_message,) if printed.system_message else ()
     if specific.updated_input is not None:
         warnings += _warning(hook, "asked to change the tool's input; that is not done").warnings
+    if permission == "ask" and reason:
+        warnings += _warning(hook, f"wants you to be asked: {reason}").warnings
     contexts = (specific.additional_context, printed.additional_context)
     return Verdict(
         block=block,
@@ -233,19 +234,12 @@ def _read_printed(hook: Hook, printed: _Printed) -> Verdict:
 def join(said: list[Verdict]) -> Verdict:
     """Join verdicts: the strictest answer counts, texts stay in order."""
     blocks = [verdict.block for verdict in said if verdict.block is not None]
-    permission: Permission | None = None
-    reason = ""
+    given = [verdict.permission for verdict in said]
     ranked: tuple[Permission, ...] = ("deny", "ask", "allow")
-    for wanted in ranked:
-        holders = [verdict for verdict in said if verdict.permission == wanted]
-        if holders:
-            permission = wanted
-            reason = "\n".join(verdict.reason for verdict in holders if verdict.reason)
-            break
     return Verdict(
         block="\n".join(blocks) if blocks else None,
-        permission=permission,
-        reason=reason,
+        permission=next((answer for answer in ranked if answer in given), None),
+        reason="\n".join(verdict.reason for verdict in said if verdict.reason),
         context=tuple(text for verdict in said for text in verdict.context),
         warnings=tuple(text for verdict in said for text in verdict.warnings),
     )

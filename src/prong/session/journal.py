@@ -7,21 +7,21 @@ whole is taken back, so the file ends with a whole line whatever happens to the 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
 from prong.cost import Row
-from prong.entry import Kind, User, plain
-from prong.errors import JournalBusy, JournalError, JournalFull, NoSuchSession, UsageError
+from prong.entry import Kind, ToolSpec, User, plain
+from prong.errors import JournalError, JournalFull, NoSuchSession, UsageError
 from prong.prompt import Head, Node, Prompt
+from prong.session.lock import create_file, holder, lock
 from prong.session.record import (
     EntryRecord,
     EventRecord,
@@ -39,8 +39,12 @@ from prong.session.record import (
     seal,
     wrap,
 )
-from prong.session.replay import Dialects, Lines, Replay, examine, noted, read_journal
-from prong.wire import NO_MARK
+from prong.session.replay import Dialects, Lines, Replay, noted, read_journal
+from prong.wire import NO_MARK, HeadSpec, dialect
+from prong.wire.raw import dump, tidy
+
+if TYPE_CHECKING:
+    from prong.agent.agent import Recorder
 
 _ABOUT_LENGTH = 200
 
@@ -59,8 +63,9 @@ class Journal:
         # checksum of the last of them. What lies beyond, if _dirty, is to be cut off.
         self._length = 0
         self._dirty = False
-        self._heads: dict[bytes, Head] = {}
-        self._known: dict[bytes, tuple[Kind, Head]] = {}
+        self._rooted = False
+        self._heads: set[bytes] = set()
+        self._kinds: dict[bytes, Kind] = {}
         self._tips: dict[str, bytes] = {}
         self._tally = Tally()
 
@@ -69,10 +74,10 @@ class Journal:
         cls, path: Path, opened: Opened, *, clock: Callable[[], float] = time.time
     ) -> Journal:
         """Begin a journal where none is."""
-        fd = _create(path)
+        fd = create_file(path)
         journal = cls(path, fd, opened, clock)
         try:
-            _lock(fd, path)
+            lock(fd, path)
             journal._append([opened])
         except BaseException:
             journal.close()
@@ -82,7 +87,7 @@ class Journal:
 
     @classmethod
     def resume(
-        cls, path: Path, dialects: Dialects, *, clock: Callable[[], float] = time.time
+        cls, path: Path, dialects: Dialects = dialect, *, clock: Callable[[], float] = time.time
     ) -> tuple[Journal, Replay]:
         """Open a journal to go on with it; an unfinished last line is cut off.
 
@@ -99,7 +104,7 @@ class Journal:
         except OSError as error:
             raise JournalError(f"{path} cannot be opened ({error.strerror})") from error
         try:
-            _lock(fd, path)
+            lock(fd, path)
             replay = read_journal(path, dialects)
             journal = cls(path, fd, replay.opened, clock)
             journal._take_over(replay)
@@ -117,14 +122,6 @@ class Journal:
     def tally(self) -> Tally:
         """The session so far, in a few figures."""
         return self._tally
-
-    def head(self, agent: str, head: Head, reason: str) -> None:
-        """Store that an agent starts a new prompt, and why."""
-        self.keep(agent, Prompt(head), reason=reason)
-
-    def entry(self, agent: str, node: Node) -> None:
-        """Store an entry, after whatever before it is not stored yet."""
-        self.keep(agent, Prompt(self._head_of(agent, node), node))
 
     def keep(self, agent: str, prompt: Prompt, *, reason: str = "") -> None:
         """Store whatever of an agent's prompt is not yet stored.
@@ -149,8 +146,8 @@ class Journal:
             records.append(_note_record(agent, "about", tally.about, at))
         self._append(records)
         self._tally = tally
-        self._heads[prompt.head.digest] = prompt.head
-        self._known.update((node.digest, (node.kind, prompt.head)) for node in fresh)
+        self._heads.add(prompt.head.digest)
+        self._kinds.update((node.digest, node.kind) for node in fresh)
         self._tips[agent] = _digest(prompt)
 
     def request(self, row: Row) -> None:
@@ -167,7 +164,7 @@ class Journal:
 
     def event(self, agent: str, value: Any) -> None:
         """Store something that happened."""
-        raw = msgspec.Raw(msgspec.json.encode(value))
+        raw = _json(value)
         self._append([EventRecord(agent=agent, at=self._now(), value=raw)])
 
     async def sync(self) -> None:
@@ -175,7 +172,7 @@ class Journal:
         import anyio.to_thread
 
         try:
-            await anyio.to_thread.run_sync(os.fsync, self._fd)
+            await anyio.to_thread.run_sync(self._sync)
         except OSError as error:
             raise self._full(error) from error
 
@@ -183,7 +180,7 @@ class Journal:
         """Let others open the journal; to close twice does nothing."""
         if self._fd < 0:
             return
-        _holder(self.path).unlink(missing_ok=True)
+        holder(self.path).unlink(missing_ok=True)
         os.close(self._fd)
         self._fd = -1
 
@@ -213,26 +210,12 @@ class Journal:
     def _fresh(self, prompt: Prompt) -> list[Node]:
         found: list[Node] = []
         node = prompt.tip
-        while node is not None and not self._is_known(node):
+        # Equal bytes can be of different kinds; replaying must not mix them up.
+        while node is not None and self._kinds.get(node.digest) != node.kind:
             found.append(node)
             node = node.parent
         found.reverse()
         return found
-
-    def _is_known(self, node: Node) -> bool:
-        # Equal bytes can be of different kinds; replaying must not mix them up.
-        known = self._known.get(node.digest)
-        return known is not None and known[0] == node.kind
-
-    def _head_of(self, agent: str, node: Node) -> Head:
-        above: Node | None = node
-        while above is not None:
-            if (known := self._known.get(above.digest)) is not None:
-                return known[1]
-            above = above.parent
-        tip = self._tips.get(agent)
-        assert tip is not None, f"{agent} has an entry before it has a head"
-        return self._heads[tip] if tip in self._heads else self._known[tip][1]
 
     def _counted(self, head: Head, fresh: list[Node]) -> Tally:
         entries = self._tally.entries + len(fresh)
@@ -244,9 +227,9 @@ class Journal:
         self._tally = replay.tally
         self._tips = {agent: _digest(prompt) for agent, prompt in replay.agents.items()}
         for prompt in replay.known.values():
-            self._heads[prompt.head.digest] = prompt.head
+            self._heads.add(prompt.head.digest)
             if prompt.tip is not None:
-                self._known[prompt.tip.digest] = (prompt.tip.kind, prompt.head)
+                self._kinds[prompt.tip.digest] = prompt.tip.kind
         self._dirty = replay.torn > 0
         self._cut()
         if replay.unended:
@@ -281,6 +264,17 @@ class Journal:
         self._dirty = False
         self._length += len(data)
 
+    def _sync(self) -> None:
+        os.fsync(self._fd)
+        if not self._rooted:
+            # A new file survives only if its folder's entry does.
+            folder = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+            self._rooted = True
+
     def _cut(self) -> None:
         if not self._dirty:
             return
@@ -298,35 +292,6 @@ class Journal:
 
     def _now(self) -> float:
         return round(self._clock(), 3)
-
-
-def branch(
-    source: Path,
-    target: Path,
-    opened: Opened,
-    dialects: Dialects,
-    *,
-    upto: int | None = None,
-) -> Opened:
-    """Copy a journal's good lines, or those up to number `upto`, under another session's id.
-
-    Heads and entries keep their bytes, so the provider's cache serves the new session too. The
-    source may be damaged or open in another process.
-    """
-    replay, _ = examine(source, dialects)
-    last = replay.lines if upto is None else min(upto, replay.lines)
-    opened = msgspec.structs.replace(
-        opened, forked_from=replay.opened.session, inherited=max(last, 1) - 1
-    )
-    journal = Journal.create(target, opened)
-    try:
-        journal.copy(source, last=last)
-    except BaseException:
-        target.unlink(missing_ok=True)
-        raise
-    finally:
-        journal.close()
-    return opened
 
 
 def _inherited(line: bytes) -> bytes:
@@ -350,9 +315,17 @@ def _head_record(agent: str, head: Head, reason: str, at: float) -> HeadRecord:
         positions=head.positions,
         reason=reason,
         at=at,
-        spec=head.spec,
+        spec=_one_line(head.spec),
         data=head.data.decode(),
     )
+
+
+def _one_line(spec: HeadSpec) -> HeadSpec:
+    # The dialects tidy a schema in the same way, so the spec still renders to the same bytes.
+    tools = tuple(
+        ToolSpec(tool.name, tool.description, msgspec.Raw(tidy(tool.schema))) for tool in spec.tools
+    )
+    return msgspec.structs.replace(spec, tools=tools)
 
 
 def _entry_record(agent: str, head: Head, node: Node, at: float) -> EntryRecord:
@@ -375,7 +348,12 @@ def _digest(prompt: Prompt) -> bytes:
 
 
 def _note_record(agent: str, name: str, value: Any, at: float) -> NoteRecord:
-    return NoteRecord(agent=agent, name=name, at=at, value=msgspec.Raw(msgspec.json.encode(value)))
+    return NoteRecord(agent=agent, name=name, at=at, value=_json(value))
+
+
+def _json(value: Any) -> msgspec.Raw:
+    # Plain values first: only those are repaired if a text in them is not Unicode.
+    return msgspec.Raw(dump(msgspec.to_builtins(value, builtin_types=(msgspec.Raw,))))
 
 
 def _about(head: Head, nodes: list[Node]) -> str:
@@ -387,47 +365,5 @@ def _about(head: Head, nodes: list[Node]) -> str:
     return ""
 
 
-def _create(path: Path) -> int:
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        return os.open(path, flags, 0o600)
-    except FileExistsError as error:
-        raise UsageError(
-            f"there is a session {path.stem} already; continue it with --resume {path.stem}"
-        ) from error
-    except OSError as error:
-        raise JournalFull(
-            f"{path} cannot be created ({error.strerror}); free some space, "
-            f"or set PRONG_HOME to a folder that can be written"
-        ) from error
-
-
-def _holder(path: Path) -> Path:
-    return path.with_suffix(".lock")
-
-
-def _lock(fd: int, path: Path) -> None:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise JournalBusy(
-            f"session {path.stem} is open in another process{_whose(path)}; "
-            f"close it there, or go on in a copy with --fork-session"
-        ) from error
-    except OSError as error:
-        raise JournalError(f"{path} cannot be locked ({error.strerror})") from error
-    # The lock is the kernel's; this file only tells others whom to look for.
-    with suppress(OSError):
-        _holder(path).write_text(f"{os.getpid()}\n")
-
-
-def _whose(path: Path) -> str:
-    try:
-        pid = int(_holder(path).read_text())
-        os.kill(pid, 0)
-    except PermissionError:
-        return " of another user"
-    except (OSError, ValueError, OverflowError):
-        return ""
-    return f" (pid {pid})"
+if TYPE_CHECKING:
+    _conforms: type[Recorder] = Journal

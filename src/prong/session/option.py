@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -77,3 +77,44 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """In place of the process's environment."""
     extra: Mapping[str, Any] = {}
     """Further fields of the request that affect the prompt, such as `temperature`."""
+
+
+class Given(TypedDict, total=False):
+    """The fields of `Options` as keywords; a test holds the two together."""
+
+    model: str | None
+    cwd: str
+    base_url: str | None
+    api: str | None
+    api_key: str | None
+    headers: Mapping[str, str]
+    resume: str | None
+    continue_last: bool
+    fork_session: bool
+    session_id: str | None
+    name: str | None
+    mode: str | None
+    allow: tuple[str, ...]
+    ask: tuple[str, ...]
+    deny: tuple[str, ...]
+    add_dirs: tuple[str, ...]
+    tools: tuple[str, ...] | None
+    system: str | None
+    append_system: str
+    max_turns: int | None
+    max_usd: float | None
+    max_tokens: int | None
+    max_output: int | None
+    context_tokens: int | None
+    compact_at: float | None
+    effort: str | None
+    thinking: bool | int | None
+    cache_ttl: Ttl | None
+    settings: str | None
+    mcp_config: tuple[str, ...]
+    strict_mcp: bool
+    bare: bool
+    json_schema: str | None
+    store: str | None
+    env: Mapping[str, str] | None
+    extra: Mapping[str, Any]

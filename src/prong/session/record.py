@@ -16,11 +16,13 @@ import msgspec
 from prong.cost import Row
 from prong.entry import Kind, Role
 from prong.wire import NO_MARK, HeadSpec
+from prong.wire.raw import dump
 
 VERSION = 1
 """The version of the format that this program writes, and the newest it reads."""
 
 _LEAD = b'{"crc":"'
+_ROOM = 200
 _BODY_AT = len(_LEAD) + 8 + len('",')
 
 
@@ -147,7 +149,12 @@ _foreign = msgspec.json.Decoder(Foreign)
 
 def seal(record: Record, chain: int) -> tuple[bytes, int]:
     """Make the line of a record, newline included, and the checksum that seeds the next."""
-    return reseal(_encoder.encode(record)[1:], chain)
+    try:
+        data = _encoder.encode(record)
+    except UnicodeEncodeError:
+        # A lone surrogate, as in the name of a folder that is not Unicode.
+        data = dump(msgspec.to_builtins(record, builtin_types=(msgspec.Raw,)))
+    return reseal(data[1:], chain)
 
 
 def reseal(body: bytes, chain: int) -> tuple[bytes, int]:
@@ -196,8 +203,9 @@ def unwrap(value: msgspec.Raw) -> bytes:
 
 
 def _is_json(value: bytes) -> bool:
+    # How deep a value may nest depends on how deep the reader's stack is; this leaves it room.
     try:
-        msgspec.json.decode(value, type=msgspec.Raw)
-    except msgspec.DecodeError:
+        msgspec.json.decode(b"[" * _ROOM + value + b"]" * _ROOM, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError):
         return False
     return True

@@ -37,7 +37,7 @@ from prong.session.record import (
     decode,
     unwrap,
 )
-from prong.wire import Dialect, Encoded
+from prong.wire import Dialect, Encoded, dialect
 
 
 class Dialects(Protocol):
@@ -128,9 +128,9 @@ class Replay:
                 pass
 
     def _take_head(self, record: HeadRecord, dialects: Dialects) -> None:
-        dialect = dialects(record.dialect, explicit=record.explicit)
         encoded = Encoded(record.data.encode(), record.mark_at, record.positions)
-        prompt = Prompt(Head(dialect, record.spec, encoded))
+        speaks = dialects(record.dialect, explicit=record.explicit)
+        prompt = Prompt(Head(speaks, record.spec, encoded))
         if prompt.digest != record.digest:
             raise ValueError("the head's bytes do not match its digest")
         self._move(record.agent, self.known.setdefault(prompt.digest, prompt))
@@ -142,17 +142,10 @@ class Replay:
         prompt = parent.append_encoded(record.kind, record.role, encoded)
         if prompt.digest != record.digest:
             raise ValueError("the entry's bytes do not match its digest")
-        prompt = self._shared(prompt)
+        self.known[prompt.digest] = prompt
         self._move(record.agent, prompt)
         self.entries.append(Placed(seq, record.agent, prompt))
         self.tally = msgspec.structs.replace(self.tally, entries=len(self.entries))
-
-    def _shared(self, prompt: Prompt) -> Prompt:
-        old = self.known.get(prompt.digest)
-        if old is not None and _facts(old) == _facts(prompt):
-            return old
-        self.known[prompt.digest] = prompt
-        return prompt
 
     def _take_request(self, seq: int, record: RequestRecord) -> None:
         inherited = seq <= 1 + self.opened.inherited
@@ -175,15 +168,9 @@ class Replay:
         return prompt
 
 
-def _facts(prompt: Prompt) -> tuple[object, ...]:
-    # What equal digests do not imply.
-    tip = prompt.tip
-    return (tip.kind, tip.role, tip.mark_at, tip.positions) if tip else ()
-
-
 def noted(tally: Tally, record: NoteRecord) -> Tally:
-    """Take over a note that says what the session is about, if it is one."""
-    if record.name not in {"about", "title"}:
+    """Take over a note of the first agent that says what the session is about, if it is one."""
+    if record.name not in {"about", "title"} or "/" in record.agent:
         return tally
     try:
         text = msgspec.json.decode(record.value, type=str)
@@ -192,7 +179,7 @@ def noted(tally: Tally, record: NoteRecord) -> Tally:
     return msgspec.structs.replace(tally, **{record.name: text})
 
 
-def read_journal(path: Path, dialects: Dialects) -> Replay:
+def read_journal(path: Path, dialects: Dialects = dialect) -> Replay:
     """Read a journal.
 
     Raises:
@@ -207,7 +194,7 @@ def read_journal(path: Path, dialects: Dialects) -> Replay:
     return replay
 
 
-def examine(path: Path, dialects: Dialects) -> tuple[Replay, Damage | None]:
+def examine(path: Path, dialects: Dialects = dialect) -> tuple[Replay, Damage | None]:
     """Read a journal up to its end or its first damage."""
     try:
         data = path.read_bytes()
@@ -236,7 +223,7 @@ def _opening(path: Path, line: bytes) -> Opened:
     try:
         version = msgspec.json.decode(line, type=_Version).version
         record = decode(line)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise JournalDamaged(path, line=1, offset=0, why="it does not open a journal") from error
     if version > VERSION:
         raise JournalError(f"{path} was written by a newer prong (format {version}); upgrade prong")
@@ -253,14 +240,14 @@ def _fill(replay: Replay, lines: Lines, dialects: Dialects) -> Damage | None:
     for line in lines:
         try:
             replay.take(lines.number, decode(line), dialects)
-        except (ValueError, LookupError, ProngError) as error:
+        except (ValueError, LookupError, RecursionError, ProngError) as error:
             return Damage(lines.number, replay.length, _sentence(error))
         replay.lines, replay.length, replay.chain = lines.number, lines.length, lines.chain
     return lines.damage
 
 
 def _sentence(error: Exception) -> str:
-    if isinstance(error, msgspec.MsgspecError):
+    if isinstance(error, msgspec.MsgspecError | RecursionError):
         return f"the line is sound but not understood ({error})"
     return str(error)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
@@ -17,7 +16,7 @@ from prong.session.setting import Settings
 
 PROJECT_FILE = ".mcp.json"
 _USER_FILES = (".claude.json", ".prong/mcp.json")
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_VARIABLE = r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}"
 
 
 class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,13 +39,12 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
         return self.url or " ".join((self.command, *self.args))
 
 
-@dataclass(slots=True)
-class Configured:
+class Configured(msgspec.Struct):
     """The servers of a session, sorted by name."""
 
     servers: tuple[ServerSpec, ...] = ()
-    problems: list[ConfigError] = field(default_factory=list[ConfigError])
-    warnings: list[str] = field(default_factory=list[str])
+    problems: list[ConfigError] = []
+    warnings: list[str] = []
 
 
 def configured_servers(
@@ -168,8 +166,7 @@ def _server(document: Document, name: str, value: object, env: Mapping[str, str]
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
+class _Parts(msgspec.Struct, frozen=True):
     """The fields of one server, variables filled in."""
 
     document: Document
@@ -207,13 +204,15 @@ class _Parts:
 
     def _expand(self, text: str, *steps: Step) -> str:
         def replace(match: re.Match[str]) -> str:
-            value = self.env.get(match[1]) or match[2]
+            value = self.env.get(match[1])
+            if not value and match[2] is not None:
+                return match[2]
             if value is None:
                 why = f"uses ${{{match[1]}}}, which is not set; set it or write a default, "
                 raise self._problem(f"{why}${{{match[1]}:-...}}", *steps)
             return value
 
-        return _VARIABLE.sub(replace, text)
+        return re.sub(_VARIABLE, replace, text)
 
     def _problem(self, why: str, *steps: Step) -> ConfigError:
         place = ".".join(str(step) for step in steps)

@@ -12,14 +12,14 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 import anyio
 import msgspec
 
-from prong.agent import Agent, Limits, compact, loop
+from prong.agent import Agent, Limits, Verdict, compact, loop
 from prong.cost import Ledger, Total, total
-from prong.entry import Text, Usage, User, user_text
+from prong.entry import Text, Usage, User, plain, user_text
 from prong.errors import JournalError, ProngError, UsageError
 from prong.event import (
     Answer,
@@ -29,16 +29,26 @@ from prong.event import (
     ModeChanged,
     Say,
     SessionFinished,
+    SessionStarted,
     SetMode,
     TurnFinished,
     TurnStarted,
     Warned,
 )
 from prong.prompt import Prompt, outline
+from prong.session import store
 from prong.session.bus import Bus, Subscription
 from prong.session.journal import Journal
+from prong.session.place import Place, read_mode
+from prong.session.store import SessionInfo
+from prong.team.notice import mentions, render
 from prong.team.task import TaskBoard
 from prong.tool.policy import Mode
+from prong.tool.skill import render as render_skill
+from prong.tool.structured import StructuredOutput
+
+MAIN = "main"
+"""The path of a session's main agent."""
 
 Why: TypeAlias = Literal["done", "interrupted", "limit", "budget", "refused", "cut_off", "error"]
 
@@ -73,14 +83,23 @@ class Session:
         bus: Bus,
         board: TaskBoard,
         journal: Journal,
+        place: Place,
+        started: SessionStarted,
         switch: Callable[[Session, str], None],
     ) -> None:
         """Use `prong.open_session`."""
         self.agent = agent
         self.journal = journal
         self.tasks = board
+        self.started = started
+        """How the session began."""
+        self._outbox = board.outbox
+        self._place = place
         self._bus = bus
         self._switch = switch
+        self.warnings: list[str] = []
+        """Everything the user was warned of so far."""
+        self._notes: list[User] = []
         self._scope: anyio.CancelScope | None = None
         self._last: Turn | None = None
         self._ended = 0
@@ -114,6 +133,17 @@ class Session:
     def cost(self) -> float | None:
         """Dollars so far; None when a price is unknown."""
         return self.ledger.cost
+
+    @property
+    def last(self) -> Turn | None:
+        """The last turn that ended."""
+        return self._last
+
+    @property
+    def structured(self) -> bytes | None:
+        """The answer as JSON, if a schema was given and the model has answered."""
+        tool = self.agent.kit.get(StructuredOutput.name)
+        return tool.answer if isinstance(tool, StructuredOutput) else None
 
     @property
     def busy(self) -> bool:
@@ -155,15 +185,44 @@ class Session:
         the conversation.
         """
         verdict = await self.agent.hooks.fire("UserPromptSubmit", {"prompt": text})
-        for warning in verdict.warnings:
-            self._emit(Warned(text=warning))
         if verdict.block is not None:
-            self._emit(Warned(text=f"a hook refused the message: {verdict.block}"))
+            self.warn(f"a hook refused the message: {verdict.block}")
             return False
-        for note in verdict.context:
-            self.agent.inbox.put(User((Text(note),), "reminder"))
+        self.heed(verdict)
+        notes, self._notes = self._notes, []
+        for note in notes:
+            self.agent.inbox.put(note)
         self.agent.inbox.put(user_text(text), taken=taken)
         return True
+
+    def warn(self, text: str) -> None:
+        """Tell the user something; kept for faces that come later."""
+        self.warnings.append(text)
+        self._emit(Warned(text=text))
+
+    def heed(self, verdict: Verdict) -> None:
+        """Take over what hooks want to say to the user, and to the model with the next message."""
+        for warning in verdict.warnings:
+            self.warn(warning)
+        self._notes += [User((Text(note),), "reminder") for note in verdict.context]
+
+    def collect(self) -> None:
+        """Move notices that wait on disk into the agent's inbox, each to be acknowledged there."""
+        self._outbox.ack(self._already_told())
+        notices = self._outbox.deliver(self.agent.path)
+        if notices:
+            ids = [notice.id for notice in notices]
+            entry = User((Text(render(notices)),), "notice")
+            self.agent.inbox.put(entry, taken=lambda: self._outbox.ack(ids))
+
+    def _already_told(self) -> set[str]:
+        """Name the notices whose delivery a crash left in doubt and which the journal holds."""
+        doubtful, told = self._outbox.uncertain, set[str]()
+        if doubtful:
+            for kind, entry in self.agent.prompt.entries():
+                if kind == "notice" and isinstance(entry, User):
+                    told |= {name for name in doubtful if mentions(plain(entry.parts), name)}
+        return told
 
     async def wait_settled(self) -> None:
         """Wait until no turn runs, nothing waits for the agent, and no background task runs."""
@@ -197,12 +256,9 @@ class Session:
 
         Raises UsageError if there is no such mode.
         """
-        if mode not in get_args(Mode):
-            known = ", ".join(get_args(Mode))
-            raise UsageError(f"there is no permission mode {mode!r}; the modes are {known}")
-        self.agent.policy.set_mode(mode)
+        self.agent.policy.set_mode(read_mode(mode))
         self.journal.note(self.agent.path, "mode", mode)
-        self._emit(ModeChanged(mode=mode))
+        self._emit(ModeChanged(mode=self.mode))
 
     async def compact(self, focus: str = "") -> None:
         """Replace the conversation by a summary of it, now."""
@@ -228,6 +284,24 @@ class Session:
         """Bound the turns from now on."""
         self.agent.limits = limits
 
+    def others(self) -> list[SessionInfo]:
+        """List the sessions of this folder, the latest first."""
+        return store.sessions(self._place.cwd, self._place.store)
+
+    def other(self, wanted: str) -> SessionInfo:
+        """Find a session by id or name.
+
+        Raises NoSuchSession.
+        """
+        return store.find(wanted, self._place.cwd, self._place.store)
+
+    def skill(self, name: str, arguments: str) -> str | None:
+        """Give the text of a skill that the user starts by name; None if there is none."""
+        for skill in self._place.skills:
+            if skill.name == name and skill.for_user:
+                return render_skill(skill, arguments)
+        return None
+
     def totals(self) -> dict[str, Total]:
         """Sum up what each agent has used, by its path."""
         paths = dict.fromkeys(row.agent for row in self.ledger.rows)
@@ -235,13 +309,22 @@ class Session:
 
     async def drive(self) -> None:
         """Run turns whenever something waits; runs in the session's task group to its end."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._watch)
+            while True:
+                await self.agent.inbox.wait()
+                await self._one_turn()
+
+    async def _watch(self) -> None:
+        """Bring notices to the agent as they come."""
         while True:
-            await self.agent.inbox.wait()
-            await self._one_turn()
+            await self._outbox.wait(self.agent.path)
+            self.collect()
 
     async def finish(self) -> None:
         """Say goodbye: stop what runs, store what there is."""
         self.interrupt()
+        await self._bus.until(lambda: self._scope is None)
         await self.agent.recorder.sync()
         self._emit(SessionFinished(cost=self.cost, usage=self.usage))
         self._bus.close()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from prong.errors import ConfigError
 from prong.session.document import read_text
@@ -15,17 +16,16 @@ from prong.tool.skill import Skill
 
 _FOLDERS = (".prong/skills", ".claude/skills", ".agents/skills")
 _COMMANDS = (".prong/commands", ".claude/commands")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}"
 _LARGEST = 500_000
 
 
-@dataclass(slots=True)
-class Found:
+class Found(msgspec.Struct):
     """The skills of a session, sorted by name, and what was wrong with others."""
 
     skills: tuple[Skill, ...] = ()
-    problems: list[ConfigError] = field(default_factory=list[ConfigError])
-    warnings: list[str] = field(default_factory=list[str])
+    problems: list[ConfigError] = []
+    warnings: list[str] = []
 
 
 def find_skills(home: str, root: str, cwd: str, *, trusted: bool) -> Found:
@@ -50,7 +50,7 @@ def find_skills(home: str, root: str, cwd: str, *, trusted: bool) -> Found:
                 f"{skill.path}: allowed-tools {', '.join(skill.allowed_tools)}: left out, because "
                 "the folder is not trusted; run 'prong trust' in it to let it count"
             )
-            skill = _without_grants(skill)
+            skill = msgspec.structs.replace(skill, allowed_tools=())
         taken[skill.name] = skill
     found.skills = tuple(skill for _, skill in sorted(taken.items()))
     return found
@@ -67,12 +67,6 @@ def project_skill_grants(home: str, root: str) -> list[str]:
         if skill is not None and skill.allowed_tools:
             grants.append(f"skill {skill.name} allows {', '.join(skill.allowed_tools)}")
     return grants
-
-
-def _without_grants(skill: Skill) -> Skill:
-    from msgspec.structs import replace
-
-    return replace(skill, allowed_tools=())
 
 
 def _files(home: str, root: str, cwd: str) -> Iterator[tuple[str, Path, str]]:
@@ -118,7 +112,7 @@ def _read(path: Path, name: str) -> Skill | None:
         raise text
     front = read_front(str(path), text.replace("\r\n", "\n"))
     given = front.text("name") or name
-    if not _NAME.fullmatch(given):
+    if not re.fullmatch(_NAME, given):
         why = f"name {given!r} may have letters, digits, '-', '_', '.' and ':' only, 64 at most"
         raise ConfigError(path, why, line=front.lines.get("name", 1))
     if not front.body.strip():

@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
 
@@ -27,7 +27,6 @@ from prong.session.record import (
     Record,
     RequestRecord,
     Tally,
-    charged,
     decode,
 )
 from prong.session.replay import noted
@@ -57,9 +56,9 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     forked_from: str = ""
 
 
-def home() -> Path:
+def home(env: Mapping[str, str] = os.environ) -> Path:
     """Give the folder for everything that is kept across sessions."""
-    chosen = os.environ.get("PRONG_HOME")
+    chosen = env.get("PRONG_HOME")
     return Path(chosen).expanduser().absolute() if chosen else Path.home() / ".prong"
 
 
@@ -182,7 +181,7 @@ def _counted(tally: Tally, record: Record) -> Tally:
 def _parse(line: bytes) -> Record | None:
     try:
         record = decode(line)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
     return None if isinstance(record, Foreign) else record
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -13,8 +12,7 @@ from prong.errors import ConfigError
 from prong.session.document import read_document
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(msgspec.Struct, frozen=True):
     """The user's decisions, kept in `~/.prong/trust.json`; the nearest folder above decides."""
 
     home: str

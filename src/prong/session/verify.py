@@ -6,7 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from prong.session.replay import Damage, Dialects, examine
+from prong.errors import JournalDamaged
+from prong.session.record import Opened
+from prong.session.replay import Damage, Dialects, Replay, examine
+from prong.wire import dialect
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,9 +35,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return self.damage is None
 
 
-def verify(path: Path, dialects: Dialects) -> Report:
+def verify(path: Path, dialects: Dialects = dialect) -> Report:
     """Check every line and every digest of a journal; takes no lock and changes nothing."""
-    replay, damage = examine(path, dialects)
+    try:
+        replay, damage = examine(path, dialects)
+    except JournalDamaged as error:
+        replay = Replay(Opened(session="", created=0.0, cwd=""))
+        damage = Damage(error.line, error.offset, "it does not open a journal")
     return Report(
         path=path,
         session=replay.opened.session,

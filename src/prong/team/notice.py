@@ -48,7 +48,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 # Whatever is neither a letter nor a bracket may stand between `<` and the name: a reader that
 # forgives `< / Task-Notification` must not be led astray by it.
 _TAG = re.compile(
-    r"<(?=[^\w<>]*(?:"
+    r"<(?=[^\w<>‹]*(?:"
     r"task[\W_]*(?:notification|id)|status|summary|result|usage|output[\W_]*file"
     r"|system|user|assistant|human|developer|function|tool|invoke|antml|command|local[\W_]*command"
     r"))",
@@ -88,3 +88,8 @@ def _rendered(notice: Notice) -> str:
 def render(notices: Sequence[Notice]) -> str:
     """Make one text of the notices that are ready together."""
     return "\n\n".join([PREFACE, *map(_rendered, notices)])
+
+
+def mentions(text: str, task_id: str) -> bool:
+    """Whether a rendered text holds the notice of a task; content cannot imitate the tag."""
+    return f"<task-id>{_line(task_id)}</task-id>" in text

@@ -2,8 +2,8 @@
 
 A task lives in the session's task group, belongs to the agent that started it, and ends in exactly
 one place, `_finish`: there its notice is put into the outbox, then it is counted out, then those
-who wait are woken. Whoever sees no task running therefore finds every notice. A finished task keeps one
-small record, and of those only the last `REMEMBERED`; its output stays in its file.
+who wait are woken. Whoever sees no task running therefore finds every notice. A finished task keeps
+one small record, and of those only the last `REMEMBERED`; its output stays in its file.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class TaskBoard:
         """
         self._group = group
         self._folder = Path(storage, "tasks")
-        self._outbox = outbox
+        self.outbox = outbox
         self._emit = emit
         self._agent = agent
         self._log_limit = log_limit
@@ -99,7 +99,7 @@ class TaskBoard:
 
     def recover(self) -> None:
         """Report tasks as killed that died with an earlier process of this session."""
-        for lost in self._outbox.orphans():
+        for lost in self.outbox.orphans():
             if lost.task_id not in self._tasks:
                 self._put(
                     Notice(
@@ -117,7 +117,7 @@ class TaskBoard:
     def next_id(self) -> str:
         """Give the next task id of this session."""
         self._last += 1
-        while self._outbox.knows(f"task-{self._last}"):
+        while self.outbox.knows(f"task-{self._last}"):
             self._last += 1
         return f"task-{self._last}"
 
@@ -249,13 +249,13 @@ class TaskBoard:
 
     def _expect(self, task: _Task) -> None:
         try:
-            self._outbox.expect(Expected(task.id, task.agent, task.id, task.title, task.log.path))
+            self.outbox.expect(Expected(task.id, task.agent, task.id, task.title, task.log.path))
         except JournalFull as error:
             task.emit(Warned(text=str(error)))
 
     def _put(self, notice: Notice, emit: Emit) -> None:
         try:
-            self._outbox.put(notice)
+            self.outbox.put(notice)
         except JournalFull as error:
             emit(Warned(text=str(error)))
 

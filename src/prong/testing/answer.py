@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -27,6 +26,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     created: int
     piece: int
     """How many characters a piece of a stream holds."""
+    prefix: bytes
+    """What thinking is bound to."""
     diagnosis: Any = None
     prewarm: bool = False
 
@@ -60,16 +61,6 @@ def pieces(text: str, size: int) -> Iterator[str]:
     """Cut a text into the pieces of a stream."""
     for start in range(0, len(text), size):
         yield text[start : start + size]
-
-
-def signature(text: str) -> str:
-    """Sign a piece of thinking, so that a changed one can be told."""
-    return "cHJvbmc" + blake2b(text.encode(), digest_size=24).hexdigest()
-
-
-def is_forged(text: str, given: str) -> bool:
-    """Say whether a signature of ours stands under a text it was not given for."""
-    return given.startswith("cHJvbmc") and given != signature(text)
 
 
 def event(name: str | None, data: object) -> bytes:

@@ -62,7 +62,7 @@ def whole(answer: Answer) -> dict[str, Any]:
 def stream(answer: Answer) -> Iterator[bytes]:
     """Make the chunks that answer a request with a stream."""
     base = _base(answer, "chat.completion.chunk")
-    with_usage = (answer.request.field("stream_options") or {}).get("include_usage") is True
+    with_usage = answer.request.object("stream_options").get("include_usage") is True
     if with_usage:
         base["usage"] = None
     yield _chunk(base, {"role": "assistant", "content": "", "refusal": None})
@@ -70,7 +70,8 @@ def stream(answer: Answer) -> Iterator[bytes]:
         yield _chunk(base, delta)
     yield _chunk(base, {}, _REASONS[answer.reason])
     if with_usage:
-        yield event(None, base | {"choices": [], "usage": _usage(answer)})
+        last: dict[str, Any] = {"choices": [], "usage": _usage(answer)}
+        yield event(None, base | last)
     yield b"data: [DONE]\n\n"
 
 

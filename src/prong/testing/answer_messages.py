@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from prong.entry import Usage
-from prong.testing.answer import Answer, event, pieces, signature
+from prong.testing.answer import Answer, event, pieces
 from prong.testing.script import Call, Part, Text, Think
+from prong.testing.thought import sign
 
 _REASONS = {
     "end": "end_turn",
@@ -38,7 +39,7 @@ def usage_of(usage: Usage) -> dict[str, Any]:
 def whole(answer: Answer) -> dict[str, Any]:
     """Make the message that answers a request without a stream."""
     return _message(answer) | {
-        "content": [_block(part) for part in answer.parts],
+        "content": [_block(part, answer.prefix) for part in answer.parts],
         "stop_reason": _REASONS[answer.reason],
         "stop_details": _details(answer),
         "usage": usage_of(answer.usage),
@@ -54,7 +55,7 @@ def stream(answer: Answer) -> Iterator[bytes]:
     yield event("ping", {"type": "ping"})
     for index, part in enumerate(answer.parts):
         yield _start(index, part)
-        for delta in _deltas(part, answer.piece):
+        for delta in _deltas(part, answer):
             data = {"type": "content_block_delta", "index": index, "delta": delta}
             yield event("content_block_delta", data)
         yield event("content_block_stop", {"type": "content_block_stop", "index": index})
@@ -104,12 +105,12 @@ def _details(answer: Answer) -> dict[str, Any] | None:
     return {"type": "refusal", "category": None, "explanation": "The scripted model refuses."}
 
 
-def _block(part: Part) -> dict[str, Any]:
+def _block(part: Part, prefix: bytes) -> dict[str, Any]:
     match part:
         case Text(text):
             return {"type": "text", "text": text}
         case Think(text):
-            return {"type": "thinking", "thinking": text, "signature": signature(text)}
+            return {"type": "thinking", "thinking": text, "signature": sign(text, prefix)}
         case Call():
             try:
                 given = msgspec.json.decode(part.json, type=dict[str, Any])
@@ -130,16 +131,16 @@ def _start(index: int, part: Part) -> bytes:
     return event("content_block_start", data)
 
 
-def _deltas(part: Part, size: int) -> Iterator[dict[str, str]]:
+def _deltas(part: Part, answer: Answer) -> Iterator[dict[str, str]]:
     match part:
         case Text(text):
-            for piece in pieces(text, size):
+            for piece in pieces(text, answer.piece):
                 yield {"type": "text_delta", "text": piece}
         case Think(text):
-            for piece in pieces(text, size):
+            for piece in pieces(text, answer.piece):
                 yield {"type": "thinking_delta", "thinking": piece}
-            yield {"type": "signature_delta", "signature": signature(text)}
+            yield {"type": "signature_delta", "signature": sign(text, answer.prefix)}
         case Call():
             yield {"type": "input_json_delta", "partial_json": ""}
-            for piece in pieces(part.json, size):
+            for piece in pieces(part.json, answer.piece):
                 yield {"type": "input_json_delta", "partial_json": piece}

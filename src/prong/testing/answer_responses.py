@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from prong.entry import Usage
-from prong.testing.answer import Answer, event, pieces, reasoning_tokens, signature
+from prong.testing.answer import Answer, event, pieces, reasoning_tokens
 from prong.testing.script import Call, Part, Text, Think
+from prong.testing.thought import sign
 
 _Event = tuple[str, dict[str, Any]]
 
@@ -64,11 +65,12 @@ def _events(answer: Answer) -> Iterator[_Event]:
     yield "response.in_progress", {"response": begun}
     for index, part in enumerate(answer.parts):
         item = _item(answer, index, part)
-        hollow = {**item, "status": "in_progress"}
+        hollow: dict[str, Any] = {**item, "status": "in_progress"}
         if isinstance(part, Call):
             hollow["arguments"] = ""
         elif isinstance(part, Think):
-            hollow = {**item, "summary": []}
+            hollow = dict(item)
+            hollow["summary"] = []
         else:
             hollow["content"] = []
         yield "response.output_item.added", {"output_index": index, "item": hollow}
@@ -145,7 +147,7 @@ def _item(answer: Answer, index: int, part: Part) -> dict[str, Any]:
                 "summary": [{"type": "summary_text", "text": text}],
             }
             if "reasoning.encrypted_content" in (answer.request.field("include") or ()):
-                item["encrypted_content"] = signature(text)
+                item["encrypted_content"] = sign(text, answer.prefix)
             return item
         case Call():
             return {
@@ -160,7 +162,7 @@ def _item(answer: Answer, index: int, part: Part) -> dict[str, Any]:
 
 def _response(answer: Answer) -> dict[str, Any]:
     request = answer.request
-    options = request.field("prompt_cache_options") or {}
+    options = request.object("prompt_cache_options")
     response: dict[str, Any] = {
         "id": answer.id,
         "object": "response",

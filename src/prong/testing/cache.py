@@ -73,20 +73,16 @@ def chain_of(blocks: Iterable[Block], params: Sequence[Param]) -> tuple[bytes, .
                     state.update(b"\0%s\0%s\0" % (param.name.encode(), param.value))
 
     for block in blocks:
-        need = SECTIONS.index(block.section) + 1
-        if need > entered:
+        if entered < 3 and (need := SECTIONS.index(block.section) + 1) > entered:
             enter(need)
             entered = need
-        opening = b"%s\0%s\0%s\0" % (block.section.encode(), block.role.encode(), block.opens)
-        state.update(b"%d:%d:" % (len(opening), len(block.raw)))
-        state.update(opening)
-        state.update(block.raw)
+        state.update(block.digest)
         chain.append(state.digest())
     return tuple(chain)
 
 
 def positions_of(blocks: Sequence[Block]) -> list[int]:
-    """Number the positions that a look-up counts."""
+    """Give each block the number of its position, as a look-up counts them."""
     numbers: list[int] = []
     number, before = -1, ""
     for block in blocks:
@@ -217,9 +213,9 @@ def anthropic_marks(request: Request, blocks: Sequence[Block]) -> list[tuple[int
         )
     for index, ttl in marks:
         _check_mark(blocks[index], ttl)
-    automatic = request.field("cache_control")
-    if automatic is not None:
-        marks = _add_automatic(marks, blocks, automatic.get("ttl") or "5m")
+    automatic = request.object("cache_control")
+    if automatic:
+        marks = _add_automatic(marks, blocks, str(automatic.get("ttl") or "5m"))
     short = False
     for index, ttl in marks:
         if ttl == "1h" and short:
@@ -270,6 +266,8 @@ def is_empty_text(block: Block) -> bool:
     """Say whether a block is a text of no length."""
     if block.kind != "text":
         return False
+    if b'""' not in block.raw:
+        return False
     if block.raw[:1] == b'"':
         return block.raw == b'""'
     return msgspec.json.decode(block.raw).get("text") == ""
@@ -279,9 +277,11 @@ def openai_marks(
     request: Request, blocks: Sequence[Block]
 ) -> tuple[list[tuple[int, str]], set[int]]:
     """Give where a GPT-5.6+ request writes, and where it may find an entry."""
-    options = request.field("prompt_cache_options") or {}
-    default = options.get("ttl") or "30m"
+    options = request.object("prompt_cache_options")
+    default = str(options.get("ttl") or "30m")
     explicit = [(i, b.mark.ttl or default) for i, b in enumerate(blocks) if b.mark is not None]
+    if any(ttl not in ("30m", "12h") for ttl in (default, *(ttl for _, ttl in explicit))):
+        raise invalid("Invalid value: 'ttl'. Supported values are: '30m' and '12h'.")
     if options.get("mode") == "explicit":
         return explicit[-4:], {index for index, _ in explicit[-80:]}
     ends = message_ends(blocks)

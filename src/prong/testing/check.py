@@ -20,6 +20,14 @@ _ANTHROPIC_FIELDS = frozenset(
     }
 )  # fmt: skip
 _BETA_FIELDS = frozenset({"context_management", "mcp_servers", "output_format", "fallbacks"})
+
+
+class _Ids(msgspec.Struct):
+    id: msgspec.Raw = msgspec.Raw()
+    tool_use_id: msgspec.Raw = msgspec.Raw()
+
+
+_ids_of = msgspec.json.Decoder(_Ids)
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -78,9 +86,9 @@ def _max_tokens(request: Request) -> None:
 
 def _prewarm(request: Request) -> None:
     """Refuse what a request that only fills the cache cannot have."""
-    thinking = request.field("thinking") or {}
-    choice = request.field("tool_choice") or {}
-    config = request.field("output_config") or {}
+    thinking = request.object("thinking")
+    choice = request.object("tool_choice")
+    config = request.object("output_config")
     for wrong, what in (
         (request.stream, "stream: true"),
         (thinking.get("type") == "enabled", "thinking.type: enabled"),
@@ -127,10 +135,10 @@ def _turns(request: Request) -> None:
 def _nonempty_messages(request: Request, blocks: Sequence[Block]) -> None:
     filled = {block.item for block in blocks}
     messages = array_items(request.fields["messages"], "messages")
-    for index in range(len(messages)):
+    for index in set(range(len(messages))) - filled:
         is_last = index == len(messages) - 1
         role = text_of(_members.decode(messages[index]).get("role"))
-        if index not in filled and role != "system" and not (is_last and role == "assistant"):
+        if role != "system" and not (is_last and role == "assistant"):
             raise invalid(
                 f"messages.{index}: all messages must have non-empty content except for the "
                 f"optional final assistant message"
@@ -139,7 +147,7 @@ def _nonempty_messages(request: Request, blocks: Sequence[Block]) -> None:
 
 def _ids(blocks: Iterable[Block], kind: str, name: str) -> list[tuple[Block, str]]:
     return [
-        (block, text_of(_members.decode(block.raw).get(name)))
+        (block, text_of(getattr(_ids_of.decode(block.raw), name)))
         for block in blocks
         if block.kind == kind
     ]

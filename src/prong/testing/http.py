@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TypeAlias
 
@@ -91,7 +91,7 @@ Answering: TypeAlias = Callable[[Exchange], Awaitable[None]]
 
 
 @asynccontextmanager
-async def listen(answering: Answering, port: int = 0) -> AsyncIterator[int]:
+async def listen(answering: Answering, port: int = 0) -> AsyncGenerator[int]:
     """Serve on the loopback interface and give the port."""
     tasks: set[asyncio.Task[None]] = set()
 

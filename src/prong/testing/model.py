@@ -14,6 +14,8 @@ class Model(msgspec.Struct, frozen=True):
     """The least number of tokens that is cached."""
     keeps_thinking: bool = True
     """Whether thinking of earlier turns stays in the prompt when plain user text arrives."""
+    binds_thinking: bool = False
+    """Whether thinking is refused when the model or what stands before it has changed."""
     exact: bool = True
     """At OpenAI: whether entries are written at breakpoints and paid for."""
     long_lived: bool = False
@@ -48,6 +50,11 @@ _KEEPS_FROM: dict[str, tuple[int, int]] = {
     "sonnet": (4, 6),
     "haiku": (4, 6),
 }
+_BINDS_FROM: dict[str, tuple[int, int]] = {
+    "opus": (5, 5),
+    "sonnet": (5, 5),
+    "fable": (5, 1),
+}
 
 
 def known(name: str) -> Model:
@@ -56,12 +63,18 @@ def known(name: str) -> Model:
     if found:
         family, major, minor = found[1], int(found[2]), int(found[3] or 0)
         short = f"{family}-{major}.{minor}" if minor else f"{family}-{major}"
-        keeps = (major, minor) >= _KEEPS_FROM.get(family, (0, 0))
-        return Model(minimum=_MINIMA.get(short, 1024), keeps_thinking=keeps)
+        version = (major, minor)
+        return Model(
+            minimum=_MINIMA.get(short, 1024),
+            keeps_thinking=version >= _KEEPS_FROM.get(family, (0, 0)),
+            binds_thinking=family in _BINDS_FROM and version >= _BINDS_FROM[family],
+        )
     if name.startswith("claude-mythos-preview"):
         return Model(minimum=2048)
     if name.startswith("claude-3"):
         return Model(minimum=2048 if "haiku" in name else 1024, keeps_thinking=False)
     found = _GPT.search(name)
-    version = (int(found[1]), int(found[2] or 0)) if found else (0, 0)
+    if not found:
+        return Model(exact=False)
+    version = (int(found[1]), int(found[2] or 0))
     return Model(exact=version >= (5, 6), long_lived=version == (5, 5))

@@ -3,8 +3,8 @@
 Whatever the API, a prompt is a sequence of blocks in the order tools, system, messages. A block
 keeps the raw JSON bytes the client sent, less its cache mark: the mark's member is cut out exactly,
 with one comma, so that a block with a mark and the same block without one have the same bytes.
-Nothing is decoded and encoded again, hence whitespace, key order, escapes and the difference between
-`"content": "x"` and `"content": [{...}]` all count, as they may at the real thing.
+Nothing is decoded and encoded again, hence whitespace, key order, escapes and the difference
+between `"content": "x"` and `"content": [{...}]` all count, as they may at the real thing.
 
 Tokens are counted as ceil(bytes / 4) of a block's raw bytes; a picture is a constant.
 """
@@ -12,6 +12,7 @@ Tokens are counted as ceil(bytes / 4) of a block's raw bytes; a picture is a con
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from hashlib import blake2b
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -35,6 +36,7 @@ Members: TypeAlias = dict[str, msgspec.Raw]
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _array = msgspec.json.Decoder(list[msgspec.Raw])
 _any = msgspec.json.Decoder()
+_NOTHING = msgspec.Raw()
 _SPACE = b" \t\r\n"
 
 
@@ -71,6 +73,8 @@ class Block(msgspec.Struct, frozen=True):
     mark: Mark | None = None
     opens: bytes = b""
     """What stands between this block and the one before and is part of the key."""
+    digest: bytes = b""
+    """Of all of the above that is part of the key."""
 
 
 class Param(msgspec.Struct, frozen=True):
@@ -114,6 +118,20 @@ class Request(msgspec.Struct, frozen=True):
         """Decode one member of the body."""
         raw = self.fields.get(name)
         return default if raw is None else _any.decode(raw)
+
+    def object(self, name: str) -> dict[str, Any]:
+        """Decode a member that is an object; one that is missing or null is empty.
+
+        Raises:
+            Refused: it is something else.
+
+        """
+        value = self.field(name)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise invalid(f"{name}: Input should be a valid dictionary")
+        return value  # pyright: ignore[reportUnknownVariableType] # foreign JSON
 
     @property
     def body(self) -> Any:
@@ -213,12 +231,31 @@ def _skip(raw: bytes, at: int) -> int:
     return at
 
 
+class _AnthropicLead(msgspec.Struct, rename={"mark": "cache_control"}):
+    """What is wanted of a block at once; reading only this is quicker than all its members."""
+
+    type: msgspec.Raw = _NOTHING
+    mark: msgspec.Raw = _NOTHING
+
+
+class _OpenaiLead(msgspec.Struct, rename={"mark": "prompt_cache_breakpoint"}):
+    type: msgspec.Raw = _NOTHING
+    mark: msgspec.Raw = _NOTHING
+
+
+_LEADS: dict[str, msgspec.json.Decoder[_AnthropicLead] | msgspec.json.Decoder[_OpenaiLead]] = {
+    "cache_control": msgspec.json.Decoder(_AnthropicLead),
+    "prompt_cache_breakpoint": msgspec.json.Decoder(_OpenaiLead),
+}
+
+
 class Blocks:
     """Collects the blocks of one request."""
 
     def __init__(self, mark_name: str, count: Counter) -> None:
         self.blocks: list[Block] = []
         self._mark_name = mark_name
+        self._lead = _LEADS[mark_name]
         self._count = count
 
     def add(
@@ -235,14 +272,23 @@ class Blocks:
         data = bytes(raw)
         kind, mark = "text", None
         if data[:1] == b"{":
-            members = object_members(data, where)
-            kind = text_of(members.get("type")) or ("tool" if section == "tools" else "item")
-            mark = _mark(members.get(self._mark_name))
-            data = unmark(data, members, self._mark_name)
+            try:
+                lead = self._lead.decode(data)
+            except msgspec.DecodeError as error:
+                raise invalid(f"{where}: Input should be a valid dictionary ({error})") from error
+            kind = text_of(lead.type) or ("tool" if section == "tools" else "item")
+            if lead.mark != _NOTHING:
+                mark = _mark(lead.mark)
+                data = unmark(data, object_members(data, where), self._mark_name)
         elif data[:1] != b'"':
             raise invalid(f"{where}: Input should be a valid dictionary")
         tokens = picture_tokens(kind, data, self._count)
-        self.blocks.append(Block(section, role, kind, data, tokens, where, item, mark, opens))
+        key = blake2b(b"%s\0%s\0%s\0" % (section.encode(), role.encode(), opens), digest_size=16)
+        key.update(data)
+        digest = key.digest()
+        self.blocks.append(
+            Block(section, role, kind, data, tokens, where, item, mark, opens, digest)
+        )
 
     def add_all(self, section: Section, role: str, raw: msgspec.Raw | None, where: str) -> None:
         """Add a string, or every item of an array."""
@@ -255,8 +301,8 @@ class Blocks:
             self.add(section, role, one, f"{where}.{index}")
 
 
-def _mark(raw: msgspec.Raw | None) -> Mark | None:
-    if raw is None or bytes(raw) == b"null":
+def _mark(raw: msgspec.Raw) -> Mark | None:
+    if bytes(raw) == b"null":
         return None
     value = _any.decode(raw)
     ttl = value.get("ttl") if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] # foreign JSON
@@ -275,7 +321,7 @@ def has_picture(block: Block) -> bool:
 
 def _pictures(raw: bytes) -> tuple[int, int]:
     """Count the pictures inside a result, and their bytes."""
-    if b'"image' not in raw and b'"input_image"' not in raw:
+    if b'"image"' not in raw and b'"image_url"' not in raw and b'"input_image"' not in raw:
         return 0, 0
     members = _members.decode(raw)
     content = members.get("content") or members.get("output")

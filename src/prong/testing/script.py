@@ -174,10 +174,10 @@ class Player:
         self._forever: Step | None = None
         if isinstance(script, Script):
             self.push(script.steps, script.routes, script.forever)
-        elif isinstance(script, Sequence):
-            self.push(script)
-        else:
+        elif callable(script):
             self._choose = script
+        else:
+            self.push(script)
 
     def push(
         self,

@@ -25,7 +25,7 @@ class Server:
     says why one did not.
     """
 
-    def __init__(  # noqa: PLR0913 # each is a setting of its own, all by name
+    def __init__(
         self,
         script: AnyScript = (),
         *,
@@ -53,6 +53,8 @@ class Server:
         trace: TracebackType | None,
     ) -> None:
         await self._stack.aclose()
+        if error is None and self.service.errors:
+            raise self.service.errors[0]
         if error is None and self.moves_prefix is None:
             self.check_prefixes()
 

@@ -20,7 +20,8 @@ from prong.testing.ledger import Ledger, Rates
 from prong.testing.model import Model, known
 from prong.testing.parse import parse
 from prong.testing.request import Api, Counter, Refused, Request, count_bytes
-from prong.testing.script import AnyScript, Call, Failure, Part, Player, Step
+from prong.testing.script import AnyScript, Call, Failure, Part, Player, Step, Think
+from prong.testing.thought import check_thoughts, prefix_of
 from prong.testing.witness import Seen, Witness
 
 Outcome: TypeAlias = Literal["open", "whole", "refused", "cut", "gone"]
@@ -100,6 +101,8 @@ class Service:
         self.rates = rates
         self.player = Player(script)
         self.faults: deque[Step] = deque()
+        self.errors: list[Exception] = []
+        """What went wrong in the server itself or in a script that is a function."""
         self.reset()
 
     def reset(self) -> None:
@@ -137,6 +140,9 @@ class Service:
         except ConnectionError:
             record.outcome = "gone"
             raise
+        except Exception as error:  # noqa: BLE001 # kept, and raised when the server closes
+            self.errors.append(error)
+            await self._refuse(exchange, record, Failure(500, "api_error", f"{error!r}"))
 
     def _admit(self, record: Record) -> None:
         key = self.options.key
@@ -176,6 +182,7 @@ class Service:
         if self.options.minimum is not None:
             model = msgspec.structs.replace(model, minimum=self.options.minimum)
         plan = self.cache.look(request, model, self.clock.now())
+        check_thoughts(request, bound=model.binds_thinking)
         check_fit(request, plan.usage.input, self.options.context)
         prewarm = is_prewarm(request)
         step = self._step(seen, prewarm=prewarm)
@@ -222,15 +229,16 @@ class Service:
             usage=msgspec.structs.replace(plan.usage, output=output_tokens(step)),
             created=EPOCH + int(record.at),
             piece=self.options.piece,
+            prefix=prefix_of(request) if any(isinstance(p, Think) for p in parts) else b"",
             diagnosis=self._diagnosis(request),
             prewarm=prewarm,
         )
 
     def _diagnosis(self, request: Request) -> Any:
         if request.api == "anthropic":
-            wanted = (request.field("diagnostics") or {}).get("previous_message_id")
+            wanted = request.object("diagnostics").get("previous_message_id")
             return anthropic_diagnosis(self.answered.get(wanted), request) if wanted else None
-        wanted = (request.field("prompt_cache_options") or {}).get("comparison_response_id")
+        wanted = request.object("prompt_cache_options").get("comparison_response_id")
         if not wanted:
             return None
         exact = self.options.traits(request.model).exact
@@ -309,7 +317,7 @@ def is_prewarm(request: Request) -> bool:
     """Say whether a request only fills the cache."""
     if request.api == "anthropic":
         return request.field("max_tokens") == 0
-    options = request.field("prompt_cache_options") or {}
+    options = request.object("prompt_cache_options")
     return request.api == "responses" and options.get("prewarm") is True
 
 

@@ -1,9 +1,9 @@
 """The witness of the prefix law: which request extends which, and where one does not.
 
-Requests with the same `x-prong-lineage` header are one lineage; requests without the header are one
-lineage if model, tools and system are the same. Each request of a lineage must begin with all blocks
-of the one before, less the marks, under the same settings. One with `x-prong-sidecar: 1` must extend
-its lineage too, but the next one need not extend it.
+Requests with the same `x-prong-lineage` header are one lineage; requests without the header are
+one lineage if model, tools and system are the same. Each request of a lineage must begin with all
+blocks of the last one that was answered, less the marks, under the same settings. One with
+an `x-prong-sidecar` header must extend its lineage too, but the next one need not extend it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Witness:
         """Make a request the end of its lineage: its answer has begun."""
         if seen.chain:
             self._by_end[seen.chain[-1]] = seen
-        if seen.request.headers.get("x-prong-sidecar") != "1":
+        if seen.request.headers.get("x-prong-sidecar", "0") in ("", "0"):
             self.tips[seen.lineage] = seen
 
     def lineages(self) -> dict[str, list[int]]:

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from prong.tool.syntax import leaves, parse_text
 from prong.tool.word import Muddled, Word, names, read_word, source, unparsed
 from prong.tool.wrapper import Nested, Script, Unclear, find_inner
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node
 
 Folders = tuple[str, ...] | None
 """The folders a command may run in; None if nobody knows."""
@@ -65,14 +66,8 @@ class Parsed(Struct, frozen=True):
     """Programs in other languages, given on the line."""
 
 
-_LIMIT = 100_000
 _DEPTH = 40
 _FOLDERS = 8
-_ODD = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f\u3000\ufeff]"
-)
-_SPLICED = re.compile(r"(?<![\s\\])(?:\\\\)*\\\n(?!\s)")
-_GAP = re.compile(r"(?:[ \t\n]|\\\n)*\Z")
 _RESERVED = names(
     "if then else elif fi do done case esac while until for in function select { } [[ ]] !"
 )
@@ -80,23 +75,14 @@ _INLINE = re.compile(
     r"python[\d.]*|pypy3?|perl|ruby|node|nodejs|deno|bun|php|lua|[gmn]?awk|osascript|tclsh"
 )
 _ARITHMETIC_TESTS = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"])
-_NAMES = frozenset(["variable_name", "special_variable_name", "word"])
 _SEQUENCES = names(
     "program compound_statement do_group else_clause elif_clause case_item negated_command"
 )
 _WORDS = names(
-    "word string raw_string ansi_c_string translated_string concatenation simple_expansion expansion "
-    "number brace_expression variable_name special_variable_name extglob_pattern regex "
+    "word string raw_string ansi_c_string translated_string concatenation simple_expansion "
+    "expansion number brace_expression variable_name special_variable_name extglob_pattern regex "
     "arithmetic_expansion command_substitution process_substitution array subscript"
 )
-
-
-@cache
-def _parser() -> Parser:
-    import tree_sitter_bash
-    from tree_sitter import Language, Parser
-
-    return Parser(Language(tree_sitter_bash.language()))
 
 
 @lru_cache(maxsize=1024)
@@ -105,46 +91,6 @@ def parse_command(command: str, cwd: str, home: str) -> Parsed:
     walk = _Walk(home, (cwd,))
     walk.script(command)
     return walk.result()
-
-
-def _leaves(root: Node, *, whole: str = "") -> Iterator[Node]:
-    """Yield the leaves in order; nodes of the kind `whole` are taken for leaves."""
-    cursor = root.walk()
-    while True:
-        node = cursor.node
-        assert node is not None
-        if node.type == whole or not cursor.goto_first_child():
-            yield node
-            while not cursor.goto_next_sibling():
-                if not cursor.goto_parent():
-                    return
-
-
-def _check_text(text: str) -> None:
-    if len(text) > _LIMIT or _ODD.search(text) or _SPLICED.search(text):
-        raise Muddled
-    if any("\ud800" <= char <= "\udfff" for char in text):
-        raise Muddled
-
-
-def _check_tree(root: Node, raw: bytes) -> None:
-    """Refuse a tree that leaves out text, or sees comments where bash sees words."""
-    if root.has_error:
-        raise Muddled
-    at = root.start_byte if root.parent else 0
-    for leaf in _leaves(root, whole="heredoc_body"):
-        gap = raw[at : leaf.start_byte]
-        if gap and not _GAP.match(gap.decode(errors="replace")):
-            raise Muddled
-        for child in leaf.named_children:
-            _check_tree(child, raw)
-        if leaf.type == "comment":
-            before = raw[max(0, leaf.start_byte - 2) : leaf.start_byte]
-            if before[-1:] not in b" \t\n;&|()" or before == b"\\\n":
-                raise Muddled
-        at = max(at, leaf.end_byte)
-    if not root.parent and not _GAP.match(raw[at:].decode(errors="replace")):
-        raise Muddled
 
 
 class _Walk:
@@ -178,11 +124,7 @@ class _Walk:
         """Walk a text that a shell reads."""
         before = len(self._commands)
         try:
-            _check_text(text)
-            raw = text.encode()
-            root = _parser().parse(raw).root_node
-            _check_tree(root, raw)
-            self._visit(root)
+            self._visit(parse_text(text))
         except (Muddled, RecursionError):
             self._opaque.append(text)
         for at in range(before, len(self._commands)):
@@ -217,6 +159,12 @@ class _Walk:
                 self._branches(node)
             case "function_definition":
                 self._function(node)
+            case _:
+                self._other(node)
+        return self._folders
+
+    def _other(self, node: Node) -> None:
+        match node.type:
             case "test_command":
                 self._test(node)
             case "variable_assignment" | "variable_assignments":
@@ -227,14 +175,12 @@ class _Walk:
                     self._hide(node)
             case "comment":
                 pass
-            case kind if kind in _SEQUENCES:
-                self._children(node)
             case kind if kind in _WORDS:
                 self._inside(node)
-            case _:
-                self._hide(node)
+            case kind:
+                if kind not in _SEQUENCES:
+                    self._hide(node)
                 self._children(node)
-        return self._folders
 
     def _children(self, node: Node) -> None:
         for child in node.named_children:
@@ -287,7 +233,7 @@ class _Walk:
 
     def _test(self, node: Node) -> None:
         double = source(node).startswith("[[")
-        operators = {source(leaf) for leaf in _leaves(node) if leaf.type == "test_operator"}
+        operators = {source(leaf) for leaf in leaves(node) if leaf.type == "test_operator"}
         if "-v" in operators or (double and operators & _ARITHMETIC_TESTS):
             # Bash evaluates variables here, and a subscript in a value may run commands.
             self._hide(node)
@@ -321,7 +267,8 @@ class _Walk:
             self._inside(child)
 
     def _arithmetic(self, node: Node) -> None:
-        if any(leaf.type in _NAMES for leaf in _leaves(node, whole="command_substitution")):
+        # Bash evaluates the values here, and a subscript in a value may run commands.
+        if any(leaf.is_named and leaf.type != "number" for leaf in leaves(node)):
             self._hide(node)
         self._each_inside(node)
 
@@ -373,7 +320,7 @@ class _Walk:
             raise Muddled
         lines = [line.lstrip("\t") for line in source(body).split("\n")]
         rest = unparsed(body)
-        if found[2] in lines or (not found[1] and ("\\\n" in rest or "`" in rest)):
+        if found[2] in lines or (not found[1] and re.search(r"\\\n|`|\$[({\[]", rest)):
             raise Muddled
         extra: list[Word] = []
         for child in node.named_children:

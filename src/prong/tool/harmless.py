@@ -25,7 +25,9 @@ class Reader(Struct, frozen=True):
     """Long options (without dashes) that do more than read."""
     skip: int = 0
     """Leading operands that are no paths; given otherwise if one of `instead` is there."""
-    instead: frozenset[str] = frozenset()
+    instead: str = ""
+    """Letters of the options that take the place of those operands."""
+    instead_long: frozenset[str] = frozenset()
     most: int = 10_000
     """How many operands it may have; more would be written to."""
     paths: bool = True
@@ -40,22 +42,22 @@ def _r(bad: str = "", long: str = "", **kw: object) -> Reader:
 
 _ANY = _r()
 _TALK = _r(paths=False)
-_PATTERN = frozenset(["-e", "-f", "--regexp", "--file", "--files", "--type-list"])
+_PATTERN = names("regexp file files type-list")
 
 READERS: dict[str, Reader] = {
     **dict.fromkeys(
         names(
-            "cat head tail ls wc cut nl tac rev comm paste fold expand unexpand stat du df realpath "
-            "readlink md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum md5 shasum "
-            "cmp diff od hexdump strings lsof lsblk findmnt pushd"
+            "cat head tail ls wc cut nl tac rev comm paste fold expand unexpand stat du df "
+            "realpath readlink md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum "
+            "sum md5 shasum cmp diff od hexdump strings lsof lsblk findmnt pushd"
         ),
         _ANY,
     ),
     **dict.fromkeys(
         names(
-            "pwd echo which type whereis basename dirname true false : sleep seq id whoami groups uname "
-            "arch nproc uptime free ps printenv locale tty getconf wait exit return break continue "
-            "shift set cd popd tr expr factor cal tput umask times pgrep"
+            "pwd echo which type whereis basename dirname true false : sleep seq id whoami groups "
+            "uname arch nproc uptime free ps printenv locale tty getconf wait exit return break "
+            "continue shift set cd popd tr expr factor cal tput umask times pgrep"
         ),
         _TALK,
     ),
@@ -71,14 +73,14 @@ READERS: dict[str, Reader] = {
     "base64": _r("o", "output"),
     "iconv": _r("o", "output"),
     "sort": _r("oT", "output compress-program temporary-directory"),
-    "grep": _r(skip=1, instead=_PATTERN),
-    "egrep": _r(skip=1, instead=_PATTERN),
-    "fgrep": _r(skip=1, instead=_PATTERN),
-    "rg": _r("z", "pre hostname-bin search-zip", skip=1, instead=_PATTERN),
+    "grep": _r(skip=1, instead="ef", instead_long=_PATTERN),
+    "egrep": _r(skip=1, instead="ef", instead_long=_PATTERN),
+    "fgrep": _r(skip=1, instead="ef", instead_long=_PATTERN),
+    "rg": _r("z", "pre hostname-bin search-zip", skip=1, instead="ef", instead_long=_PATTERN),
     "fd": _r("xX", "exec exec-batch", skip=1),
     "fdfind": _r("xX", "exec exec-batch", skip=1),
     "tree": _r("oR", "output"),
-    "jq": _r(skip=1, instead=frozenset(["-f", "--from-file"])),
+    "jq": _r(skip=1, instead="f", instead_long=names("from-file")),
 }
 
 _GIT_DIFF = "output ext-diff textconv"
@@ -95,7 +97,7 @@ GIT_READERS: dict[str, Reader] = {
         _r("", "textconv ext-diff output"),
     ),
     "cat-file": _r("", "textconv filters"),
-    "grep": _r("O", "open-files-in-pager textconv", skip=1, instead=_PATTERN),
+    "grep": _r("O", "open-files-in-pager textconv", skip=1, instead="ef", instead_long=_PATTERN),
 }
 _GIT_LISTS: dict[str, re.Pattern[str]] = {
     name: re.compile(pattern)
@@ -118,8 +120,8 @@ _GIT_LISTS: dict[str, re.Pattern[str]] = {
 _GIT_NEEDED = {"stash": ("list", "show"), "worktree": ("list",), "notes": ("list", "show")}
 
 _VERSIONED = names(
-    "python python3 node npm npx pnpm yarn bun deno ruby perl go rustc cargo gcc g++ clang make cmake "
-    "java javac docker kubectl uv ruff pytest pip pip3 git bash zsh rg jq poetry mypy tsc"
+    "python python3 node npm npx pnpm yarn bun deno ruby perl go rustc cargo gcc g++ clang make "
+    "cmake java javac docker kubectl uv ruff pytest pip pip3 git bash zsh rg jq poetry mypy tsc"
 )
 _TOOL_LISTS = frozenset(
     ["pip list", "pip freeze", "pip3 list", "pip3 freeze", "go version", "npm ls", "uv pip list"]
@@ -184,8 +186,6 @@ def _apply(reader: Reader, words: Sequence[Word]) -> tuple[Word, ...] | None:
             ended = True
         elif is_option(word.text, reader.bad, reader.bad_long):
             return None
-        elif re.search(r"[/~]|\.\.", word.text):
-            operands += [Word(word.text.partition("=")[2] or word.text[2:])]
     return _operands(reader, words, operands)
 
 
@@ -198,10 +198,15 @@ def _operands(
         return None
     if not reader.paths:
         return ()
+    named = [_value(w.text) for w in words if re.match(r"-.*(?:[/~]|\.\.)", w.text)]
     instead = any(
-        w.text in reader.instead or w.text.partition("=")[0] in reader.instead for w in words
+        w.text[:1] == "-" and is_option(w.text, reader.instead, reader.instead_long) for w in words
     )
-    return tuple(operands if instead else operands[reader.skip :])
+    return (*named, *operands[0 if instead else reader.skip :])
+
+
+def _value(option: str) -> Word:
+    return Word(option.partition("=")[2] or option[2:])
 
 
 def is_option(text: str, letters: str, names: frozenset[str]) -> bool:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, cast
 
 import msgspec
 
@@ -26,10 +25,8 @@ _LONGEST_DESCRIPTION = 4_000
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
-class McpArguments(msgspec.Struct, frozen=True):
-    """Arguments of a server's tool, which only the server can check in full."""
-
-    values: dict[str, Any]
+Arguments: TypeAlias = dict[str, Any]
+"""Arguments of a server's tool, which only the server can check in full."""
 
 
 class Connection(Protocol):
@@ -40,9 +37,8 @@ class Connection(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpTool:
-    """One tool of one server; it brings its own description, schema and reading of arguments."""
+class McpTool(msgspec.Struct, frozen=True, kw_only=True):
+    """One tool of one server; it brings its own description and schema."""
 
     connection: Connection
     server: str
@@ -50,37 +46,30 @@ class McpTool:
     """The server's own name for it."""
     name: str
     description: str
-    schema: msgspec.Raw
+    raw_schema: msgspec.Raw
     effect: Effect
     required: tuple[str, ...] = ()
-    arguments: ClassVar[type[msgspec.Struct]] = McpArguments
+    # What the server's schema allows is not known when this is written, so any object is read.
+    arguments: ClassVar[type[msgspec.Struct]] = cast("type[msgspec.Struct]", Arguments)
     budget: ClassVar[int] = 50_000
 
-    def decode(self, text: str) -> McpArguments:
-        """Read a call's arguments.
-
-        Raises msgspec.ValidationError if they are no object or lack a required key.
-        """
-        values = msgspec.json.decode(text or "{}", type=dict[str, Any])
-        missing = [key for key in self.required if key not in values]
-        if missing:
-            raise msgspec.ValidationError(f"missing required argument: {', '.join(missing)}")
-        return McpArguments(values)
-
-    def title(self, args: McpArguments) -> str:
+    def title(self, args: Arguments) -> str:
         """Name the tool and the first of its arguments."""
-        shown = msgspec.json.encode(args.values).decode()
+        shown = msgspec.json.encode(args).decode()
         return f"{self.server}: {self.tool} {shown if len(shown) <= 80 else shown[:79] + '…'}"
 
-    def access(self, args: McpArguments, context: Context) -> Sequence[Access]:
+    def access(self, args: Arguments, context: Context) -> Sequence[Access]:
         """Rules speak of it by its full name."""
         del args, context
         return (Using(self.name),)
 
-    async def run(self, call_id: CallId, args: McpArguments, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: Arguments, context: Context) -> Outcome:
         """Call the server."""
         del call_id
-        answer = await self.connection.call(self.tool, args.values)
+        missing = [key for key in self.required if key not in args]
+        if missing:
+            return Failed(f"missing required argument: {', '.join(missing)}")
+        answer = await self.connection.call(self.tool, args)
         if isinstance(answer, Failed):
             return answer
         parts = tuple(_parts(answer, pictures=context.images))

@@ -21,12 +21,12 @@ FILE_COMMANDS: dict[str, tuple[str, frozenset[str]]] = {
 """Commands that are as good as an edit, and the options with which they are not."""
 
 _RISKY = names(
-    "sudo doas su pkexec runuser dd mkfs fdisk parted mount umount shutdown reboot halt poweroff init "
-    "kill pkill killall chown chgrp chattr setfacl crontab at systemctl service launchctl iptables "
-    "nft ufw ssh scp sftp rsync curl wget nc ncat socat telnet ftp docker podman kubectl helm "
-    "terraform ansible aws gcloud az gh glab eval exec source . alias trap useradd userdel usermod "
-    "passwd visudo insmod rmmod modprobe sysctl truncate shred unlink ln install apt apt-get dnf yum "
-    "pacman brew snap chroot unshare nsenter history enable hash export"
+    "sudo doas su pkexec runuser dd mkfs fdisk parted mount umount shutdown reboot halt poweroff "
+    "init kill pkill killall chown chgrp chattr setfacl crontab at systemctl service launchctl "
+    "iptables nft ufw ssh scp sftp rsync curl wget nc ncat socat telnet ftp docker podman kubectl "
+    "helm terraform ansible aws gcloud az gh glab eval exec source . alias trap useradd userdel "
+    "usermod passwd visudo insmod rmmod modprobe sysctl truncate shred unlink ln install apt apt-get "
+    "dnf yum pacman brew snap chroot unshare nsenter history enable hash export"
 )
 _RISKY_OPTIONS: dict[str, tuple[str, frozenset[str]]] = {
     "rm": ("rRf", names("recursive force no-preserve-root")),
@@ -49,7 +49,8 @@ _RISKY_VERBS: dict[str, frozenset[str]] = {
 }
 _TWO_WORDS = names(
     "git npm pnpm yarn bun cargo uv pip pip3 docker podman kubectl make go poetry pdm hatch npx gh "
-    "just task gradle mvn dotnet terraform helm brew apt bundle rake composer deno systemctl tox nox"
+    "just task gradle mvn dotnet terraform helm brew apt bundle rake composer deno systemctl tox "
+    "nox"
 )
 _EXACT_ONLY = (
     SHELLS | WRAPPERS.keys() | names("eval source . ssh su python python3 node perl ruby rm")

@@ -95,7 +95,7 @@ class CommandPattern(Struct, frozen=True):
 
 @lru_cache(maxsize=1024)
 def command_pattern(specifier: str) -> CommandPattern:
-    """Compile the specifier of a Bash rule: exact, `prefix:*`, `prefix *`, or wildcards anywhere."""
+    """Compile the specifier of a Bash rule: exact, `prefix:*`, `prefix *`, wildcards anywhere."""
     prefix = specifier
     opened = False
     for tail in (":*", " *"):
@@ -114,8 +114,8 @@ def command_pattern(specifier: str) -> CommandPattern:
 def path_pattern(specifier: str, root: str, home: str, *, folded: bool) -> re.Pattern[str]:
     """Compile a path specifier to a pattern for absolute paths; `folded` ignores case.
 
-    `//x` is absolute, `~/x` in the home folder, `/x` and `./x` in the project folder; `a/b` likewise;
-    a name without a slash matches at any depth of the project. A folder's match covers all in it.
+    `//x` is absolute, `~/x` in the home folder, `/x`, `./x` and `a/b` in the project folder; a name
+    without a slash matches at any depth of the project. A folder's match covers all in it.
     """
     if specifier.startswith("//"):
         base, rest = "", specifier[1:]
@@ -136,31 +136,31 @@ def _segment(part: str) -> str:
     if part == "**":
         return r"(?:/[^/]+)*"
     out = ["/"]
-    for token in re.findall(r"\*+|\?|\[[^\]/]+\]|.", part, re.DOTALL):
-        if token[0] == "*":
+    for glyph in re.findall(r"\*+|\?|\[[^\]/]+\]|.", part, re.DOTALL):
+        if glyph[0] == "*":
             out.append("[^/]*")
-        elif token == "?":
+        elif glyph == "?":
             out.append("[^/]")
-        elif len(token) > 2 and token[0] == "[":
-            inner = token[1:-1].replace("\\", "\\\\").replace("[", "\\[").replace("^", "\\^")
-            out.append(_charset(inner, token))
+        elif len(glyph) > 2 and glyph[0] == "[":
+            inner = glyph[1:-1].replace("\\", "\\\\").replace("[", "\\[").replace("^", "\\^")
+            out.append(_charset(inner, glyph))
         else:
-            out.append(re.escape(token))
+            out.append(re.escape(glyph))
     return "".join(out)
 
 
-def _charset(inner: str, token: str) -> str:
+def _charset(inner: str, glyph: str) -> str:
     negated = inner.startswith("!")
     text = f"[{'^/' if negated else ''}{inner[1:] if negated else inner}]"
     try:
         re.compile(text)
     except re.error:
-        return re.escape(token)
+        return re.escape(glyph)
     return text
 
 
 def fits_path(rule: Rule, path: str, *, root: str, home: str) -> bool:
-    """Whether a path lies where the rule points; forbidding rules ignore case, allowing ones do not."""
+    """Whether a path lies where the rule points; only allowing rules mind the case."""
     if rule.specifier is None:
         return True
     pattern = path_pattern(rule.specifier, root, home, folded=rule.effect != "allow")

@@ -15,7 +15,7 @@ import os
 import shlex
 import signal
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -54,7 +54,7 @@ _QUIET = {
 _BACKGROUND_HINT = "Use run_in_background to keep something running."
 
 
-class BashArguments(msgspec.Struct, frozen=True):
+class BashArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What Bash is called with."""
 
     command: Annotated[str, Meta(min_length=1, description="The command line to run")]
@@ -103,9 +103,11 @@ class Bash:
             run = _Run(call_id, process, context)
             try:
                 await run.follow(args.timeout / 1000)
-            finally:
+            except BaseException:
                 with anyio.CancelScope(shield=True):
                     await process.kill()
+                raise
+            finally:
                 run.output.close()
             notes = [note, *_moved(trail, context, cwd), *run.notes(args.timeout, trail)]
         return run.outcome([n for n in notes if n])
@@ -142,17 +144,21 @@ class Bash:
 class _Trail:
     """The file in which the shell says where it ended and what it left running."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self._path = path
 
     def wrap(self, command: str) -> str:
         """Put the trap in front, on the same line so that line numbers in messages stay right."""
+        if self._path is None:
+            return command
         # `>|` because of noclobber; inside the braces nothing shows up under `set -x`.
         write = f"{{ {{ builtin jobs -rp; builtin pwd -P; }} >|{shlex.quote(str(self._path))}; }}"
         return f"trap {shlex.quote(f'{write} 2>/dev/null || :')} EXIT; {command}"
 
     def read(self) -> tuple[bool, str]:
         """Say whether jobs were left, and the folder; empty if it is not known."""
+        if self._path is None:
+            return False, ""
         try:
             lines = self._path.read_bytes()
         except OSError:
@@ -165,15 +171,20 @@ class _Trail:
 
 
 @contextlib.contextmanager
-def _trail(storage: str) -> Iterator[_Trail]:
-    Path(storage).mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, path = tempfile.mkstemp(".cwd", "shell-", storage)
-    os.close(handle)
+def _trail(storage: str) -> Generator[_Trail]:
     try:
-        yield _Trail(Path(path))
+        Path(storage).mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(".cwd", "shell-", storage)
+    except OSError:
+        # A full disk is no reason to refuse the command that would clear it.
+        yield _Trail(None)
+        return
+    os.close(handle)
+    path = Path(name)
+    try:
+        yield _Trail(path)
     finally:
-        with contextlib.suppress(OSError):
-            Path(path).unlink()
+        path.unlink(missing_ok=True)
 
 
 class _Run:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
@@ -15,7 +13,7 @@ from prong.tool.base import Context, Effect, Failed, Outcome, done
 
 _LONGEST = 400
 """Characters of a description that are listed: all of them ride on every request."""
-_PLACE = re.compile(r"\$(ARGUMENTS|[1-9])(?![0-9A-Za-z_])")
+_PLACE = r"\$(ARGUMENTS|[1-9])(?![0-9A-Za-z_])"
 
 
 class Skill(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +48,7 @@ def fill(body: str, arguments: str) -> str:
         number = int(match[1])
         return words[number - 1] if number <= len(words) else ""
 
-    filled, count = _PLACE.subn(place, body)
+    filled, count = re.subn(_PLACE, place, body)
     if not count and arguments.strip():
         return f"{filled.rstrip()}\n\nArguments: {arguments}"
     return filled
@@ -86,19 +84,18 @@ class SkillArguments(msgspec.Struct, frozen=True):
     """Arguments for it, as one text."""
 
 
-@dataclass(frozen=True, slots=True)
 class SkillTool:
     """Gives the model the body of a skill."""
 
-    skills: tuple[Skill, ...]
-    name: ClassVar[str] = "Skill"
-    effect: ClassVar[Effect] = "reads"
-    arguments: ClassVar[type[msgspec.Struct]] = SkillArguments
-    budget: ClassVar[int] = 100_000
+    name = "Skill"
+    effect: Effect = "reads"
+    arguments: type[msgspec.Struct] = SkillArguments
+    budget = 100_000
 
-    def describe(self, text: str) -> str:
-        """Complete the tool's description, in which `{skills}` stands for the list."""
-        return text.replace("{skills}", listing(self.skills))
+    def __init__(self, skills: tuple[Skill, ...], text: str) -> None:
+        """Take the skills, and the description in which `{skills}` stands for their list."""
+        self.skills = skills
+        self.description = text.replace("{skills}", listing(skills))
 
     def title(self, args: SkillArguments) -> str:
         """Name the skill."""

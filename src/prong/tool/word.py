@@ -170,12 +170,7 @@ def _without(node: Node, holes: list[Node]) -> str:
 
 
 def unparsed(body: Node) -> str:
-    """Return the text of a here-document outside the substitutions in it, without escapes.
-
-    Raises:
-        Muddled: an expansion in it was not seen as one.
-
-    """
+    """Return the text of a here-document outside the substitutions in it, without escapes."""
     dynamic = [c for c in body.children if c.is_named and c.type != "heredoc_content"]
     return _without(body, dynamic).replace("\\\\", "").replace("\\`", "").replace("\\$", "")
 

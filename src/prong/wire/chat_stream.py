@@ -29,6 +29,8 @@ _STOPS: Final[dict[str | None, Stop]] = {
     "content_filter": "refusal",
 }
 
+_UNSENT: Final = frozenset({"role", "annotations"})
+"""What a message of a response has and a message of a request has not, or has as a constant."""
 _GROWING: Final = frozenset({"text", "summary", "data"})
 
 
@@ -163,7 +165,7 @@ class ChatStream(Stream):
         self._stop = choice.finish_reason or self._stop
         self._usage = choice.usage or self._usage
         for field, value in fields_of(delta).items() if present(delta) else ():
-            if field == "role" or not present(value):
+            if field in _UNSENT or not present(value):
                 continue
             if field == "content":
                 self._grow(field, _content(value))

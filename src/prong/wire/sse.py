@@ -96,9 +96,12 @@ class Stream:
         """Say that no more comes; a reply that is not whole is a `Fault`."""
         if not self._over:
             # What is left may be cut off in the middle: that is an early end, not bad JSON.
-            self._run(self._lines.close(), broken="truncated")
+            self._run(self._lines.close(), fault="truncated")
         if not self._over:
-            self._finish()
+            try:
+                self._finish()
+            except (ValueError, RecursionError) as error:
+                self._end(broken("malformed", f"the reply cannot be put together: {error}"))
         return self._drain()
 
     def whole(self, body: bytes) -> list[Event]:
@@ -107,19 +110,15 @@ class Stream:
             try:
                 self._whole(body)
             except (ValueError, RecursionError) as error:
-                self._end(
-                    broken("malformed", f"the response is not what the API promises: {error}")
-                )
+                self._end(broken("malformed", f"the response is not what was asked for: {error}"))
         return self._drain()
 
-    def _run(self, payloads: list[Payload], *, broken: str = "malformed") -> None:
+    def _run(self, payloads: list[Payload], *, fault: str = "malformed") -> None:
         for payload in payloads:
             try:
                 self._take(payload)
             except (ValueError, RecursionError) as error:
-                self._end(
-                    Fault(broken, f"an event of the stream is malformed: {error}", retryable=True)
-                )
+                self._end(broken(fault, f"an event of the stream is malformed: {error}"))
             if self._over:
                 return
 
