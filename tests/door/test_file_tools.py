@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import os
+import struct
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import anyio
 import msgspec
 import pytest
 
-from prong.entry import CallId, Image, plain
+from prong.entry import CallId, Image, Text, plain
 from prong.event import Question
 from prong.host import LocalHost, Process, Stat
 from prong.tool.access import Reading, Writing
@@ -152,22 +154,62 @@ async def test_binary_files_are_named(world: World, data: bytes, kind: str) -> N
 
 @pytest.mark.spec("L2")
 async def test_pictures(world: World) -> None:
-    """Pictures are told by their bytes; too large ones and blind models fail clearly."""
-    png = b"\x89PNG\r\n\x1a\n" + bytes(20)
-    (world.root / "p.dat").write_bytes(png)
+    """Pictures are told by their bytes, whatever their names; blind models fail clearly."""
+    (world.root / "p.dat").write_bytes(PNG)
     outcome = await world(Read(), file_path="p.dat")
     assert isinstance(outcome, Done)
-    assert outcome.parts[1] == Image("image/png", base64.b64encode(png).decode())
-    for head, media in ((b"\xff\xd8\xff", "jpeg"), (b"GIF89a", "gif"), (b"RIFF1234WEBP", "webp")):
-        (world.root / "q").write_bytes(head + bytes(20))
+    assert outcome.parts == (
+        Text(f"[p.dat: image/png, 3x2, {len(PNG)} bytes]"),
+        Image("image/png", base64.b64encode(PNG).decode()),
+    )
+    for data, media in ((JPEG, "jpeg"), (GIF, "gif"), (WEBP, "webp")):
+        (world.root / "q").write_bytes(data)
         outcome = await world(Read(), file_path="q")
         assert isinstance(outcome, Done)
-        assert isinstance(outcome.parts[1], Image)
-        assert outcome.parts[1].media_type == f"image/{media}"
-    (world.root / "big.png").write_bytes(png + bytes(5 << 20))
-    assert "smaller" in await world.why(Read(), file_path="big.png")
+        assert outcome.shown == f"[q: image/{media}, 3x2, {len(data)} bytes]"
+    assert "leave out offset" in await world.why(Read(), file_path="p.dat", offset=2)
     world.context.images = False
     assert "cannot see" in await world.why(Read(), file_path="p.dat")
+
+
+@pytest.mark.spec("L2")
+async def test_pictures_that_a_provider_would_refuse(world: World) -> None:
+    """Damaged, cut, too heavy and too large pictures never reach the conversation."""
+    path = world.root / "p.png"
+    for whole in (PNG, JPEG, GIF, WEBP):
+        for length in range(12, len(whole)):
+            path.write_bytes(whole[:length])
+            assert "cannot be shown" in await world.why(Read(), file_path="p.png")
+    path.write_bytes(PNG[:-20] + bytes([PNG[-20] ^ 1]) + PNG[-19:])
+    assert "damaged" in await world.why(Read(), file_path="p.png")
+    path.write_bytes(png(9000, 1))
+    assert "scale it down" in await world.why(Read(), file_path="p.png")
+    path.write_bytes(PNG + bytes(5 << 20))
+    assert "smaller" in await world.why(Read(), file_path="p.png")
+    assert world.context.reads.hashes == {}
+
+
+def png(width: int, height: int) -> bytes:
+    """Make a grey picture."""
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        )
+
+    pixels = zlib.compress((b"\0" + b"\x80" * width) * height)
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    chunks = chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunks
+
+
+PNG = png(3, 2)
+JPEG = (
+    b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc0\x00\x0b\x08\x00\x02\x00\x03\x01\x01\x11\x00"
+    b"\xff\xda\x00\x08\x01\x01\x00\x00\x3f\x00pixels\xff\xd9"
+)
+GIF = b"GIF89a\x03\x00\x02\x00\x00\x00\x00,pixels;"
+WEBP = b"RIFF\x14\x00\x00\x00WEBPVP8L\x08\x00\x00\x00\x2f\x02\x40\x00\x00abc"
 
 
 @pytest.mark.spec("L2")
@@ -441,7 +483,7 @@ NOTEBOOK: dict[str, Any] = {
                 {"output_type": "stream", "name": "stdout", "text": ["hello\n"]},
                 {
                     "output_type": "display_data",
-                    "data": {"image/png": "aGk=\n", "text/plain": "<Fig>"},
+                    "data": {"image/png": base64.encodebytes(PNG).decode(), "text/plain": "<Fig>"},
                 },
                 {
                     "output_type": "error",
@@ -475,7 +517,7 @@ async def test_a_notebook_shows_cells_and_outputs(world: World) -> None:
         "[cell 0, markdown, id m1]\n# Title\nx\n[cell 1, code, id c1]\nprint('hello')\n[output]\n"
         "hello\n\n[output]\n<Fig>\n[image/png]\n[output]\nboom"
     )
-    assert outcome.parts[1] == Image("image/png", "aGk=")
+    assert outcome.parts[1] == Image("image/png", base64.b64encode(PNG).decode())
     assert '"nbformat"' in await world.text(Read(), file_path="n.ipynb", offset=1)
     (world.root / "bad.ipynb").write_text('{"cells": 3}')
     assert "not a valid notebook" in await world.why(Read(), file_path="bad.ipynb")

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 
 from prong.entry import CallId
@@ -72,7 +73,7 @@ class NotebookEdit:
         if isinstance(index, Failed):
             return index
         old = joined(notebook.cells[index].source) if index >= 0 else ""
-        raw: dict[str, Any] = json.loads(data)
+        raw: dict[str, Any] = msgspec.json.decode(data.removeprefix(BOM_UTF8))
         told = _change(raw, notebook, args, index, name)
         if isinstance(told, Failed):
             return told
@@ -153,6 +154,8 @@ def _dump(raw: dict[str, Any], data: bytes) -> bytes:
     """Encode with the file's own indent and final line feed."""
     found = re.match(rb"[^\S\n]*\{\r?\n([ \t]+)", data)
     indent = found[1].decode() if found else (None if b"\n" not in data.strip() else 1)
+    import json
+
     text = json.dumps(raw, indent=indent, ensure_ascii=False)
     return (text + ("\n" if data.endswith(b"\n") else "")).encode()
 
