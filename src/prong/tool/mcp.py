@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import msgspec
 
@@ -49,9 +49,16 @@ class McpTool(msgspec.Struct, frozen=True, kw_only=True):
     raw_schema: msgspec.Raw
     effect: Effect
     required: tuple[str, ...] = ()
-    # What the server's schema allows is not known when this is written, so any object is read.
-    arguments: ClassVar[type[msgspec.Struct]] = cast("type[msgspec.Struct]", Arguments)
-    budget: ClassVar[int] = 50_000
+
+    @property
+    def arguments(self) -> type[msgspec.Struct]:
+        """Any object: what the server's schema allows is not known when this is written."""
+        return cast("type[msgspec.Struct]", Arguments)
+
+    @property
+    def budget(self) -> int:
+        """Characters a result may have."""
+        return 50_000
 
     def title(self, args: Arguments) -> str:
         """Name the tool and the first of its arguments."""
