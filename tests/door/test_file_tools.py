@@ -563,3 +563,59 @@ async def test_unknown_arguments_are_refused() -> None:
     """A parameter that no tool knows is an error, not ignored."""
     with pytest.raises(msgspec.ValidationError, match="lines"):
         msgspec.convert({"file_path": "a", "lines": 3}, Read.arguments)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "title"),
+    [
+        (Read(), {"file_path": "a"}, "Read a"),
+        (Read(), {"file_path": "a", "offset": 5, "limit": 3}, "Read a:5-7"),
+        (Read(), {"file_path": "a", "pages": "2"}, "Read a (pages 2)"),
+        (Write(), {"file_path": "a", "content": ""}, "Write a"),
+        (Edit(), {"file_path": "a", "old_string": "", "new_string": ""}, "Edit a"),
+        (NotebookEdit(), {"notebook_path": "n"}, "NotebookEdit n"),
+        (NotebookEdit(), {"notebook_path": "n", "cell_number": 0}, "NotebookEdit n (cell 0)"),
+    ],
+)
+def test_titles(tool: Tool, arguments: dict[str, Any], title: str) -> None:
+    """People see the tool, the file and the part in one line."""
+    assert tool.title(msgspec.convert(arguments, tool.arguments)) == title
+
+
+@pytest.mark.spec("L2", "L6")
+async def test_odd_notebooks(world: World) -> None:
+    """Junk pictures are left out, long ones cut, empty and endless ones told of."""
+    outputs = [
+        {"output_type": "display_data", "data": {"image/png": "!!", "text/plain": ["a", "b"]}},
+        {"output_type": "display_data", "data": {"image/png": base64.b64encode(PNG).decode()}},
+        {"output_type": "stream", "text": "z" * 20_000},
+    ]
+    cells: list[dict[str, Any]] = [{"cell_type": "code", "source": "1", "outputs": outputs}]
+    path = world.root / "n.ipynb"
+    path.write_bytes(msgspec.json.encode({"cells": cells}))
+    outcome = await world(Read(), file_path="n.ipynb")
+    assert isinstance(outcome, Done)
+    assert [part for part in outcome.parts if isinstance(part, Image)] == [
+        Image("image/png", base64.b64encode(PNG).decode())
+    ]
+    assert "[cell 0, code, id cell-0]" in plain(outcome.parts)
+    assert "[… 10000 more characters]" in plain(outcome.parts)
+    world.context.images = False
+    assert "[a picture, image/png]" in await world.text(Read(), file_path="n.ipynb")
+    said = await world.text(
+        NotebookEdit(),
+        notebook_path="n.ipynb",
+        cell_id="cell-0",
+        cell_type="markdown",
+        new_source="x",
+    )
+    assert said == "replaced cell 0 of n.ipynb"
+    assert path.read_bytes() == b'{"cells": [{"cell_type": "markdown", "source": "x"}]}'
+    path.write_bytes(msgspec.json.encode({"cells": cells * 100}))
+    text = await world.text(Read(), file_path="n.ipynb")
+    assert text.endswith("more cells; read the file as text with offset and limit]")
+    assert len(text) <= 2 * Read.budget
+    path.write_text('{"cells": []}')
+    assert await world.text(Read(), file_path="n.ipynb") == "[a notebook without cells]"
+    path.write_bytes(b'{"cells": ' + b"[" * 100_000)
+    assert "not a valid notebook" in await world.why(Read(), file_path="n.ipynb")
