@@ -157,6 +157,10 @@ PREFIXES = [
     "parallel",
     "uv run",
     "npx",
+    "npm x",
+    "npm exec --",
+    "poetry run",
+    "bundle exec",
     "git bisect run",
     "command env nohup",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 from msgspec import Struct
 
@@ -116,10 +117,11 @@ _RUNNERS = {
     "hatch": "run",
     "rye": "run",
     "bundle": "exec",
-    "pnpm": "exec",
-    "npm": "exec",
-    "yarn": "exec",
-    "mise": "exec",
+    "pnpm": "exec dlx",
+    "npm": "exec x",
+    "yarn": "exec dlx",
+    "bun": "x exec",
+    "mise": "exec x",
     "conda": "run",
 }
 SHELLS = names("bash sh zsh dash ksh ash mksh rbash fish csh tcsh")
@@ -262,10 +264,11 @@ def _joining(name: str, words: Sequence[Word]) -> list[Inner]:
 def _runner(verb: str, words: Sequence[Word]) -> list[Inner]:
     start = 1
     if verb:
-        places = [at for at, word in enumerate(words[1:], 1) if word.text == verb]
+        places = [at for at, word in enumerate(words[1:], 1) if word.text in verb.split()]
         if not places:
-            loose = [word for word in words[1:2] if word.loose]
-            return [Unclear(word.text) for word in loose]
+            leading = list(takewhile(lambda w: w.loose or w.text[:1] == "-", words[1:]))
+            operand = words[1 + len(leading) :][:1]
+            return [Unclear(word.text) for word in (*leading, *operand) if word.loose]
         start = places[0] + 1
     valued = "with with-requirements python project directory package extra group env-file name"
     return _unwrap(Wrapper(short="pnc", long=frozenset(valued.split())), words, start)
