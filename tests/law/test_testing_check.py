@@ -188,6 +188,31 @@ def test_chat_refuses(messages: list[Any], message: str) -> None:
         check(ask_openai("chat", messages=messages))
 
 
+@pytest.mark.parametrize(
+    ("api", "fields", "message"),
+    [
+        ("responses", {"input": "x", "foo": 1}, "Unknown parameter: 'foo'"),
+        ("responses", {"input": "x", "previous_response_id": "r"}, "Previous response not found"),
+        (
+            "responses",
+            {"input": "x", "tools": [{"prompt_cache_breakpoint": {}}]},
+            "tools.0.prompt_cache_breakpoint",
+        ),
+        (
+            "chat",
+            {"messages": [TOOL_CALL, TOOL], "foo": 1},
+            "Unrecognized request argument supplied: foo",
+        ),
+    ],
+)
+def test_openai_refuses_strange_fields(api: Api, fields: dict[str, Any], message: str) -> None:
+    """OpenAI's own models take no unknown fields; those of others do."""
+    with pytest.raises(Refused, match=message):
+        check(ask_openai(api, **fields))
+    if "foo" in fields:
+        check(ask_openai(api, **fields | {"model": "qwen"}))
+
+
 def test_a_prompt_that_is_too_long_is_refused() -> None:
     """The message has the count and the limit."""
     with pytest.raises(Refused, match="prompt is too long: 11 tokens > 10 maximum"):
