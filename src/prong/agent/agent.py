@@ -17,7 +17,7 @@ from prong.agent.limit import Limits
 from prong.cost import Ledger, Prices, Row, fact
 from prong.entry import Entry, Usage
 from prong.event import Event, PromptMoved
-from prong.prompt import Head, Node, Prompt
+from prong.prompt import Node, Prompt
 from prong.provider import Provider
 from prong.tool.base import Context
 from prong.tool.kit import Kit
@@ -28,12 +28,8 @@ from prong.wire import Ttl
 class Recorder(Protocol):
     """Stores what happens, in order, before it counts as having happened."""
 
-    def head(self, agent: str, head: Head, reason: str) -> None:
-        """Store that an agent starts a new prompt."""
-        ...
-
-    def entry(self, agent: str, node: Node) -> None:
-        """Store an entry."""
+    def keep(self, agent: str, prompt: Prompt, *, reason: str = "") -> None:
+        """Store whatever of an agent's prompt is not yet stored."""
         ...
 
     def request(self, row: Row) -> None:
@@ -88,15 +84,13 @@ class Agent:
     """The provider's id of the last reply."""
 
     def append(self, *entries: Entry) -> None:
-        """Extend the conversation, storing each entry first.
+        """Extend the conversation, storing the entries first.
 
-        Raises JournalFull if an entry cannot be stored; the conversation then is as it was.
+        Raises JournalFull if they cannot be stored; the conversation then is as it was.
         """
-        for entry in entries:
-            prompt = self.prompt.append(entry)
-            assert prompt.tip is not None
-            self.recorder.entry(self.path, prompt.tip)
-            self.prompt = prompt
+        prompt = self.prompt.append(*entries)
+        self.recorder.keep(self.path, prompt)
+        self.prompt = prompt
 
     def restart(
         self,
@@ -106,9 +100,7 @@ class Agent:
         detail: str,
     ) -> None:
         """Take a new prompt in place of the old one, and say why."""
-        self.recorder.head(self.path, prompt.head, reason)
-        for node in prompt.nodes():
-            self.recorder.entry(self.path, node)
+        self.recorder.keep(self.path, prompt, reason=reason)
         before, self.prompt = self.prompt, prompt
         self.sent = self.base = None
         self.last_usage, self.last_length, self.last_id = Usage(), 0, ""

@@ -46,7 +46,7 @@ async def compact(agent: Agent, *, detail: str, focus: str = "") -> None:
             if kept.tip is None:
                 raise
             continue
-        rest = [_carried(entry) for entry in _after(agent.prompt, kept.tip)]
+        rest = carried(agent.prompt, after=kept.tip)
         summary = User((Text(agent.texts("summary") + "\n\n" + ended.reply.text),), "summary")
         fresh = Prompt(agent.prompt.head).append(summary, *rest)
         agent.restart(fresh, reason="compaction", detail=detail)
@@ -63,23 +63,23 @@ def _half(prompt: Prompt) -> Prompt:
     return Prompt(prompt.head, node)
 
 
-def _after(prompt: Prompt, cut: Node | None) -> list[Entry]:
+def carried(prompt: Prompt, *, after: Node | None = None) -> list[Entry]:
+    """Take entries out of a prompt, to be put into another.
+
+    Thinking stays behind: it is bound to the model and to the bytes before it.
+    """
     read = prompt.head.dialect.read
-    nodes = prompt.nodes()[cut.depth if cut else 0 :]
-    return [_kind(read(node.role, node.data), node) for node in nodes]
+    nodes = prompt.nodes()[after.depth if after else 0 :]
+    return [_carried(read(node.role, node.data), node) for node in nodes]
 
 
-def _kind(entry: Entry, node: Node) -> Entry:
-    if isinstance(entry, User):
-        assert node.kind not in {"reply", "results"}
-        return User(entry.parts, node.kind)
-    return entry
-
-
-def _carried(entry: Entry) -> Entry:
-    """Take an entry over into another prompt: thinking is bound to the bytes before it."""
+def _carried(entry: Entry, node: Node) -> Entry:
     match entry:
         case Reply():
             return Reply((), "", entry.text, "", entry.calls, entry.stop)
-        case Results() | User():
+        case User():
+            assert node.kind != "reply"
+            assert node.kind != "results"
+            return User(entry.parts, node.kind)
+        case Results():
             return entry

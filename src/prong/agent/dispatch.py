@@ -17,11 +17,11 @@ import msgspec
 
 from prong.agent.agent import Agent
 from prong.agent.answer import INTERRUPTED
-from prong.agent.hook import Verdict
+from prong.agent.hook import Verdict, settle
 from prong.entry import Call, Result, Results, Text, plain
 from prong.event import PermissionAsked, ToolFinished, ToolStarted, Warned
 from prong.tool.base import Done, Failed, Outcome, Tool
-from prong.tool.policy import Allow, Ask, Deny, decide
+from prong.tool.policy import Allow, Ask, Deny
 
 _HEAD_SHARE = 0.7
 
@@ -99,21 +99,25 @@ async def _refusal(
     agent: Agent, call: Call, tool: Tool, args: Any, payload: dict[str, Any]
 ) -> Failed | None:
     """Say why a call may not run; None if it may."""
-    decision = decide(agent.policy.policy, call.name, tool.access(args, agent.context))
+    decision = agent.policy.decide(
+        call.name, tool.access(args, agent.context), resolve=agent.context.host.resolve
+    )
     if isinstance(decision, Deny):
         return Failed(decision.why)
     before = _warn(agent, await agent.hooks.fire("PreToolUse", payload, matcher=call.name))
-    if before.block is not None or before.permission == "deny":
-        return Failed(before.block or f"a hook refused this call of {call.name}")
-    match decision:
-        case Allow() if before.permission != "ask":
+    match settle("ask" if isinstance(decision, Ask) else "allow", before):
+        case "deny":
+            why = before.block or before.reason
+            return Failed(why or f"a hook refused this call of {call.name}")
+        case "ask":
+            ask = (
+                Ask(before.reason or "a hook asks for leave")
+                if isinstance(decision, Allow)
+                else decision
+            )
+            return await _asked(agent, call, tool.title(args), ask)
+        case "allow":
             return None
-        case Ask() if before.permission == "allow":
-            return None
-        case Allow():
-            return await _asked(agent, call, tool.title(args), Ask("a hook asks for leave", ()))
-        case Ask():
-            return await _asked(agent, call, tool.title(args), decision)
 
 
 async def _asked(agent: Agent, call: Call, title: str, ask: Ask) -> Failed | None:

@@ -21,8 +21,6 @@ class Fact(msgspec.Struct, frozen=True):
     """Prefixes shorter than this are not cached."""
     keeps_thinking: bool = True
     """Whether thinking of earlier turns stays in the prompt when user text arrives."""
-    explicit_marks: bool = False
-    """Whether an OpenAI model understands explicit cache breakpoints."""
     max_output: int | None = None
     """Tokens to allow for one reply; None leaves it to the provider."""
 
@@ -46,8 +44,8 @@ _RULES: tuple[tuple[str, Fact], ...] = (
     (r"claude-", Fact(200_000, 1_024, max_output=32_000)),
     (r"gpt-4\.1", Fact(_MILLION)),
     (r"gpt-4o", Fact(128_000)),
+    (r"gpt-[5-9]", Fact(400_000)),
 )
-_GPT = re.compile(r"gpt-(\d+)(?:\.(\d+))?")
 
 
 @lru_cache(maxsize=64)
@@ -56,7 +54,4 @@ def fact(model: str) -> Fact:
     for pattern, known in _RULES:
         if re.search(pattern, model):
             return known
-    if version := _GPT.search(model):
-        major, minor = int(version[1]), int(version[2] or 0)
-        return Fact(context=400_000, explicit_marks=(major, minor) >= (5, 6))
     return Fact()

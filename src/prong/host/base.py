@@ -82,10 +82,10 @@ class Host(Protocol):
         """
         ...
 
-    async def read(self, path: str, *, limit: int | None = None) -> bytes:
-        """Read a file, at most `limit` bytes of it.
+    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
+        """Read a file from byte `offset` on, at most `limit` bytes of it.
 
-        Raises OSError.
+        Raises OSError, also for what is no regular file: a pipe or device could block for ever.
         """
         ...
 
@@ -114,6 +114,9 @@ class Host(Protocol):
         limit: int | None = None,
     ) -> Finished:
         """Run a program to its end, or for so many seconds; standard error is kept apart.
+
+        It starts in `cwd` or the root, with `env` added to the environment. What it prints past
+        `limit` bytes is read and dropped.
 
         Raises OSError if it cannot be started.
         """

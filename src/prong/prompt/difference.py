@@ -102,14 +102,15 @@ def _blocks(path: str, message: msgspec.Raw) -> list[_Item]:
     if not bytes(message).startswith(b"{"):
         return [_Item("messages", path, bytes(message))]
     fields = _decode_object(message)
-    content = bytes(fields.get("content", b""))
+    key = "output" if "output" in fields else "content"
+    content = bytes(fields.get(key, b""))
     if not content.startswith(b"["):
         return [_Item("messages", path, _unmarked(message))]
     shell = b",".join(
-        key.encode() + b":" + bytes(value) for key, value in fields.items() if key != "content"
+        name.encode() + b":" + bytes(value) for name, value in fields.items() if name != key
     )
     return [
-        _Item("messages", f"{path}.content[{number}]", shell + b"|" + _unmarked(block))
+        _Item("messages", f"{path}.{key}[{number}]", shell + b"|" + _unmarked(block))
         for number, block in enumerate(_decode_list(content))
     ]
 

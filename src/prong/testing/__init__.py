@@ -1,4 +1,5 @@
-"""A test kit for agents: a scripted API server with a faithful prompt cache, and clocks.
+"""A test kit for agents: a scripted API server with a faithful prompt cache,
+a host in memory, and clocks.
 
 See docs/testing.md. Names are imported when they are first used.
 """
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from prong.testing.cache import Cache
     from prong.testing.clock import Clock, WallClock
+    from prong.testing.host import MemoryHost
     from prong.testing.ledger import Rates
     from prong.testing.model import Model
     from prong.testing.process import ServerProcess
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Cache",
     "Clock",
+    "MemoryHost",
     "Model",
     "Options",
     "Rates",
@@ -64,6 +67,7 @@ __all__ = [
 _HOMES = {
     "Cache": "cache",
     "Clock": "clock",
+    "MemoryHost": "host",
     "Model": "model",
     "Options": "service",
     "Rates": "ledger",

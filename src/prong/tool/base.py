@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -79,6 +79,11 @@ class TaskHandle(msgspec.Struct, frozen=True):
     output_file: str
 
 
+def _anything(path: str) -> bool:
+    del path
+    return True
+
+
 @dataclass(slots=True, kw_only=True)
 class Context:
     """What the tools of one agent may touch."""
@@ -99,17 +104,32 @@ class Context:
     """Added to the environment of processes."""
     images: bool = True
     """Whether the model can see pictures."""
+    may_read: Callable[[str], bool] = _anything
+    """Whether a rule lets a resolved path be read; for tools that search whole folders."""
 
 
 class Tool(Protocol):
     """Something an agent can do."""
 
-    name: ClassVar[str] | str
-    effect: Effect
-    arguments: type[msgspec.Struct]
-    """The argument type; its JSON schema is what the model sees."""
-    budget: int
-    """Characters of text a result may have before it is stored in a file and previewed."""
+    @property
+    def name(self) -> str:
+        """The name by which the model calls it."""
+        ...
+
+    @property
+    def effect(self) -> Effect:
+        """Whether calls may run beside others."""
+        ...
+
+    @property
+    def arguments(self) -> type[msgspec.Struct]:
+        """The argument type; its JSON schema is what the model sees."""
+        ...
+
+    @property
+    def budget(self) -> int:
+        """Characters of text a result may have before it is stored in a file and previewed."""
+        ...
 
     def title(self, args: Any) -> str:
         """Say in one line, for people, what a call does."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -45,6 +45,10 @@ class Kit:
         if tool is None:
             return Failed(f"there is no tool {call.name!r}; the tools are {', '.join(self.names)}")
         try:
+            # A server's tool, or one made for a schema of the caller's, reads its own arguments.
+            own = getattr(tool, "decode", None)
+            if own is not None:
+                return tool, own(call.arguments)
             return tool, msgspec.json.decode(call.arguments or "{}", type=tool.arguments)
         except msgspec.ValidationError as error:
             return Failed(f"the arguments of {call.name} are not of its schema: {error}")
@@ -54,12 +58,16 @@ class Kit:
                 f"been cut off, so send it again, whole, in smaller parts if it was long"
             )
 
-    def specs(self, texts: Mapping[str, str]) -> tuple[ToolSpec, ...]:
-        """Describe the tools to the model; tools that describe themselves need no text."""
+    def specs(self, text: Callable[[str], str]) -> tuple[ToolSpec, ...]:
+        """Describe the tools to the model.
+
+        A tool may bring its own `description` and `raw_schema`; for others `text` gives the
+        description by name, and the schema is that of the argument type.
+        """
         return tuple(
             ToolSpec(
                 tool.name,
-                getattr(tool, "description", None) or texts[tool.name],
+                getattr(tool, "description", None) or text(tool.name),
                 getattr(tool, "raw_schema", None) or msgspec.Raw(schema(tool.arguments)),
             )
             for tool in self
