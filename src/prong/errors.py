@@ -18,6 +18,7 @@ ProngError
 │   ├── JournalFull          a record could not be written
 │   └── NoSuchSession        no session of that name
 ├── BudgetSpent          a limit on turns, tokens, money or time was reached
+├── Contained            a fork kept asking for what is closed to it
 └── Interrupted          the user stopped the turn
 
 What the model can fix is a value (`prong.tool.Failed`); what only we can fix is an assert.
@@ -145,3 +146,7 @@ class BudgetSpent(ProngError):
 
 class Interrupted(ProngError):
     """The user stopped the turn."""
+
+
+class Contained(ProngError):
+    """A fork kept asking for what is closed to it, and was stopped."""

@@ -2,8 +2,8 @@ r"""Where notices wait until the agent they are for has them in its journal.
 
 One file of JSON lines, only ever appended to. A task is *expected* when it starts; its notice is
 *written* when it ends, *delivered* when the agent takes it, *acknowledged* when the agent's own
-journal holds it. Each record is one write followed by fsync, so a kill can only tear the last line,
-and a line without its newline is no record.
+journal holds it. Each record is one write, so a kill can only tear the last line, and a line
+without its newline is no record. `sync` makes what was written survive a loss of power.
 
     expected -> written -> delivered -> acknowledged
         \_ on reopening: the task died with its process      \_ never offered again
@@ -17,12 +17,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
 
 import anyio
+import anyio.to_thread
 import msgspec
 
 from prong.errors import JournalFull
@@ -128,12 +129,12 @@ class Outbox:
         """List what waits for an agent and has not been handed to it, oldest first."""
         return [n for n in self._waiting.values() if n.agent == agent and n.id not in self._handed]
 
-    def deliver(self, agent: str) -> list[Notice]:
-        """Hand over what waits for an agent; in this process it is not offered again.
+    def deliver(self, agent: str, *, hold: Container[str] = ()) -> list[Notice]:
+        """Hand over what waits for an agent, less the tasks in `hold`; it is not offered again.
 
         Raises JournalFull if that could not be written; then nothing was handed over.
         """
-        notices = self.pending(agent)
+        notices = [notice for notice in self.pending(agent) if notice.task_id not in hold]
         if notices:
             self._append(_Delivered(tuple(n.id for n in notices)))
             self._handed.update(n.id for n in notices)
@@ -153,6 +154,11 @@ class Outbox:
         """Wait until something waits for an agent."""
         while not self.pending(agent):
             await self._wake.wait()
+
+    async def sync(self) -> None:
+        """Wait until what was written would survive a loss of power."""
+        with contextlib.suppress(OSError):
+            await anyio.to_thread.run_sync(os.fsync, self._handle)
 
     def close(self) -> None:
         """Close the file; what is pending stays on disk."""
@@ -213,4 +219,3 @@ def _write(handle: int, data: bytes) -> None:
     written = os.write(handle, data)
     if written < len(data):
         raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes could be written")
-    os.fsync(handle)

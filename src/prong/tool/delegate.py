@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -59,18 +59,6 @@ class PlainAgentArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 AnyAgentArguments = AgentArguments | PlainAgentArguments
 
 
-class Delegation(Protocol):
-    """Starts and reaches other agents on behalf of one."""
-
-    async def delegate(self, call_id: CallId, args: AnyAgentArguments) -> Outcome:
-        """Start an agent."""
-        ...
-
-    async def send(self, to: str, message: str) -> Outcome:
-        """Send a message to an agent by name or task id."""
-        ...
-
-
 class Agent:
     """Starts another agent."""
 
@@ -123,9 +111,7 @@ class SendMessage:
         del args, context
         return ()
 
-    async def run(
-        self, call_id: CallId, args: SendMessageArguments, context: Context
-    ) -> Outcome:
+    async def run(self, call_id: CallId, args: SendMessageArguments, context: Context) -> Outcome:
         """Send it."""
         del call_id
         if context.agents is None:
