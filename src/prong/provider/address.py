@@ -88,7 +88,7 @@ def proxy_for(url: Url, env: Mapping[str, str]) -> Proxy | None:
 
     Loopback addresses are always reached directly.
     """
-    if _is_loopback(url.host) or _is_exempt(url, _variable(env, "no_proxy")[1]):
+    if is_loopback(url.host) or _is_exempt(url, _variable(env, "no_proxy")[1]):
         return None
     for name in (f"{url.scheme}_proxy", "all_proxy"):
         variable, value = _variable(env, name)
@@ -112,7 +112,7 @@ def _proxy_url(value: str, variable: str) -> Url:
         raise UsageError(f"{variable}: {error}; only HTTP proxies are supported") from None
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     return host in {"localhost", "::1"} or host.endswith(".localhost") or host.startswith("127.")
 
 
