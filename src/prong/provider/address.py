@@ -113,7 +113,9 @@ def _proxy_url(value: str, variable: str) -> Url:
 
 
 def is_loopback(host: str) -> bool:
-    return host in {"localhost", "::1"} or host.endswith(".localhost") or host.startswith("127.")
+    """Say whether a host is this machine; a name that merely begins with 127 is not."""
+    named = host in {"localhost", "::1"} or host.endswith(".localhost")
+    return named or re.fullmatch(r"127(\.[0-9]{1,3}){3}", host) is not None
 
 
 def _is_exempt(url: Url, rules: str) -> bool:
