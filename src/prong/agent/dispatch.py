@@ -209,13 +209,17 @@ def _fit(agent: Agent, call: Call, text: str, budget: int) -> str:
     folder = os.path.join(agent.context.storage, "results")  # noqa: PTH118 - a host's path
     safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in call.id)
     path = os.path.join(folder, f"{safe}.txt")  # noqa: PTH118 - a host's path
-    os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a host's path
-    with open(path, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - likewise
-        file.write(text)
+    try:
+        os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a host's path
+        with open(path, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - likewise
+            file.write(text)
+        where = f"is in {path}: read the part you need"
+    except OSError as error:
+        where = f"could not be stored ({error}): ask for less of it"
     head = int(budget * _HEAD_SHARE)
     tail = budget - head
     dropped = len(text) - head - tail
     return (
         f"{text[:head]}\n\n[{dropped} characters left out here; the whole result of {len(text)} "
-        f"characters is in {path}: read the part you need]\n\n{text[-tail:]}"
+        f"characters {where}]\n\n{text[-tail:]}"
     )

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from prong.agent.agent import Agent
+from prong.agent.answer import interrupted
 from prong.agent.compact import compact, compact_if_due
 from prong.agent.dispatch import answer
 from prong.agent.request import request
@@ -50,10 +51,12 @@ async def run(agent: Agent) -> Stopped:
         if reply.blocks:
             agent.append(reply)
         text = reply.text or text
+        if reply.stop == "refusal":
+            if (unrun := interrupted(agent.prompt)) is not None:
+                agent.append(unrun)
+            return Stopped(text, "refused", ended.stop_detail or "the model refused", turns)
         if reply.calls:
             await answer(agent, reply.calls)
-        elif reply.stop == "refusal":
-            return Stopped(text, "refused", ended.stop_detail or "the model refused", turns)
         elif reply.stop == "length":
             return Stopped(text, "cut_off", "the reply reached the output limit", turns)
         elif reply.stop != "pause" and not agent.inbox:

@@ -12,6 +12,7 @@ import msgspec
 from prong.about import __version__
 from prong.errors import BadRequest, BrokenReply, ProviderError
 from prong.prompt import Mark, Prompt
+from prong.provider.address import is_loopback, read_url
 from prong.provider.base import Endpoint, Provider, Retrying, Streamed
 from prong.provider.http import Http, Response
 from prong.wire import Dialect, Ended, Event, Fault, Tail
@@ -65,6 +66,7 @@ class Api:
         self._random = random
         self._sleep = sleep
         self._url = address(endpoint.base_url, dialect.path)
+        self._local = is_loopback(read_url(self._url).host)
         self._headers = (
             ("content-type", "application/json"),
             ("accept", "text/event-stream, application/json"),
@@ -182,6 +184,9 @@ class Api:
         return mapped(refusal, self.endpoint, model)
 
     def _headers_for(self, prompt: Prompt, extra: Mapping[str, str]) -> list[tuple[str, str]]:
+        if not self._local:
+            # Words for a test server are nobody else's business.
+            extra = {name: value for name, value in extra.items() if name[:8] != "x-prong-"}
         headers = [pair for pair in self._headers if pair[0] not in extra]
         betas = prompt.head.spec.betas
         if betas and self._dialect.name == "anthropic":

@@ -26,6 +26,9 @@ class Chosen:
     named: str
     model: str
     endpoint: Endpoint
+    base_url: str | None = None
+    """As asked for; None is the vendor's own, or what the environment says."""
+    api: str | None = None
 
     def connect(self, http: Http) -> Api:
         """Make the provider."""
@@ -51,25 +54,22 @@ def choose(place: Place, named: str | None, before: Mapping[str, Any] | None = N
     same = not named or named == recorded.get("model")
     old = recorded if same else {}
     headers = {**settings.map("headers"), **options.headers}
+    base_url = options.base_url or old.get("base_url") or settings.text("baseUrl")
+    api = options.api or old.get("api") or settings.text("api")
     endpoint, model = pick(
         name,
-        base_url=options.base_url or old.get("base_url") or settings.text("baseUrl"),
-        api=options.api or old.get("api") or settings.text("api"),
+        base_url=base_url,
+        api=api,
         key=options.api_key,
         headers=headers.items(),
         env=env,
     )
-    return Chosen(name, model, endpoint)
+    return Chosen(name, model, endpoint, base_url, api)
 
 
-def remembered(place: Place, chosen: Chosen) -> dict[str, Any]:
+def remembered(chosen: Chosen) -> dict[str, Any]:
     """Give what a resumed session needs to find its model again; never a key."""
-    options, settings = place.options, place.settings
-    return {
-        "model": chosen.named,
-        "base_url": options.base_url or settings.text("baseUrl"),
-        "api": options.api or settings.text("api"),
-    }
+    return {"model": chosen.named, "base_url": chosen.base_url, "api": chosen.api}
 
 
 def _environment(place: Place) -> Mapping[str, str]:

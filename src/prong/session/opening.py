@@ -17,6 +17,7 @@ from prong.agent.answer import interrupted
 from prong.agent.compact import carried
 from prong.agent.lineage import ROOT
 from prong.cost import Ledger, Prices, markable, read_prices
+from prong.entry import Usage
 from prong.errors import UsageError
 from prong.event import Answer, Event, Question, QuestionAsked, SessionStarted, Todo
 from prong.host import LocalHost
@@ -114,6 +115,12 @@ class _Maker:
         policy = PolicyBox(make_policy(place, storage=str(storage)))
         if (mode := self._note("mode")) and not options.mode:
             policy.set_mode(read_mode(mode))
+        limits, prices = self._limits(), self._prices()
+        if limits.max_usd is not None and prices.of(chosen.model, Usage()) is None:
+            raise UsageError(
+                f"the budget of ${limits.max_usd:g} cannot be kept: the price of {chosen.model} is "
+                f"unknown; add it to {place.store / 'prices.json'} or drop the budget"
+            )
         structured = _structured(options)
         kit = await self._kit(structured, forks=self._forks(policy).on)
         outbox = Outbox(str(storage / "outbox.jsonl"))
@@ -146,10 +153,10 @@ class _Maker:
             ledger=Ledger(paid.row for paid in self._replay.requests if not paid.inherited)
             if self._replay
             else Ledger(),
-            prices=self._prices(),
+            prices=prices,
             emit=self._emit,
             texts=text,
-            limits=self._limits(),
+            limits=limits,
             ttl=cache_ttl(options, place),
             context_tokens=options.context_tokens,
             max_output=options.max_output,
@@ -190,7 +197,7 @@ class _Maker:
     async def _begin(self, session: Session, chosen: Chosen) -> None:
         """Bring a new or resumed conversation into a state from which it can go on."""
         agent, journal = session.agent, session.journal
-        journal.note(MAIN, "endpoint", remembered(self._place, chosen))
+        journal.note(MAIN, "endpoint", remembered(chosen))
         if self._place.options.name:
             journal.note(MAIN, "title", self._place.options.name)
         if (results := interrupted(agent.prompt)) is not None:
@@ -298,14 +305,14 @@ class _Maker:
             ]
             self._place.warnings.append(
                 f"the tools have changed since this session began ({', '.join(changes)}); it goes "
-                "on with the tools it had, so that its cache holds; /clear takes up the new ones"
+                "on with the tools it had, so that its cache holds; a new session has the new ones"
             )
 
     def _switch(self, session: Session, model: str) -> None:
         chosen = choose(self._place, model)
         session.agent.provider = chosen.connect(self._http)
         self._move(session.agent, chosen, f"from {session.model} to {chosen.model}")
-        session.journal.note(MAIN, "endpoint", remembered(self._place, chosen))
+        session.journal.note(MAIN, "endpoint", remembered(chosen))
 
     def _move(self, agent: Agent, chosen: Chosen, detail: str) -> None:
         specs = agent.kit.specs(lambda name: text(f"tool/{name}"))

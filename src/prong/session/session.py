@@ -109,6 +109,7 @@ class Session:
         self._scope: anyio.CancelScope | None = None
         self._last: Turn | None = None
         self._ended = 0
+        self._watching = True
 
     @property
     def id(self) -> str:
@@ -172,10 +173,17 @@ class Session:
         turn.
         """
         taken_in: list[int] = []
+
+        def over() -> bool:
+            # A message that is neither waiting nor taken could not be stored: its turn has failed.
+            taken = self._ended > taken_in[0] if taken_in else True
+            return taken and not self.agent.inbox.holds(message)
+
         try:
-            if not await self.say(text, taken=lambda: taken_in.append(self._ended)):
+            message = await self.say(text, taken=lambda: taken_in.append(self._ended))
+            if message is None:
                 return Turn(text="", why="refused", detail="a hook refused the message")
-            await self._bus.until(lambda: bool(taken_in) and self._ended > taken_in[0])
+            await self._bus.until(over)
             assert self._last is not None
             if wait_tasks and self._last.why in {"done", "cut_off"}:
                 await self.wait_settled()
@@ -184,8 +192,8 @@ class Session:
             self.interrupt()
             raise
 
-    async def say(self, text: str, *, taken: Callable[[], None] | None = None) -> bool:
-        """Say something without waiting for an answer; False if a hook refused it.
+    async def say(self, text: str, *, taken: Callable[[], None] | None = None) -> User | None:
+        """Say something without waiting for an answer; None if a hook refused it.
 
         While a turn runs it joins at the next turn boundary. `taken` is called once it stands in
         the conversation.
@@ -193,13 +201,14 @@ class Session:
         verdict = await self.agent.hooks.fire("UserPromptSubmit", {"prompt": text})
         if verdict.block is not None:
             self.warn(f"a hook refused the message: {verdict.block}")
-            return False
+            return None
         self.heed(verdict)
         notes, self._notes = self._notes, []
         for note in notes:
             self.agent.inbox.put(note)
-        self.agent.inbox.put(user_text(text), taken=taken)
-        return True
+        message = user_text(text)
+        self.agent.inbox.put(message, taken=taken)
+        return message
 
     def warn(self, text: str) -> None:
         """Tell the user something; kept for faces that come later."""
@@ -214,7 +223,8 @@ class Session:
 
     def collect(self) -> None:
         """Put notices before the agent, less those that wait for their siblings."""
-        self.tasks.collect(MAIN, self.agent.inbox, hold=self.supervisor.held(MAIN))
+        hold = self.supervisor.held(MAIN)
+        self._watching = self.tasks.collect(MAIN, self.agent.inbox, hold=hold)
 
     async def fork(self, directives: Sequence[str], *, notify: bool = False) -> list[ForkResult]:
         """Split the main agent by hand: one fork per directive, all from its conversation as it is.
@@ -275,7 +285,11 @@ class Session:
 
     async def wait_settled(self) -> None:
         """Wait until no turn runs, nothing waits for the agent, and no background task runs."""
-        await self._bus.until(lambda: not self.busy and not self.tasks.running())
+        await self._bus.until(
+            lambda: not self.busy
+            and not self.tasks.running()
+            and not (self._watching and self._outbox.pending(self.agent.path))
+        )
 
     def send(self, command: Command) -> None:
         """Take a command of a face, other than `Say`, for which there is `say`.
@@ -292,6 +306,10 @@ class Session:
                 self.set_mode(mode)
             case Say():
                 raise UsageError("use session.say(), which can wait for hooks")
+
+    def leave(self) -> None:
+        """Say that nobody is here any more to answer; what waits for an answer is refused."""
+        self.agent.desk.leave()
 
     def interrupt(self) -> bool:
         """Stop the turn that runs, if one does; background tasks go on."""
@@ -373,30 +391,38 @@ class Session:
     async def _one_turn(self) -> None:
         rows = len(self.ledger.rows)
         self._emit(TurnStarted())
-        ending: tuple[str, Why, str, int] = ("", "interrupted", "the user stopped it", 0)
-        with anyio.CancelScope() as self._scope:
-            ending = await self._attempt()
-        self._scope = None
-        if ending[1] == "interrupted":
+        ending: tuple[str, Why, str] = ("", "interrupted", "the user stopped it")
+        try:
+            with anyio.CancelScope() as self._scope:
+                ending = await self._attempt()
+        finally:
+            # Also when the whole session is cancelled: whoever closes it waits for this.
+            with anyio.CancelScope(shield=True):
+                await self._end_turn(rows, *ending)
+
+    async def _end_turn(self, rows: int, text: str, why: Why, detail: str) -> None:
+        if why == "interrupted":
             self._mark_interrupted()
         await self._store()
-        spent = total(self.ledger.rows[rows:])
-        text, why, detail, turns = ending
+        made = self.ledger.rows[rows:]
+        spent = total(made)
+        turns = sum(not row.sidecar and row.agent == MAIN for row in made)
         self._last = Turn(
             text=text, why=why, detail=detail, turns=turns, usage=spent.usage, cost=spent.cost
         )
+        self._scope = None
         self._ended += 1
         self._emit(TurnFinished(text=text, why=why, detail=detail, turns=turns))
 
-    async def _attempt(self) -> tuple[str, Why, str, int]:
+    async def _attempt(self) -> tuple[str, Why, str]:
         try:
             stopped = await loop.run(self.agent)
         except ProngError as error:
-            return "", "error", str(error), 0
+            return "", "error", str(error)
         except Exception as error:  # noqa: BLE001 - the supervisor: a failure is always seen
             log = self._report(error)
-            return "", "error", f"a failure inside Prong ({error!r}); details are in {log}", 0
-        return stopped.text, stopped.why, stopped.detail, stopped.turns
+            return "", "error", f"a failure inside Prong ({error!r}); details are in {log}"
+        return stopped.text, stopped.why, stopped.detail
 
     def _mark_interrupted(self) -> None:
         """Tell the model, with the next message, that its turn was stopped."""

@@ -59,7 +59,9 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
 def home(env: Mapping[str, str] = os.environ) -> Path:
     """Give the folder for everything that is kept across sessions."""
     chosen = env.get("PRONG_HOME")
-    return Path(chosen).expanduser().absolute() if chosen else Path.home() / ".prong"
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    return Path(env.get("HOME") or Path.home()) / ".prong"
 
 
 def slug(cwd: str | Path) -> str:

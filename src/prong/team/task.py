@@ -197,17 +197,21 @@ class TaskBoard:
         else:
             self._listeners[agent] = heard
 
-    def collect(self, agent: str, inbox: Inbox, *, hold: Container[str] = ()) -> None:
-        """Move an agent's notices from disk into its inbox, each to be acknowledged there."""
+    def collect(self, agent: str, inbox: Inbox, *, hold: Container[str] = ()) -> bool:
+        """Move an agent's notices from disk into its inbox, each to be acknowledged there.
+
+        False if that could not be noted on disk; they then stay there until the next resume.
+        """
         try:
             notices = self.outbox.deliver(agent, hold=hold)
         except JournalFull as error:
-            self._emit(Warned(text=str(error)))
-            return
+            self._emit(Warned(text=f"{error}; notices stay on disk until the session is resumed"))
+            return False
         if notices:
             ids = [notice.id for notice in notices]
             entry = User((Text(render(notices)),), "notice")
             inbox.put(entry, taken=lambda: self.outbox.ack(ids))
+        return True
 
     def runs(self, task_id: str) -> bool:
         """Whether a task is running."""

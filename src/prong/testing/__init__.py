@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from prong.testing.server import Server
     from prong.testing.service import Options, Record
+    from prong.testing.scene import World, Worlds, world
 
 __all__ = [
     "Cache",
@@ -50,6 +51,8 @@ __all__ = [
     "ServerProcess",
     "Step",
     "WallClock",
+    "World",
+    "Worlds",
     "break_off",
     "call",
     "calls",
@@ -62,6 +65,7 @@ __all__ = [
     "stall",
     "think",
     "truncate",
+    "world",
 ]
 
 _HOMES = {
@@ -76,6 +80,9 @@ _HOMES = {
     "Server": "server",
     "ServerProcess": "process",
     "WallClock": "clock",
+    "World": "scene",
+    "Worlds": "scene",
+    "world": "scene",
 }
 
 
