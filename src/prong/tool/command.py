@@ -85,7 +85,7 @@ _WORDS = names(
 )
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def parse_command(command: str, cwd: str, home: str) -> Parsed:
     """Take a command line apart; never fails, at worst everything is opaque."""
     walk = _Walk(home, (cwd,))
