@@ -381,9 +381,7 @@ class _Walk:
             return self._folders
         if _INLINE.fullmatch(simple.name):
             self._code.append(" ".join(word.text for word in words[1:]))
-        if simple.name in {"declare", "typeset", "local"} and any(
-            word.text[:1] in "-+" and not set("inA").isdisjoint(word.text) for word in words[1:]
-        ):
+        if _evaluates(simple):
             self._opaque.append(text)
         success = self._unwrap(simple, place)
         if simple.name in {"cd", "pushd", "popd", "source", "."}:
@@ -414,6 +412,19 @@ class _Walk:
             self._folders = _union(folders, self._folders)
         self._depth -= 1
         return success
+
+
+def _evaluates(simple: Simple) -> bool:
+    """Whether a builtin may evaluate a subscript in its words, which may run commands."""
+    name, words = simple.name, simple.words[1:]
+    options = "".join(word.text for word in words if word.text[:1] in {"-", "+"})
+    if name in {"declare", "typeset", "local"} and not set("inA").isdisjoint(options):
+        return True
+    if name in {"test", "[", "printf"}:
+        return "v" in options or "R" in options or any(word.loose for word in words[:1])
+    if name in {"read", "unset", "mapfile", "readarray", "getopts", "wait"}:
+        return any(word.loose or "[" in word.text for word in words)
+    return name == "let"
 
 
 def _put_within(simple: Simple, within: int) -> Simple:
