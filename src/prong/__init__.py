@@ -1,3 +1,90 @@
-"""Prong: parallel coding agents whose forks come with a receipt."""
+"""Prong: parallel coding agents whose forks come with a receipt.
 
-__version__ = "0.1.0"
+async with prong.open_session(model="claude-sonnet-5-5", cwd=".") as session:
+    turn = await session.run("What does the scheduler do when a task fails?")
+    print(turn.text, session.cost)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prong.about import __version__
+
+if TYPE_CHECKING:
+    from prong.entry import Usage
+    from prong.errors import (
+        BudgetSpent,
+        ConfigError,
+        JournalError,
+        ProngError,
+        ProviderError,
+        UsageError,
+    )
+    from prong.event import (
+        Answer,
+        Envelope,
+        Event,
+        PermissionAsked,
+        QuestionAsked,
+    )
+    from prong.prompt import Prompt, first_difference
+    from prong.session import Options, Session, Turn, open_session
+
+# Names are looked up when they are first used, so that `prong --version` need not load a session.
+_HOMES = {
+    "Answer": "event",
+    "BudgetSpent": "errors",
+    "ConfigError": "errors",
+    "Envelope": "event",
+    "Event": "event",
+    "JournalError": "errors",
+    "Options": "session",
+    "PermissionAsked": "event",
+    "ProngError": "errors",
+    "Prompt": "prompt",
+    "ProviderError": "errors",
+    "QuestionAsked": "event",
+    "Session": "session",
+    "Turn": "session",
+    "Usage": "entry",
+    "UsageError": "errors",
+    "first_difference": "prompt",
+    "open_session": "session",
+}
+
+__all__ = [
+    "Answer",
+    "BudgetSpent",
+    "ConfigError",
+    "Envelope",
+    "Event",
+    "JournalError",
+    "Options",
+    "PermissionAsked",
+    "Prompt",
+    "ProngError",
+    "ProviderError",
+    "QuestionAsked",
+    "Session",
+    "Turn",
+    "Usage",
+    "UsageError",
+    "__version__",
+    "first_difference",
+    "open_session",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'prong' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"prong.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -1,0 +1,25 @@
+"""One agent: its loop, its calls, its inbox."""
+
+from prong.agent import loop
+from prong.agent.agent import Agent, Recorder
+from prong.agent.compact import compact
+from prong.agent.desk import Desk, Respond
+from prong.agent.hook import Hooks, NoHooks, Verdict
+from prong.agent.inbox import Inbox
+from prong.agent.limit import Limits
+from prong.agent.request import request
+
+__all__ = [
+    "Agent",
+    "Desk",
+    "Hooks",
+    "Inbox",
+    "Limits",
+    "NoHooks",
+    "Recorder",
+    "Respond",
+    "Verdict",
+    "compact",
+    "loop",
+    "request",
+]

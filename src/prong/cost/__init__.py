@@ -1,0 +1,21 @@
+"""What requests cost and where the cache marks go."""
+
+from prong.cost.fact import Fact, fact
+from prong.cost.ledger import Ledger, Row, Total, total
+from prong.cost.mark import markable, plan
+from prong.cost.price import Price, Prices, price, read_prices
+
+__all__ = [
+    "Fact",
+    "Ledger",
+    "Price",
+    "Prices",
+    "Row",
+    "Total",
+    "fact",
+    "markable",
+    "plan",
+    "price",
+    "read_prices",
+    "total",
+]

@@ -1,0 +1,16 @@
+"""The rope of wire bytes. Pure: no I/O."""
+
+from prong.prompt.difference import Difference, Section, first_difference
+from prong.prompt.outline import outline
+from prong.prompt.rope import Head, Mark, Node, Prompt
+
+__all__ = [
+    "Difference",
+    "Head",
+    "Mark",
+    "Node",
+    "Prompt",
+    "Section",
+    "first_difference",
+    "outline",
+]

@@ -1,0 +1,18 @@
+"""The door to the models: one HTTP client, and providers on top of it."""
+
+from prong.provider.api import Api, Patience
+from prong.provider.base import Endpoint, Provider, Retrying, Streamed
+from prong.provider.http import Http, Limits
+from prong.provider.pick import pick
+
+__all__ = [
+    "Api",
+    "Endpoint",
+    "Http",
+    "Limits",
+    "Patience",
+    "Provider",
+    "Retrying",
+    "Streamed",
+    "pick",
+]

@@ -1,0 +1,85 @@
+"""A test kit for agents: a scripted API server with a faithful prompt cache,
+a host in memory, and clocks.
+
+See docs/testing.md. Names are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from prong.testing.cache import Cache
+    from prong.testing.clock import Clock, WallClock
+    from prong.testing.host import MemoryHost
+    from prong.testing.ledger import Rates
+    from prong.testing.model import Model
+    from prong.testing.process import ServerProcess
+    from prong.testing.request import Request
+    from prong.testing.script import (
+        Script,
+        Step,
+        break_off,
+        call,
+        calls,
+        cut,
+        delay,
+        fail,
+        malformed,
+        refuse,
+        say,
+        stall,
+        think,
+        truncate,
+    )
+    from prong.testing.server import Server
+    from prong.testing.service import Options, Record
+
+__all__ = [
+    "Cache",
+    "Clock",
+    "MemoryHost",
+    "Model",
+    "Options",
+    "Rates",
+    "Record",
+    "Request",
+    "Script",
+    "Server",
+    "ServerProcess",
+    "Step",
+    "WallClock",
+    "break_off",
+    "call",
+    "calls",
+    "cut",
+    "delay",
+    "fail",
+    "malformed",
+    "refuse",
+    "say",
+    "stall",
+    "think",
+    "truncate",
+]
+
+_HOMES = {
+    "Cache": "cache",
+    "Clock": "clock",
+    "MemoryHost": "host",
+    "Model": "model",
+    "Options": "service",
+    "Rates": "ledger",
+    "Record": "service",
+    "Request": "request",
+    "Server": "server",
+    "ServerProcess": "process",
+    "WallClock": "clock",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'script')}"), name)

@@ -1,0 +1,127 @@
+"""One agent: what it knows, what it can do, whom it tells.
+
+The conversation changes only through `append` and `restart`. Both write to the journal before the
+new prompt becomes the agent's, so what an agent has said or done is never ahead of what is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from prong.agent.desk import Desk
+from prong.agent.hook import Hooks
+from prong.agent.inbox import Inbox
+from prong.agent.limit import Limits
+from prong.cost import Ledger, Prices, Row, fact
+from prong.entry import Entry, Usage
+from prong.event import Event, PromptMoved
+from prong.prompt import Node, Prompt
+from prong.provider import Provider
+from prong.tool.base import Context
+from prong.tool.kit import Kit
+from prong.tool.policy import PolicyBox
+from prong.wire import Ttl
+
+
+class Recorder(Protocol):
+    """Stores what happens, in order, before it counts as having happened."""
+
+    def keep(self, agent: str, prompt: Prompt, *, reason: str = "") -> None:
+        """Store whatever of an agent's prompt is not yet stored."""
+        ...
+
+    def request(self, row: Row) -> None:
+        """Store a row of the ledger."""
+        ...
+
+    def note(self, agent: str, name: str, value: Any) -> None:
+        """Store a value beside the conversation; the latest of a name counts."""
+        ...
+
+    async def sync(self) -> None:
+        """See to it that what was stored survives a loss of power."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Agent:
+    """One agent."""
+
+    path: str
+    """`main`, or the parent's path and a name."""
+    prompt: Prompt
+    provider: Provider
+    kit: Kit
+    context: Context
+    policy: PolicyBox
+    hooks: Hooks
+    desk: Desk
+    recorder: Recorder
+    ledger: Ledger
+    prices: Prices
+    emit: Callable[[Event], None]
+    texts: Callable[[str], str]
+    """Gives one of our own prompt texts by name."""
+    limits: Limits = field(default_factory=Limits)
+    inbox: Inbox = field(default_factory=Inbox)
+    ttl: Ttl | None = None
+    compact_at: float = 0.8
+    """Share of the context at which to compact; 0 turns it off."""
+    context_tokens: int | None = None
+    """Tokens the model can read, if settings say so."""
+    max_output: int | None = None
+    """Tokens one reply may have, if settings say so."""
+    sent: Node | None = None
+    """Where the last request of this lineage ended."""
+    base: Node | None = None
+    """The fork base, for as long as the agent lives."""
+    last_usage: Usage = field(default_factory=Usage)
+    last_length: int = 0
+    """Open bytes of the prompt that `last_usage` speaks of."""
+    last_id: str = ""
+    """The provider's id of the last reply."""
+
+    def append(self, *entries: Entry) -> None:
+        """Extend the conversation, storing the entries first.
+
+        Raises JournalFull if they cannot be stored; the conversation then is as it was.
+        """
+        prompt = self.prompt.append(*entries)
+        self.recorder.keep(self.path, prompt)
+        self.prompt = prompt
+
+    def restart(
+        self,
+        prompt: Prompt,
+        *,
+        reason: Literal["compaction", "model", "tools", "clear"],
+        detail: str,
+    ) -> None:
+        """Take a new prompt in place of the old one, and say why."""
+        self.recorder.keep(self.path, prompt, reason=reason)
+        before, self.prompt = self.prompt, prompt
+        self.sent = self.base = None
+        self.last_usage, self.last_length, self.last_id = Usage(), 0, ""
+        self.emit(PromptMoved(reason=reason, detail=detail, before=len(before), after=len(prompt)))
+
+    def take_inbox(self) -> int:
+        """Put what waits before the model; gives how many entries that were."""
+        items = self.inbox.drain()
+        for entry, taken in items:
+            self.append(entry)
+            if taken is not None:
+                taken()
+        return len(items)
+
+    @property
+    def window(self) -> int:
+        """How many tokens the model can read."""
+        return self.context_tokens or fact(self.prompt.head.model).context
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens the next request has; what was not counted yet is guessed."""
+        counted = self.last_usage.input + self.last_usage.output
+        return counted + max(0, len(self.prompt) - self.last_length) // 4

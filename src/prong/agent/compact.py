@@ -1,0 +1,85 @@
+"""Compaction: a summary takes the place of a long conversation.
+
+The summary is asked for on the very prompt that is cached, so it costs a read and not a write. Only
+then does a new prompt start. If even that request is too long, the oldest part that still fits is
+summarised and the rest is carried over.
+"""
+
+from __future__ import annotations
+
+from prong.agent.agent import Agent
+from prong.agent.request import request
+from prong.entry import Entry, Reply, Results, Text, User
+from prong.errors import ContextOverflow
+from prong.prompt import Node, Prompt
+
+_TRIES = 6
+
+
+async def compact_if_due(agent: Agent) -> None:
+    """Compact when the conversation nears the end of what the model can read."""
+    if (
+        agent.compact_at
+        and agent.prompt.depth > 1
+        and (agent.tokens > agent.compact_at * agent.window)
+    ):
+        share = f"{agent.tokens} of {agent.window} tokens"
+        await compact(agent, detail=f"the conversation nears the context limit ({share})")
+
+
+async def compact(agent: Agent, *, detail: str, focus: str = "") -> None:
+    """Replace the conversation by a summary of it.
+
+    Raises ContextOverflow if not even a small part of it can be summarised.
+    """
+    verdict = await agent.hooks.fire("PreCompact", {"trigger": detail, "focus": focus})
+    ask = agent.texts("compact") + (f"\n\nThe user adds: {focus}" if focus else "")
+    ask += "".join(f"\n\n{text}" for text in verdict.context)
+    kept = agent.prompt
+    for _ in range(_TRIES):
+        try:
+            ended = await request(
+                agent, kept.append(User((Text(ask),), "reminder")), sidecar="compaction"
+            )
+        except ContextOverflow:
+            kept = _half(kept)
+            if kept.tip is None:
+                raise
+            continue
+        rest = carried(agent.prompt, after=kept.tip)
+        summary = User((Text(agent.texts("summary") + "\n\n" + ended.reply.text),), "summary")
+        fresh = Prompt(agent.prompt.head).append(summary, *rest)
+        agent.restart(fresh, reason="compaction", detail=detail)
+        return
+    raise ContextOverflow("the conversation is too long even for its own summary; use /clear")
+
+
+def _half(prompt: Prompt) -> Prompt:
+    """Cut a prompt at the last entry boundary in its first half where no call is unanswered."""
+    middle = len(prompt) // 2
+    node = prompt.tip
+    while node is not None and (node.length > middle or node.kind == "reply"):
+        node = node.parent
+    return Prompt(prompt.head, node)
+
+
+def carried(prompt: Prompt, *, after: Node | None = None) -> list[Entry]:
+    """Take entries out of a prompt, to be put into another.
+
+    Thinking stays behind: it is bound to the model and to the bytes before it.
+    """
+    read = prompt.head.dialect.read
+    nodes = prompt.nodes()[after.depth if after else 0 :]
+    return [_carried(read(node.role, node.data), node) for node in nodes]
+
+
+def _carried(entry: Entry, node: Node) -> Entry:
+    match entry:
+        case Reply():
+            return Reply((), "", entry.text, "", entry.calls, entry.stop)
+        case User():
+            assert node.kind != "reply"
+            assert node.kind != "results"
+            return User(entry.parts, node.kind)
+        case Results():
+            return entry

@@ -1,0 +1,203 @@
+"""The calls of one reply: read, permitted, run, answered.
+
+Calls that only read run together, calls that write run one after another, and results always come
+in call order. Whatever happens here (a failure, an interrupt, a crash of a tool) every call gets a
+result, so the stored conversation stays valid.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import anyio
+import msgspec
+
+from prong.agent.agent import Agent
+from prong.agent.answer import INTERRUPTED
+from prong.agent.hook import Verdict, settle
+from prong.entry import Call, Result, Results, Text, plain
+from prong.event import PermissionAsked, ToolFinished, ToolStarted, Warned
+from prong.tool.base import Done, Failed, Outcome, Tool
+from prong.tool.policy import Allow, Ask, Deny
+
+_HEAD_SHARE = 0.7
+
+
+async def answer(agent: Agent, calls: Sequence[Call]) -> None:
+    """Run calls and append their results."""
+    results: list[Result | None] = [None] * len(calls)
+
+    async def perform(index: int) -> None:
+        results[index] = await _perform(agent, calls[index])
+
+    try:
+        for group in _groups(agent, calls):
+            if len(group) == 1:
+                await perform(group[0])
+                continue
+            async with anyio.create_task_group() as running:
+                for index in group:
+                    running.start_soon(perform, index)
+    finally:
+        filled = (
+            result or Result(call.id, (Text(INTERRUPTED),), failed=True)
+            for call, result in zip(calls, results, strict=True)
+        )
+        agent.append(Results(tuple(filled)))
+
+
+def _groups(agent: Agent, calls: Sequence[Call]) -> Iterator[list[int]]:
+    group: list[int] = []
+    for index, call in enumerate(calls):
+        tool = agent.kit.get(call.name)
+        if tool is not None and tool.effect == "reads":
+            group.append(index)
+            continue
+        if group:
+            yield group
+            group = []
+        yield [index]
+    if group:
+        yield group
+
+
+async def _perform(agent: Agent, call: Call) -> Result:
+    parsed = agent.kit.parse(call)
+    if isinstance(parsed, Failed):
+        return _finish(agent, call, parsed, 0.0, 0)
+    tool, args = parsed
+    start = time.monotonic()
+    outcome = await _attempt(agent, call, tool, args)
+    return _finish(agent, call, outcome, time.monotonic() - start, tool.budget)
+
+
+async def _attempt(agent: Agent, call: Call, tool: Tool, args: Any) -> Outcome:
+    """Ask for leave, run the call, and let hooks have their say before and after."""
+    payload = {"tool_name": call.name, "tool_input": msgspec.Raw(call.arguments.encode() or b"{}")}
+    try:
+        refused = await _refusal(agent, call, tool, args, payload)
+        if refused is not None:
+            return refused
+        title = tool.title(args)
+        agent.emit(
+            ToolStarted(call_id=call.id, name=call.name, arguments=call.arguments, title=title)
+        )
+        outcome = await tool.run(call.id, args, agent.context)
+    except OSError as error:
+        return Failed(f"{call.name}: {error}")
+    response = plain(outcome.parts) if isinstance(outcome, Done) else outcome.why
+    after = await agent.hooks.fire(
+        "PostToolUse", payload | {"tool_response": response}, matcher=call.name
+    )
+    return _with_context(outcome, _warn(agent, after))
+
+
+async def _refusal(
+    agent: Agent, call: Call, tool: Tool, args: Any, payload: dict[str, Any]
+) -> Failed | None:
+    """Say why a call may not run; None if it may."""
+    decision = agent.policy.decide(
+        call.name, tool.access(args, agent.context), resolve=agent.context.host.resolve
+    )
+    if isinstance(decision, Deny):
+        return Failed(decision.why)
+    before = _warn(agent, await agent.hooks.fire("PreToolUse", payload, matcher=call.name))
+    match settle("ask" if isinstance(decision, Ask) else "allow", before):
+        case "deny":
+            why = before.block or before.reason
+            return Failed(why or f"a hook refused this call of {call.name}")
+        case "ask":
+            ask = (
+                Ask(before.reason or "a hook asks for leave")
+                if isinstance(decision, Allow)
+                else decision
+            )
+            return await _asked(agent, call, tool.title(args), ask)
+        case "allow":
+            return None
+
+
+async def _asked(agent: Agent, call: Call, title: str, ask: Ask) -> Failed | None:
+    asked = PermissionAsked(
+        request_id=agent.desk.number(),
+        call_id=call.id,
+        tool=call.name,
+        title=title,
+        why=ask.why,
+        suggestion=ask.suggestion,
+        arguments=call.arguments,
+    )
+    answer = await agent.desk.ask(agent.path, asked, agent.emit)
+    if answer is None:
+        rules = " or ".join(repr(rule) for rule in ask.suggestion) or repr(call.name)
+        return Failed(
+            f"{call.name} needs permission ({ask.why}) and nobody is here to give it; it can be "
+            f"allowed beforehand by the rule {rules} or by a permission mode"
+        )
+    if not answer.allow:
+        why = f": {answer.text}" if answer.text else ""
+        return Failed(f"the user refused this call{why}; do not try the same in another way")
+    if answer.always:
+        for rule in ask.suggestion:
+            agent.policy.allow_for_session(rule)
+    return None
+
+
+def _warn(agent: Agent, verdict: Verdict) -> Verdict:
+    for text in verdict.warnings:
+        agent.emit(Warned(text=text))
+    return verdict
+
+
+def _with_context(outcome: Outcome, verdict: Verdict) -> Outcome:
+    notes = list(verdict.context)
+    if verdict.block is not None:
+        notes.append(f"A hook objects: {verdict.block}")
+    if not notes:
+        return outcome
+    if isinstance(outcome, Failed):
+        return Failed("\n\n".join([outcome.why, *notes]))
+    return Done((*outcome.parts, *(Text(note) for note in notes)), outcome.shown)
+
+
+def _finish(agent: Agent, call: Call, outcome: Outcome, seconds: float, budget: int) -> Result:
+    failed = isinstance(outcome, Failed)
+    parts = (Text(outcome.why),) if failed else outcome.parts
+    if budget:
+        parts = tuple(
+            Text(_fit(agent, call, part.text, budget)) if isinstance(part, Text) else part
+            for part in parts
+        )
+    agent.emit(
+        ToolFinished(
+            call_id=call.id,
+            name=call.name,
+            failed=failed,
+            text=plain(parts),
+            shown="" if failed else outcome.shown,
+            duration=seconds,
+        )
+    )
+    return Result(call.id, parts, failed=failed)
+
+
+def _fit(agent: Agent, call: Call, text: str, budget: int) -> str:
+    """Store a text that is over its budget in a file and leave a preview in its place."""
+    if len(text) <= budget:
+        return text
+    folder = os.path.join(agent.context.storage, "results")  # noqa: PTH118 - a host's path
+    safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in call.id)
+    path = os.path.join(folder, f"{safe}.txt")  # noqa: PTH118 - a host's path
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a host's path
+    with open(path, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - likewise
+        file.write(text)
+    head = int(budget * _HEAD_SHARE)
+    tail = budget - head
+    dropped = len(text) - head - tail
+    return (
+        f"{text[:head]}\n\n[{dropped} characters left out here; the whole result of {len(text)} "
+        f"characters is in {path}: read the part you need]\n\n{text[-tail:]}"
+    )

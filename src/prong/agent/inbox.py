@@ -1,0 +1,38 @@
+"""What waits to be put before an agent at its next turn boundary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+
+from prong.entry import User
+
+
+class Inbox:
+    """A queue of entries; each is acknowledged once it stands in the stored conversation."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._items: list[tuple[User, Callable[[], None] | None]] = []
+        self._arrived = anyio.Event()
+
+    def __len__(self) -> int:
+        """Count what waits."""
+        return len(self._items)
+
+    def put(self, entry: User, *, taken: Callable[[], None] | None = None) -> None:
+        """Add an entry; `taken` is called when it has been stored."""
+        self._items.append((entry, taken))
+        self._arrived.set()
+
+    def drain(self) -> list[tuple[User, Callable[[], None] | None]]:
+        """Take everything that waits."""
+        items, self._items = self._items, []
+        self._arrived = anyio.Event()
+        return items
+
+    async def wait(self) -> None:
+        """Wait until something is there."""
+        while not self._items:
+            await self._arrived.wait()

@@ -1,0 +1,75 @@
+"""The loop: send, stream, append the reply, run its calls, append the results, repeat.
+
+It ends on a reply without calls, a limit, or an interrupt. An interrupt is a cancellation: it may
+strike at any await, and wherever it strikes the stored conversation is valid, because a reply is
+appended whole or not at all and its calls are answered in a `finally`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from prong.agent.agent import Agent
+from prong.agent.compact import compact, compact_if_due
+from prong.agent.dispatch import answer
+from prong.agent.request import request
+from prong.entry import Text, User
+from prong.errors import ContextOverflow
+from prong.wire import Ended
+
+Why: TypeAlias = Literal["done", "limit", "budget", "refused", "cut_off"]
+
+
+class Stopped(msgspec.Struct, frozen=True):
+    """How a run of the loop ended."""
+
+    text: str
+    """The text of the last reply."""
+    why: Why
+    detail: str = ""
+    turns: int = 0
+    """Requests that were made."""
+
+
+async def run(agent: Agent) -> Stopped:
+    """Work until there is nothing more to do.
+
+    Raises ProviderError when the model cannot be reached, JournalFull when nothing can be stored.
+    """
+    turns, text, stopped_before = 0, "", False
+    while True:
+        agent.take_inbox()
+        if spent := agent.limits.spent(turns, agent.ledger):
+            return Stopped(text, spent.why, spent.detail, turns)
+        await compact_if_due(agent)
+        ended = await _request(agent)
+        turns += 1
+        reply = ended.reply
+        if reply.blocks:
+            agent.append(reply)
+        text = reply.text or text
+        if reply.calls:
+            await answer(agent, reply.calls)
+        elif reply.stop == "refusal":
+            return Stopped(text, "refused", ended.stop_detail or "the model refused", turns)
+        elif reply.stop == "length":
+            return Stopped(text, "cut_off", "the reply reached the output limit", turns)
+        elif reply.stop != "pause" and not agent.inbox:
+            verdict = await agent.hooks.fire("Stop", {"stop_hook_active": stopped_before})
+            if verdict.block is None:
+                return Stopped(text, "done", "", turns)
+            agent.append(User((Text(verdict.block),), "reminder"))
+            stopped_before = True
+
+
+async def _request(agent: Agent) -> Ended:
+    """Send the conversation; if it turns out to be too long, compact it and send it again."""
+    try:
+        return await request(agent)
+    except ContextOverflow as error:
+        if agent.prompt.depth <= 1:
+            raise
+        await compact(agent, detail=f"the provider says the conversation is too long: {error}")
+        return await request(agent)

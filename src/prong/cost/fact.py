@@ -1,0 +1,57 @@
+"""What is known of models: as data with a date, matched by name, with safe defaults.
+
+No list of models is closed here: an unknown name gets the defaults, and settings override them.
+Facts as of 2026-11-15.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import msgspec
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """What the runtime needs to know of a model."""
+
+    context: int = 128_000
+    """Tokens the model can read at most."""
+    min_prefix: int = 1_024
+    """Prefixes shorter than this are not cached."""
+    keeps_thinking: bool = True
+    """Whether thinking of earlier turns stays in the prompt when user text arrives."""
+    max_output: int | None = None
+    """Tokens to allow for one reply; None leaves it to the provider."""
+
+
+_MILLION = 1_000_000
+_RULES: tuple[tuple[str, Fact], ...] = (
+    (
+        r"claude-(opus|sonnet|haiku)-5-5|claude-opus-5|claude-(fable|mythos)-",
+        Fact(_MILLION, 512, max_output=64_000),
+    ),
+    (
+        r"claude-opus-4-8|claude-sonnet-5|claude-sonnet-4-6",
+        Fact(_MILLION, 1_024, max_output=64_000),
+    ),
+    (r"claude-opus-4-7", Fact(_MILLION, 2_048, max_output=64_000)),
+    (r"claude-opus-4-6", Fact(_MILLION, 4_096, max_output=64_000)),
+    (r"claude-opus-4-5", Fact(200_000, 4_096, max_output=64_000)),
+    (r"claude-haiku-4-5", Fact(200_000, 4_096, keeps_thinking=False, max_output=64_000)),
+    (r"claude-(3-5-)?haiku", Fact(200_000, 2_048, keeps_thinking=False, max_output=8_000)),
+    (r"claude-(opus|sonnet)-4", Fact(200_000, 1_024, keeps_thinking=False, max_output=32_000)),
+    (r"claude-", Fact(200_000, 1_024, max_output=32_000)),
+    (r"gpt-4\.1", Fact(_MILLION)),
+    (r"gpt-4o", Fact(128_000)),
+    (r"gpt-[5-9]", Fact(400_000)),
+)
+
+
+@lru_cache(maxsize=64)
+def fact(model: str) -> Fact:
+    """Look a model up by name."""
+    for pattern, known in _RULES:
+        if re.search(pattern, model):
+            return known
+    return Fact()

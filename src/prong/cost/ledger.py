@@ -1,0 +1,90 @@
+"""A ledger of every request, in one normal form for all providers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from prong.entry import Usage
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One request and what it cost."""
+
+    agent: str
+    model: str
+    usage: Usage
+    cost: float | None
+    """In dollars; None when the model's price is unknown."""
+    uncached: float | None = None
+    """What the same tokens would have cost without a cache."""
+    latency: float = 0.0
+    first_event: float = 0.0
+    digest: str = ""
+    """Identifies the prompt that was sent."""
+    response_id: str = ""
+    sidecar: str = ""
+    marks: int = 0
+
+
+class Total(msgspec.Struct, frozen=True, kw_only=True):
+    """A sum over rows."""
+
+    requests: int
+    usage: Usage
+    cost: float | None
+    """None as soon as one request has no known price: an unknown price never counts as free."""
+    uncached: float | None
+
+
+class Ledger:
+    """The rows of a session."""
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        """Start from the rows of a journal, or from none."""
+        self.rows: list[Row] = list(rows)
+        self._spent = sum(row.cost or 0.0 for row in self.rows)
+        self._usage = sum((row.usage for row in self.rows), Usage())
+        self._unknown = {row.model for row in self.rows if row.cost is None}
+
+    def add(self, row: Row) -> None:
+        """Enter a request, once."""
+        self.rows.append(row)
+        self._spent += row.cost or 0.0
+        self._usage += row.usage
+        if row.cost is None:
+            self._unknown.add(row.model)
+
+    @property
+    def usage(self) -> Usage:
+        """All tokens so far."""
+        return self._usage
+
+    @property
+    def cost(self) -> float | None:
+        """Dollars so far; None if some request's price is unknown."""
+        return None if self._unknown else self._spent
+
+    @property
+    def known_cost(self) -> float:
+        """Dollars so far as far as prices are known."""
+        return self._spent
+
+    @property
+    def unknown(self) -> frozenset[str]:
+        """Models whose price nobody knows."""
+        return frozenset(self._unknown)
+
+
+def total(rows: Iterable[Row]) -> Total:
+    """Sum rows up."""
+    rows = list(rows)
+    costs = [row.cost for row in rows]
+    plain = [row.uncached for row in rows]
+    return Total(
+        requests=len(rows),
+        usage=sum((row.usage for row in rows), Usage()),
+        cost=None if None in costs else sum(c for c in costs if c is not None),
+        uncached=None if None in plain else sum(c for c in plain if c is not None),
+    )

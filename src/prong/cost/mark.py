@@ -1,0 +1,38 @@
+"""Where the cache marks of a request go.
+
+Anthropic writes an entry only where a mark stands and looks back a limited number of positions from
+it, so a mark stands where the next reader will look: at the end of the head, where this lineage
+last sent, at the fork base, and at the tip. OpenAI's newer models mark the tip themselves and take
+explicit marks for the rest. Four marks are the most either allows.
+"""
+
+from __future__ import annotations
+
+from prong.prompt import Mark, Node, Prompt
+from prong.wire import NO_MARK, Ttl
+
+
+def markable(node: Node | None) -> Node | None:
+    """Find the last node at or before this one that may carry a mark."""
+    while node is not None and node.mark_at == NO_MARK:
+        node = node.parent
+    return node
+
+
+def plan(
+    prompt: Prompt, *, sent: Node | None = None, base: Node | None = None, ttl: Ttl | None = None
+) -> tuple[Mark, ...]:
+    """Choose the marks of a request.
+
+    `sent` is where the lineage's last request ended, `base` the fork base; both must lie on this
+    prompt. All marks have one time to live, so the rule "longer first" holds by itself.
+    """
+    if prompt.head.dialect.name == "anthropic":
+        places = [base, sent, prompt.tip]
+        head = [Mark(None, ttl)] if prompt.head.mark_at != NO_MARK else []
+    elif prompt.head.spec.explicit_marks:
+        places, head = [base, sent], []
+    else:
+        return ()
+    nodes = {id(node): node for place in places if (node := markable(place)) is not None}
+    return (*head, *(Mark(node, ttl) for node in nodes.values()))

@@ -1,0 +1,302 @@
+"""What faces see, and what they may say.
+
+Every face reads one stream of `Envelope`s and writes commands; none reaches into the loop. An
+envelope carries the path of the agent it speaks of (`main`, `main/fork-1`), so a child's event is
+the same event in another envelope. Events that wait for an answer carry a request id; the answer is
+a command with the same id.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from prong.entry import CallId, Stop, Usage
+
+
+class _Event(msgspec.Struct, frozen=True, tag_field="type", kw_only=True):
+    """What all events share."""
+
+
+class SessionStarted(_Event, tag="session_started", frozen=True):
+    """First event of a session."""
+
+    session_id: str
+    model: str
+    cwd: str
+    tools: tuple[str, ...]
+    mode: str
+    resumed: bool = False
+
+
+class TurnStarted(_Event, tag="turn_started", frozen=True):
+    """The agent begins to work on something: a message, or notices that woke it."""
+
+    text: str = ""
+
+
+class RequestSent(_Event, tag="request_sent", frozen=True):
+    """A request is on its way; every reply follows one."""
+
+    digest: str
+    """Identifies the prompt."""
+    bytes: int
+    entries: int
+    sidecar: str = ""
+    """What for, if this request does not belong to the conversation itself."""
+
+
+class TextDelta(_Event, tag="text_delta", frozen=True):
+    """More of the reply's text."""
+
+    text: str
+
+
+class ThinkingDelta(_Event, tag="thinking_delta", frozen=True):
+    """More of the reply's thinking."""
+
+    text: str
+
+
+class CallDelta(_Event, tag="call_delta", frozen=True):
+    """A tool call is being written; for faces that show progress."""
+
+    call_id: CallId
+    name: str
+    size: int
+
+
+class ReplyDiscarded(_Event, tag="reply_discarded", frozen=True):
+    """What was streamed of this reply is void: the request failed and may be sent again."""
+
+    why: str
+    retry_in: float | None
+    """Seconds until the next try; None if there is none."""
+    attempt: int
+
+
+class ReplyFinished(_Event, tag="reply_finished", frozen=True):
+    """A whole reply was stored."""
+
+    text: str
+    thinking: str
+    stop: Stop
+    stop_detail: str
+    usage: Usage
+    cost: float | None
+    """In dollars; None when the model's price is unknown."""
+    model: str
+    latency: float
+    """Seconds from the request to the end of the reply."""
+    first_event: float
+    """Seconds from the request to its first event."""
+    response_id: str = ""
+
+
+class ToolStarted(_Event, tag="tool_started", frozen=True):
+    """A tool call begins to run; permission has been given."""
+
+    call_id: CallId
+    name: str
+    arguments: str
+    title: str
+    """One line for people."""
+
+
+class ToolOutput(_Event, tag="tool_output", frozen=True):
+    """More output of a running tool."""
+
+    call_id: CallId
+    text: str
+
+
+class ToolFinished(_Event, tag="tool_finished", frozen=True):
+    """A tool call has its result."""
+
+    call_id: CallId
+    name: str
+    failed: bool
+    text: str
+    """What the model will see, as text."""
+    shown: str = ""
+    """What people should see instead, such as a diff."""
+    duration: float = 0.0
+
+
+class PermissionAsked(_Event, tag="permission_asked", frozen=True):
+    """A tool call waits for leave; answer with `Answer`."""
+
+    request_id: str
+    call_id: CallId
+    tool: str
+    title: str
+    why: str
+    suggestion: tuple[str, ...] = ()
+    """Rules that would allow it for good."""
+    arguments: str = ""
+    """The call's arguments as JSON, for faces that show what would be done."""
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """One option of a question."""
+
+    label: str
+    description: str = ""
+
+
+class Question(msgspec.Struct, frozen=True):
+    """One question of AskUserQuestion."""
+
+    question: str
+    header: str = ""
+    options: tuple[Choice, ...] = ()
+    multiple: bool = False
+
+
+class QuestionAsked(_Event, tag="question_asked", frozen=True):
+    """The model asks the user; answer with `Answer`."""
+
+    request_id: str
+    questions: tuple[Question, ...]
+
+
+class RequestSettled(_Event, tag="request_settled", frozen=True):
+    """A permission request or question has been answered or is moot."""
+
+    request_id: str
+    outcome: str
+
+
+class Todo(msgspec.Struct, frozen=True):
+    """One item of the agent's own list."""
+
+    content: str
+    status: Literal["pending", "in_progress", "completed"]
+    active: str = ""
+
+
+class TodosChanged(_Event, tag="todos_changed", frozen=True):
+    """The agent's list of things to do changed."""
+
+    todos: tuple[Todo, ...]
+
+
+class TaskStarted(_Event, tag="task_started", frozen=True):
+    """Background work began."""
+
+    task_id: str
+    title: str
+    kind: str
+    output_file: str = ""
+
+
+class TaskFinished(_Event, tag="task_finished", frozen=True):
+    """Background work ended; its notice follows at the next turn boundary."""
+
+    task_id: str
+    status: Literal["completed", "failed", "killed"]
+    summary: str
+
+
+class ModeChanged(_Event, tag="mode_changed", frozen=True):
+    """The permission mode changed."""
+
+    mode: str
+
+
+class PromptMoved(_Event, tag="prompt_moved", frozen=True):
+    """A new prompt was started, so the cache of the old one is of no more use."""
+
+    reason: Literal["compaction", "model", "tools", "clear"]
+    detail: str
+    before: int
+    """Bytes of the old prompt."""
+    after: int
+
+
+class Warned(_Event, tag="warned", frozen=True):
+    """Something the user should know; work goes on."""
+
+    text: str
+
+
+class TurnFinished(_Event, tag="turn_finished", frozen=True):
+    """The agent has nothing more to do for now."""
+
+    text: str
+    why: Literal["done", "interrupted", "limit", "budget", "refused", "cut_off", "error"]
+    detail: str = ""
+    turns: int = 0
+    """Requests made in this turn."""
+
+
+class SessionFinished(_Event, tag="session_finished", frozen=True):
+    """Last event of a session."""
+
+    cost: float | None
+    usage: Usage
+
+
+Event: TypeAlias = (
+    SessionStarted
+    | TurnStarted
+    | RequestSent
+    | TextDelta
+    | ThinkingDelta
+    | CallDelta
+    | ReplyDiscarded
+    | ReplyFinished
+    | ToolStarted
+    | ToolOutput
+    | ToolFinished
+    | PermissionAsked
+    | QuestionAsked
+    | RequestSettled
+    | TodosChanged
+    | TaskStarted
+    | TaskFinished
+    | ModeChanged
+    | PromptMoved
+    | Warned
+    | TurnFinished
+    | SessionFinished
+)
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """An event, whom it speaks of, and its number in the session."""
+
+    seq: int
+    agent: str
+    event: Event
+
+
+class Answer(msgspec.Struct, frozen=True, tag_field="type", tag="answer"):
+    """Answers a permission request or a question."""
+
+    request_id: str
+    allow: bool = True
+    always: bool = False
+    """Allow by the suggested rules for the rest of the session."""
+    text: str = ""
+    """Why not, or the answer to a question (one line per question)."""
+
+
+class Say(msgspec.Struct, frozen=True, tag_field="type", tag="say"):
+    """A message of the user; while a turn runs it joins at the next turn boundary."""
+
+    text: str
+
+
+class Interrupt(msgspec.Struct, frozen=True, tag_field="type", tag="interrupt"):
+    """Stop the turn that runs; background tasks go on."""
+
+
+class SetMode(msgspec.Struct, frozen=True, tag_field="type", tag="set_mode"):
+    """Change the permission mode."""
+
+    mode: str
+
+
+Command: TypeAlias = Answer | Say | Interrupt | SetMode

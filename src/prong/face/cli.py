@@ -1,0 +1,253 @@
+"""The command line.
+
+Nothing heavy is imported before it is known to be needed: `prong --version` must answer at once,
+and `prong -p` must have its request on the wire soon after.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from prong.about import __version__
+
+if TYPE_CHECKING:
+    import argparse
+
+    from prong.session import Options
+
+_COMMANDS = {
+    "sessions": "list the sessions of this folder, or of all",
+    "verify": "check a session's journal, record by record",
+    "cost": "what a session cost, agent by agent",
+    "show": "draw a session's conversation as the model sees it",
+    "trust": "let this folder's own agents, hooks, servers and rules work",
+}
+
+_EXITS = """exit codes:
+  0    done
+  1    the provider, the journal or Prong itself failed
+  2    the command line or a file of settings is wrong
+  3    the limit of turns was reached
+  4    the budget is spent
+  5    the model refused
+  6    the reply was cut off at the output limit
+  130  interrupted
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; gives the exit code."""
+    words = sys.argv[1:] if argv is None else argv
+    if words in (["--version"], ["-V"]):
+        print(f"prong {__version__}")
+        return 0
+    if words and words[0] in _COMMANDS:
+        from prong.face.inspect import run_command
+
+        return _guarded(lambda: run_command(words[0], words[1:]))
+    args = _parser().parse_args(words)
+    return _guarded(lambda: _work(args))
+
+
+def _guarded(work: Any) -> int:
+    from prong.errors import ConfigError, ProngError, UsageError
+
+    try:
+        return work()
+    except (UsageError, ConfigError) as error:
+        print(f"prong: {error}", file=sys.stderr)
+        return 2
+    except ProngError as error:
+        print(f"prong: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 141
+
+
+def _work(args: argparse.Namespace) -> int:
+    import anyio
+
+    from prong.errors import UsageError
+
+    options = _options(args)
+    if args.print or args.input_format == "stream-json":
+        from prong.face import headless
+
+        prompt = None if args.input_format == "stream-json" else _prompt(args)
+        if prompt is not None and not prompt.strip():
+            raise UsageError("there is no prompt: give it as an argument or on standard input")
+        return anyio.run(
+            lambda: headless.run(
+                options, prompt, output=args.output_format, reads=args.input_format
+            )
+        )
+    from prong.face import plain
+
+    return anyio.run(lambda: plain.run(options, args.prompt or ""))
+
+
+def _prompt(args: argparse.Namespace) -> str:
+    """Join the argument and what comes on standard input."""
+    parts = [args.prompt] if args.prompt else []
+    if not sys.stdin.isatty():
+        piped = sys.stdin.buffer.read().decode(errors="replace")
+        parts += [piped] if piped.strip() else []
+    return "\n\n".join(parts)
+
+
+def _options(args: argparse.Namespace) -> Options:
+    from prong.session import Options
+
+    return Options(
+        model=args.model,
+        cwd=args.cwd,
+        base_url=args.base_url,
+        api=args.api,
+        headers=dict(_header(text) for text in args.header),
+        resume=args.resume,
+        continue_last=args.continue_last,
+        fork_session=args.fork_session,
+        session_id=args.session_id,
+        name=args.name,
+        mode=args.permission_mode,
+        allow=_rules(args.allowed_tools),
+        ask=(),
+        deny=_rules(args.disallowed_tools),
+        add_dirs=tuple(args.add_dir),
+        tools=_rules(args.tools) if args.tools is not None else None,
+        system=args.system_prompt,
+        append_system=args.append_system_prompt,
+        max_turns=args.max_turns,
+        max_usd=args.max_budget_usd,
+        max_output=args.max_output_tokens,
+        context_tokens=args.context_tokens,
+        effort=args.effort,
+        thinking=_thinking(args.thinking),
+        cache_ttl=args.cache_ttl,
+        settings=args.settings,
+        mcp_config=tuple(args.mcp_config),
+        strict_mcp=args.strict_mcp_config,
+        bare=args.bare,
+        json_schema=args.json_schema,
+    )
+
+
+def _thinking(value: str | None) -> bool | int | None:
+    if value is None:
+        return None
+    return int(value) if value.isdecimal() else value == "on"
+
+
+def _header(text: str) -> tuple[str, str]:
+    from prong.errors import UsageError
+
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise UsageError(f"--header {text!r} must be of the form 'Name: value'")
+    return name.strip(), value.strip()
+
+
+def _rules(texts: list[str]) -> tuple[str, ...]:
+    """Split rules at commas and spaces, but not inside their brackets."""
+    found: list[str] = []
+    for text in texts:
+        depth, current = 0, ""
+        for char in text:
+            depth += (char == "(") - (char == ")")
+            if depth == 0 and char in ", ":
+                found.append(current)
+                current = ""
+            else:
+                current += char
+        found.append(current)
+    return tuple(rule.strip() for rule in found if rule.strip())
+
+
+def _thinking_value(value: str) -> str:
+    import argparse
+
+    if value not in {"on", "off"} and not value.isdecimal():
+        raise argparse.ArgumentTypeError("must be on, off, or a number of tokens")
+    return value
+
+
+def _parser() -> argparse.ArgumentParser:
+    import argparse
+
+    commands = "\n".join(f"  {name:<10} {what}" for name, what in _COMMANDS.items())
+    parser = argparse.ArgumentParser(
+        prog="prong",
+        description="A coding agent that can split itself into parallel forks, with a receipt.",
+        epilog=f"commands:\n{commands}\n\n{_EXITS}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("prompt", nargs="?", help="what to do; may also come on standard input")
+    parser.add_argument("-V", "--version", action="version", version=f"prong {__version__}")
+    for add in (_add_run, _add_model, _add_session, _add_permission, _add_context):
+        add(parser)
+    return parser
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("running")
+    add = group.add_argument
+    add("-p", "--print", action="store_true", help="work without a terminal and print the answer")
+    add("--plain", action="store_true", help="talk line by line (what prong opens by default)")
+    add("--output-format", choices=("text", "json", "stream-json"), default="text")
+    add("--input-format", choices=("text", "stream-json"), default="text")
+    add("--json-schema", metavar="JSON|FILE", help="answer with an object of this JSON schema")
+    add("--max-turns", type=int, metavar="N", help="requests to the model at most")
+    add("--max-budget-usd", type=float, metavar="USD", help="money to spend at most")
+    add("-C", "--cwd", default=".", metavar="DIR", help="the project folder")
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("model")
+    add = group.add_argument
+    add("-m", "--model", help="any model; anthropic:, openai: or chat: before it chooses the API")
+    add("--base-url", metavar="URL", help="any compatible server")
+    add("--api", choices=("anthropic", "responses", "chat"), help="which API that server speaks")
+    add("--header", action="append", default=[], metavar="'NAME: VALUE'", help="sent every time")
+    add("--effort", metavar="LEVEL", help="how hard the model should think")
+    add("--thinking", metavar="on|off|TOKENS", type=_thinking_value)
+    add("--max-output-tokens", type=int, metavar="N", help="tokens in one reply at most")
+    add("--context-tokens", type=int, metavar="N", help="tokens that the model can read")
+    add("--cache-ttl", choices=("5m", "1h"), help="how long the provider keeps cached prompts")
+
+
+def _add_session(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("session")
+    add = group.add_argument
+    add("-c", "--continue", dest="continue_last", action="store_true", help="the last one here")
+    add("-r", "--resume", metavar="ID|NAME", help="go on with a session")
+    add("--fork-session", action="store_true", help="go on in a copy of it")
+    add("--session-id", metavar="ID", help="id for a new session")
+    add("-n", "--name", help="a name to find the session by")
+
+
+def _add_permission(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("permissions")
+    add = group.add_argument
+    add(
+        "--permission-mode",
+        choices=("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"),
+    )
+    add("--allowed-tools", "--allowedTools", nargs="+", default=[], metavar="RULE")
+    add("--disallowed-tools", "--disallowedTools", nargs="+", default=[], metavar="RULE")
+    add("--tools", nargs="*", metavar="NAME", help="only these tools")
+    add("--add-dir", action="append", default=[], metavar="DIR", help="another folder to work in")
+
+
+def _add_context(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("context")
+    add = group.add_argument
+    add("--system-prompt", metavar="TEXT", help="in place of Prong's own")
+    add("--append-system-prompt", default="", metavar="TEXT", help="after Prong's own")
+    add("--settings", metavar="JSON|FILE")
+    add("--mcp-config", action="append", default=[], metavar="JSON|FILE")
+    add("--strict-mcp-config", action="store_true", help="no other MCP servers than these")
+    add("--bare", action="store_true", help="no instructions, hooks, skills or servers")

@@ -1,0 +1,114 @@
+"""Events as lines of text, for faces that write lines."""
+
+from __future__ import annotations
+
+from prong.entry import Usage
+from prong.event import (
+    Event,
+    ModeChanged,
+    PermissionAsked,
+    PromptMoved,
+    QuestionAsked,
+    TaskFinished,
+    TaskStarted,
+    TodosChanged,
+    ToolFinished,
+    ToolStarted,
+    Warned,
+)
+
+_SHOWN_LINES = 12
+_BOXES = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"}
+
+
+def describe(event: Event) -> list[tuple[str, str]]:
+    """Say an event in lines, each with a style; events that are not worth a line give none."""
+    match event:
+        case ToolStarted():
+            return [(f"* {event.title}", "bold")]
+        case ToolFinished():
+            return _finished(event)
+        case TodosChanged():
+            return [(f"  {_BOXES[todo.status]} {todo.content}", "") for todo in event.todos]
+        case TaskStarted():
+            return [(f"{event.task_id} started: {event.title}", "dim")]
+        case TaskFinished():
+            return [(f"{event.task_id} {event.status}: {event.summary}", "dim")]
+        case PromptMoved():
+            return [(f"(new prompt, {event.reason}: {event.detail})", "dim")]
+        case ModeChanged():
+            return [(f"(permission mode {event.mode})", "dim")]
+        case Warned():
+            return [(f"! {event.text}", "bad")]
+        case _:
+            return []
+
+
+def _finished(event: ToolFinished) -> list[tuple[str, str]]:
+    if event.failed:
+        return [(f"  failed: {line}", "bad") for line in _few(event.text, 4)]
+    if event.shown:
+        return [(f"  {line}", _diff_style(line)) for line in _few(event.shown, 40)]
+    return [(f"  {line}", "dim") for line in _few(event.text, 4)]
+
+
+def _few(text: str, limit: int) -> list[str]:
+    lines = printable(text).splitlines() or ["(nothing)"]
+    if len(lines) <= limit:
+        return lines
+    return [*lines[:limit], f"… {len(lines) - limit} more lines"]
+
+
+def _diff_style(line: str) -> str:
+    if line.startswith("+"):
+        return "good"
+    return "bad" if line.startswith("-") else "dim"
+
+
+def printable(text: str) -> str:
+    """Take away what could take control of the terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "·" for c in text)
+
+
+def describe_question(asked: PermissionAsked | QuestionAsked) -> str:
+    """Say what is asked, with what can be answered."""
+    if isinstance(asked, PermissionAsked):
+        always = f"\n  always: {', '.join(asked.suggestion)}" if asked.suggestion else ""
+        return f"may it? {printable(asked.title)}\n  {printable(asked.why)}{always}"
+    lines: list[str] = []
+    for question in asked.questions:
+        lines.append(printable(question.question))
+        for number, option in enumerate(question.options, 1):
+            more = f" - {option.description}" if option.description else ""
+            lines.append(printable(f"  {number}. {option.label}{more}"))
+    if len(asked.questions) > 1:
+        lines.append("(answers separated by ;)")
+    return "\n".join(lines)
+
+
+def chosen(asked: QuestionAsked, line: str) -> str:
+    """Turn what the user typed into answers, a line each; numbers stand for options."""
+    given = [part.strip() for part in line.split(";")]
+    answers: list[str] = []
+    for index, question in enumerate(asked.questions):
+        text = given[index] if index < len(given) else ""
+        labels = [option.label for option in question.options]
+        picked = [
+            labels[int(word) - 1] if word.isdecimal() and 0 < int(word) <= len(labels) else word
+            for word in (part.strip() for part in text.split(","))
+        ]
+        answers.append(", ".join(picked))
+    return "\n".join(answers)
+
+
+def money(dollars: float | None) -> str:
+    """Say an amount; an unknown price is said to be unknown."""
+    return "price unknown" if dollars is None else f"${dollars:.4f}"
+
+
+def describe_usage(usage: Usage) -> str:
+    """Say tokens in one line."""
+    return (
+        f"{usage.uncached} new, {usage.written} written to cache, {usage.read} read from cache, "
+        f"{usage.output} out"
+    )

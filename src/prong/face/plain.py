@@ -1,0 +1,270 @@
+"""Talking line by line: text as it streams, tool calls and diffs as lines, questions in between.
+
+Works without colour and with a screen reader. Ctrl+C interrupts the turn; a second one at an empty
+prompt leaves. This face reads events and sends commands, nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import anyio
+import anyio.to_thread
+
+from prong.errors import ProngError
+from prong.event import (
+    Answer,
+    Event,
+    PermissionAsked,
+    QuestionAsked,
+    ReplyDiscarded,
+    ReplyFinished,
+    RequestSettled,
+    TextDelta,
+    TurnFinished,
+)
+from prong.face.line import chosen, describe, describe_question, describe_usage, money
+from prong.session import Options, Session, Subscription, open_session
+
+_HELP = """\
+/help              this list
+/cost              what the session cost so far
+/clear             start over with an empty conversation
+/compact [focus]   replace the conversation by a summary
+/model [name]      show the model, or change it
+/mode [mode]       show the permission mode, or change it
+/resume            list the sessions of this folder, or go on with one: /resume ID
+/outline           the conversation as the model sees it
+/quit              leave (also Ctrl+D)
+Ctrl+C interrupts the turn that runs."""
+
+
+async def run(options: Options, first: str) -> int:
+    """Talk until the user leaves; gives the exit code."""
+    message = first
+    while True:
+        async with open_session(options, attended=True) as session:
+            talk = _Talk(session)
+            following = await talk.run(message)
+        if following is None:
+            sys.stdout.flush()
+            # A thread may still wait for a line; nothing is left to do, so it must not hold us up.
+            os._exit(0)
+        options, message = _resumed(options, following), ""
+
+
+def _resumed(options: Options, session_id: str) -> Options:
+    import msgspec
+
+    return msgspec.structs.replace(
+        options, resume=session_id, continue_last=False, fork_session=False, session_id=None
+    )
+
+
+class _Screen:
+    """Writes lines; knows whether the last one is finished."""
+
+    def __init__(self) -> None:
+        self._open = False
+        self._colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+    def text(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        if text:
+            self._open = not text.endswith("\n")
+
+    def end(self) -> None:
+        """Finish the line that is being written, if one is."""
+        if self._open:
+            self.text("\n")
+
+    def line(self, text: str, *, style: str = "") -> None:
+        self.end()
+        codes = {"dim": "2", "bad": "31", "good": "32", "bold": "1"}
+        if style and self._colour:
+            text = f"\x1b[{codes[style]}m{text}\x1b[0m"
+        self.text(text + "\n")
+
+
+class _Talk:
+    """One session on a screen."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._screen = _Screen()
+        self._questions: dict[str, tuple[str, PermissionAsked | QuestionAsked]] = {}
+        self._ready = anyio.Event()
+        self._idle = True
+        self._streaming = False
+        self._following: str | None = None
+
+    async def run(self, first: str) -> str | None:
+        """Talk; gives the id of a session to go on with, or None to leave."""
+        started = self._session.started
+        verb = "resumed" if started.resumed else "session"
+        self._screen.line(
+            f"prong · {started.model} · {started.mode} · {verb} {started.session_id} · /help",
+            style="dim",
+        )
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._show, self._session.events())
+            group.start_soon(self._on_interrupt, group.cancel_scope)
+            if first:
+                self._screen.line(f"> {first}")
+                await self._say(first)
+            await self._read()
+            group.cancel_scope.cancel()
+        return self._following
+
+    async def _read(self) -> None:
+        """Take one line after the other, each for whatever waits for one at that moment."""
+        while self._following is None:
+            while not self._idle and not self._questions:
+                self._ready = anyio.Event()
+                await self._ready.wait()
+            try:
+                line = await _ask(self._prompt())
+            except EOFError:
+                self._screen.line("")
+                return
+            if self._questions:
+                self._answer(line)
+            elif line.strip() in {"/quit", "/exit"}:
+                return
+            elif line.startswith("/"):
+                await self._command(line)
+            elif line.strip():
+                await self._say(line)
+
+    async def _say(self, text: str) -> None:
+        self._idle = not await self._session.say(text)
+
+    def _prompt(self) -> str:
+        if not self._questions:
+            return "> "
+        _, asked = next(iter(self._questions.values()))
+        return "[y]es, [a]lways, [n]o: " if isinstance(asked, PermissionAsked) else "? "
+
+    async def _on_interrupt(self, scope: anyio.CancelScope) -> None:
+        warned = False
+        with anyio.open_signal_receiver(signal.SIGINT) as signals:
+            async for _ in signals:
+                if self._session.interrupt():
+                    warned = False
+                elif warned:
+                    scope.cancel()
+                else:
+                    warned = True
+                    self._screen.line("(nothing runs; once more, /quit or Ctrl+D leaves)")
+
+    async def _show(self, events: Subscription) -> None:
+        async for envelope in events:
+            badge = "" if envelope.agent == "main" else f"[{envelope.agent}] "
+            self._one(badge, envelope.agent, envelope.event)
+            self._ready.set()
+
+    def _one(self, badge: str, agent: str, event: Event) -> None:
+        screen = self._screen
+        match event:
+            case TextDelta():
+                if not badge:
+                    screen.text(event.text)
+            case ReplyFinished():
+                screen.end()
+            case ReplyDiscarded():
+                wait = "" if event.retry_in is None else f"; again in {event.retry_in:.0f} s"
+                screen.line(f"{badge}({event.why}{wait})", style="bad")
+            case PermissionAsked() | QuestionAsked():
+                self._questions[event.request_id] = (agent, event)
+                screen.line(f"{badge}{describe_question(event)}", style="bold")
+            case RequestSettled():
+                self._questions.pop(event.request_id, None)
+            case TurnFinished():
+                self._idle = not badge or self._idle
+                if event.why != "done":
+                    screen.line(f"{badge}({event.why}: {event.detail})", style="bad")
+            case _:
+                for text, style in describe(event):
+                    screen.line(badge + text, style=style)
+
+    def _answer(self, line: str) -> None:
+        request_id, (_, asked) = next(iter(self._questions.items()))
+        word = line.strip()
+        if isinstance(asked, QuestionAsked):
+            answer = Answer(request_id, text=chosen(asked, word))
+        elif word.lower() in {"y", "yes", "a", "always"}:
+            answer = Answer(request_id, always=word.lower().startswith("a"))
+        elif word.lower() in {"n", "no", ""}:
+            answer = Answer(request_id, allow=False)
+        else:
+            answer = Answer(request_id, allow=False, text=word)
+        self._questions.pop(request_id)
+        with suppress(ProngError):
+            self._session.send(answer)
+
+    async def _command(self, line: str) -> None:
+        name, _, rest = line[1:].strip().partition(" ")
+        commands: dict[str, Callable[[str], Awaitable[None]]] = {
+            "help": self._help,
+            "cost": self._cost,
+            "clear": self._clear,
+            "compact": self._session.compact,
+            "model": self._model,
+            "mode": self._mode,
+            "resume": self._resume,
+            "outline": self._outline,
+        }
+        try:
+            if name in commands:
+                await commands[name](rest.strip())
+            elif (body := self._session.skill(name, rest.strip())) is not None:
+                await self._say(body)
+            else:
+                self._screen.line(f"there is no command /{name}; /help lists them")
+        except ProngError as error:
+            self._screen.line(str(error), style="bad")
+
+    async def _help(self, _: str) -> None:
+        self._screen.line(_HELP)
+
+    async def _cost(self, _: str) -> None:
+        for path, total in self._session.totals().items():
+            self._screen.line(f"{path}: {money(total.cost)}, {describe_usage(total.usage)}")
+        self._screen.line(f"session: {money(self._session.cost)}")
+
+    async def _clear(self, _: str) -> None:
+        self._session.clear()
+
+    async def _model(self, name: str) -> None:
+        if name:
+            self._session.set_model(name)
+        self._screen.line(self._session.model)
+
+    async def _mode(self, mode: str) -> None:
+        if mode:
+            self._session.set_mode(mode)
+        self._screen.line(self._session.mode)
+
+    async def _resume(self, wanted: str) -> None:
+        if wanted:
+            self._following = self._session.other(wanted).id
+            return
+        for info in self._session.others()[:20]:
+            self._screen.line(f"{info.id}  {info.title[:60]}")
+        self._screen.line("/resume ID goes on with one")
+
+    async def _outline(self, _: str) -> None:
+        self._screen.line(self._session.outline())
+
+
+async def _ask(prompt: str) -> str:
+    """Read a line of the user, with history and editing where the terminal has them."""
+    with suppress(ImportError):
+        __import__("readline")  # being loaded is what gives input() its editing
+
+    return await anyio.to_thread.run_sync(input, prompt, abandon_on_cancel=True)

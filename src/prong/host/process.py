@@ -1,0 +1,357 @@
+"""Processes in groups of their own, at little cost.
+
+A spawn is `Popen` (vfork underneath, as nothing runs between fork and exec), a non-blocking pipe
+and a pidfd watched by the event loop: no thread per child and half the CPU of asyncio's own
+subprocess transport. Three rules keep it from hanging or hitting strangers:
+
+- A pipe is given up shortly after its process has ended, even if a descendant holds it open.
+  What the process itself wrote is complete by then: it fits into the pipe.
+- Everything is ended by group. A process that makes a session of its own escapes that; so does
+  everything if Prong itself is killed with SIGKILL.
+- Once a group is known to be empty it is never signalled again: its number may be another's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+import anyio
+import anyio.lowlevel
+
+from prong.host.base import Finished
+
+GRACE = 2.0
+"""Seconds between asking a group to end and forcing it."""
+LINGER = 0.2
+"""Seconds a pipe is read after its process has ended."""
+CHUNK = 1 << 16
+"""Bytes read at once; also what a pipe can hold."""
+
+
+class Group:
+    """A process that leads a process group, and its end."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str] | None,
+        stdin: IO[bytes] | int,
+        stdout: int,
+        stderr: int,
+    ) -> None:
+        """Start it; the caller closes its own ends of the streams.
+
+        Raises OSError.
+        """
+        try:
+            self._popen = subprocess.Popen(
+                list(argv),
+                cwd=cwd,
+                env={**os.environ, **env} if env else None,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        except ValueError as error:  # a NUL or a lone surrogate in a word
+            raise OSError(errno.EINVAL, f"cannot be started: {error}") from error
+        self.pid = self._popen.pid
+        self.exited = anyio.Event()
+        self.empty = False
+        self.deadline = float("inf")
+        """The loop's time after which its pipes are given up."""
+        self.waiting: set[anyio.Event] = set()
+        """Set when the process ends: readers that wait for output or the end."""
+        self._watch()
+
+    @property
+    def code(self) -> int:
+        """The exit code of a process that has ended."""
+        assert self._popen.returncode is not None
+        return self._popen.returncode
+
+    def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            pidfd = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):  # not Linux, or a sandbox that lacks the call
+            self._watch_in_thread(loop)
+            return
+
+        def on_exit() -> None:
+            loop.remove_reader(pidfd)
+            os.close(pidfd)
+            self._ended(loop)
+
+        loop.add_reader(pidfd, on_exit)
+
+    def _watch_in_thread(self, loop: asyncio.AbstractEventLoop) -> None:
+        def wait() -> None:
+            self._popen.wait()
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self._ended, loop)
+
+        threading.Thread(target=wait, daemon=True).start()
+
+    def _ended(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._popen.wait()
+        self.deadline = loop.time() + LINGER
+        self.alive()
+        self.exited.set()
+        for event in self.waiting:
+            event.set()
+
+    def alive(self) -> bool:
+        """Tell whether anything of the group is left."""
+        return self.signal(0)
+
+    def signal(self, number: int) -> bool:
+        """Signal the whole group; False if nothing of it is left."""
+        if self.empty:
+            return False
+        try:
+            os.killpg(self.pid, number)
+        except (ProcessLookupError, PermissionError):
+            self.empty = self._popen.returncode is not None
+            return False
+        return True
+
+    async def kill(self) -> None:
+        """Ask the group to end, force it after a moment, wait until it is gone."""
+        with anyio.CancelScope(shield=True):
+            if self.signal(signal.SIGTERM):
+                with anyio.move_on_after(GRACE):
+                    await self._wait_empty()
+            # Always: a look at the members may miss one that was being born, the signal cannot.
+            if self.signal(signal.SIGKILL):
+                with anyio.move_on_after(GRACE):
+                    await self._wait_empty()
+
+    async def _wait_empty(self) -> None:
+        await self.exited.wait()
+        pause = 0.005
+        while self.alive() and _has_live_member(self.pid):
+            await anyio.sleep(pause)
+            pause = min(pause * 2, 0.1)
+
+
+def _has_live_member(group: int) -> bool:
+    """Tell whether a group has members besides zombies that a slow init has not reaped yet.
+
+    Taken for granted where there is no /proc.
+    """
+    try:
+        names = [name for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 - many, quick
+    except FileNotFoundError:
+        return True
+    for name in names:
+        with suppress(OSError):
+            # The second field is the program's name in brackets and may hold anything.
+            state, _, number, *_ = (
+                Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split()
+            )
+            if int(number) == group and state not in {b"Z", b"X"}:
+                return True
+    return False
+
+
+class Pipe:
+    """The reading end of a pipe, non-blocking."""
+
+    def __init__(self) -> None:
+        """Open both ends; `sink` is for the child and is closed here once it has started."""
+        self.source, self.sink = os.pipe()
+        os.set_blocking(self.source, False)
+        self.open = True
+
+    def read_nowait(self) -> bytes | None:
+        """Take what is there: None if nothing is yet, empty at the end."""
+        if not self.open:
+            return b""
+        try:
+            return os.read(self.source, CHUNK)
+        except BlockingIOError:
+            return None
+
+    def close_sink(self) -> None:
+        """Give up the child's end, so that the end of the child ends the pipe."""
+        if self.sink >= 0:
+            os.close(self.sink)
+            self.sink = -1
+
+    def close(self) -> None:
+        """Give up both ends."""
+        self.close_sink()
+        if self.open:
+            self.open = False
+            os.close(self.source)
+
+    async def wait(self, group: Group) -> None:
+        """Wait until there is something to read, the process has ended, or its time is up."""
+        loop = asyncio.get_running_loop()
+        ready = anyio.Event()
+        loop.add_reader(self.source, ready.set)
+        try:
+            if group.exited.is_set():
+                with anyio.move_on_after(group.deadline - loop.time()):
+                    await ready.wait()
+            else:
+                group.waiting.add(ready)
+                await ready.wait()
+        finally:
+            group.waiting.discard(ready)
+            loop.remove_reader(self.source)
+
+    async def chunks(self, group: Group) -> AsyncIterator[bytes]:
+        """Stream what the group prints until its process has ended.
+
+        May be left at any point and called again.
+        """
+        loop = asyncio.get_running_loop()
+        rest = CHUNK
+        while rest > 0:
+            # A flood must not keep the loop from everything else.
+            await anyio.lowlevel.checkpoint()
+            late = loop.time() >= group.deadline
+            data = self.read_nowait()
+            if data:
+                rest -= len(data) if late else 0
+                yield data
+            elif late or data is not None:
+                break
+            else:
+                await self.wait(group)
+        self.close()
+
+
+class LocalProcess:
+    """A shell command of this machine, its output merged into one pipe."""
+
+    def __init__(self, group: Group, pipe: Pipe) -> None:
+        """Take over a started group and the pipe it prints into."""
+        self.group = group
+        self._pipe = pipe
+        self._reading = False
+
+    @property
+    def pid(self) -> int:
+        """The id of the process and of its group."""
+        return self.group.pid
+
+    async def output(self) -> AsyncIterator[bytes]:
+        """Stream what it prints; a reader that left off may go on with a second call."""
+        assert not self._reading, "one reader at a time"
+        self._reading = True
+        try:
+            async for chunk in self._pipe.chunks(self.group):
+                yield chunk
+        finally:
+            self._reading = False
+
+    async def wait(self) -> int:
+        """Wait until it has ended; gives the exit code."""
+        await self.group.exited.wait()
+        return self.group.code
+
+    async def kill(self) -> None:
+        """End it and its whole group: asked first, forced after a moment."""
+        await self.group.kill()
+        if not self._reading:
+            self._pipe.close()
+
+
+def start(command: str, *, cwd: str, env: Mapping[str, str] | None) -> LocalProcess:
+    """Start a bash command line.
+
+    Raises OSError.
+    """
+    pipe = Pipe()
+    try:
+        group = Group(
+            ["bash", "-c", command],
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=pipe.sink,
+            stderr=pipe.sink,
+        )
+    except BaseException:
+        pipe.close()
+        raise
+    pipe.close_sink()
+    return LocalProcess(group, pipe)
+
+
+class _Collector:
+    """Keeps the first bytes of a pipe and drops the rest."""
+
+    def __init__(self, pipe: Pipe, limit: int | None) -> None:
+        self.data = bytearray()
+        self.cut = False
+        self._pipe = pipe
+        self._limit = limit
+
+    async def collect(self, group: Group) -> None:
+        async for chunk in self._pipe.chunks(group):
+            room = len(chunk) if self._limit is None else self._limit - len(self.data)
+            self.data += chunk[:room]
+            self.cut = self.cut or len(chunk) > room
+
+
+async def collect(
+    group: Group, out: Pipe, err: Pipe, *, seconds: float | None, limit: int | None
+) -> Finished:
+    """Gather what a group prints until it ends; kill it when its time is up or ours is."""
+    kept, errors = _Collector(out, limit), _Collector(err, limit)
+    try:
+        with anyio.move_on_after(seconds):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(kept.collect, group)
+                tasks.start_soon(errors.collect, group)
+                await group.exited.wait()
+    finally:
+        timed_out = not group.exited.is_set()
+        if timed_out:
+            await group.kill()
+        out.close()
+        err.close()
+    code = group.code if group.exited.is_set() else -signal.SIGKILL
+    cut = kept.cut or errors.cut
+    return Finished(code, bytes(kept.data), bytes(errors.data), timed_out=timed_out, cut=cut)
+
+
+def launch(
+    argv: Sequence[str], *, cwd: str, env: Mapping[str, str] | None, stdin: bytes
+) -> tuple[Group, Pipe, Pipe]:
+    """Start a program with its two streams kept apart.
+
+    Raises OSError.
+    """
+    import tempfile
+
+    out, err = Pipe(), Pipe()
+    try:
+        # A file as standard input cannot deadlock with the output, however much either holds.
+        with tempfile.TemporaryFile() if stdin else Path(os.devnull).open("rb") as source:
+            if stdin:
+                source.write(stdin)
+                source.seek(0)
+            group = Group(argv, cwd=cwd, env=env, stdin=source, stdout=out.sink, stderr=err.sink)
+    except BaseException:
+        out.close()
+        err.close()
+        raise
+    out.close_sink()
+    err.close_sink()
+    return group, out, err

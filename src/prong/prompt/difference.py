@@ -1,0 +1,170 @@
+"""Where two requests part: the section, the item and the byte of their first difference.
+
+Works on whole bodies, so that requests captured elsewhere can be compared too. Marks do not count:
+they are no part of what a cache is keyed by.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Section: TypeAlias = Literal["model", "tools", "system", "messages", "parameters"]
+
+_MARKS = ("cache_control", "prompt_cache_breakpoint")
+_MESSAGES = ("messages", "input")
+_SYSTEM = ("system", "instructions")
+_IGNORED = frozenset(
+    {
+        "stream",
+        "stream_options",
+        "max_tokens",
+        "max_output_tokens",
+        "max_completion_tokens",
+        "metadata",
+        "diagnostics",
+        "prompt_cache_options",
+        "cache_control",
+    }
+)
+_Object: TypeAlias = dict[str, msgspec.Raw]
+_decode_object = msgspec.json.Decoder(_Object).decode
+_decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """The first place where two requests differ."""
+
+    section: Section
+    path: str
+    """Where it is, such as `tools[17].description` or `messages[4].content[0].text`."""
+    byte: int
+    """Offset inside the value at that path; -1 where one side has no such value."""
+    left: str
+    """What stands there in the first request, from a little before the difference."""
+    right: str
+    shared_items: int
+    """Tools, system texts and message blocks before the difference, in the cache's order."""
+    shared_bytes: int
+    """How many bytes those items have."""
+
+
+class _Item(msgspec.Struct, frozen=True):
+    section: Section
+    path: str
+    data: bytes
+
+
+def first_difference(left: bytes, right: bytes) -> Difference | None:
+    """Compare two request bodies in the order in which a cache reads them.
+
+    Returns None when neither has anything the other has not, marks and delivery options aside.
+    """
+    a, b = _items(left), _items(right)
+    shared = 0
+    for index, (x, y) in enumerate(zip(a, b, strict=False)):
+        if (x.path, x.data) != (y.path, y.data):
+            return _describe(x, y, index, shared)
+        shared += len(x.data)
+    if len(a) == len(b):
+        return None
+    longer, index = (a, len(b)) if len(a) > len(b) else (b, len(a))
+    more = longer[index]
+    texts = (_short(more.data), "") if longer is a else ("", _short(more.data))
+    return Difference(more.section, more.path, -1, *texts, index, shared)
+
+
+def _items(body: bytes) -> list[_Item]:
+    fields = _decode_object(body)
+    items = [
+        _Item("model", name, bytes(fields[name])) for name in ("model", "speed") if name in fields
+    ]
+    rest = [
+        name
+        for name in sorted(fields)
+        if name not in {"model", "speed", "tools", *_SYSTEM, *_MESSAGES, *_IGNORED}
+    ]
+    for number, tool in enumerate(_elements(fields.get("tools"))):
+        items.append(_Item("tools", f"tools[{number}]", _unmarked(tool)))
+    for name in _SYSTEM:
+        if name in fields:
+            for number, text in enumerate(_elements(fields[name])):
+                items.append(_Item("system", f"{name}[{number}]", _unmarked(text)))
+    items += [_Item("parameters", name, bytes(fields[name])) for name in rest]
+    for name in _MESSAGES:
+        for number, message in enumerate(_elements(fields.get(name))):
+            items += _blocks(f"{name}[{number}]", message)
+    return items
+
+
+def _blocks(path: str, message: msgspec.Raw) -> list[_Item]:
+    if not bytes(message).startswith(b"{"):
+        return [_Item("messages", path, bytes(message))]
+    fields = _decode_object(message)
+    key = "output" if "output" in fields else "content"
+    content = bytes(fields.get(key, b""))
+    if not content.startswith(b"["):
+        return [_Item("messages", path, _unmarked(message))]
+    shell = b",".join(
+        name.encode() + b":" + bytes(value) for name, value in fields.items() if name != key
+    )
+    return [
+        _Item("messages", f"{path}.{key}[{number}]", shell + b"|" + _unmarked(block))
+        for number, block in enumerate(_decode_list(content))
+    ]
+
+
+def _elements(value: msgspec.Raw | None) -> list[msgspec.Raw]:
+    if value is None:
+        return []
+    return _decode_list(value) if bytes(value).startswith(b"[") else [value]
+
+
+def _unmarked(value: msgspec.Raw) -> bytes:
+    data = bytes(value)
+    if not data.startswith(b"{") or not any(mark.encode() in data for mark in _MARKS):
+        return data
+    fields = _decode_object(data)
+    if not any(mark in fields for mark in _MARKS):
+        return data
+    kept = (
+        msgspec.json.encode(key) + b":" + bytes(item)
+        for key, item in fields.items()
+        if key not in _MARKS
+    )
+    return b"{" + b",".join(kept) + b"}"
+
+
+def _describe(x: _Item, y: _Item, index: int, shared: int) -> Difference:
+    if x.path != y.path:
+        left, right = f"{x.path}: {_short(x.data)}", f"{y.path}: {_short(y.data)}"
+        return Difference(x.section, x.path, -1, left, right, index, shared)
+    path, left, right = _descend(x.path, x.data.split(b"|", 1)[-1], y.data.split(b"|", 1)[-1])
+    byte = next(
+        (i for i, (p, q) in enumerate(zip(left, right, strict=False)) if p != q),
+        min(len(left), len(right)),
+    )
+    start = max(0, byte - 20)
+    return Difference(
+        x.section, path, byte, _short(left[start:]), _short(right[start:]), index, shared
+    )
+
+
+def _descend(path: str, left: bytes, right: bytes) -> tuple[str, bytes, bytes]:
+    """Follow the first differing member down to where the two values differ themselves."""
+    if left.startswith(b"{") and right.startswith(b"{"):
+        a, b = _decode_object(left), _decode_object(right)
+        for key, value in a.items():
+            if key not in b or bytes(value) != bytes(b[key]):
+                return _descend(f"{path}.{key}", bytes(value), bytes(b.get(key, b"")))
+    if left.startswith(b"[") and right.startswith(b"["):
+        for number, (p, q) in enumerate(zip(_decode_list(left), _decode_list(right), strict=False)):
+            if bytes(p) != bytes(q):
+                return _descend(f"{path}[{number}]", bytes(p), bytes(q))
+    return path, left, right
+
+
+def _short(data: bytes, limit: int = 80) -> str:
+    text = data.decode(errors="replace")
+    return text if len(text) <= limit else text[: limit - 1] + "…"

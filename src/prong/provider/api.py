@@ -1,0 +1,208 @@
+"""A provider over HTTP: one request per try, as many tries as make sense."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+import anyio
+import msgspec
+
+from prong.about import __version__
+from prong.errors import BadRequest, BrokenReply, ProviderError
+from prong.prompt import Mark, Prompt
+from prong.provider.base import Endpoint, Provider, Retrying, Streamed
+from prong.provider.http import Http, Response
+from prong.wire import Dialect, Ended, Event, Fault, Tail
+
+if TYPE_CHECKING:
+    from random import Random
+
+_ERROR_BODY_LIMIT = 65_536
+_PLAIN = Tail()
+_NO_HEADERS: Mapping[str, str] = {}
+
+
+class Patience(msgspec.Struct, frozen=True, kw_only=True):
+    """How often and how long a request is tried again."""
+
+    tries: int = 8
+    first: float = 0.5
+    """Upper bound in seconds of the first wait; it doubles with every try."""
+    longest: float = 32.0
+    """Upper bound in seconds of any wait that the provider did not ask for."""
+    limit: float = 600.0
+    """Seconds of waiting in all, after which the error is reported instead."""
+
+    def wait(self, attempt: int, asked: float | None, random: Random) -> float:
+        """Choose the wait after a failed try, counted from 1."""
+        if asked is not None:
+            # Never sooner than asked, and not all agents at the same instant.
+            return asked + random.uniform(0, min(1.0, asked / 10))
+        return random.uniform(0, min(self.longest, self.first * 2 ** (attempt - 1)))
+
+
+class Api:
+    """A model behind HTTP."""
+
+    def __init__(
+        self,
+        http: Http,
+        endpoint: Endpoint,
+        dialect: Dialect,
+        *,
+        patience: Patience | None = None,
+        random: Random | None = None,
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+    ) -> None:
+        """Share the client with every other agent; `random` and `sleep` serve the retries."""
+        assert dialect.name == endpoint.dialect, "an endpoint speaks one dialect"
+        self.endpoint = endpoint
+        self._http = http
+        self._dialect = dialect
+        self._patience = patience or Patience()
+        self._random = random
+        self._sleep = sleep
+        self._url = address(endpoint.base_url, dialect.path)
+        self._headers = (
+            ("content-type", "application/json"),
+            ("accept", "text/event-stream, application/json"),
+            ("user-agent", f"prong/{__version__}"),
+            *endpoint.headers,
+        )
+
+    @property
+    def name(self) -> str:
+        """The base URL."""
+        return self.endpoint.base_url
+
+    @property
+    def dialect(self) -> Dialect:
+        """The wire format of the endpoint."""
+        return self._dialect
+
+    async def stream(
+        self,
+        prompt: Prompt,
+        marks: Sequence[Mark] = (),
+        tail: Tail = _PLAIN,
+        *,
+        headers: Mapping[str, str] = _NO_HEADERS,
+    ) -> AsyncGenerator[Streamed, None]:
+        """Ask for one reply; see `Provider.stream`."""
+        assert prompt.head.dialect.name == self._dialect.name, "a prompt has one dialect for good"
+        body = prompt.body(marks, tail)
+        sent = self._headers_for(prompt, headers)
+        attempt, waited = 1, 0.0
+        while True:
+            begun = False
+            try:
+                async with aclosing(self._try(prompt.head.model, body, tail, sent)) as events:
+                    async for event in events:
+                        begun = True
+                        yield event
+                        if isinstance(event, Ended):
+                            return
+                raise BrokenReply(f"the reply of {self.endpoint.base_url} has no end")
+            except ProviderError as error:
+                wait = self._wait_after(attempt, error)
+                waited += wait
+                if (
+                    not error.retryable
+                    or attempt >= self._patience.tries
+                    or waited > self._patience.limit
+                ):
+                    raise
+                why = str(error)
+            # Outside the handler, so that the failed try is forgotten while we wait.
+            yield Retrying(why, wait, attempt, begun)
+            await self._sleep(wait)
+            attempt += 1
+
+    def _wait_after(self, attempt: int, error: ProviderError) -> float:
+        if self._random is None:
+            from random import Random
+
+            self._random = Random()  # noqa: S311 - spreads waits, guards nothing
+        return self._patience.wait(attempt, error.retry_after, self._random)
+
+    async def _try(
+        self, model: str, body: bytes, tail: Tail, headers: Sequence[tuple[str, str]]
+    ) -> AsyncGenerator[Event, None]:
+        async with self._http.request("POST", self._url, headers, body) as response:
+            if response.status != 200:
+                raise await self._refused(response, model)
+            async with aclosing(self._decode(response, tail)) as events:
+                async for event in events:
+                    if isinstance(event, Fault):
+                        from prong.provider.fault import from_stream
+
+                        raise from_stream(event, self.endpoint, model, response.headers)
+                    if isinstance(event, Ended):
+                        # Nothing that could follow matters, but the connection is worth keeping.
+                        response.settle()
+                    yield event
+
+    async def _decode(self, response: Response, tail: Tail) -> AsyncGenerator[Event, None]:
+        decoder = self._dialect.decoder()
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind == "text/html":
+            raise BadRequest(
+                f"{self._url} answered with a web page, not with a reply; check the base URL",
+                status=response.status,
+            )
+        streamed = tail.stream and not tail.prewarm
+        if kind in {"text/event-stream", "application/json"}:
+            # What the server did counts for more than what it was asked to do.
+            streamed = kind == "text/event-stream"
+        if not streamed:
+            for event in decoder.whole(await response.read()):
+                yield event
+            return
+        async for data in response:
+            for event in decoder.feed(data):
+                yield event
+        for event in decoder.close():
+            yield event
+
+    async def _refused(self, response: Response, model: str) -> ProviderError:
+        from prong.provider.fault import Refusal, mapped
+
+        try:
+            body = await response.read(_ERROR_BODY_LIMIT)
+        except BrokenReply:
+            # The status alone says enough.
+            body = b""
+        response.settle()
+        kind, message = self._dialect.fault(response.status, body)
+        refusal = Refusal(
+            kind=kind, message=message, status=response.status, headers=response.headers
+        )
+        return mapped(refusal, self.endpoint, model)
+
+    def _headers_for(self, prompt: Prompt, extra: Mapping[str, str]) -> list[tuple[str, str]]:
+        headers = [pair for pair in self._headers if pair[0] not in extra]
+        betas = prompt.head.spec.betas
+        if betas and self._dialect.name == "anthropic":
+            headers.append(("anthropic-beta", ",".join(betas)))
+        return [*headers, *extra.items()]
+
+
+def address(base_url: str, path: str) -> str:
+    """Join a base URL and a dialect's path, whether or not either names the version."""
+    base, question, query = base_url.partition("?")
+    base = base.rstrip("/")
+    versioned = any(_is_version(segment) for segment in base.split("/")[3:])
+    rest = path if path.startswith("/") else f"/{path}"
+    if rest.startswith("/v1/"):
+        rest = rest[3:]
+    return f"{base}{'' if versioned else '/v1'}{rest}{question}{query}"
+
+
+def _is_version(segment: str) -> bool:
+    return segment[:1] == "v" and segment[1:2].isdigit()
+
+
+if TYPE_CHECKING:
+    _provider: type[Provider] = Api

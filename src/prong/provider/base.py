@@ -1,0 +1,79 @@
+"""What an agent needs of a model's API."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from prong.prompt import Mark, Prompt
+from prong.wire import Dialect, Event, Tail
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a model is reached, and how."""
+
+    base_url: str
+    """Ends before the dialect's path; a version such as /v1 is part of it."""
+    dialect: str
+    """`anthropic`, `responses` or `chat`."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Sent with every request; may hold the key, so they are never shown."""
+    key_source: str = ""
+    """Where the key came from, for error texts; empty if there is none."""
+    explicit: bool = True
+    """Whether the model understands cache marks."""
+
+    def __repr__(self) -> str:
+        """Show everything but the headers, which hold the key."""
+        names = ", ".join(name for name, _ in self.headers)
+        return f"Endpoint({self.base_url!r}, {self.dialect!r}, headers: {names})"
+
+
+class Retrying(msgspec.Struct, frozen=True):
+    """A request failed and will be sent again, whole."""
+
+    why: str
+    seconds: float
+    """How long the wait before the next try is."""
+    attempt: int
+    """Which try failed, counted from 1."""
+    discarded: bool
+    """Whether events of this reply were given out; they are void."""
+
+
+Streamed: TypeAlias = Event | Retrying
+"""What a provider gives out; never a `Fault`, which becomes `Retrying` or an exception."""
+
+
+class Provider(Protocol):
+    """A model's API."""
+
+    @property
+    def name(self) -> str:
+        """Name it for people: the address, without secrets."""
+        ...
+
+    @property
+    def dialect(self) -> Dialect:
+        """The wire format it speaks; prompts must be made for it."""
+        ...
+
+    def stream(
+        self,
+        prompt: Prompt,
+        marks: Sequence[Mark] = (),
+        tail: Tail = ...,
+        *,
+        headers: Mapping[str, str] = ...,
+    ) -> AsyncGenerator[Streamed, None]:
+        """Ask for one reply; close the generator with `contextlib.aclosing`.
+
+        The events of a try begin with `Began`; the last event of all is `Ended`, exactly once.
+
+        Raises:
+            ProviderError: there is no reply, and to ask again now would not help.
+
+        """
+        ...

@@ -1,0 +1,178 @@
+"""What a provider's refusals mean, in the one tree of errors."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from prong.errors import (
+    BadRequest,
+    BrokenReply,
+    ContextOverflow,
+    NoSuchModel,
+    Overloaded,
+    ProviderError,
+    RateLimited,
+    Unauthorised,
+)
+from prong.provider.base import Endpoint
+from prong.wire import Fault
+
+_OVERFLOW = re.compile(
+    r"prompt is too long|context_length_exceeded|exceed\w*\b.{0,60}\bcontext|"
+    r"maximum context length|context (?:length|window|limit|size)\b.{0,60}\bexceed|"
+    r"input is too long|too many (?:input )?tokens|request_too_large",
+    re.IGNORECASE | re.DOTALL,
+)
+_NO_MODEL = re.compile(
+    r"model_not_found|(?:no such|unknown|invalid|not a valid) model|"
+    r"\bmodel\b.{0,120}(?:not exist|not found)|not_found_error model:",
+    re.IGNORECASE | re.DOTALL,
+)
+_SPENT = re.compile(r"insufficient_quota|credit balance is too low|billing_\w+", re.IGNORECASE)
+_RATE = re.compile(r"rate_?limit|too_many_requests", re.IGNORECASE)
+_LOAD = re.compile(r"overload|api_error|server_error|internal|unavailable|timeout", re.IGNORECASE)
+_KEY = re.compile(r"authentication|permission|unauthori[sz]ed|invalid_api_key", re.IGNORECASE)
+_MESSAGE_LIMIT = 2_000
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """An error response, or an error in a stream, before it is given a meaning."""
+
+    kind: str
+    message: str
+    status: int | None = None
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+
+    @property
+    def request_id(self) -> str | None:
+        """The provider's id of the request, for its support."""
+        return self.headers.get("request-id") or self.headers.get("x-request-id")
+
+
+def mapped(refusal: Refusal, endpoint: Endpoint, model: str) -> ProviderError:
+    """Make the exception for a refusal, with the remedy in its sentence."""
+    said = " ".join(refusal.message.split())[:_MESSAGE_LIMIT] or refusal.kind or "no reason given"
+    if refusal.status is None:
+        error, remedy = _by_kind(refusal)
+    else:
+        error, remedy = _by_status(refusal, refusal.status)
+    text = remedy.format(
+        url=endpoint.base_url,
+        model=model,
+        said=said,
+        status=refusal.status,
+        key=f"the key in {endpoint.key_source}" if endpoint.key_source else _KEYLESS,
+        location=refusal.headers.get("location", "elsewhere"),
+    )
+    made = error(
+        text,
+        status=refusal.status,
+        request_id=refusal.request_id,
+        kind=refusal.kind,
+        retry_after=retry_after(refusal.headers),
+    )
+    made.retryable = error.retryable and not _SPENT.search(f"{refusal.kind} {refusal.message}")
+    verdict = refusal.headers.get("x-should-retry", "")
+    if verdict in {"true", "false"}:
+        made.retryable = verdict == "true"
+    return made
+
+
+_KEYLESS = "the request, sent without a key,"
+_REFUSED_KEY = "{key} was refused by {url}: {said}"
+_UNKNOWN_MODEL = "{url} does not know the model {model}: {said}; choose another with --model"
+_TOO_LONG = "the conversation is too long for {model}: {said}; compact it or start a new one"
+_SPENT_TEXT = "the account behind {key} has no credit left at {url}: {said}"
+_SLOW_DOWN = "{url} wants fewer requests: {said}; wait, or ask for a higher limit"
+_LOADED = "{url} is failing or overloaded ({status}): {said}; try again later"
+_REFUSED = "{url} refused the request: {said}"
+_MOVED = (
+    "{url} answered {status} and points to {location}; redirects are not followed: "
+    "set the base URL to where the API really is"
+)
+
+
+def _by_status(refusal: Refusal, status: int) -> tuple[type[ProviderError], str]:
+    said = f"{refusal.kind} {refusal.message}"
+    if status in {401, 403}:
+        return Unauthorised, _REFUSED_KEY
+    if status == 402 or (status in {400, 429} and _SPENT.search(said)):
+        return RateLimited if status == 429 else BadRequest, _SPENT_TEXT
+    if status == 429:
+        return RateLimited, _SLOW_DOWN
+    if status == 413 or (status in {400, 422} and _OVERFLOW.search(said)):
+        return ContextOverflow, _TOO_LONG
+    if status in {400, 404, 422} and _NO_MODEL.search(said):
+        return NoSuchModel, _UNKNOWN_MODEL
+    if status == 404:
+        return BadRequest, "{url} has no such address: {said}; check the base URL"
+    if status in {408, 409} or status >= 500:
+        return Overloaded, _LOADED
+    if 300 <= status < 400:
+        return BadRequest, _MOVED
+    return BadRequest, _REFUSED
+
+
+def _by_kind(refusal: Refusal) -> tuple[type[ProviderError], str]:
+    said = f"{refusal.kind} {refusal.message}"
+    if _OVERFLOW.search(said):
+        return ContextOverflow, _TOO_LONG
+    if _SPENT.search(refusal.kind):
+        return RateLimited, _SPENT_TEXT
+    if _RATE.search(refusal.kind):
+        return RateLimited, _SLOW_DOWN
+    if _KEY.search(refusal.kind):
+        return Unauthorised, _REFUSED_KEY
+    if _NO_MODEL.search(refusal.kind):
+        return NoSuchModel, _UNKNOWN_MODEL
+    if refusal.kind.startswith("invalid"):
+        return BadRequest, _REFUSED
+    if _LOAD.search(refusal.kind):
+        return Overloaded, "{url} failed while it replied: {said}; try again later"
+    return BrokenReply, "the reply of {url} could not be used: {said}"
+
+
+def from_stream(
+    fault: Fault, endpoint: Endpoint, model: str, headers: Mapping[str, str]
+) -> ProviderError:
+    """Make the exception for an error within a reply that had begun well."""
+    refusal = Refusal(
+        kind=fault.kind,
+        message=fault.message,
+        # The status was 200 and says nothing; the headers still hold the request id.
+        headers={name: headers[name] for name in ("request-id", "x-request-id") if name in headers},
+    )
+    error = mapped(refusal, endpoint, model)
+    error.retryable = fault.retryable and not _SPENT.search(fault.kind)
+    return error
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Read how many seconds the provider wants to be left alone."""
+    seconds = _number(headers.get("retry-after-ms", ""))
+    if seconds is not None:
+        return seconds / 1000
+    text = headers.get("retry-after", "")
+    return _until(text) if "," in text else _number(text)
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
+
+
+def _until(text: str) -> float | None:
+    import time
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None

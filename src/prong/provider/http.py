@@ -1,0 +1,306 @@
+"""The one HTTP client of a session: HTTP/1.1 on plain asyncio, bytes in and bytes out.
+
+A request takes an idle connection of its origin or opens one; the response is read as it comes; at
+the end the connection goes back. Leaving the context before the end closes the connection, so that
+a cancelled request stops costing at once. Why not a library: docs/decisions/002-own-http-client.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Self
+
+import anyio
+import msgspec
+from anyio.lowlevel import checkpoint
+
+from prong.errors import BrokenReply, ProviderError, Unreachable, UsageError
+from prong.provider.address import Proxy, Url, proxy_authorization, proxy_for, read_url
+from prong.provider.connection import Broken, Connection
+from prong.provider.dial import dial, tls_context
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from prong.provider.inflate import Inflate
+
+_KEEP_SECONDS = 55.0
+_ROUTES_KEPT = 256
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How long to wait and how much to do at once."""
+
+    connect: float = 30.0
+    """Seconds until a connection must stand, TLS included."""
+    idle: float = 600.0
+    """Seconds for which a server may send nothing while an answer is due."""
+    connections: int = 256
+    """Requests that may be open to one server at a time; further ones wait their turn."""
+
+
+class Response:
+    """A response whose head has come; iterate over it for the pieces of its body."""
+
+    __slots__ = ("_connection", "_inflate", "_pieces", "_url", "headers", "settled", "status")
+
+    def __init__(self, connection: Connection, url: Url) -> None:
+        """Read the head."""
+        parser = connection.parser
+        assert parser is not None, "a response needs its head"
+        self.status = parser.status
+        self.headers = _join(parser.fields)
+        """Names in lower case; values of repeated headers joined by commas."""
+        self.settled = False
+        self._connection = connection
+        self._url = url
+        self._inflate = _inflate_for(self.headers.get("content-encoding", ""), url)
+        self._pieces: Iterator[bytes] = iter(())
+
+    def settle(self) -> None:
+        """Say that the rest does not matter: it may end by itself, so the connection is kept."""
+        self.settled = True
+
+    def __aiter__(self) -> Self:
+        """Iterate over the body, as it comes."""
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Wait for more of the body."""
+        try:
+            if self._inflate is None:
+                data = await self._connection.next()
+            else:
+                data = await self._next_inflated(self._inflate)
+        except Broken as error:
+            raise BrokenReply(
+                f"the reply of {self._url.origin} broke off: {error.why}", status=self.status
+            ) from error
+        if not data:
+            raise StopAsyncIteration
+        return data
+
+    async def _next_inflated(self, inflate: Inflate) -> bytes:
+        import zlib
+
+        while True:
+            try:
+                for piece in self._pieces:
+                    if piece:
+                        return piece
+            except zlib.error as error:
+                raise Broken(f"its compression is damaged ({error})", began=True) from error
+            data = await self._connection.next()
+            if not data:
+                if not inflate.done:
+                    raise Broken("its compressed body is incomplete", began=True)
+                return b""
+            self._pieces = inflate.feed(data)
+
+    async def read(self, limit: int = 1 << 28) -> bytes:
+        """Wait for the whole body, or its first `limit` bytes."""
+        pieces: list[bytes] = []
+        size = 0
+        async for piece in self:
+            pieces.append(piece)
+            size += len(piece)
+            if size >= limit:
+                break
+        return b"".join(pieces)[:limit]
+
+
+class _Pool:
+    """The connections to one origin."""
+
+    __slots__ = ("all", "free", "slots")
+
+    def __init__(self, connections: int) -> None:
+        self.all: set[Connection] = set()
+        self.free: list[Connection] = []
+        self.slots = anyio.Semaphore(connections, fast_acquire=True)
+
+    def take(self) -> Connection | None:
+        """Take the connection used last, if one is free, and close those free for long."""
+        horizon = asyncio.get_running_loop().time() - _KEEP_SECONDS
+        while self.free and (self.free[0].lost or self.free[0].free_since < horizon):
+            self.free.pop(0).abort()
+        while self.free:
+            connection = self.free.pop()
+            if not connection.lost:
+                return connection
+        return None
+
+    def lose(self, connection: Connection) -> None:
+        """Forget a connection that has ended."""
+        self.all.discard(connection)
+        if connection in self.free:
+            self.free.remove(connection)
+
+
+class Http:
+    """An HTTP/1.1 client with kept connections; belongs to one event loop."""
+
+    def __init__(
+        self,
+        *,
+        limits: Limits | None = None,
+        env: Mapping[str, str] | None = None,
+        tls: SSLContext | None = None,
+    ) -> None:
+        """Take proxies and SSL_CERT_FILE from the environment given, or from the process's."""
+        self.limits = limits or Limits()
+        self._env = os.environ if env is None else env
+        self._tls = tls
+        self._routes: dict[str, tuple[Url, Proxy | None]] = {}
+        self._pools: dict[tuple[str, str, int, Proxy | None], _Pool] = {}
+
+    async def __aenter__(self) -> Self:
+        """Open nothing: connections are made when they are needed."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close every connection."""
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        for pool in self._pools.values():
+            for connection in tuple(pool.all):
+                connection.abort()
+        self._pools.clear()
+        # The transports give their sockets back in callbacks; let those run.
+        with anyio.CancelScope(shield=True):
+            for _ in range(3):
+                await checkpoint()
+
+    @asynccontextmanager
+    async def request(
+        self,
+        method: str,
+        url: str,
+        headers: Iterable[tuple[str, str]] = (),
+        body: bytes = b"",
+    ) -> AsyncGenerator[Response, None]:
+        """Send a request and open its response; leaving early closes the connection.
+
+        Raises:
+            Unreachable: no connection could be made, or it broke before a response began.
+            BrokenReply: the response broke off while it was read.
+            UsageError: the URL or a header cannot be sent.
+
+        """
+        target, proxy = self._route(url)
+        key = (target.scheme, target.host, target.port, proxy)
+        pool = self._pools.get(key)
+        if pool is None:
+            pool = self._pools[key] = _Pool(self.limits.connections)
+        head = _request_head(method, target, proxy, headers, len(body))
+        async with pool.slots:
+            connection = await self._exchange(pool, target, proxy, (method, head, body))
+            settle = False
+            try:
+                response = Response(connection, target)
+                try:
+                    yield response
+                finally:
+                    settle = response.settled
+            finally:
+                connection.release(settle=settle)
+
+    async def _exchange(
+        self, pool: _Pool, url: Url, proxy: Proxy | None, request: tuple[str, bytes, bytes]
+    ) -> Connection:
+        kept = pool.take()
+        if kept is not None:
+            try:
+                await kept.exchange(*request)
+                return kept
+            except Broken as error:
+                # A kept connection that the server has just closed tells nothing about the request.
+                if error.began or error.waited:
+                    raise _no_reply(url, error) from error
+        connection = await self._connect(pool, url, proxy)
+        try:
+            await connection.exchange(*request)
+        except Broken as error:
+            raise _no_reply(url, error) from error
+        return connection
+
+    async def _connect(self, pool: _Pool, url: Url, proxy: Proxy | None) -> Connection:
+        if url.scheme == "https" and self._tls is None:
+            self._tls = tls_context(self._env)
+        connection = Connection(self.limits.idle, pool.free.append, pool.lose)
+        tls = self._tls if url.scheme == "https" else None
+        await dial(connection, url, proxy, tls, limit=self.limits.connect)
+        pool.all.add(connection)
+        return connection
+
+    def _route(self, text: str) -> tuple[Url, Proxy | None]:
+        route = self._routes.get(text)
+        if route is None:
+            url = read_url(text)
+            route = (url, proxy_for(url, self._env))
+            if len(self._routes) >= _ROUTES_KEPT:
+                self._routes.clear()
+            self._routes[text] = route
+        return route
+
+
+def _request_head(
+    method: str,
+    url: Url,
+    proxy: Proxy | None,
+    headers: Iterable[tuple[str, str]],
+    length: int,
+) -> bytes:
+    plain_proxy = proxy if url.scheme == "http" else None
+    target = url.path if plain_proxy is None else f"{url.origin}{url.path}"
+    lines = [f"{method} {target} HTTP/1.1", f"host: {url.authority}", "accept-encoding: identity"]
+    if plain_proxy is not None and (authorization := proxy_authorization(plain_proxy)):
+        lines.append(f"proxy-authorization: {authorization}")
+    if length or method == "POST":
+        lines.append(f"content-length: {length}")
+    for name, value in headers:
+        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+            # The value may be a secret, so it is not shown.
+            raise UsageError(
+                f"the header {name!r} cannot be sent: its name or value has a character that "
+                "headers must not have (a line break, a control character or one beyond Latin-1)"
+            )
+        lines.append(f"{name}: {value}")
+    lines.append("\r\n")
+    return "\r\n".join(lines).encode("latin-1")
+
+
+def _join(fields: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    joined: dict[str, str] = {}
+    for raw_name, raw_value in fields:
+        name, value = raw_name.decode("ascii"), raw_value.decode("latin-1")
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined
+
+
+def _inflate_for(encoding: str, url: Url) -> Inflate | None:
+    coding = encoding.strip().lower()
+    if coding in {"", "identity"}:
+        return None
+    if coding not in {"gzip", "x-gzip", "deflate"}:
+        raise BrokenReply(f"{url.origin} compressed its reply with {coding[:40]!r}, unasked")
+    from prong.provider.inflate import Inflate
+
+    return Inflate()
+
+
+def _no_reply(url: Url, error: Broken) -> ProviderError:
+    if error.began:
+        return BrokenReply(f"the reply of {url.origin} was not understood: {error.why}")
+    return Unreachable(
+        f"{url.origin} gave no reply: {error.why}; check that the base URL is right "
+        "and that the server is well"
+    )

@@ -1,0 +1,163 @@
+"""Which API a model's name means, where it is, and with which key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from prong.errors import Unauthorised, UsageError
+from prong.provider.address import read_url
+from prong.provider.base import Endpoint
+
+_VENDOR_URLS = {
+    "anthropic": "https://api.anthropic.com/v1",
+    "responses": "https://api.openai.com/v1",
+    "chat": "https://api.openai.com/v1",
+}
+_APIS = {
+    "anthropic": "anthropic",
+    "openai": "responses",
+    "responses": "responses",
+    "openai-responses": "responses",
+    "openai-chat": "chat",
+    "chat": "chat",
+}
+_PREFIXES = ("anthropic", "openai", "openai-chat", "chat")
+_OPENAI_NAME = re.compile(r"(gpt|o1|o3|o4|codex|chatgpt)(?![a-z])")
+_GPT_VERSION = re.compile(r"gpt-([0-9]{1,2})(?:\.([0-9]{1,2}))?(?![0-9])")
+_EXPLICIT_SINCE = (5, 6)
+_ANTHROPIC_VERSION = ("anthropic-version", "2023-06-01")
+
+
+class _Key(msgspec.Struct, frozen=True):
+    value: str
+    source: str
+    bearer: bool = True
+
+
+def pick(
+    model: str,
+    *,
+    base_url: str | None = None,
+    api: str | None = None,
+    key: str | None = None,
+    headers: Iterable[tuple[str, str]] = (),
+    explicit: bool | None = None,
+    env: Mapping[str, str],
+) -> tuple[Endpoint, str]:
+    """Choose the endpoint for a model, and give the model's name without a prefix.
+
+    Raises:
+        UsageError: the name does not say which API is meant, or the URL is wrong.
+        Unauthorised: the vendor's own API needs a key, and there is none.
+
+    """
+    prefixed, name = _split(model)
+    base = base_url or env.get("PRONG_BASE_URL", "").strip()
+    dialect = _dialect(prefixed, name, api or "", env, has_base=bool(base))
+    base = base or env.get(_vendor_variable(dialect, "BASE_URL"), "").strip()
+    base = base or _VENDOR_URLS[dialect]
+    at_vendor = read_url(base).host == read_url(_VENDOR_URLS[dialect]).host
+    given = tuple(headers)
+    found = _key(dialect, key, env)
+    if found is None and at_vendor and not _has_key(given):
+        raise Unauthorised(
+            f"there is no key for {base}; set {_vendor_variable(dialect, 'API_KEY')} or "
+            "PRONG_API_KEY, or choose another server with --base-url"
+        )
+    if explicit is None:
+        explicit = dialect == "anthropic" or (at_vendor and _knows_marks(name))
+    endpoint = Endpoint(
+        base_url=base.rstrip("/"),
+        dialect=dialect,
+        headers=_headers(dialect, found, given),
+        key_source=found.source if found else "",
+        explicit=explicit,
+    )
+    return endpoint, name
+
+
+def _split(model: str) -> tuple[str, str]:
+    prefix, colon, rest = model.partition(":")
+    if colon and prefix in _PREFIXES:
+        if not rest:
+            raise UsageError(f"{model!r} names no model; write {prefix}:NAME")
+        return _APIS[prefix], rest
+    if not model.strip():
+        raise UsageError("no model was named; choose one with --model")
+    return "", model
+
+
+def _dialect(prefixed: str, name: str, api: str, env: Mapping[str, str], *, has_base: bool) -> str:
+    asked = _api(api, "--api") if api else ""
+    if asked and prefixed and asked != prefixed:
+        raise UsageError(f"the model's prefix means {prefixed}, --api means {asked}; give one")
+    if asked or prefixed:
+        return asked or prefixed
+    preset = env.get("PRONG_API", "").strip()
+    if preset:
+        return _api(preset, "PRONG_API")
+    lower = name.lower()
+    if lower.startswith("claude"):
+        return "anthropic"
+    if _OPENAI_NAME.match(lower):
+        return "responses"
+    if has_base or env.get("OPENAI_BASE_URL", "").strip():
+        return "chat"
+    raise UsageError(
+        f"the name {name!r} does not say which API it belongs to; write anthropic:{name}, "
+        f"openai:{name} or chat:{name}, or give the server with --base-url"
+    )
+
+
+def _api(text: str, source: str) -> str:
+    found = _APIS.get(text.lower())
+    if found is None:
+        raise UsageError(f"{source} is {text!r}; it must be anthropic, responses or chat")
+    return found
+
+
+def _vendor_variable(dialect: str, name: str) -> str:
+    return f"{'ANTHROPIC' if dialect == 'anthropic' else 'OPENAI'}_{name}"
+
+
+def _key(dialect: str, key: str | None, env: Mapping[str, str]) -> _Key | None:
+    bearer = dialect != "anthropic"
+    if key and key.strip():
+        return _Key(key.strip(), "the options", bearer)
+    sources = [("PRONG_API_KEY", bearer), (_vendor_variable(dialect, "API_KEY"), bearer)]
+    if dialect == "anthropic":
+        sources.append(("ANTHROPIC_AUTH_TOKEN", True))
+    for variable, is_bearer in sources:
+        value = env.get(variable, "").strip()
+        if value:
+            return _Key(value, variable, is_bearer)
+    return None
+
+
+def _has_key(headers: tuple[tuple[str, str], ...]) -> bool:
+    return any(name.lower() in {"authorization", "x-api-key", "api-key"} for name, _ in headers)
+
+
+def _headers(
+    dialect: str, key: _Key | None, given: tuple[tuple[str, str], ...]
+) -> tuple[tuple[str, str], ...]:
+    own: list[tuple[str, str]] = []
+    if dialect == "anthropic":
+        own.append(_ANTHROPIC_VERSION)
+    if key is not None and not _has_key(given):
+        own.append(
+            ("authorization", f"Bearer {key.value}") if key.bearer else ("x-api-key", key.value)
+        )
+    named = {name.lower() for name, _ in given}
+    return (
+        *(pair for pair in own if pair[0] not in named),
+        *((name.lower(), value) for name, value in given),
+    )
+
+
+def _knows_marks(name: str) -> bool:
+    found = _GPT_VERSION.match(name.lower())
+    return found is not None and (int(found[1]), int(found[2] or 0)) >= _EXPLICIT_SINCE

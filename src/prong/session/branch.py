@@ -1,0 +1,41 @@
+"""Branches a session off another: the same bytes under a new id."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from prong.session.journal import Journal
+from prong.session.record import Opened
+from prong.session.replay import Dialects, examine
+from prong.wire import dialect
+
+
+def branch(
+    source: Path,
+    target: Path,
+    opened: Opened,
+    dialects: Dialects = dialect,
+    *,
+    upto: int | None = None,
+) -> Opened:
+    """Copy a journal's good lines, or those up to number `upto`, under another session's id.
+
+    Heads and entries keep their bytes, so the provider's cache serves the new session too. The
+    source may be damaged or open in another process.
+    """
+    replay, _ = examine(source, dialects)
+    last = replay.lines if upto is None else min(upto, replay.lines)
+    opened = msgspec.structs.replace(
+        opened, forked_from=replay.opened.session, inherited=max(last, 1) - 1
+    )
+    journal = Journal.create(target, opened)
+    try:
+        journal.copy(source, last=last)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+    finally:
+        journal.close()
+    return opened

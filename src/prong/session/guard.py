@@ -1,0 +1,55 @@
+"""The hooks of a session: the user's commands, and what Prong itself watches for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from prong.agent import Hooks, Verdict
+from prong.session.instruction import Instructions
+from prong.tool.structured import StructuredOutput
+
+_REMINDERS = 3
+_TOUCHING = frozenset({"Read", "Edit", "Write", "NotebookEdit"})
+
+
+class _Paths(msgspec.Struct):
+    file_path: str = ""
+    notebook_path: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Guard:
+    """Runs the user's hooks, shows nested instructions, and sees to a structured answer."""
+
+    hooks: Hooks
+    instructions: Instructions | None = None
+    structured: StructuredOutput | None = None
+    reminded: int = 0
+
+    async def fire(self, event: str, payload: dict[str, Any], matcher: str = "") -> Verdict:
+        """Let the user's hooks speak first."""
+        verdict = await self.hooks.fire(event, payload, matcher)
+        if event == "PostToolUse" and matcher in _TOUCHING and self.instructions is not None:
+            return self._nested(self.instructions, payload, verdict)
+        if event == "Stop" and verdict.block is None and self._unanswered():
+            self.reminded += 1
+            return Verdict(block="Give the final answer now by calling StructuredOutput.")
+        return verdict
+
+    def _unanswered(self) -> bool:
+        wanted = self.structured is not None and self.structured.answer is None
+        return wanted and self.reminded < _REMINDERS
+
+    def _nested(
+        self, instructions: Instructions, payload: dict[str, Any], verdict: Verdict
+    ) -> Verdict:
+        try:
+            paths = msgspec.json.decode(payload["tool_input"], type=_Paths)
+        except msgspec.MsgspecError:
+            return verdict
+        found = instructions.nested_for(paths.file_path or paths.notebook_path)
+        texts = tuple(f"Instructions for this folder ({one.label}):\n\n{one.text}" for one in found)
+        return msgspec.structs.replace(verdict, context=(*verdict.context, *texts))

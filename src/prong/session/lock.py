@@ -1,0 +1,59 @@
+"""One writer at a time: the kernel's lock on the journal itself, gone with the process."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from prong.errors import JournalBusy, JournalError, JournalFull, UsageError
+
+
+def create_file(path: Path) -> int:
+    """Create a journal's file, for its owner alone, and open it to append."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        return os.open(path, flags, 0o600)
+    except FileExistsError as error:
+        raise UsageError(
+            f"there is a session {path.stem} already; continue it with --resume {path.stem}"
+        ) from error
+    except OSError as error:
+        raise JournalFull(
+            f"{path} cannot be created ({error.strerror}); free some space, "
+            f"or set PRONG_HOME to a folder that can be written"
+        ) from error
+
+
+def holder(path: Path) -> Path:
+    """Name the file that tells who has a journal open."""
+    return path.with_suffix(".lock")
+
+
+def lock(fd: int, path: Path) -> None:
+    """Become the one writer of a journal, or say who is."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise JournalBusy(
+            f"session {path.stem} is open in another process{_whose(path)}; "
+            f"close it there, or go on in a copy with --fork-session"
+        ) from error
+    except OSError as error:
+        raise JournalError(f"{path} cannot be locked ({error.strerror})") from error
+    # The lock is the kernel's; this file only tells others whom to look for.
+    with suppress(OSError):
+        holder(path).write_text(f"{os.getpid()}\n")
+
+
+def _whose(path: Path) -> str:
+    try:
+        pid = int(holder(path).read_text())
+        os.kill(pid, 0)
+    except PermissionError:
+        return " of another user"
+    except (OSError, ValueError, OverflowError):
+        return ""
+    return f" (pid {pid})"

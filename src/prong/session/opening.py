@@ -1,0 +1,371 @@
+"""The composition root: the only place where everything meets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Unpack
+
+import anyio
+import anyio.abc
+import msgspec
+
+from prong.about import __version__
+from prong.agent import Agent, Desk, Limits, NoHooks, Respond
+from prong.agent.answer import interrupted
+from prong.agent.compact import carried
+from prong.cost import Ledger, Prices, read_prices
+from prong.event import Answer, Event, Question, QuestionAsked, SessionStarted, Todo
+from prong.host import LocalHost
+from prong.prompt import Prompt
+from prong.provider import Http
+from prong.session import store
+from prong.session.branch import branch
+from prong.session.bus import Bus
+from prong.session.connection import open_servers
+from prong.session.guard import Guard
+from prong.session.hook import CommandHooks
+from prong.session.journal import Journal
+from prong.session.model import Chosen, cache_ttl, choose, remembered, render_head
+from prong.session.option import Given, Options
+from prong.session.place import Place, look_around, make_policy, read_mode
+from prong.session.record import Opened
+from prong.session.replay import Replay
+from prong.session.session import MAIN, Session
+from prong.session.text import text
+from prong.team.outbox import Outbox
+from prong.team.task import TaskBoard
+from prong.tool.base import Context, Reads, Tool
+from prong.tool.kit import Kit
+from prong.tool.policy import Deny, PolicyBox
+from prong.tool.structured import StructuredOutput
+from prong.wire import dialect
+
+
+@asynccontextmanager
+async def open_session(
+    options: Options | None = None,
+    *,
+    respond: Respond | None = None,
+    attended: bool = False,
+    **given: Unpack[Given],
+) -> AsyncGenerator[Session, None]:
+    """Open a session; everything it started ends with the block.
+
+    Options are given as a value, by name, or both. `respond` answers permission requests and
+    questions; `attended` says that a reader of the events will send answers. With neither,
+    whatever would need an answer is refused, and the model is told why.
+
+    Raises:
+        UsageError: an option makes no sense.
+        ProngError: the session cannot be opened, and why.
+
+    """
+    options = msgspec.structs.replace(options or Options(), **given)
+    failure: BaseException | None = None
+    async with anyio.create_task_group() as group, Http(env=options.env) as http:
+        maker = _Maker(look_around(options), http, group, Desk(respond, attended=attended))
+        try:
+            session = await maker.make()
+            group.start_soon(session.drive)
+            try:
+                yield session
+            except anyio.get_cancelled_exc_class():
+                raise
+            except BaseException as error:  # noqa: BLE001 - given back below, bare of its group
+                failure = error
+        except BaseException as error:
+            if isinstance(error, anyio.get_cancelled_exc_class()):
+                raise
+            failure = error
+        finally:
+            with anyio.CancelScope(shield=True):
+                await maker.close()
+            group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+class _Maker:
+    """Builds a session part by part, and takes it apart again in the other order."""
+
+    def __init__(self, place: Place, http: Http, group: anyio.abc.TaskGroup, desk: Desk) -> None:
+        self._place = place
+        self._http = http
+        self._group = group
+        self._desk = desk
+        self._bus = Bus()
+        self._replay: Replay | None = None
+        self._closers: list[Callable[[], Any]] = []
+
+    async def make(self) -> Session:
+        """Put everything together."""
+        place, options = self._place, self._place.options
+        journal = self._journal()
+        storage = journal.path.with_suffix("")
+        host = LocalHost(place.cwd, place.home)
+        self._closers.append(host.close)
+        chosen = choose(place, options.model, self._note("endpoint"))
+        policy = PolicyBox(make_policy(place, storage=str(storage)))
+        if (mode := self._note("mode")) and not options.mode:
+            policy.set_mode(read_mode(mode))
+        structured = _structured(options)
+        kit = await self._kit(structured)
+        outbox = Outbox(str(storage / "outbox.jsonl"))
+        self._closers.append(outbox.close)
+        board = TaskBoard(
+            group=self._group, storage=str(storage), outbox=outbox, emit=self._emit, agent=MAIN
+        )
+        self._closers.append(board.close)
+        commands = CommandHooks(
+            hooks=place.settings.hooks,
+            host=host,
+            session_id=journal.session,
+            transcript=str(journal.path),
+        )
+        agent = Agent(
+            path=MAIN,
+            prompt=self._prompt(journal, chosen, kit),
+            provider=chosen.connect(self._http),
+            kit=kit,
+            context=self._context(host, board, policy, storage),
+            policy=policy,
+            hooks=Guard(
+                hooks=commands if place.settings.hooks else NoHooks(),
+                instructions=place.instructions,
+                structured=structured,
+            ),
+            desk=self._desk,
+            recorder=journal,
+            ledger=Ledger(paid.row for paid in self._replay.requests if not paid.inherited)
+            if self._replay
+            else Ledger(),
+            prices=self._prices(),
+            emit=self._emit,
+            texts=text,
+            limits=self._limits(),
+            ttl=cache_ttl(options, place),
+            context_tokens=options.context_tokens,
+            max_output=options.max_output,
+        )
+        if (share := _first(options.compact_at, place.settings.number("compactAt"))) is not None:
+            agent.compact_at = share
+        session = Session(
+            agent=agent,
+            bus=self._bus,
+            board=board,
+            journal=journal,
+            place=place,
+            started=self._started(journal, chosen, kit, policy),
+            switch=self._switch,
+        )
+        self._closers.append(session.finish)
+        await self._begin(session, chosen)
+        return session
+
+    async def close(self) -> None:
+        """Take everything apart, the last part first."""
+        for closer in reversed(self._closers):
+            waiting = closer()
+            if waiting is not None:
+                await waiting
+
+    async def _begin(self, session: Session, chosen: Chosen) -> None:
+        """Bring a new or resumed conversation into a state from which it can go on."""
+        agent, journal = session.agent, session.journal
+        journal.note(MAIN, "endpoint", remembered(self._place, chosen))
+        if self._place.options.name:
+            journal.note(MAIN, "title", self._place.options.name)
+        if (results := interrupted(agent.prompt)) is not None:
+            agent.append(results)
+        if self._replay is not None:
+            self._compare(agent, chosen)
+        session.tasks.recover()
+        session.collect()
+        for warning in self._place.warnings:
+            session.warn(warning)
+        source = "resume" if self._replay else "startup"
+        verdict = await agent.hooks.fire("SessionStart", {"source": source}, matcher=source)
+        session.heed(verdict)
+
+    def _journal(self) -> Journal:
+        options, place = self._place.options, self._place
+        if options.resume is None and not options.continue_last:
+            session = options.session_id or store.new_id()
+            path = store.location(place.cwd, session, place.store)
+            journal = Journal.create(path, self._opened(session))
+        else:
+            journal = self._resumed()
+        self._closers.append(journal.close)
+        return journal
+
+    def _resumed(self) -> Journal:
+        options, place = self._place.options, self._place
+        if options.resume is not None:
+            info = store.find(options.resume, place.cwd, place.store)
+        else:
+            info = store.latest(place.cwd, place.store)
+        path = info.path
+        if options.fork_session:
+            session = options.session_id or store.new_id()
+            path = store.location(place.cwd, session, place.store)
+            branch(info.path, path, self._opened(session), dialect)
+        journal, self._replay = Journal.resume(path, dialect)
+        return journal
+
+    def _opened(self, session: str) -> Opened:
+        import time
+
+        return Opened(
+            session=session, created=time.time(), cwd=self._place.cwd, program=__version__
+        )
+
+    def _note(self, name: str) -> Any:
+        return self._replay.note(MAIN, name) if self._replay else None
+
+    async def _kit(self, structured: StructuredOutput | None) -> Kit:
+        servers = await open_servers(self._place.servers.servers, self._group, cwd=self._place.cwd)
+        self._closers.append(servers.aclose)
+        self._place.warnings += [str(problem) for problem in servers.problems]
+        tools: list[Tool] = [*_built_in(self._place), *servers.tools]
+        wanted = self._place.options.tools
+        if wanted is not None:
+            unknown = set(wanted) - {tool.name for tool in tools}
+            if unknown:
+                self._place.warnings.append(f"there is no tool {', '.join(sorted(unknown))}")
+            tools = [tool for tool in tools if tool.name in wanted]
+        return Kit([*tools, *([structured] if structured else [])])
+
+    def _prompt(self, journal: Journal, chosen: Chosen, kit: Kit) -> Prompt:
+        if self._replay is not None and MAIN in self._replay.agents:
+            return self._replay.agents[MAIN]
+        specs = kit.specs(lambda name: text(f"tool/{name}"))
+        prompt = Prompt(render_head(self._place, chosen, specs, cache_key=journal.session))
+        journal.keep(MAIN, prompt)
+        return prompt
+
+    def _compare(self, agent: Agent, chosen: Chosen) -> None:
+        """Keep the recorded head where it still serves; say so, or why a new one is needed."""
+        head = agent.prompt.head
+        if head.model != chosen.model or head.dialect.name != chosen.endpoint.dialect:
+            self._move(agent, chosen, f"from {head.model} to {chosen.model}")
+            return
+        now, then = set(agent.kit.names), set(head.tools)
+        if now != then:
+            changes = [
+                *(f"+{n}" for n in sorted(now - then)),
+                *(f"-{n}" for n in sorted(then - now)),
+            ]
+            self._place.warnings.append(
+                f"the tools have changed since this session began ({', '.join(changes)}); it goes "
+                "on with the tools it had, so that its cache holds; /clear takes up the new ones"
+            )
+
+    def _switch(self, session: Session, model: str) -> None:
+        chosen = choose(self._place, model)
+        session.agent.provider = chosen.connect(self._http)
+        self._move(session.agent, chosen, f"from {session.model} to {chosen.model}")
+        session.journal.note(MAIN, "endpoint", remembered(self._place, chosen))
+
+    def _move(self, agent: Agent, chosen: Chosen, detail: str) -> None:
+        specs = agent.kit.specs(lambda name: text(f"tool/{name}"))
+        head = render_head(self._place, chosen, specs, cache_key=agent.prompt.head.spec.cache_key)
+        agent.restart(Prompt(head).append(*carried(agent.prompt)), reason="model", detail=detail)
+
+    def _context(
+        self, host: LocalHost, board: TaskBoard, policy: PolicyBox, storage: Path
+    ) -> Context:
+        def may_read(path: str) -> bool:
+            from prong.tool.access import Reading
+
+            return not isinstance(policy.decide("Read", [Reading(path)]), Deny)
+
+        env = {key: str(value) for key, value in self._place.settings.map("env").items()}
+        todos = self._note("todos") or ()
+        return Context(
+            host=host,
+            reads=Reads(dict(self._note("reads") or {})),
+            emit=self._emit,
+            ask=self._ask,
+            tasks=board,
+            storage=str(storage),
+            cwd=self._note("cwd") or "",
+            todos=msgspec.convert(todos, tuple[Todo, ...]),
+            env=env,
+            may_read=may_read,
+        )
+
+    async def _ask(self, questions: Sequence[Question]) -> str | None:
+        asked = QuestionAsked(request_id=self._desk.number(), questions=tuple(questions))
+        answer = await self._desk.ask(MAIN, asked, self._emit)
+        return answer.text if isinstance(answer, Answer) and answer.allow else None
+
+    def _prices(self) -> Prices:
+        path = self._place.store / "prices.json"
+        try:
+            return Prices(read_prices(str(path), path.read_bytes()))
+        except OSError:
+            return Prices()
+
+    def _limits(self) -> Limits:
+        options, settings = self._place.options, self._place.settings
+        turns = _first(options.max_turns, settings.number("maxTurns"))
+        return Limits(
+            max_turns=None if turns is None else int(turns),
+            max_usd=_first(options.max_usd, settings.number("maxBudgetUsd")),
+            max_tokens=options.max_tokens,
+        )
+
+    def _started(
+        self, journal: Journal, chosen: Chosen, kit: Kit, policy: PolicyBox
+    ) -> SessionStarted:
+        return SessionStarted(
+            session_id=journal.session,
+            model=chosen.model,
+            cwd=self._place.cwd,
+            tools=kit.names,
+            mode=policy.policy.mode,
+            resumed=self._replay is not None,
+        )
+
+    def _emit(self, event: Event) -> None:
+        self._bus.emit(MAIN, event)
+
+
+def _first(*values: float | None) -> float | None:
+    return next((value for value in values if value is not None), None)
+
+
+def _structured(options: Options) -> StructuredOutput | None:
+    if options.json_schema is None:
+        return None
+    given = options.json_schema.strip()
+    return StructuredOutput(given if given.startswith("{") else Path(given).read_text("utf-8"))
+
+
+def _built_in(place: Place) -> list[Tool]:
+    """Make the tools that every session has, in the order in which the model sees them."""
+    from prong.tool.files import Edit, Glob, Grep, NotebookEdit, Read, Write
+    from prong.tool.question import AskUserQuestion
+    from prong.tool.shell import Bash
+    from prong.tool.skill import SkillTool
+    from prong.tool.task import TaskOutput, TaskStop
+    from prong.tool.todo import TodoWrite
+
+    tools: list[Tool] = [
+        Read(),
+        Write(),
+        Edit(),
+        NotebookEdit(),
+        Glob(),
+        Grep(),
+        Bash(),
+        TaskOutput(),
+        TaskStop(),
+        TodoWrite(),
+        AskUserQuestion(),
+    ]
+    if any(skill.for_model for skill in place.skills):
+        tools.append(SkillTool(place.skills, text("tool/Skill")))
+    return tools

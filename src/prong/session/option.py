@@ -1,0 +1,120 @@
+"""What a caller may ask of a session; the command line's flags mean the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+import msgspec
+
+from prong.wire import Ttl
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How to open a session; what is not given comes from settings or the environment."""
+
+    model: str | None = None
+    """Any model: `claude-…`, `gpt-…`, or with a prefix, `anthropic:…`, `openai:…`, `chat:…`."""
+    cwd: str = "."
+    """The project folder."""
+    base_url: str | None = None
+    """Where the model's API is, for any compatible server."""
+    api: str | None = None
+    """Which API that server speaks: `anthropic`, `responses` or `chat`."""
+    api_key: str | None = None
+    headers: Mapping[str, str] = {}
+    """Sent with every request."""
+    resume: str | None = None
+    """Id, beginning of an id, or name of a session to go on with."""
+    continue_last: bool = False
+    """Go on with the last session of this folder."""
+    fork_session: bool = False
+    """Go on in a copy, and leave the resumed session as it is."""
+    session_id: str | None = None
+    """Id for a new session."""
+    name: str | None = None
+    """A name by which the session can be found again."""
+    mode: str | None = None
+    """Permission mode."""
+    allow: tuple[str, ...] = ()
+    """Rules for what needs no asking, such as `Bash(npm test:*)`."""
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    add_dirs: tuple[str, ...] = ()
+    """Further folders the agent may work in."""
+    tools: tuple[str, ...] | None = None
+    """Only these tools."""
+    system: str | None = None
+    """In place of our own system prompt."""
+    append_system: str = ""
+    """After the system prompt."""
+    max_turns: int | None = None
+    max_usd: float | None = None
+    max_tokens: int | None = None
+    """Tokens in the whole session."""
+    max_output: int | None = None
+    """Tokens in one reply."""
+    context_tokens: int | None = None
+    """How many tokens the model can read, where that is not known."""
+    compact_at: float | None = None
+    """Share of the context at which to compact; 0 never does."""
+    effort: str | None = None
+    thinking: bool | int | None = None
+    cache_ttl: Ttl | None = None
+    settings: str | None = None
+    """A settings file, or settings as JSON."""
+    mcp_config: tuple[str, ...] = ()
+    """Files with further MCP servers, or such files' content as JSON."""
+    strict_mcp: bool = False
+    """Only the servers of `mcp_config`."""
+    bare: bool = False
+    """No instructions, hooks, skills or servers; nothing of the project but the folder."""
+    json_schema: str | None = None
+    """The answer must be an object of this JSON schema."""
+    store: str | None = None
+    """In place of `~/.prong`."""
+    env: Mapping[str, str] | None = None
+    """In place of the process's environment."""
+    extra: Mapping[str, Any] = {}
+    """Further fields of the request that affect the prompt, such as `temperature`."""
+
+
+class Given(TypedDict, total=False):
+    """The fields of `Options` as keywords; a test holds the two together."""
+
+    model: str | None
+    cwd: str
+    base_url: str | None
+    api: str | None
+    api_key: str | None
+    headers: Mapping[str, str]
+    resume: str | None
+    continue_last: bool
+    fork_session: bool
+    session_id: str | None
+    name: str | None
+    mode: str | None
+    allow: tuple[str, ...]
+    ask: tuple[str, ...]
+    deny: tuple[str, ...]
+    add_dirs: tuple[str, ...]
+    tools: tuple[str, ...] | None
+    system: str | None
+    append_system: str
+    max_turns: int | None
+    max_usd: float | None
+    max_tokens: int | None
+    max_output: int | None
+    context_tokens: int | None
+    compact_at: float | None
+    effort: str | None
+    thinking: bool | int | None
+    cache_ttl: Ttl | None
+    settings: str | None
+    mcp_config: tuple[str, ...]
+    strict_mcp: bool
+    bare: bool
+    json_schema: str | None
+    store: str | None
+    env: Mapping[str, str] | None
+    extra: Mapping[str, Any]

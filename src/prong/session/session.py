@@ -1,0 +1,388 @@
+"""A session: one conversation with a user, and everything that works for it.
+
+The main agent is driven by one task that waits for its inbox, runs the loop, and says how the turn
+ended. Callers put messages in and read events; an interrupt cancels the scope of the turn and
+nothing else. This module is the supervisor of the main agent: the one place where any failure of a
+turn is caught, so that it is always seen and the session lives on.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import anyio
+import msgspec
+
+from prong.agent import Agent, Limits, Verdict, compact, loop
+from prong.cost import Ledger, Total, total
+from prong.entry import Text, Usage, User, plain, user_text
+from prong.errors import JournalError, ProngError, UsageError
+from prong.event import (
+    Answer,
+    Command,
+    Event,
+    Interrupt,
+    ModeChanged,
+    Say,
+    SessionFinished,
+    SessionStarted,
+    SetMode,
+    TurnFinished,
+    TurnStarted,
+    Warned,
+)
+from prong.prompt import Prompt, outline
+from prong.session import store
+from prong.session.bus import Bus, Subscription
+from prong.session.journal import Journal
+from prong.session.place import Place, read_mode
+from prong.session.store import SessionInfo
+from prong.team.notice import mentions, render
+from prong.team.task import TaskBoard
+from prong.tool.policy import Mode
+from prong.tool.skill import render as render_skill
+from prong.tool.structured import StructuredOutput
+
+MAIN = "main"
+"""The path of a session's main agent."""
+
+Why: TypeAlias = Literal["done", "interrupted", "limit", "budget", "refused", "cut_off", "error"]
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """How a turn ended, and what it gave."""
+
+    text: str
+    """The text of the last reply."""
+    why: Why
+    detail: str = ""
+    """Why it ended so, where that needs words."""
+    turns: int = 0
+    """Requests that were made for it."""
+    usage: Usage = Usage()
+    cost: float | None = None
+    """In dollars; None when the model's price is unknown."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the agent came to an end by itself."""
+        return self.why == "done"
+
+
+class Session:
+    """One conversation; made by `prong.open_session`."""
+
+    def __init__(
+        self,
+        *,
+        agent: Agent,
+        bus: Bus,
+        board: TaskBoard,
+        journal: Journal,
+        place: Place,
+        started: SessionStarted,
+        switch: Callable[[Session, str], None],
+    ) -> None:
+        """Use `prong.open_session`."""
+        self.agent = agent
+        self.journal = journal
+        self.tasks = board
+        self.started = started
+        """How the session began."""
+        self._outbox = board.outbox
+        self._place = place
+        self._bus = bus
+        self._switch = switch
+        self.warnings: list[str] = []
+        """Everything the user was warned of so far."""
+        self._notes: list[User] = []
+        self._scope: anyio.CancelScope | None = None
+        self._last: Turn | None = None
+        self._ended = 0
+
+    @property
+    def id(self) -> str:
+        """The session's id, by which it can be resumed."""
+        return self.journal.session
+
+    @property
+    def model(self) -> str:
+        """The model that answers."""
+        return self.agent.prompt.head.model
+
+    @property
+    def mode(self) -> Mode:
+        """The permission mode."""
+        return self.agent.policy.policy.mode
+
+    @property
+    def ledger(self) -> Ledger:
+        """Every request so far."""
+        return self.agent.ledger
+
+    @property
+    def usage(self) -> Usage:
+        """All tokens so far."""
+        return self.ledger.usage
+
+    @property
+    def cost(self) -> float | None:
+        """Dollars so far; None when a price is unknown."""
+        return self.ledger.cost
+
+    @property
+    def last(self) -> Turn | None:
+        """The last turn that ended."""
+        return self._last
+
+    @property
+    def structured(self) -> bytes | None:
+        """The answer as JSON, if a schema was given and the model has answered."""
+        tool = self.agent.kit.get(StructuredOutput.name)
+        return tool.answer if isinstance(tool, StructuredOutput) else None
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn runs or is about to."""
+        return self._scope is not None or len(self.agent.inbox) > 0
+
+    def events(self) -> Subscription:
+        """Listen to everything that happens from now on."""
+        return self._bus.subscribe()
+
+    def outline(self) -> str:
+        """Draw the conversation as the model sees it, one line per entry."""
+        return outline(self.agent.prompt)
+
+    async def run(self, text: str, *, wait_tasks: bool = True) -> Turn:
+        """Say something and wait for the end of the work on it.
+
+        With `wait_tasks` that is when no background task runs any more and what they reported has
+        been worked on too; without it, the end of this turn. Cancelling the caller interrupts the
+        turn.
+        """
+        taken_in: list[int] = []
+        try:
+            if not await self.say(text, taken=lambda: taken_in.append(self._ended)):
+                return Turn(text="", why="refused", detail="a hook refused the message")
+            await self._bus.until(lambda: bool(taken_in) and self._ended > taken_in[0])
+            assert self._last is not None
+            if wait_tasks and self._last.why in {"done", "cut_off"}:
+                await self.wait_settled()
+            return self._last
+        except anyio.get_cancelled_exc_class():
+            self.interrupt()
+            raise
+
+    async def say(self, text: str, *, taken: Callable[[], None] | None = None) -> bool:
+        """Say something without waiting for an answer; False if a hook refused it.
+
+        While a turn runs it joins at the next turn boundary. `taken` is called once it stands in
+        the conversation.
+        """
+        verdict = await self.agent.hooks.fire("UserPromptSubmit", {"prompt": text})
+        if verdict.block is not None:
+            self.warn(f"a hook refused the message: {verdict.block}")
+            return False
+        self.heed(verdict)
+        notes, self._notes = self._notes, []
+        for note in notes:
+            self.agent.inbox.put(note)
+        self.agent.inbox.put(user_text(text), taken=taken)
+        return True
+
+    def warn(self, text: str) -> None:
+        """Tell the user something; kept for faces that come later."""
+        self.warnings.append(text)
+        self._emit(Warned(text=text))
+
+    def heed(self, verdict: Verdict) -> None:
+        """Take over what hooks want to say to the user, and to the model with the next message."""
+        for warning in verdict.warnings:
+            self.warn(warning)
+        self._notes += [User((Text(note),), "reminder") for note in verdict.context]
+
+    def collect(self) -> None:
+        """Move notices that wait on disk into the agent's inbox, each to be acknowledged there."""
+        self._outbox.ack(self._already_told())
+        notices = self._outbox.deliver(self.agent.path)
+        if notices:
+            ids = [notice.id for notice in notices]
+            entry = User((Text(render(notices)),), "notice")
+            self.agent.inbox.put(entry, taken=lambda: self._outbox.ack(ids))
+
+    def _already_told(self) -> set[str]:
+        """Name the notices whose delivery a crash left in doubt and which the journal holds."""
+        doubtful, told = self._outbox.uncertain, set[str]()
+        if doubtful:
+            for kind, entry in self.agent.prompt.entries():
+                if kind == "notice" and isinstance(entry, User):
+                    told |= {name for name in doubtful if mentions(plain(entry.parts), name)}
+        return told
+
+    async def wait_settled(self) -> None:
+        """Wait until no turn runs, nothing waits for the agent, and no background task runs."""
+        await self._bus.until(lambda: not self.busy and not self.tasks.running())
+
+    def send(self, command: Command) -> None:
+        """Take a command of a face, other than `Say`, for which there is `say`.
+
+        Raises UsageError if it makes no sense now.
+        """
+        match command:
+            case Answer():
+                if not self.agent.desk.settle(command):
+                    raise UsageError(f"nothing waits for an answer to {command.request_id!r}")
+            case Interrupt():
+                self.interrupt()
+            case SetMode(mode=mode):
+                self.set_mode(mode)
+            case Say():
+                raise UsageError("use session.say(), which can wait for hooks")
+
+    def interrupt(self) -> bool:
+        """Stop the turn that runs, if one does; background tasks go on."""
+        if self._scope is None:
+            return False
+        self._scope.cancel()
+        return True
+
+    def set_mode(self, mode: str) -> None:
+        """Change the permission mode for the whole tree of agents.
+
+        Raises UsageError if there is no such mode.
+        """
+        self.agent.policy.set_mode(read_mode(mode))
+        self.journal.note(self.agent.path, "mode", mode)
+        self._emit(ModeChanged(mode=self.mode))
+
+    async def compact(self, focus: str = "") -> None:
+        """Replace the conversation by a summary of it, now."""
+        self._must_be_idle("compact")
+        if self.agent.prompt.depth:
+            await compact(self.agent, detail="the user asked for it", focus=focus)
+
+    def clear(self) -> None:
+        """Start over with an empty conversation; the old one stays in the journal."""
+        self._must_be_idle("clear")
+        head = self.agent.prompt.head
+        self.agent.restart(Prompt(head), reason="clear", detail="the user cleared it")
+
+    def set_model(self, model: str) -> None:
+        """Go on with another model, which has to read the conversation anew.
+
+        Raises UsageError or Unauthorised if the model cannot be used.
+        """
+        self._must_be_idle("change the model")
+        self._switch(self, model)
+
+    def set_limits(self, limits: Limits) -> None:
+        """Bound the turns from now on."""
+        self.agent.limits = limits
+
+    def others(self) -> list[SessionInfo]:
+        """List the sessions of this folder, the latest first."""
+        return store.sessions(self._place.cwd, self._place.store)
+
+    def other(self, wanted: str) -> SessionInfo:
+        """Find a session by id or name.
+
+        Raises NoSuchSession.
+        """
+        return store.find(wanted, self._place.cwd, self._place.store)
+
+    def skill(self, name: str, arguments: str) -> str | None:
+        """Give the text of a skill that the user starts by name; None if there is none."""
+        for skill in self._place.skills:
+            if skill.name == name and skill.for_user:
+                return render_skill(skill, arguments)
+        return None
+
+    def totals(self) -> dict[str, Total]:
+        """Sum up what each agent has used, by its path."""
+        paths = dict.fromkeys(row.agent for row in self.ledger.rows)
+        return {path: total(r for r in self.ledger.rows if r.agent == path) for path in paths}
+
+    async def drive(self) -> None:
+        """Run turns whenever something waits; runs in the session's task group to its end."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._watch)
+            while True:
+                await self.agent.inbox.wait()
+                await self._one_turn()
+
+    async def _watch(self) -> None:
+        """Bring notices to the agent as they come."""
+        while True:
+            await self._outbox.wait(self.agent.path)
+            self.collect()
+
+    async def finish(self) -> None:
+        """Say goodbye: stop what runs, store what there is."""
+        self.interrupt()
+        await self._bus.until(lambda: self._scope is None)
+        await self.agent.recorder.sync()
+        self._emit(SessionFinished(cost=self.cost, usage=self.usage))
+        self._bus.close()
+
+    async def _one_turn(self) -> None:
+        rows = len(self.ledger.rows)
+        self._emit(TurnStarted())
+        ending: tuple[str, Why, str, int] = ("", "interrupted", "the user stopped it", 0)
+        with anyio.CancelScope() as self._scope:
+            ending = await self._attempt()
+        self._scope = None
+        if ending[1] == "interrupted":
+            self._mark_interrupted()
+        await self._store()
+        spent = total(self.ledger.rows[rows:])
+        text, why, detail, turns = ending
+        self._last = Turn(
+            text=text, why=why, detail=detail, turns=turns, usage=spent.usage, cost=spent.cost
+        )
+        self._ended += 1
+        self._emit(TurnFinished(text=text, why=why, detail=detail, turns=turns))
+
+    async def _attempt(self) -> tuple[str, Why, str, int]:
+        try:
+            stopped = await loop.run(self.agent)
+        except ProngError as error:
+            return "", "error", str(error), 0
+        except Exception as error:  # noqa: BLE001 - the supervisor: a failure is always seen
+            log = self._report(error)
+            return "", "error", f"a failure inside Prong ({error!r}); details are in {log}", 0
+        return stopped.text, stopped.why, stopped.detail, stopped.turns
+
+    def _mark_interrupted(self) -> None:
+        """Tell the model, with the next message, that its turn was stopped."""
+        with suppress(JournalError):
+            note = "[The user interrupted the turn here.]"
+            self.agent.append(User((Text(note),), "reminder"))
+
+    async def _store(self) -> None:
+        """Store what belongs to the agent beside its conversation."""
+        agent, context = self.agent, self.agent.context
+        try:
+            agent.recorder.note(agent.path, "reads", context.reads.hashes)
+            agent.recorder.note(agent.path, "todos", context.todos)
+            agent.recorder.note(agent.path, "cwd", context.cwd)
+            await agent.recorder.sync()
+        except JournalError as error:
+            self._emit(Warned(text=str(error)))
+
+    def _report(self, error: BaseException) -> str:
+        path = Path(self.agent.context.storage) / "failure.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        return str(path)
+
+    def _must_be_idle(self, what: str) -> None:
+        if self.busy:
+            raise UsageError(f"cannot {what} while a turn runs; interrupt it or wait for its end")
+
+    def _emit(self, event: Event) -> None:
+        self._bus.emit(self.agent.path, event)

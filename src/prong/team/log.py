@@ -1,0 +1,116 @@
+"""The output file of a task."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from pathlib import Path
+from typing import BinaryIO
+
+from prong.tool.output import Cleaner, Collector
+
+RESULT = 2_000
+"""Characters of output in a notice."""
+
+ANSWER = 20_000
+"""Characters of output in one answer of TaskOutput."""
+
+_NAME = re.compile(r"task-([0-9]{1,9})\.log")
+
+
+class Log:
+    """Whole clean lines as they arrive, up to a limit of bytes."""
+
+    def __init__(self, path: Path, *, limit: int) -> None:
+        """Make the file.
+
+        Raises OSError.
+        """
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path = str(path)
+        self._limit = self._left = limit
+        self._cleaner = Cleaner()
+        self._tail = Collector(head=0, tail=RESULT)
+        self._file: BinaryIO | None = path.open("ab", buffering=0)
+
+    @property
+    def held(self) -> str:
+        """The line that has not ended yet."""
+        return self._cleaner.held
+
+    @property
+    def tail(self) -> str:
+        """The end of everything that came, whether or not the file could hold it."""
+        return self._tail.text()
+
+    def take(self, data: bytes) -> None:
+        """Write what has become whole lines."""
+        self._add(self._cleaner.feed(data))
+
+    def close(self) -> None:
+        """Write the rest and close the file."""
+        self._add(self._cleaner.finish())
+        self._drop()
+
+    def _add(self, text: str) -> None:
+        if not text:
+            return
+        self._tail.add(text)
+        data = text.encode()
+        if len(data) <= self._left:
+            self._left -= len(data)
+            self._write(data)
+        elif self._file is not None:
+            self._write(data[: self._left])
+            self._write(f"\n[output past {self._limit} bytes is not kept]\n".encode())
+            self._drop()
+
+    def _write(self, data: bytes) -> None:
+        if self._file is not None:
+            try:
+                self._file.write(data)
+            except OSError:
+                self._drop()  # A full disk must not end the task; its tail is still kept.
+
+    def _drop(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._file = None
+
+
+def read_fresh(path: str, offset: int) -> tuple[str, int]:
+    """Read what was written since an offset, or the end of it if that is much; gives the next."""
+    try:
+        with Path(path).open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            # Four bytes a character at most, so this is enough and never much.
+            start = max(offset, size - 4 * ANSWER)
+            file.seek(start)
+            text = file.read(size - start).decode("utf-8", "replace")
+    except OSError as error:
+        return f"[the output file cannot be read: {error}]", offset
+    if start > offset or len(text) > ANSWER:
+        return f"[the beginning was left out; see the file]\n{text[-ANSWER:]}", size
+    return text, size
+
+
+def read_tail(path: str) -> str:
+    """Read the end of a log, or nothing if there is none."""
+    try:
+        with Path(path).open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - RESULT))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def last_number(folder: Path) -> int:
+    """Find the last task that has a log, so that a resumed session repeats no id."""
+    try:
+        names = [p.name for p in folder.iterdir()]
+    except OSError:
+        names = []
+    return max((int(match[1]) for match in map(_NAME.fullmatch, names) if match), default=0)

@@ -1,0 +1,216 @@
+r"""Where notices wait until the agent they are for has them in its journal.
+
+One file of JSON lines, only ever appended to. A task is *expected* when it starts; its notice is
+*written* when it ends, *delivered* when the agent takes it, *acknowledged* when the agent's own
+journal holds it. Each record is one write followed by fsync, so a kill can only tear the last line,
+and a line without its newline is no record.
+
+    expected -> written -> delivered -> acknowledged
+        \_ on reopening: the task died with its process      \_ never offered again
+
+A notice that was delivered but not acknowledged when the process died may or may not have reached
+the journal. It is offered again; `uncertain` names these, so that the journal can be asked first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeAlias
+
+import anyio
+import msgspec
+
+from prong.errors import JournalFull
+from prong.team.notice import Notice
+
+
+class Expected(msgspec.Struct, frozen=True, tag_field="type", tag="expected"):
+    """A task has started and will notify."""
+
+    id: str
+    agent: str
+    task_id: str
+    title: str
+    output_file: str = ""
+
+
+class _Written(msgspec.Struct, frozen=True, tag_field="type", tag="written"):
+    notice: Notice
+
+
+class _Delivered(msgspec.Struct, frozen=True, tag_field="type", tag="delivered"):
+    ids: tuple[str, ...]
+
+
+class _Acknowledged(msgspec.Struct, frozen=True, tag_field="type", tag="acknowledged"):
+    ids: tuple[str, ...]
+
+
+_Record: TypeAlias = Expected | _Written | _Delivered | _Acknowledged
+
+
+class Outbox:
+    """The notices of one session; the session's lock keeps it to one process."""
+
+    def __init__(self, path: str) -> None:
+        """Open the file and take up what is in it."""
+        self._path = Path(path)
+        self._expected: dict[str, Expected] = {}
+        self._waiting: dict[str, Notice] = {}
+        self._seen: set[str] = set()
+        self._handed: set[str] = set()
+        self._wake = anyio.Event()
+        self._decoder = msgspec.json.Decoder(_Record)
+        self.damaged = 0
+        """Lines that could not be read and were left out."""
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._size = self._replay()
+        except BaseException:
+            self.close()
+            raise
+        self.uncertain = frozenset(self._handed)
+        """Notices that were delivered, but not acknowledged, when the process ended."""
+        self._handed.clear()
+
+    def __enter__(self) -> Self:
+        """Give the open outbox."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the file."""
+        self.close()
+
+    def expect(self, expected: Expected) -> None:
+        """Note that a task has started.
+
+        Raises JournalFull if it could not be written.
+        """
+        if expected.id not in self._seen:
+            self._expected[expected.id] = expected
+            self._append(expected)
+
+    def orphans(self) -> list[Expected]:
+        """Name the tasks that have started and not notified."""
+        return list(self._expected.values())
+
+    def put(self, notice: Notice) -> bool:
+        """Keep a notice; False if there has been one of that id.
+
+        Raises JournalFull if it could not be written; in this process it is offered even so.
+        """
+        if notice.id in self._seen:
+            return False
+        self._keep(notice)
+        try:
+            self._append(_Written(notice))
+        finally:
+            wake, self._wake = self._wake, anyio.Event()
+            wake.set()
+        return True
+
+    def knows(self, notice_id: str) -> bool:
+        """Tell whether an id has been used."""
+        return notice_id in self._seen or notice_id in self._expected
+
+    def pending(self, agent: str) -> list[Notice]:
+        """List what waits for an agent and has not been handed to it, oldest first."""
+        return [n for n in self._waiting.values() if n.agent == agent and n.id not in self._handed]
+
+    def deliver(self, agent: str) -> list[Notice]:
+        """Hand over what waits for an agent; in this process it is not offered again.
+
+        Raises JournalFull if that could not be written; then nothing was handed over.
+        """
+        notices = self.pending(agent)
+        if notices:
+            self._append(_Delivered(tuple(n.id for n in notices)))
+            self._handed.update(n.id for n in notices)
+        return notices
+
+    def ack(self, ids: Iterable[str]) -> None:
+        """Forget notices that are safe in the agent's journal; unknown ones do no harm.
+
+        Raises JournalFull if that could not be written; they may then be offered after a restart.
+        """
+        known = tuple(i for i in ids if i in self._waiting)
+        if known:
+            self._forget(known)
+            self._append(_Acknowledged(known))
+
+    async def wait(self, agent: str) -> None:
+        """Wait until something waits for an agent."""
+        while not self.pending(agent):
+            await self._wake.wait()
+
+    def close(self) -> None:
+        """Close the file; what is pending stays on disk."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def _keep(self, notice: Notice) -> None:
+        self._expected.pop(notice.id, None)
+        self._seen.add(notice.id)
+        self._waiting[notice.id] = notice
+
+    def _forget(self, ids: Iterable[str]) -> None:
+        for id_ in ids:
+            self._waiting.pop(id_, None)
+            self._handed.discard(id_)
+
+    def _replay(self) -> int:
+        data = self._path.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):
+            # The torn line must go, or the next record would be glued to it.
+            os.ftruncate(self._handle, whole)
+        for line in data[:whole].splitlines():
+            try:
+                self._apply(self._decoder.decode(line))
+            except msgspec.MsgspecError:
+                self.damaged += 1
+        return whole
+
+    def _apply(self, record: _Record) -> None:
+        match record:
+            case Expected():
+                if record.id not in self._seen:
+                    self._expected[record.id] = record
+            case _Written(notice):
+                if notice.id not in self._seen:
+                    self._keep(notice)
+            case _Delivered(ids):
+                self._handed.update(i for i in ids if i in self._waiting)
+            case _Acknowledged(ids):
+                self._forget(ids)
+
+    def _append(self, record: _Record) -> None:
+        data = msgspec.json.encode(record) + b"\n"
+        try:
+            _write(self._handle, data)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._handle, self._size)
+            raise JournalFull(
+                f"{self._path}: a notice could not be stored ({error}); make room on the disk"
+            ) from error
+        self._size += len(data)
+
+
+def _write(handle: int, data: bytes) -> None:
+    written = os.write(handle, data)
+    if written < len(data):
+        raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes could be written")
+    os.fsync(handle)

@@ -1,0 +1,101 @@
+"""A server on the loopback interface that plays what a test says, byte by byte."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+
+import anyio
+import pytest
+from anyio.abc import ByteStream
+from anyio.streams.tls import TLSListener
+
+
+class Peer:
+    """The server's end of one connection."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self.stream = stream
+        self._held = b""
+
+    async def request(self) -> tuple[str, bytes]:
+        """Wait for a request; give its head and its body."""
+        while b"\r\n\r\n" not in self._held:
+            self._held += await self.stream.receive()
+        raw, _, rest = self._held.partition(b"\r\n\r\n")
+        head = raw.decode("latin-1")
+        lengths = [line[15:] for line in head.split("\r\n") if line.startswith("content-length:")]
+        length = int(lengths[0]) if lengths else 0
+        body = bytearray(rest)
+        while len(body) < length:
+            body += await self.stream.receive()
+        self._held = bytes(body[length:])
+        return head, bytes(body[:length])
+
+    def unread(self, data: bytes) -> None:
+        """Put back what was read by hand."""
+        self._held = data + self._held
+
+    async def send(self, data: bytes) -> None:
+        await self.stream.send(data)
+
+    async def answer(self, body: bytes, *, status: str = "200 OK", headers: str = "") -> None:
+        """Send a whole response."""
+        head = f"HTTP/1.1 {status}\r\ncontent-length: {len(body)}\r\n{headers}\r\n"
+        await self.send(head.encode("latin-1") + body)
+
+    async def wait_gone(self) -> None:
+        """Wait until the client has closed the connection."""
+        try:
+            while True:
+                await self.stream.receive()
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            pass
+
+
+class Server:
+    """What a test knows of the server."""
+
+    def __init__(self, port: int, scheme: str) -> None:
+        self.port = port
+        self.url = f"{scheme}://127.0.0.1:{port}"
+        self.connections = 0
+
+
+Play = Callable[[Peer, int], Awaitable[None]]
+
+
+@asynccontextmanager
+async def serve(
+    play: Play, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+) -> AsyncGenerator[Server, None]:
+    """Run `play(peer, number)` for each connection; the connection ends when it returns."""
+    listener = await anyio.create_tcp_listener(local_host=host, local_port=0)
+    port = listener.extra(anyio.abc.SocketAttribute.local_port)
+    server = Server(port, "https" if tls else "http")
+    failure: Exception | None = None
+
+    async def handle(stream: ByteStream) -> None:
+        server.connections += 1
+        async with stream:
+            with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                await play(Peer(stream), server.connections)
+
+    async with listener, anyio.create_task_group() as tasks:
+        wrapped = TLSListener(listener, tls, standard_compatible=False) if tls else listener
+        tasks.start_soon(wrapped.serve, handle)
+        try:
+            yield server
+        except Exception as error:
+            # Kept for after the group, which would wrap it.
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+@pytest.fixture(name="serve")
+def _serve():
+    """Give the context manager that runs a scripted server."""
+    return serve

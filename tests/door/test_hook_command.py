@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from prong.agent.hook import Hooks, Verdict
+from prong.host import LocalHost
+from prong.session.document import Document, parse_document
+from prong.session.hook import CommandHooks, Hook, parse_hooks
+
+pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L11")]
+
+
+def hooks(root: Path, *made: Hook) -> Hooks:
+    return CommandHooks(hooks=made, host=LocalHost(root), session_id="s1")
+
+
+def hook(command: str, event: str = "PreToolUse", matcher: str = "", seconds: float = 20) -> Hook:
+    return Hook(event, matcher, command, seconds, "settings.json")
+
+
+def printing(value: Any) -> str:
+    return f"cat <<'END'\n{msgspec.json.encode(value).decode()}\nEND"
+
+
+async def test_hook_reads_json_on_stdin(tmp_path: Path) -> None:
+    """A hook gets session, folder, event and payload as JSON, and the root in its environment."""
+    made = hook('cat > got.json; echo "$PRONG_PROJECT_DIR" > where')
+    payload = {"tool_name": "Bash", "tool_input": msgspec.Raw(b'{"command": "ls"}')}
+    verdict = await hooks(tmp_path, made).fire("PreToolUse", payload, matcher="Bash")
+    assert verdict == Verdict()
+    root = os.path.realpath(tmp_path)
+    assert msgspec.json.decode((tmp_path / "got.json").read_bytes()) == {
+        "session_id": "s1",
+        "transcript_path": "",
+        "cwd": root,
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Bash",
+        "tool_input": {"command": "ls"},
+    }
+    assert (tmp_path / "where").read_text().strip() == root
+
+
+async def test_exit_2_blocks_with_stderr(tmp_path: Path) -> None:
+    """Exit code 2 blocks, and what the hook wrote to standard error is the reason."""
+    verdict = await hooks(tmp_path, hook("echo no rm here >&2; exit 2")).fire("PreToolUse", {})
+    assert verdict.block == "no rm here"
+
+
+async def test_other_codes_warn(tmp_path: Path) -> None:
+    """Any other exit code lets the work go on with a warning that names the hook and its file."""
+    verdict = await hooks(tmp_path, hook("echo oops >&2; exit 7")).fire("PreToolUse", {})
+    assert verdict.block is None
+    assert verdict.warnings == (
+        "PreToolUse hook 'echo oops >&2; exit 7' of settings.json ended with code 7: oops",
+    )
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [
+        ({"decision": "block", "reason": "not now"}, Verdict(block="not now", reason="not now")),
+        (
+            {
+                "hookSpecificOutput": {
+                    "hookEventName": "PreToolUse",
+                    "permissionDecision": "deny",
+                    "permissionDecisionReason": "secret",
+                }
+            },
+            Verdict(block="secret", permission="deny", reason="secret"),
+        ),
+        (
+            {"hookSpecificOutput": {"permissionDecision": "allow"}},
+            Verdict(permission="allow"),
+        ),
+        (
+            {"hookSpecificOutput": {"additionalContext": "branch is main"}},
+            Verdict(context=("branch is main",)),
+        ),
+        ({"continue": False, "stopReason": "enough"}, Verdict(block="enough")),
+        ({"systemMessage": "by the way"}, Verdict(warnings=("by the way",))),
+    ],
+)
+async def test_printed_json_decides(tmp_path: Path, printed: Any, expected: Verdict) -> None:
+    """JSON on standard output blocks, answers questions of permission, or adds context."""
+    assert await hooks(tmp_path, hook(printing(printed))).fire("PreToolUse", {}) == expected
+
+
+async def test_changed_input_is_not_taken_in_silence(tmp_path: Path) -> None:
+    """A hook that wants to change a tool's input is told that this is not done."""
+    printed = {"hookSpecificOutput": {"updatedInput": {"command": "ls"}}}
+    verdict = await hooks(tmp_path, hook(printing(printed))).fire("PreToolUse", {})
+    assert len(verdict.warnings) == 1
+    assert "that is not done" in verdict.warnings[0]
+
+
+async def test_malformed_output_warns(tmp_path: Path) -> None:
+    """Output that looks like JSON and is not becomes a warning."""
+    verdict = await hooks(tmp_path, hook("echo '{nope'")).fire("PreToolUse", {})
+    assert len(verdict.warnings) == 1
+    assert "not understood" in verdict.warnings[0]
+
+
+async def test_plain_output_is_context_where_hooks_speak(tmp_path: Path) -> None:
+    """What a UserPromptSubmit hook prints reaches the model; a PreToolUse hook's does not."""
+    made = hooks(tmp_path, hook("echo hi", "UserPromptSubmit"), hook("echo hi"))
+    assert (await made.fire("UserPromptSubmit", {"prompt": "x"})).context == ("hi",)
+    assert (await made.fire("PreToolUse", {})).context == ()
+
+
+async def test_hooks_of_one_event_run_together_in_order(tmp_path: Path) -> None:
+    """Hooks meet while running, and their texts come in the order of the settings."""
+    meet = "touch {me}; until [ -e {other} ]; do sleep 0.01; done; echo {me}"
+    made = hooks(
+        tmp_path,
+        hook(meet.format(me="a", other="b") + "; sleep 0.2", "SessionStart"),
+        hook(meet.format(me="b", other="a"), "SessionStart"),
+    )
+    assert (await made.fire("SessionStart", {})).context == ("a", "b")
+
+
+async def test_strictest_answer_counts(tmp_path: Path) -> None:
+    """One hook that asks outweighs one that allows."""
+    made = hooks(
+        tmp_path,
+        hook(printing({"hookSpecificOutput": {"permissionDecision": "allow"}})),
+        hook(printing({"hookSpecificOutput": {"permissionDecision": "ask"}})),
+    )
+    assert (await made.fire("PreToolUse", {})).permission == "ask"
+
+
+async def test_timeout_kills_the_group(tmp_path: Path) -> None:
+    """A hook that takes too long is ended with everything it started."""
+    made = hook("sleep 50 & echo $! > child; wait", seconds=0.5)
+    verdict = await hooks(tmp_path, made).fire("PreToolUse", {})
+    assert len(verdict.warnings) == 1
+    assert "was stopped after 0.5 s" in verdict.warnings[0]
+    child = int((tmp_path / "child").read_text())
+    for _ in range(200):
+        if not Path(f"/proc/{child}").exists() or " Z " in Path(f"/proc/{child}/stat").read_text():
+            return
+        await anyio.sleep(0.02)
+    pytest.fail("the child of the hook is still there")
+
+
+async def test_matcher_selects_by_whole_name(tmp_path: Path) -> None:
+    """A matcher is a regular expression for the whole name; empty and * match all."""
+    block = "exit 2"
+    for matcher, name, blocked in [
+        ("Bash|Edit", "Edit", True),
+        ("Edit", "NotebookEdit", False),
+        ("mcp__.*", "mcp__a__b", True),
+        ("*", "Bash", True),
+        ("", "Bash", True),
+    ]:
+        made = hooks(tmp_path, hook(block, matcher=matcher))
+        verdict = await made.fire("PreToolUse", {}, matcher=name)
+        assert (verdict.block is not None) == blocked, matcher
+
+
+def test_malformed_hooks_are_named_by_line() -> None:
+    """Each wrong entry is reported with its line, and the right ones are kept."""
+    text = """{"hooks": {
+  "PreToolUse": [
+    {"matcher": "(", "hooks": [{"type": "command", "command": "a"}]},
+    {"matcher": "Bash"},
+    {"hooks": [
+      {"type": "prompt", "prompt": "x"},
+      {"type": "command"},
+      {"type": "command", "command": "ok", "timeout": -1},
+      {"type": "command", "command": "kept", "timeout": 5}]}
+  ],
+  "Stop": {},
+  "OnMoon": []
+}}"""
+    document = parse_document("s.json", text)
+    assert isinstance(document, Document)
+    made, problems = parse_hooks(document, foreign=False)
+    assert made == [Hook("PreToolUse", "", "kept", 5.0, "s.json")]
+    assert [problem.line for problem in problems] == [3, 4, 6, 7, 8, 11, 12]
+    assert "OnMoon" in str(problems[-1])
+    assert len(parse_hooks(document, foreign=True)[1]) == 6

@@ -1,0 +1,175 @@
+"""Both hosts keep one contract."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from prong.host import Finished, Host, LocalHost
+from prong.testing.host import Command, MemoryHost
+
+pytestmark = [pytest.mark.anyio, pytest.mark.spec("L2"), pytest.mark.door]
+
+COMMANDS = {
+    "printf hi": "hi",
+    "sh -c 'printf out; printf err >&2; exit 3'": Finished(3, b"out", b"err"),
+    "cat": b"fed",
+    "printf one": "one",
+    "exit 7": Finished(7, b""),
+}
+
+
+@pytest.fixture(params=["local", "memory"])
+async def host(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Host]:
+    if request.param == "memory":
+        yield MemoryHost(
+            {"dir/a.txt": "alpha", "top.txt": b"0123456789", "/outside/s.txt": "secret"},
+            COMMANDS,
+            links={"link.txt": "dir/a.txt", "out": "/outside", "loop": "loop"},
+        )
+        return
+    root, home, outside = tmp_path / "project", tmp_path / "home", tmp_path / "outside"
+    for folder in (root / "dir", home, outside):
+        folder.mkdir(parents=True)
+    (root / "dir/a.txt").write_text("alpha")
+    (root / "top.txt").write_text("0123456789")
+    (outside / "s.txt").write_text("secret")
+    (root / "link.txt").symlink_to("dir/a.txt")
+    (root / "out").symlink_to(outside)
+    (root / "loop").symlink_to("loop")
+    local = LocalHost(str(root), home=str(home))
+    yield local
+    await local.close()
+
+
+async def test_paths_resolve(host: Host) -> None:
+    """Paths are taken from the root or home, dots and links are followed."""
+    assert host.resolve("dir/../top.txt") == f"{host.root}/top.txt"
+    assert host.resolve("~/x") == f"{host.home}/x"
+    assert host.resolve("~") == host.home
+    assert host.resolve("/a/./b/../c") == "/a/c"
+    assert host.resolve("link.txt") == f"{host.root}/dir/a.txt"
+    assert host.resolve(".") == host.root
+    assert host.resolve("missing/x") == f"{host.root}/missing/x"
+
+
+async def test_a_link_out_of_the_root_resolves_to_its_target(host: Host) -> None:
+    """What lies behind a link is named by its real place."""
+    assert not host.resolve("out/s.txt").startswith(host.root + "/")
+    assert host.resolve("out/s.txt").endswith("/outside/s.txt")
+
+
+async def test_stat_tells_what_is_there(host: Host) -> None:
+    """Files, folders and nothing are told apart, through links too."""
+    found = await host.stat("top.txt")
+    assert found is not None
+    assert (found.kind, found.size) == ("file", 10)
+    folder = await host.stat("dir")
+    assert folder is not None
+    assert folder.kind == "folder"
+    assert await host.stat("nowhere") is None
+    assert await host.stat("top.txt/below") is None
+    linked = await host.stat("link.txt")
+    assert linked is not None
+    assert linked.size == 5
+
+
+async def test_read_takes_a_range(host: Host) -> None:
+    """Offset and limit select bytes; past the end there are none."""
+    assert await host.read("top.txt") == b"0123456789"
+    assert await host.read("top.txt", offset=3, limit=4) == b"3456"
+    assert await host.read("top.txt", offset=8, limit=4) == b"89"
+    assert await host.read("top.txt", offset=50) == b""
+    assert await host.read("top.txt", limit=0) == b""
+    assert await host.read("link.txt") == b"alpha"
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        ("nowhere", FileNotFoundError),
+        ("dir", IsADirectoryError),
+        ("top.txt/below", NotADirectoryError),
+        ("loop", OSError),
+        ("a\0b", OSError),
+    ],
+)
+async def test_what_cannot_be_read_raises(host: Host, path: str, error: type[OSError]) -> None:
+    """Reading what is no file raises an OSError of the fitting kind."""
+    with pytest.raises(error):
+        await host.read(path)
+
+
+async def test_write_makes_folders_and_replaces(host: Host) -> None:
+    """A write makes missing folders; a second one replaces the content; links are followed."""
+    await host.write("new/deep/f.txt", b"1")
+    await host.write("new/deep/f.txt", b"22")
+    assert await host.read("new/deep/f.txt") == b"22"
+    assert await host.list("new/deep") == ["f.txt"]
+    await host.write("link.txt", b"through")
+    assert await host.read("dir/a.txt") == b"through"
+    assert host.resolve("link.txt") == f"{host.root}/dir/a.txt"
+
+
+@pytest.mark.parametrize("path", ["dir", "top.txt/below", "loop", "a\0b"])
+async def test_what_cannot_be_written_raises(host: Host, path: str) -> None:
+    """Writing over a folder, below a file, or through a loop raises and changes nothing."""
+    with pytest.raises(OSError):
+        await host.write(path, b"x")
+    assert await host.list("dir") == ["a.txt"]
+    assert await host.read("top.txt") == b"0123456789"
+
+
+async def test_list_names_what_a_folder_holds(host: Host) -> None:
+    """Names come sorted, links among them; a file or nothing raises."""
+    assert await host.list(".") == ["dir", "link.txt", "loop", "out", "top.txt"]
+    with pytest.raises(OSError):
+        await host.list("top.txt")
+    with pytest.raises(OSError):
+        await host.list("nowhere")
+
+
+async def test_run_keeps_the_streams_apart(host: Host) -> None:
+    """A program's output, errors and exit code arrive; the limit cuts and says so."""
+    assert await host.run(["printf", "hi"]) == Finished(0, b"hi")
+    both = await host.run(["sh", "-c", "printf out; printf err >&2; exit 3"])
+    assert both == Finished(3, b"out", b"err")
+    assert await host.run(["cat"], stdin=b"fed") == Finished(0, b"fed")
+    assert await host.run(["printf", "hi"], limit=1) == Finished(0, b"h", cut=True)
+    with pytest.raises(OSError):
+        await host.run(["no-such-program-anywhere"])
+
+
+async def test_start_streams_and_ends(host: Host) -> None:
+    """A command line's output is streamed and its exit code waited for."""
+    process = await host.start("printf one")
+    assert b"".join([chunk async for chunk in process.output()]) == b"one"
+    assert await process.wait() == 0
+    failing = await host.start("exit 7")
+    assert [chunk async for chunk in failing.output()] == []
+    assert await failing.wait() == 7
+    assert process.pid != failing.pid
+    await failing.kill()
+
+
+async def test_memory_commands_may_be_a_function() -> None:
+    """A function sees the command, its folder, environment and input."""
+    seen: list[Command] = []
+
+    def answer(command: Command) -> str:
+        seen.append(command)
+        return "ok"
+
+    host = MemoryHost(commands=answer)
+    assert (await host.run(["a", "b c"], env={"X": "1"}, stdin=b"in", cwd="/w")).output == b"ok"
+    assert seen == [Command("a 'b c'", "/w", {"X": "1"}, b"in")] == host.commands
+
+
+async def test_memory_files_may_be_read_only() -> None:
+    """A read-only file refuses to be written and keeps its content."""
+    host = MemoryHost({"f": "1"}, readonly=["f"])
+    with pytest.raises(PermissionError):
+        await host.write("f", b"2")
+    assert await host.read("f") == b"1"

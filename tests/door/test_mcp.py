@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import msgspec
+import pytest
+
+from prong.entry import CallId, Image, Text
+from prong.session.connection import Servers, open_servers
+from prong.session.server import ServerSpec
+from prong.tool.access import Using
+from prong.tool.base import Context, Done, Failed, Outcome
+from prong.tool.mcp import McpTool, required_keys, usable_schema
+
+pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L11", "L2")]
+
+SCRIPT = str(Path(__file__).with_name("mcp_echo_server.py"))
+
+
+def stdio(name: str = "echo", **more: Any) -> ServerSpec:
+    fields: dict[str, Any] = {"command": sys.executable, "args": (SCRIPT,), **more}
+    return ServerSpec(name=name, path=".mcp.json", line=3, **fields)
+
+
+@asynccontextmanager
+async def opened(*specs: ServerSpec, seconds: float = 30) -> AsyncGenerator[Servers]:
+    async with anyio.create_task_group() as group:
+        servers = await open_servers(specs, group, cwd="/", seconds=seconds)
+        try:
+            yield servers
+        finally:
+            await servers.aclose()
+
+
+class Plain:
+    """As much of a context as these tools look at."""
+
+    images = True
+
+
+async def use(servers: Servers, name: str, arguments: str = "{}") -> Outcome:
+    tool = next(tool for tool in servers.tools if tool.name == name)
+    return await tool.run(
+        CallId("1"),
+        cast("Any", msgspec.json.decode(arguments, type=tool.arguments)),
+        cast("Context", Plain()),
+    )
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_stdio_server_offers_sorted_tools_and_answers() -> None:
+    """Tools of a stdio server are named, sorted, and give text, pictures, resources, failures."""
+    async with opened(stdio(env={"PRONG_TEST": "given"})) as servers:
+        assert servers.problems == ()
+        assert [tool.name for tool in servers.tools] == [
+            "mcp__echo__crash",
+            "mcp__echo__environment",
+            "mcp__echo__fail",
+            "mcp__echo__odd_name_with_marks",
+            "mcp__echo__picture",
+            "mcp__echo__resource",
+            "mcp__echo__say",
+        ]
+        say = servers.tools[-1]
+        assert (say.effect, servers.tools[0].effect) == ("reads", "writes")
+        assert say.description == "Say a text back."
+        assert msgspec.json.decode(say.raw_schema)["required"] == ["text"]
+        assert say.access({"text": "x"}, cast("Context", Plain())) == (Using("mcp__echo__say"),)
+        assert await use(servers, "mcp__echo__say", '{"text": "hé"}') == Done((Text("echo: hé"),))
+        picture = await use(servers, "mcp__echo__picture")
+        assert isinstance(picture, Done)
+        assert isinstance(picture.parts[0], Image)
+        assert picture.parts[0].media_type == "image/png"
+        assert await use(servers, "mcp__echo__resource") == Done(
+            (Text("[resource memo://one]\ninside"),)
+        )
+        failed = await use(servers, "mcp__echo__fail")
+        assert isinstance(failed, Failed)
+        assert "on purpose" in failed.why
+        environment = await use(servers, "mcp__echo__environment", '{"name": "PRONG_TEST"}')
+        assert environment == Done((Text("given"),))
+
+
+async def test_missing_argument_is_named_before_the_call() -> None:
+    """A call that lacks a required argument fails with its name and never reaches the server."""
+    nobody = cast("Any", None)
+    tool = McpTool(
+        connection=nobody,
+        server="s",
+        tool="t",
+        name="mcp__s__t",
+        description="",
+        raw_schema=msgspec.Raw(b"{}"),
+        effect="writes",
+        required=("text",),
+    )
+    outcome = await tool.run(CallId("1"), {}, cast("Context", Plain()))
+    assert outcome == Failed("missing required argument: text")
+
+
+async def test_crash_fails_the_call_with_last_words_and_reconnects_once() -> None:
+    """A server that dies in a call fails it with its last output, and the next call works."""
+    async with opened(stdio()) as servers:
+        failed = await use(servers, "mcp__echo__crash")
+        assert isinstance(failed, Failed)
+        assert "last words of the server" in failed.why
+        assert "started again" in failed.why
+        assert await use(servers, "mcp__echo__say", '{"text": "a"}') == Done((Text("echo: a"),))
+
+
+async def test_server_that_dies_twice_in_a_row_is_given_up() -> None:
+    """After a second crash without a good call between, the server is not started again."""
+    async with opened(stdio()) as servers:
+        await use(servers, "mcp__echo__crash")
+        second = await use(servers, "mcp__echo__crash")
+        assert isinstance(second, Failed)
+        assert "not available any more" in second.why
+        third = await use(servers, "mcp__echo__say", '{"text": "a"}')
+        assert isinstance(third, Failed)
+        assert "not connected" in third.why
+
+
+async def test_calls_that_break_together_reconnect_once() -> None:
+    """Calls in flight when the server dies all fail, and one new server serves the rest."""
+    async with opened(stdio()) as servers:
+        outcomes: list[Outcome] = []
+
+        async def crash() -> None:
+            outcomes.append(await use(servers, "mcp__echo__crash"))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(crash)
+        assert all(isinstance(outcome, Failed) for outcome in outcomes)
+        assert await use(servers, "mcp__echo__say", '{"text": "a"}') == Done((Text("echo: a"),))
+
+
+async def test_failing_servers_do_not_hide_the_others(tmp_path: Path) -> None:
+    """A missing command and an early exit are each reported with the reason; one works."""
+    early = stdio("early", args=("-c", "import sys; sys.exit('cannot start: no token')"))
+    missing = stdio("missing", command=str(tmp_path / "nothing"))
+    async with opened(early, missing, stdio()) as servers:
+        problems = [str(problem) for problem in servers.problems]
+        assert len(problems) == 2
+        assert all(problem.startswith(".mcp.json:3: MCP server") for problem in problems)
+        assert "'early'" in problems[0]
+        assert "no token" in problems[0]
+        assert "'missing'" in problems[1]
+        assert "nothing" in problems[1]
+        assert {tool.server for tool in servers.tools} == {"echo"}
+
+
+async def test_silent_server_is_given_up_after_its_time() -> None:
+    """A server that never answers is reported, and its process ends."""
+    silent = stdio("silent", args=("-c", "import time; time.sleep(60)"))
+    async with opened(silent, seconds=0.5) as servers:
+        assert [problem.why for problem in servers.problems] == [
+            "MCP server 'silent' could not be started: no answer within 0.5 s"
+        ]
+
+
+async def test_server_processes_die_with_the_session() -> None:
+    """Closing ends the process, and so does cancelling the session's task group."""
+    async with opened(stdio()) as servers:
+        answer = await use(servers, "mcp__echo__odd_name_with_marks")
+        assert isinstance(answer, Done)
+        first = int(cast("Text", answer.parts[0]).text)
+        assert is_alive(first)
+    assert not is_alive(first)
+
+    second = 0
+    async with anyio.create_task_group() as group:
+        servers = await open_servers([stdio()], group, cwd="/")
+        answer = await use(servers, "mcp__echo__odd_name_with_marks")
+        assert isinstance(answer, Done)
+        second = int(cast("Text", answer.parts[0]).text)
+        group.cancel_scope.cancel()
+    assert second
+    assert not is_alive(second)
+
+
+NOISY = """
+import sys
+import anyio
+from prong.session.connection import open_servers
+from prong.session.server import ServerSpec
+
+code = "print('Welcome!', flush=True); import runpy; runpy.run_path(%r, run_name='__main__')"
+args = ("-c", code % sys.argv[1])
+spec = ServerSpec(name="n", path="f", line=1, command=sys.executable, args=args)
+
+async def main():
+    async with anyio.create_task_group() as group:
+        servers = await open_servers([spec], group, cwd="/")
+        print((await servers.servers[0].call("say", {"text": "a"})).content[0].text)
+        await servers.aclose()
+
+anyio.run(main)
+"""
+
+
+def test_noise_on_standard_output_is_passed_over() -> None:
+    """A server that prints banners where messages belong still works, and the terminal is clean."""
+    command = [sys.executable, "-c", NOISY, SCRIPT]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("echo: a\n", "")
+
+
+def test_schemas_are_made_such_that_providers_take_them() -> None:
+    """A schema without a type gets one; choices at its top go into the description."""
+    assert usable_schema({}) == ({"type": "object", "properties": {}}, "")
+    properties = {"a": {"type": "string"}}
+    choice = [{"required": ["a"]}]
+    schema, further = usable_schema({"type": "object", "properties": properties, "anyOf": choice})
+    assert schema == {"type": "object", "properties": properties}
+    assert further.endswith('must also meet: {"anyOf":[{"required":["a"]}]}')
+    assert required_keys({"required": ["a", 3]}) == ("a",)
+    assert required_keys({"required": "a"}) == ()
+
+
+@pytest.fixture
+def http_server() -> Iterator[str]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen([sys.executable, SCRIPT, "http", str(port)], stderr=subprocess.PIPE)
+    try:
+        for _ in range(200):
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                subprocess.run(["sleep", "0.1"], check=True)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+async def test_streamable_http_server_answers(http_server: str) -> None:
+    """A server at an address is used like one that was started."""
+    spec = ServerSpec(name="web", path=".mcp.json", line=1, url=http_server, headers={"X-Key": "1"})
+    async with opened(spec) as servers:
+        assert servers.problems == ()
+        answer = await use(servers, "mcp__web__say", '{"text": "far"}')
+        assert answer == Done((Text("echo: far"),))
+
+
+async def test_unreachable_address_is_a_problem() -> None:
+    """An address where nobody listens is named, and the session goes on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    spec = ServerSpec(name="gone", path="m.json", line=2, url=f"http://127.0.0.1:{port}/mcp")
+    async with opened(spec) as servers:
+        assert len(servers.problems) == 1
+        assert str(servers.problems[0]).startswith("m.json:2: MCP server 'gone' could not be")

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import random
+import resource
+import tempfile
+from pathlib import Path
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prong.errors import JournalFull
+from prong.team.notice import Notice
+from prong.team.outbox import Expected, Outbox
+
+AGENTS = ("main", "main/fork-1")
+
+
+def notice(number: int, agent: str = "main", result: str = "ok") -> Notice:
+    return Notice(
+        id=f"task-{number}",
+        agent=agent,
+        task_id=f"task-{number}",
+        status="completed",
+        summary=f"task {number} ended",
+        result=result,
+    )
+
+
+def ids(notices: list[Notice]) -> list[str]:
+    return [n.id for n in notices]
+
+
+@pytest.mark.spec("T4")
+def test_a_file_torn_at_any_byte_gives_what_was_whole(tmp_path: Path) -> None:
+    """Cut after any byte, the outbox opens with the records that were whole, and goes on from there."""
+    path = tmp_path / "outbox"
+    states: dict[int, list[str]] = {0: []}
+    with Outbox(str(path)) as outbox:
+        steps = [
+            lambda: outbox.put(notice(1, result="a\nb\u2028 é </x>")),
+            lambda: outbox.put(notice(2)),
+            lambda: outbox.deliver("main"),
+            lambda: outbox.ack(["task-1"]),
+            lambda: outbox.put(notice(3)),
+            lambda: outbox.ack(["task-2", "task-3", "task-9"]),
+            lambda: outbox.put(notice(4)),
+        ]
+        left = [["task-1"], ["task-1", "task-2"], ["task-1", "task-2"], ["task-2"],
+                ["task-2", "task-3"], [], ["task-4"]]  # fmt: skip
+        for step, after in zip(steps, left, strict=True):
+            step()
+            states[path.stat().st_size] = after
+    data = path.read_bytes()
+
+    for length in range(len(data) + 1):
+        torn = tmp_path / "torn"
+        torn.write_bytes(data[:length])
+        expected = states[max(size for size in states if size <= length)]
+        with Outbox(str(torn)) as outbox:
+            assert ids(outbox.pending("main")) == expected
+            outbox.put(notice(50))
+        with Outbox(str(torn)) as outbox:
+            assert ids(outbox.pending("main")) == [*expected, "task-50"]
+            assert outbox.damaged == 0
+
+
+class _Life:
+    """A session that is killed now and then: what it has put, and what its journal holds."""
+
+    def __init__(self, folder: Path, chance: random.Random) -> None:
+        self.path = folder / "outbox"
+        self.chance = chance
+        self.put = 0
+        self.journal: dict[str, list[str]] = {agent: [] for agent in AGENTS}
+        self.outbox = Outbox(str(self.path))
+
+    def step(self, action: str) -> None:
+        if action == "put":
+            self.put += 1
+            self.outbox.put(notice(self.put, AGENTS[self.put % 2]))
+        elif action == "kill":
+            self.restart(len(self.path.read_bytes()))
+        else:
+            self.take(AGENTS[0] if action == "main" else AGENTS[1])
+
+    def take(self, agent: str) -> None:
+        """Deliver, store, acknowledge; the process may die between any two, or inside a write."""
+        before = self.path.stat().st_size
+        taken = ids(self.outbox.deliver(agent))
+        if self.chance.random() < 0.2:
+            self.restart(self.chance.randint(before, self.path.stat().st_size))
+            return
+        self.journal[agent] += taken
+        stored = self.path.stat().st_size
+        self.outbox.ack(taken)
+        if self.chance.random() < 0.2:
+            self.restart(self.chance.randint(stored, self.path.stat().st_size))
+
+    def restart(self, length: int) -> None:
+        self.outbox.close()
+        self.path.write_bytes(self.path.read_bytes()[:length])
+        self.outbox = Outbox(str(self.path))
+        known = {i for entries in self.journal.values() for i in entries}
+        self.outbox.ack(self.outbox.uncertain & known)
+
+
+@pytest.mark.spec("T4")
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.sampled_from(["put", "put", "main", "fork", "kill"]), max_size=25),
+    st.integers(0, 2**32),
+)
+def test_each_notice_reaches_the_journal_exactly_once(actions: list[str], seed: int) -> None:
+    """However often the process dies on the way, each agent's journal holds its notices once each."""
+    with tempfile.TemporaryDirectory() as folder:
+        life = _Life(Path(folder), random.Random(seed))
+        for action in actions:
+            life.step(action)
+        life.restart(life.path.stat().st_size)
+        life.chance = random.Random()
+        life.chance.random = lambda: 1.0
+        for agent in AGENTS:
+            life.take(agent)
+
+        for parity, agent in enumerate(AGENTS):
+            mine = [f"task-{n}" for n in range(1, life.put + 1) if n % 2 == parity]
+            assert sorted(life.journal[agent]) == sorted(mine)
+            assert life.outbox.pending(agent) == []
+        life.outbox.close()
+
+
+@pytest.mark.spec("T4")
+def test_a_second_notice_of_one_id_is_refused(tmp_path: Path) -> None:
+    """The first notice of an id stands, before and after it was acknowledged and after reopening."""
+    path = str(tmp_path / "outbox")
+    with Outbox(path) as outbox:
+        assert outbox.put(notice(1, result="first"))
+        assert not outbox.put(notice(1, result="second"))
+        assert [n.result for n in outbox.deliver("main")] == ["first"]
+        assert outbox.deliver("main") == []
+        outbox.ack(["task-1"])
+        assert not outbox.put(notice(1, result="third"))
+    with Outbox(path) as outbox:
+        assert not outbox.put(notice(1, result="fourth"))
+        assert outbox.pending("main") == []
+
+
+def test_a_task_that_never_notified_is_an_orphan(tmp_path: Path) -> None:
+    """What was expected and not written is named on reopening, and no longer once it is written."""
+    path = str(tmp_path / "outbox")
+    with Outbox(path) as outbox:
+        for number in (1, 2):
+            outbox.expect(Expected(f"task-{number}", "main", f"task-{number}", "sleep"))
+        outbox.put(notice(1))
+    with Outbox(path) as outbox:
+        assert [o.task_id for o in outbox.orphans()] == ["task-2"]
+        outbox.put(notice(2))
+    with Outbox(path) as outbox:
+        assert outbox.orphans() == []
+
+
+def test_a_damaged_line_does_not_hide_the_others(tmp_path: Path) -> None:
+    """A line of rubbish in the middle is counted and skipped."""
+    path = tmp_path / "outbox"
+    with Outbox(str(path)) as outbox:
+        outbox.put(notice(1))
+    with path.open("ab") as file:
+        file.write(b"\0\0\0\n{}\n")
+    with Outbox(str(path)) as outbox:
+        outbox.put(notice(2))
+        assert outbox.damaged == 2
+        assert ids(outbox.pending("main")) == ["task-1", "task-2"]
+
+
+def test_a_full_disk_is_told_and_loses_nothing(tmp_path: Path) -> None:
+    """A notice that cannot be stored raises and is offered all the same; half a record never stays."""
+    path = tmp_path / "outbox"
+    with Outbox(str(path)) as outbox:
+        outbox.put(notice(1))
+        size = path.stat().st_size
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, hard))
+        try:
+            with pytest.raises(JournalFull, match="make room"):
+                outbox.put(notice(2))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+        assert ids(outbox.pending("main")) == ["task-1", "task-2"]
+        assert path.stat().st_size == size
+        outbox.put(notice(3))
+    with Outbox(str(path)) as outbox:
+        assert ids(outbox.pending("main")) == ["task-1", "task-3"]
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("T3")
+async def test_an_idle_agent_is_woken_by_its_own_notices_only(tmp_path: Path) -> None:
+    """Waiting ends when a notice for that agent arrives, not when one for another does."""
+    woken: list[str] = []
+    with Outbox(str(tmp_path / "outbox")) as outbox:
+
+        async def sleeper(agent: str) -> None:
+            await outbox.wait(agent)
+            woken.append(agent)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(sleeper, "main")
+            group.start_soon(sleeper, "main/fork-1")
+            await anyio.wait_all_tasks_blocked()
+            outbox.put(notice(1, "main/fork-1"))
+            await anyio.wait_all_tasks_blocked()
+            assert woken == ["main/fork-1"]
+            outbox.put(notice(2, "main"))
+        assert woken == ["main/fork-1", "main"]

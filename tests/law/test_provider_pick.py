@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prong.errors import Unauthorised, UsageError
+from prong.provider import Patience, pick
+from prong.provider.address import Proxy, proxy_for, read_url
+from prong.provider.api import address
+
+KEYS = {"ANTHROPIC_API_KEY": "a-key", "OPENAI_API_KEY": "o-key"}
+
+
+@pytest.mark.spec("L9")
+@pytest.mark.parametrize(
+    ("model", "dialect", "name"),
+    [
+        ("claude-sonnet-5-5", "anthropic", "claude-sonnet-5-5"),
+        ("gpt-6", "responses", "gpt-6"),
+        ("o3-mini", "responses", "o3-mini"),
+        ("codex-mini", "responses", "codex-mini"),
+        ("chatgpt-4o-latest", "responses", "chatgpt-4o-latest"),
+        ("openai:anything:7b", "responses", "anything:7b"),
+        ("openai-chat:gpt-6", "chat", "gpt-6"),
+        ("chat:qwen3:8b", "chat", "qwen3:8b"),
+        ("anthropic:my-own", "anthropic", "my-own"),
+    ],
+)
+def test_a_name_chooses_its_api(model: str, dialect: str, name: str):
+    """A prefix decides, else the beginning of the name."""
+    endpoint, bare = pick(model, env=KEYS)
+
+    assert (endpoint.dialect, bare) == (dialect, name)
+
+
+@pytest.mark.spec("L9")
+def test_an_unknown_name_needs_a_server_or_a_prefix():
+    """With a base URL it is a chat model; without one the error says how to choose."""
+    with pytest.raises(UsageError, match=r"chat:qwen3.*--base-url"):
+        pick("qwen3", env=KEYS)
+    for chosen in (
+        pick("qwen3", base_url="http://localhost:8000", env={}),
+        pick("qwen3:8b", env={"PRONG_BASE_URL": "http://localhost:8000/v1"}),
+        pick("qwen3", env={"OPENAI_BASE_URL": "http://localhost:8000/v1"}),
+    ):
+        assert chosen[0].dialect == "chat"
+        assert chosen[0].headers == ()
+
+
+@pytest.mark.spec("L9")
+def test_the_api_may_be_named_apart_from_the_model():
+    """A flag or PRONG_API decides for any name; a contradiction is an error."""
+    assert pick("claude-x", api="chat", base_url="http://x", env={})[0].dialect == "chat"
+    assert pick("gpt-6", base_url="http://x", env={"PRONG_API": "chat"})[0].dialect == "chat"
+    with pytest.raises(UsageError, match="give one"):
+        pick("openai:x", api="chat", env=KEYS)
+    with pytest.raises(UsageError, match="PRONG_API is 'soap'"):
+        pick("x", env={"PRONG_API": "soap"})
+
+
+@pytest.mark.spec("L9")
+def test_each_vendor_gets_its_own_key_in_its_own_header():
+    """Keys come from the argument, PRONG_API_KEY or the vendor's variable, in that order."""
+    env = {**KEYS, "ANTHROPIC_AUTH_TOKEN": "token"}
+    anthropic, _ = pick("claude-x", env=env)
+    assert dict(anthropic.headers) == {"anthropic-version": "2023-06-01", "x-api-key": "a-key"}
+    assert anthropic.key_source == "ANTHROPIC_API_KEY"
+    token, _ = pick("claude-x", env={"ANTHROPIC_AUTH_TOKEN": "token"})
+    assert dict(token.headers)["authorization"] == "Bearer token"
+    openai, _ = pick("gpt-6", env=env)
+    assert openai.headers == (("authorization", "Bearer o-key"),)
+    own, _ = pick("gpt-6", env={**env, "PRONG_API_KEY": "mine"})
+    assert own.headers == (("authorization", "Bearer mine"),)
+    given_key, _ = pick("gpt-6", key="given\n", env={**env, "PRONG_API_KEY": "mine"})
+    assert given_key.headers == (("authorization", "Bearer given"),)
+    header, _ = pick("gpt-6", headers=[("Authorization", "Custom x")], env=env)
+    assert header.headers == (("authorization", "Custom x"),)
+    alone, _ = pick("gpt-6", headers=[("Authorization", "Custom x")], env={})
+    assert alone.headers == header.headers
+    assert "o-key" not in repr(openai)
+    assert "o-key" not in str(openai)
+
+
+@pytest.mark.spec("L9")
+def test_a_missing_key_matters_only_to_the_vendor():
+    """The vendor's own server needs one, and the error names the variable; a local one does not."""
+    with pytest.raises(Unauthorised, match="set ANTHROPIC_API_KEY"):
+        pick("claude-x", env={})
+    with pytest.raises(Unauthorised, match="set OPENAI_API_KEY"):
+        pick("gpt-6", base_url="https://api.openai.com/v1", env={})
+    assert pick("claude-x", env={"ANTHROPIC_BASE_URL": "http://localhost:1"})[0].key_source == ""
+
+
+@pytest.mark.parametrize(
+    ("model", "explicit"),
+    [
+        ("gpt-5.6", True),
+        ("gpt-5.6-luna", True),
+        ("gpt-6", True),
+        ("gpt-6.1-codex", True),
+        ("gpt-10", True),
+        ("gpt-5.5-pro", False),
+        ("gpt-5", False),
+        ("gpt-4o", False),
+        ("gpt-4.1", False),
+        ("o3", False),
+    ],
+)
+def test_marks_are_for_models_that_know_them(model: str, explicit: bool):
+    """OpenAI's models understand cache marks since 5.6, on its own servers; a setting overrules."""
+    assert pick(model, env=KEYS)[0].explicit is explicit
+    assert pick(model, base_url="http://localhost", env={})[0].explicit is False
+    assert pick(model, explicit=not explicit, env=KEYS)[0].explicit is not explicit
+
+
+@pytest.mark.parametrize(
+    ("base", "path", "url"),
+    [
+        ("https://api.anthropic.com", "/v1/messages", "https://api.anthropic.com/v1/messages"),
+        ("https://api.anthropic.com/v1/", "/v1/messages", "https://api.anthropic.com/v1/messages"),
+        ("http://localhost:8000", "/responses", "http://localhost:8000/v1/responses"),
+        ("http://localhost:8000/v1", "/responses", "http://localhost:8000/v1/responses"),
+        ("https://a.test/v1beta/openai/", "/responses", "https://a.test/v1beta/openai/responses"),
+        ("https://a.test/api/v4", "/responses", "https://a.test/api/v4/responses"),
+        ("https://a.test/gate", "/responses", "https://a.test/gate/v1/responses"),
+        ("https://v2.test", "/responses", "https://v2.test/v1/responses"),
+        ("https://a.test/v1?api-version=3", "/responses", "https://a.test/v1/responses?api-version=3"),
+    ],
+)  # fmt: skip
+def test_a_base_url_may_name_the_version_or_not(base: str, path: str, url: str):
+    """The version is there once, whoever named it."""
+    assert address(base, path) == url
+
+
+@pytest.mark.parametrize(
+    ("rules", "direct"),
+    [
+        ("", False),
+        ("*", True),
+        ("a.test", True),
+        (".a.test", True),
+        ("*.a.test", True),
+        ("b.test, A.TEST", True),
+        ("api.a.test:443", True),
+        ("api.a.test:80", False),
+        ("i.a.test", False),
+        ("10.0.0.0/8", False),
+    ],
+)
+def test_no_proxy_names_hosts_and_their_subdomains(rules: str, direct: bool):
+    """NO_PROXY is matched by whole labels, by port and by network."""
+    env = {"https_proxy": "http://p.test:3128", "NO_PROXY": rules}
+
+    assert (proxy_for(read_url("https://api.a.test/"), env) is None) is direct
+
+
+def test_the_proxy_is_chosen_by_scheme():
+    """ALL_PROXY stands in for either; loopback is never proxied; SOCKS is refused by name."""
+    env = {"HTTPS_PROXY": "s.test:1", "ALL_PROXY": "http://a.test:2"}
+    found = proxy_for(read_url("http://x.test/"), env)
+    assert found is not None
+    assert found.url.place == "a.test:2"
+    secure = proxy_for(read_url("https://x.test/"), env)
+    assert isinstance(secure, Proxy)
+    assert (secure.url.place, secure.variable) == ("s.test:1", "HTTPS_PROXY")
+    for loopback in ("http://localhost:1/", "http://127.0.0.1/", "http://[::1]/"):
+        assert proxy_for(read_url(loopback), env) is None
+    ten = {**env, "NO_PROXY": "10.0.0.0/8"}
+    assert proxy_for(read_url("http://10.1.2.3/"), ten) is None
+    with pytest.raises(UsageError, match=r"ALL_PROXY.*only HTTP proxies") as caught:
+        proxy_for(read_url("http://x.test/"), {"ALL_PROXY": "socks5://u:secret@x:1"})
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.spec("L10")
+@given(st.integers(1, 60), st.none() | st.floats(0, 1e4), st.randoms(use_true_random=False))
+def test_a_wait_is_bounded_and_never_sooner_than_asked(attempt: int, asked: float | None, random):
+    """Full jitter under a growing bound, or what the provider asked for and a little more."""
+    patience = Patience()
+    wait = patience.wait(attempt, asked, random)
+
+    if asked is None:
+        assert 0 <= wait <= min(32, 0.5 * 2 ** (attempt - 1))
+    else:
+        assert asked <= wait <= asked + 1

@@ -1,0 +1,443 @@
+"""What the loopback server refuses, and what it says about parted prompts and lineages."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from prong.entry import Usage
+from prong.testing.cache import Cache
+from prong.testing.check import check, check_fit
+from prong.testing.diagnosis import anthropic_diagnosis, openai_diagnosis
+from prong.testing.ledger import Ledger, Rates
+from prong.testing.model import Model
+from prong.testing.parse import parse
+from prong.testing.request import Api, Refused, Request
+from prong.testing.script import Player, Script, say
+from prong.testing.thought import check_thoughts, prefix_of, sign
+from prong.testing.witness import Witness
+
+HELLO: dict[str, Any] = {"role": "user", "content": [{"type": "text", "text": "hello"}]}
+CALL: dict[str, Any] = {
+    "role": "assistant",
+    "content": [{"type": "tool_use", "id": "t1", "name": "Read", "input": {}}],
+}
+RESULT: dict[str, Any] = {
+    "role": "user",
+    "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "x"}],
+}
+
+
+def ask(*messages: Any, headers: dict[str, str] | None = None, **fields: Any) -> Request:
+    body = {"model": "m", "max_tokens": 10, "messages": list(messages)} | fields
+    return parse(
+        "anthropic",
+        json.dumps({k: v for k, v in body.items() if v is not ...}).encode(),
+        headers or {},
+    )
+
+
+def ask_openai(api: Api, **fields: Any) -> Request:
+    return parse(api, json.dumps({"model": "gpt-6-sol"} | fields).encode(), {})
+
+
+@pytest.mark.parametrize(
+    ("messages", "fields", "message"),
+    [
+        ([HELLO], {"max_tokens": ...}, "max_tokens: Field required"),
+        ([HELLO], {"max_tokens": "9"}, "max_tokens: Input should be a valid integer"),
+        ([HELLO], {"max_tokens": -1}, "greater than or equal to 0"),
+        ([HELLO], {"nonsense": 1}, "nonsense: Extra inputs are not permitted"),
+        ([HELLO], {"context_management": {}}, "context_management: Extra inputs"),
+        ([], {}, "at least one message is required"),
+        ([CALL], {}, 'first message must use the "user" role'),
+        ([{"role": "robot", "content": "x"}], {}, "messages.0.role: Input should be"),
+        ([{"role": "user", "content": ""}], {}, "text content blocks must be non-empty"),
+        ([{"role": "user", "content": [{"type": "text", "text": ""}]}], {}, "must be non-empty"),
+        ([{"role": "user", "content": []}], {}, "all messages must have non-empty content"),
+        ([HELLO, CALL], {}, "without `tool_result` blocks immediately after: t1"),
+        ([HELLO, CALL, HELLO], {}, "without `tool_result` blocks immediately after: t1"),
+        ([RESULT], {}, "unexpected `tool_use_id` found in `tool_result` blocks: t1"),
+        (
+            [HELLO, CALL, RESULT, HELLO, {"role": "assistant", "content": "a"}, RESULT],
+            {},
+            "unexpected `tool_use_id`",
+        ),
+        ([HELLO, CALL, RESULT, RESULT], {}, "each tool_use must have a single result"),
+        ([HELLO, CALL, HELLO, RESULT], {}, "must come first"),
+        (
+            [HELLO, {"role": "assistant", "content": CALL["content"] * 2}, RESULT],
+            {},
+            "ids must be unique",
+        ),
+        ([HELLO], {"tools": [{"name": "A"}, {"name": "A"}]}, "Tool names must be unique"),
+        ([HELLO], {"max_tokens": 0, "stream": True}, "max_tokens: 0 is not supported with stream"),
+        (
+            [HELLO],
+            {"max_tokens": 0, "thinking": {"type": "enabled", "budget_tokens": 1}},
+            "not supported with thinking",
+        ),
+        (
+            [HELLO],
+            {"max_tokens": 0, "tool_choice": {"type": "any"}},
+            "not supported with tool_choice",
+        ),
+        (
+            [HELLO],
+            {"max_tokens": 0, "output_config": {"format": {}}},
+            "not supported with output_config",
+        ),
+    ],
+)
+def test_anthropic_refuses(messages: list[Any], fields: dict[str, Any], message: str) -> None:
+    """Each rule of the real API is an error 400 that names what is wrong."""
+    with pytest.raises(Refused) as refused:
+        check(ask(*messages, **fields))
+
+    assert (refused.value.status, refused.value.kind) == (400, "invalid_request_error")
+    assert message in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("messages", "fields"),
+    [
+        ([HELLO, CALL, RESULT], {}),
+        ([HELLO, CALL, RESULT, HELLO], {}),
+        ([HELLO, HELLO], {}),
+        ([HELLO], {"max_tokens": 0, "thinking": {"type": "adaptive"}}),
+        (
+            [HELLO],
+            {"context_management": {}, "headers": {"anthropic-beta": "context-management-1"}},
+        ),
+        ([HELLO, {"role": "system", "content": "new rule"}], {}),
+    ],
+)
+def test_anthropic_accepts(messages: list[Any], fields: dict[str, Any]) -> None:
+    """What the real API takes is not refused."""
+    check(ask(*messages, **fields))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"model":1}',
+        b'{"model":"m"}',
+        b'{"model":"m","messages":[1]}',
+        b'{"model":"m","messages":[{"role":"user","content":[7]}]}',
+        b'{"model":"m","messages":{}}',
+    ],
+)
+def test_nonsense_is_refused(body: bytes) -> None:
+    """A body of the wrong shape is an error 400, whatever is wrong with it."""
+    for api in ("anthropic", "responses", "chat"):
+        with pytest.raises(Refused) as refused:
+            check(parse(api, body, {}))
+        assert refused.value.status == 400
+
+
+FUNCTION: dict[str, Any] = {
+    "type": "function_call",
+    "call_id": "c1",
+    "name": "f",
+    "arguments": "{}",
+}
+OUTPUT: dict[str, Any] = {"type": "function_call_output", "call_id": "c1", "output": "x"}
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ([OUTPUT], "No tool call found for function call output with call_id c1"),
+        ([FUNCTION], "No tool output found for function call c1"),
+        ([{"role": "robot", "content": "x"}], "Invalid value: 'robot'"),
+    ],
+)
+def test_responses_refuses(items: list[Any], message: str) -> None:
+    """Calls and their outputs must match."""
+    check(ask_openai("responses", input=[FUNCTION, OUTPUT]))
+    with pytest.raises(Refused, match=message):
+        check(ask_openai("responses", input=items))
+
+
+TOOL_CALL: dict[str, Any] = {
+    "role": "assistant",
+    "tool_calls": [{"id": "c1", "type": "function", "function": {}}],
+}
+TOOL: dict[str, Any] = {"role": "tool", "tool_call_id": "c1", "content": "x"}
+
+
+@pytest.mark.parametrize(
+    ("messages", "message"),
+    [
+        ([], "empty array"),
+        ([TOOL], "must be a response to a preceding message with 'tool_calls'"),
+        ([TOOL_CALL], "did not have response messages: c1"),
+        ([TOOL_CALL, {"role": "user", "content": "x"}], "did not have response messages: c1"),
+        ([{"role": "robot", "content": "x"}], "Invalid value: 'robot'"),
+    ],
+)
+def test_chat_refuses(messages: list[Any], message: str) -> None:
+    """Tool messages must follow the calls they answer."""
+    check(ask_openai("chat", messages=[TOOL_CALL, TOOL]))
+    with pytest.raises(Refused, match=message):
+        check(ask_openai("chat", messages=messages))
+
+
+@pytest.mark.parametrize(
+    ("api", "fields", "message"),
+    [
+        ("responses", {"input": "x", "foo": 1}, "Unknown parameter: 'foo'"),
+        ("responses", {"input": "x", "previous_response_id": "r"}, "Previous response not found"),
+        (
+            "responses",
+            {"input": "x", "tools": [{"prompt_cache_breakpoint": {}}]},
+            "tools.0.prompt_cache_breakpoint",
+        ),
+        (
+            "chat",
+            {"messages": [TOOL_CALL, TOOL], "foo": 1},
+            "Unrecognized request argument supplied: foo",
+        ),
+    ],
+)
+def test_openai_refuses_strange_fields(api: Api, fields: dict[str, Any], message: str) -> None:
+    """OpenAI's own models take no unknown fields; those of others do."""
+    with pytest.raises(Refused, match=message):
+        check(ask_openai(api, **fields))
+    if "foo" in fields:
+        check(ask_openai(api, **fields | {"model": "qwen"}))
+
+
+def test_a_prompt_that_is_too_long_is_refused() -> None:
+    """The message has the count and the limit."""
+    with pytest.raises(Refused, match="prompt is too long: 11 tokens > 10 maximum"):
+        check_fit(ask(HELLO), 11, 10)
+    check_fit(ask(HELLO), 10, 10)
+
+
+def test_changed_or_moved_thinking_is_refused() -> None:
+    """A thought must come back as it was signed, and on binding models in its place."""
+
+    def conversation(first: str, thinking: str, signature: str) -> Request:
+        thought = {"type": "thinking", "thinking": thinking, "signature": signature}
+        return ask({"role": "user", "content": first}, {"role": "assistant", "content": [thought]})
+
+    signature = sign("thought", prefix_of(ask({"role": "user", "content": "q"})))
+
+    check_thoughts(conversation("q", "thought", signature), bound=True)
+    check_thoughts(conversation("other", "thought", signature), bound=False)
+    check_thoughts(conversation("other", "thought", "foreign"), bound=True)
+    with pytest.raises(Refused, match="Invalid `signature`"):
+        check_thoughts(conversation("q", "thinking", signature), bound=False)
+    with pytest.raises(Refused, match="prefix_binding_mismatch"):
+        check_thoughts(conversation("other", "thought", signature), bound=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({}, None),
+        ({"model": "other"}, "model_changed"),
+        ({"speed": "fast"}, "model_changed"),
+        ({"tools": [{"name": "A"}, {"name": "B"}]}, "tools_changed"),
+        ({"system": "other"}, "system_changed"),
+        ({"tool_choice": {"type": "none"}}, "unavailable"),
+        ({"messages": [RESULT]}, "messages_changed"),
+        ({"messages": []}, "messages_changed"),
+    ],
+)
+def test_anthropic_diagnosis(change: dict[str, Any], reason: str | None) -> None:
+    """The first difference in structure is named, with the tokens that it costs."""
+    base: dict[str, Any] = {"tools": [{"name": "A"}], "system": "system"}
+    previous = ask(HELLO, **base)
+    found = anthropic_diagnosis(
+        previous, ask(HELLO, {"role": "assistant", "content": "a"}, **base | change)
+    )
+
+    assert (found and found["cache_miss_reason"]["type"]) == reason
+    if reason and reason != "unavailable":
+        assert found
+        assert found["cache_miss_reason"]["cache_missed_input_tokens"] >= 0
+
+
+def test_diagnosis_of_an_unknown_message() -> None:
+    """An id that was never given out is said to be unknown."""
+    assert anthropic_diagnosis(None, ask(HELLO)) == {
+        "cache_miss_reason": {"type": "previous_message_not_found"}
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({}, None),
+        ({"model": "gpt-6-luna"}, "model_changed"),
+        ({"prompt_cache_key": "b"}, "prompt_cache_key_changed"),
+        ({"tools": []}, "tools_changed"),
+        ({"reasoning": {"effort": "low"}}, "reasoning_effort_changed"),
+        ({"text": {"verbosity": "low"}}, "verbosity_changed"),
+        ({"text": {"format": {"type": "json_object"}}}, "text_format_changed"),
+        ({"service_tier": "flex"}, "service_tier_changed"),
+        ({"input": [FUNCTION, OUTPUT]}, "input_changed"),
+    ],
+)
+def test_openai_diagnosis(change: dict[str, Any], reason: str | None) -> None:
+    """The reason of a miss is one of the API's own words."""
+    base: dict[str, Any] = {
+        "prompt_cache_key": "a",
+        "tools": [{"type": "function", "name": "f"}],
+        "input": [{"role": "user", "content": "q"}],
+    }
+    previous = ask_openai("responses", **base)
+    found = openai_diagnosis(previous, ask_openai("responses", **base | change), exact=True)
+
+    assert found is not None
+    assert found.get("reason") == reason
+    assert found["type"] == ("cache_miss" if reason else "cache_hit")
+
+
+def witness(*requests: Request) -> Witness:
+    made = Witness()
+    for number, request in enumerate(requests):
+        made.accept(made.see(number + 1, request))
+    return made
+
+
+def tail(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": [{"type": "text", "text": text}]}
+
+
+def test_a_lineage_that_grows_is_lawful() -> None:
+    """Marks may move, max_tokens may change, and same-role messages may be merged."""
+    marked = {
+        "role": "user",
+        "content": [HELLO["content"][0] | {"cache_control": {"type": "ephemeral"}}],
+    }
+    found = witness(
+        ask(marked),
+        ask(HELLO, tail("a"), marked, max_tokens=99),
+        ask(HELLO, tail("a"), HELLO, RESULT),
+    )
+
+    assert found.breaches() == []
+    assert [seen.parent for seen in found.seen] == [None, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("requests", "breach"),
+    [
+        (
+            (ask(HELLO, tail("abc")), ask(HELLO, tail("abX"), HELLO)),
+            "messages.1.content.0, byte 28",
+        ),
+        (
+            (ask(HELLO, tail("abc")), ask(HELLO, tail("abcd"), HELLO)),
+            "messages.1.content.0, byte 29",
+        ),
+        ((ask(HELLO, tail("abc")), ask(HELLO)), "messages.1.content.0 is missing"),
+        ((ask(HELLO), ask(tail("hello"))), "messages.0.content.0 was user text"),
+        ((ask(HELLO), ask(HELLO, tail("a"), thinking={"type": "adaptive"})), "params, thinking"),
+        (
+            (
+                ask(HELLO, headers={"x-prong-lineage": "root"}, system="one"),
+                ask(HELLO, headers={"x-prong-lineage": "root"}, system="two"),
+            ),
+            "system, byte 1",
+        ),
+        (
+            (
+                ask(HELLO, headers={"x-prong-lineage": "root"}),
+                ask(HELLO, headers={"x-prong-lineage": "root"}, model="n"),
+            ),
+            "model: 'm' became 'n'",
+        ),
+    ],
+)
+def test_a_broken_lineage_is_told_to_the_byte(requests: tuple[Request, ...], breach: str) -> None:
+    """The first difference is named by request, place and byte."""
+    found = witness(*requests).breaches()
+
+    assert len(found) == 1
+    assert "request 2 does not extend request 1" in found[0]
+    assert breach in found[0]
+
+
+def test_a_sidecar_must_extend_but_is_not_extended() -> None:
+    """A request beside the conversation does not become the end of its lineage."""
+    beside = {"x-prong-sidecar": "compact"}
+
+    lawful = witness(
+        ask(HELLO), ask(HELLO, tail("sum up"), headers=beside), ask(HELLO, tail("go on"))
+    )
+    broken = witness(ask(HELLO), ask(tail("sum up"), headers=beside))
+
+    assert lawful.breaches() == []
+    assert len(broken.breaches()) == 1
+
+
+def test_named_lineages_are_apart() -> None:
+    """A fork has its own name, and the request it grew from is known."""
+    root, fork = {"x-prong-lineage": "root"}, {"x-prong-lineage": "root/1"}
+    found = witness(
+        ask(HELLO, headers=root),
+        ask(HELLO, tail("parent"), headers=root),
+        ask(HELLO, tail("child"), headers=fork),
+    )
+
+    assert found.breaches() == []
+    assert found.lineages() == {"root": [1, 2], "root/1": [3]}
+    assert found.seen[2].parent == 1
+
+
+def test_a_refused_request_need_not_be_extended() -> None:
+    """Only an answered request is the end of its lineage."""
+    found = Witness()
+    found.accept(found.see(1, ask(HELLO)))
+    found.see(2, ask(HELLO, tail("too long")))
+    found.accept(found.see(3, ask(HELLO, tail("shorter"))))
+
+    assert found.breaches() == []
+
+
+def test_the_ledger_adds_up() -> None:
+    """Paid, uncached and least follow their formulas on a parent with two children."""
+    books = Ledger(Rates())
+    cache, model = Cache(), Model(minimum=0)
+    shared = {"type": "text", "text": "s" * 500, "cache_control": {"type": "ephemeral"}}
+
+    requests = [
+        ask({"role": "user", "content": [shared, {"type": "text", "text": directive}]})
+        for directive in ("one", "two")
+    ]
+    for number, request in enumerate(requests):
+        plan = cache.look(request, model, 0)
+        cache.begin(plan)
+        books.book(number, "x", "m", plan, 5)
+    size, own = (block.tokens for block in requests[0].blocks)
+
+    assert books.uncached() == 2 * (size + own)
+    assert books.paid() == pytest.approx(size * 1.25 + size * 0.1 + 2 * own)
+    assert books.least_possible() == pytest.approx(books.paid())
+    assert Rates().cost(
+        Usage(read=10, written_1h=10, written_12h=10, written_30m=8)
+    ) == pytest.approx(51)
+
+
+def test_routes_have_their_own_queues() -> None:
+    """The last text chooses the route, a request that extends it inherits it, the rest is in order."""
+    player = Player(Script([say("main")], {"Directive A": [say("a1"), say("a2")]}))
+    directive = ask({"role": "user", "content": "Do Directive A now"})
+
+    assert player.route(ask(HELLO), None) is None
+    assert player.route(directive, None) == "Directive A"
+    assert player.route(ask(HELLO), "Directive A") == "Directive A"
+    assert player.step(directive, "Directive A") == say("a1")
+    assert player.step(ask(HELLO), None) == say("main")
+    assert player.left == 1
+    with pytest.raises(Refused, match="script exhausted: the script has no step for: hello"):
+        player.step(ask(HELLO), None)
