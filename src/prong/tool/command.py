@@ -12,11 +12,12 @@ import os.path
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from prong.tool.syntax import leaves, parse_text
+from prong.tool.syntax import check_apart, leaves, parse_text
 from prong.tool.word import Muddled, Word, names, read_word, source, unparsed
 from prong.tool.wrapper import Nested, Script, Unclear, find_inner
 
@@ -299,7 +300,10 @@ class _Walk:
         self._inside(node)
         if node.type == "herestring_redirect":
             return []
-        words = [read_word(w, self._home) for w in node.children_by_field_name("destination")]
+        places = node.children_by_field_name("destination")
+        for one, other in pairwise(places):
+            check_apart(node, one.end_byte, other.start_byte)
+        words = [read_word(word, self._home) for word in places]
         operators = [c.type for c in node.children if not c.is_named and c.type not in {"", "$"}]
         operator = operators[0] if operators else ""
         if operator in {">&-", "<&-"}:
@@ -355,8 +359,7 @@ class _Walk:
                 case "export" | "declare" | "local" | "readonly" | "typeset" | "unset" | "unsetenv":
                     pass
                 case _:
-                    if child.start_byte == ended:
-                        raise Muddled
+                    check_apart(node, ended, child.start_byte)
                     self._inside(child)
                     words.append(read_word(child, self._home))
                     ended = child.end_byte
