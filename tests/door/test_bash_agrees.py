@@ -61,6 +61,9 @@ REACHING = [
     "x=zap; $x",
     "time { zap; }",
     "> /dev/null zap",
+    "> f 2>&1 zap",
+    "&> f >&f zap < f",
+    "> f > g env zap",
     "env > /dev/null zap",
 ]
 

@@ -286,7 +286,8 @@ class _Walk:
         for child in node.children_by_field_name("redirect"):
             extra += self._redirect(child)
         if body is None:
-            return self._folders
+            # The parser takes the words after a leading redirect for more targets of it.
+            return self._add(extra, (), source(node)) if extra else self._folders
         if body.type in {"command", "declaration_command", "unset_command"}:
             return self._command(body, extra)
         if extra:
