@@ -62,6 +62,7 @@ REACHING = [
     "time { zap; }",
     "> /dev/null zap",
     "> f 2>&1 zap",
+    "<<<a[$]cat zap",
     "&> f >&f zap < f",
     "> f > g env zap",
     "env > /dev/null zap",

@@ -363,7 +363,7 @@ class _Walk:
                     check_apart(node, ended, child.start_byte)
                     self._inside(child)
                     words.append(read_word(child, self._home))
-                    ended = child.end_byte
+            ended = child.end_byte
         return self._add((*words, *late, *extra), env, source(node))
 
     def _add(
