@@ -62,6 +62,8 @@ REACHING = [
     "time { zap; }",
     "> /dev/null zap",
     "> f 2>&1 zap",
+    "> f echo $\nzap",
+    "echo > f t $\nzap",
     "<<<a[$]cat zap",
     "&> f >&f zap < f",
     "> f > g env zap",

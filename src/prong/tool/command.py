@@ -251,6 +251,9 @@ class _Walk:
                 self._visit(node)
             case "arithmetic_expansion":
                 self._arithmetic(node)
+            case "simple_expansion":
+                if re.search(r"\s", source(node)):
+                    raise Muddled
             case "expansion":
                 if "@" in [child.type for child in node.children]:
                     self._hide(node)
