@@ -157,7 +157,7 @@ def decide_reading(policy: Policy, tool: str, path: str) -> Verdict:
         return Allow("permissions are bypassed")
     if is_own_ground(policy, path) or path == policy.plan_file:
         return Allow("reading in the project is free")
-    return Ask(f"{path} is outside the project", (f"Read({as_pattern(policy, _folder(path))}/**)",))
+    return Ask(f"{path} is outside the project", offer(policy, "Read", path))
 
 
 def decide_writing(policy: Policy, tool: str, path: str) -> Verdict:
@@ -185,11 +185,17 @@ def _writing_by_mode(policy: Policy, path: str) -> Verdict:
         return Allow("the scratchpad may be written")
     if policy.mode in {"acceptEdits", "auto"} and is_own_ground(policy, path):
         return Allow("edits in the project are accepted")
-    return Ask(f"{path} would be written", (f"Edit({as_pattern(policy, _folder(path))}/**)",))
+    return Ask(f"{path} would be written", offer(policy, "Edit", path))
 
 
-def _folder(path: str) -> str:
-    return path.rpartition("/")[0]
+def offer(policy: Policy, tool: str, path: str) -> tuple[str, ...]:
+    """Return the rule that would allow a path for good: its folder, unless that is too much."""
+    folder = path.rpartition("/")[0]
+    if re.search(r"[*?\[\]()\s]", path):
+        return ()
+    if folder in {"", policy.root, policy.home}:
+        return (f"{tool}({as_pattern(policy, path)})",)
+    return (f"{tool}({as_pattern(policy, folder)}/**)",)
 
 
 def as_pattern(policy: Policy, path: str) -> str:
