@@ -18,7 +18,6 @@ import errno
 import os
 import signal
 import subprocess
-import tempfile
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
@@ -339,6 +338,8 @@ def launch(
 
     Raises OSError.
     """
+    import tempfile
+
     out, err = Pipe(), Pipe()
     try:
         # A file as standard input cannot deadlock with the output, however much either holds.

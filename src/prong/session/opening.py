@@ -23,7 +23,6 @@ from prong.provider import Http
 from prong.session import store
 from prong.session.branch import branch
 from prong.session.bus import Bus
-from prong.session.connection import open_servers
 from prong.session.guard import Guard
 from prong.session.hook import CommandHooks
 from prong.session.journal import Journal
@@ -225,10 +224,7 @@ class _Maker:
         return self._replay.note(MAIN, name) if self._replay else None
 
     async def _kit(self, structured: StructuredOutput | None) -> Kit:
-        servers = await open_servers(self._place.servers.servers, self._group, cwd=self._place.cwd)
-        self._closers.append(servers.aclose)
-        self._place.warnings += [str(problem) for problem in servers.problems]
-        tools: list[Tool] = [*_built_in(self._place), *servers.tools]
+        tools = [*_built_in(self._place), *await self._server_tools()]
         wanted = self._place.options.tools
         if wanted is not None:
             unknown = set(wanted) - {tool.name for tool in tools}
@@ -236,6 +232,16 @@ class _Maker:
                 self._place.warnings.append(f"there is no tool {', '.join(sorted(unknown))}")
             tools = [tool for tool in tools if tool.name in wanted]
         return Kit([*tools, *([structured] if structured else [])])
+
+    async def _server_tools(self) -> Sequence[Tool]:
+        if not self._place.servers.servers:
+            return ()
+        from prong.session.connection import open_servers
+
+        servers = await open_servers(self._place.servers.servers, self._group, cwd=self._place.cwd)
+        self._closers.append(servers.aclose)
+        self._place.warnings += [str(problem) for problem in servers.problems]
+        return servers.tools
 
     def _prompt(self, journal: Journal, chosen: Chosen, kit: Kit) -> Prompt:
         if self._replay is not None and MAIN in self._replay.agents:

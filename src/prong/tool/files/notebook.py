@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -59,6 +58,8 @@ class NotebookEdit:
 
     async def run(self, call_id: CallId, args: NotebookArguments, context: Context) -> Outcome:
         """Change the cell."""
+        import json
+
         del call_id
         path = context.host.resolve(args.notebook_path)
         name = shown_path(context.host, path)
@@ -150,6 +151,8 @@ def _new_id(notebook: Notebook, source: str) -> str:
 
 def _dump(raw: dict[str, Any], data: bytes) -> bytes:
     """Encode with the file's own indent and final line feed."""
+    import json
+
     found = re.match(rb"[^\S\n]*\{\r?\n([ \t]+)", data)
     indent = found[1].decode() if found else (None if b"\n" not in data.strip() else 1)
     text = json.dumps(raw, indent=indent, ensure_ascii=False)
