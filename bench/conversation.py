@@ -11,10 +11,11 @@ from prong.entry import CallId, Entry, Reply, Result, Results, Text, ToolSpec, u
 from prong.prompt import Head, Prompt
 from prong.wire import HeadSpec, dialect
 
-_WORDS = (
+_TEXT = (
     "the scheduler takes a task from the queue and runs it in a worker; if it fails, the error is "
     "stored – with its trace – and 'retry' decides: return self._queue.pop(key, None)\n    if x > 3"
-).split(" ")
+)
+_WORDS = _TEXT.split(" ")
 
 
 def prose(chance: random.Random, size: int) -> str:

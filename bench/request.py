@@ -45,26 +45,30 @@ async def _timed(send: Callable[[], Awaitable[int]]) -> float:
     return (time.process_time() - start) / REQUESTS
 
 
-async def _race(url: str) -> tuple[float, float]:
-    async with Http(env={}) as ours, httpx2.AsyncClient(trust_env=False) as theirs:
+async def _ours(url: str) -> float:
+    async with Http(env={}) as http:
 
-        async def own() -> int:
-            async with ours.request("POST", url, [("content-type", "text/plain")], BODY) as reply:
+        async def send() -> int:
+            async with http.request("POST", url, [("content-type", "text/plain")], BODY) as reply:
                 return len(await reply.read())
 
-        async def other() -> int:
+        return await _timed(send)
+
+
+async def _theirs(url: str) -> float:
+    async with httpx2.AsyncClient(trust_env=False) as client:
+
+        async def send() -> int:
             headers = {"content-type": "text/plain"}
-            async with theirs.stream("POST", url, headers=headers, content=BODY) as reply:
+            async with client.stream("POST", url, headers=headers, content=BODY) as reply:
                 return len(b"".join([piece async for piece in reply.aiter_bytes()]))
 
-        # The server talks to one connection at a time, so each client closes before the next.
-        best = [float("inf"), float("inf")]
-        for _ in range(ROUNDS):
-            best[0] = min(best[0], await _timed(own))
-            await ours.aclose()
-            async with httpx2.AsyncClient(trust_env=False) as theirs:  # noqa: PLW2901
-                best[1] = min(best[1], await _timed(other))
-        return best[0], best[1]
+        return await _timed(send)
+
+
+async def _race(url: str) -> tuple[float, float]:
+    turns = [(await _ours(url), await _theirs(url)) for _ in range(ROUNDS)]
+    return min(own for own, _ in turns), min(other for _, other in turns)
 
 
 def rows() -> Iterator[Row]:

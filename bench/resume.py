@@ -60,6 +60,4 @@ def rows() -> Iterator[Row]:
         _, _, memory = _resumed(path, "memory")
     detail = f"{busy * 1e3:.0f} ms of processor time; {size / 1e6:.1f} MB"
     yield under("resume of a journal of 1,000,000 tokens", wall, 1, detail, " s")
-    yield under(
-        "its peak memory, against the file", memory / size, 4, f"{memory / 1e6:.1f} MB"
-    )
+    yield under("its peak memory, against the file", memory / size, 4, f"{memory / 1e6:.1f} MB")

@@ -20,8 +20,9 @@ SIZE = 450_000
 class _Builder(anthropic.Anthropic):
     """The SDK's client, stopped where its request is ready to be sent."""
 
-    def request(self, cast_to: Any, options: Any, **_: Any) -> Any:
-        return self._build_request(options)
+    def _request(self, cast_to: Any, options: Any, **_: Any) -> Any:
+        del cast_to
+        return self._build_request(self._prepare_options(options))
 
 
 def rows() -> Iterator[Row]:
@@ -33,7 +34,7 @@ def rows() -> Iterator[Row]:
     # The last entry is a tool's result, so what the user says joins the same turn.
     *history, before = plain.pop("messages")
     said = {"type": "text", "text": "And now the other one."}
-    last = {"role": "user", "content": [*before["content"], said]}
+    last: Any = {"role": "user", "content": [*before["content"], said]}
 
     def ours() -> bytes:
         longer = base.append(entry)
