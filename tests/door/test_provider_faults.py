@@ -427,3 +427,28 @@ async def test_the_reply_does_not_wait_for_the_end_of_the_response(serve):
             async with aclosing(provider.stream(prompt)) as stream:
                 events = [event async for event in stream]
     assert isinstance(events[-1], Ended)
+
+
+async def test_a_whole_reply_leaves_its_connection_for_the_next(serve):
+    """The end of the response may come after the reply's; the connection is used again."""
+    world = World(serve)
+    may_end, ended = anyio.Semaphore(0), anyio.Semaphore(0)
+
+    async def play(peer, _number):
+        while True:
+            await peer.request()
+            await peer.send(HEAD + chunk(BEGIN) + chunk(END))
+            await may_end.acquire()
+            await peer.send(b"0\r\n\r\n")
+            ended.release()
+
+    async with serve(play) as server, Http(env={}) as http:
+        provider, prompt = world.provider(http, server.url)
+        for _ in range(3):
+            async with aclosing(provider.stream(prompt)) as stream:
+                events = [event async for event in stream]
+            assert isinstance(events[-1], Ended)
+            may_end.release()
+            await ended.acquire()
+            await anyio.sleep(0.01)
+        assert server.connections == 1

@@ -95,7 +95,7 @@ def params(vendor: Dialect) -> Any:
 @pytest.mark.spec("L9")
 @pytest.mark.parametrize(
     "vendor",
-    [Anthropic(), Responses(), Responses(explicit=False), Chat(explicit=True)],
+    [Anthropic(), Responses(), Responses(explicit=False), Chat()],
     ids=["anthropic", "responses", "responses-plain", "chat"],
 )
 def test_bodies_fit_the_vendors_types(vendor: Dialect):

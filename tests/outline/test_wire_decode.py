@@ -286,6 +286,8 @@ ERRORS = [
     ("responses", {"type": "response.failed", "response": {"error": {"code": "server_error", "message": "m"}}}, "server_error", True),
     ("responses", {"type": "response.failed", "response": {"error": {"code": "invalid_prompt", "message": "m"}}}, "invalid_prompt", False),
     ("chat", {"error": {"message": "m", "type": "server_error"}}, "server_error", True),
+    ("anthropic", {"error": {"type": "api_error", "message": "m"}}, "api_error", True),
+    ("responses", {"error": {"type": "server_error", "message": "m"}}, "server_error", True),
     ("chat", {"error": {"message": "m", "code": 502}}, "error", True),
     ("chat", {"error": {"message": "m", "code": 400, "type": "BadRequestError"}}, "BadRequestError", False),
     ("chat", {"error": {"message": "m", "code": "insufficient_quota"}}, "insufficient_quota", False),

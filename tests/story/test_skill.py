@@ -161,6 +161,17 @@ def test_untrusted_projects_skills_grant_nothing(place: Place) -> None:
     assert "prong trust" in found.warnings[0]
 
 
+def test_link_out_of_an_untrusted_project_is_no_skill(place: Place) -> None:
+    """A project's SKILL.md that leads to a file outside is read only once the folder is trusted."""
+    place.write("~/secret", "secret")
+    (place.root / ".prong/skills/x").mkdir(parents=True)
+    (place.root / ".prong/skills/x/SKILL.md").symlink_to(place.home / "secret")
+    found = place.find(trusted=False)
+    assert found.skills == ()
+    assert "leads out of the project" in found.problems[0].why
+    assert [one.body for one in place.find(trusted=True).skills] == ["secret"]
+
+
 def test_arguments_are_filled_in() -> None:
     """$ARGUMENTS is the whole text, $1 to $9 its words; without a place they are appended."""
     assert fill("do $ARGUMENTS", "a 'b c'") == "do a 'b c'"
@@ -180,7 +191,8 @@ async def test_skill_tool_gives_body_and_folder() -> None:
     forked = await tool.run(CallId("1"), SkillArguments("f"), NOBODY)
     assert isinstance(forked, Done)
     assert "it runs here instead" in cast("Text", forked.parts[0]).text
-    assert tool.access(SkillArguments("a"), NOBODY) == (Using("a"),)
+    for name in ("a", "/a"):
+        assert tool.access(SkillArguments(name), NOBODY) == (Using("a"),)
 
 
 async def test_unknown_and_user_only_skills_fail() -> None:

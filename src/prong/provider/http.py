@@ -203,16 +203,15 @@ class Http:
         head = _request_head(method, target, proxy, headers, len(body))
         async with pool.slots:
             connection = await self._exchange(pool, target, proxy, (method, head, body))
-            response = None
+            settle = False
             try:
                 response = Response(connection, target)
-                yield response
-            except BaseException:
-                if response is None or not response.settled:
-                    connection.abort()
-                raise
+                try:
+                    yield response
+                finally:
+                    settle = response.settled
             finally:
-                connection.release(settle=response is not None and response.settled)
+                connection.release(settle=settle)
 
     async def _exchange(
         self, pool: _Pool, url: Url, proxy: Proxy | None, request: tuple[str, bytes, bytes]

@@ -21,7 +21,13 @@ import msgspec
 from prong.errors import ConfigError
 from prong.session.server import ServerSpec
 from prong.tool.base import Failed
-from prong.tool.mcp import McpTool, bounded_description, full_name
+from prong.tool.mcp import (
+    McpTool,
+    bounded_description,
+    full_name,
+    required_keys,
+    usable_schema,
+)
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -256,9 +262,13 @@ async def open_servers(
 
 def _load_client() -> None:
     """Import the client, which takes a second; done in a thread so that others go on."""
+    import logging
+
     import mcp
 
     del mcp
+    # It logs what servers do wrong; on a terminal that would garble what the user reads.
+    logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 
 async def _all_tools(client: Client) -> tuple[Tool, ...]:
@@ -279,16 +289,17 @@ def _freeze(servers: Sequence[Server]) -> tuple[McpTool, ...]:
         for tool in sorted(server.tools, key=lambda tool: tool.name):
             name = full_name(server.spec.name, tool.name, taken=made)
             hint = tool.annotations.read_only_hint if tool.annotations else None
-            required: object = tool.input_schema.get("required", [])
+            description = tool.description or tool.title or tool.name
+            schema, further = usable_schema(tool.input_schema)
             made[name] = McpTool(
                 connection=server,
                 server=server.spec.name,
                 tool=tool.name,
                 name=name,
-                description=bounded_description(tool.description or tool.title or tool.name),
-                raw_schema=msgspec.Raw(msgspec.json.encode(tool.input_schema)),
+                description=bounded_description(f"{description}{further}"),
+                raw_schema=msgspec.Raw(msgspec.json.encode(schema)),
                 effect="reads" if hint else "writes",
-                required=msgspec.convert(required, tuple[str, ...]),
+                required=required_keys(schema),
             )
     return tuple(tool for _, tool in sorted(made.items()))
 

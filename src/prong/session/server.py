@@ -110,14 +110,17 @@ def _flag_servers(flag: str, env: Mapping[str, str]) -> tuple[list[ServerSpec], 
 
 
 def read_servers(
-    path: Path, *, env: Mapping[str, str]
+    path: Path, *, env: Mapping[str, str] | None
 ) -> tuple[list[ServerSpec], list[ConfigError]]:
-    """Read the `mcpServers` of one file; what is wrong is named and the rest is kept."""
+    """Read the `mcpServers` of one file; what is wrong is named and the rest is kept.
+
+    Without an environment variables stay as they are written, for people to read.
+    """
     return _parse(read_document(path), env)
 
 
 def _parse(
-    document: Document | ConfigError | None, env: Mapping[str, str]
+    document: Document | ConfigError | None, env: Mapping[str, str] | None
 ) -> tuple[list[ServerSpec], list[ConfigError]]:
     if document is None:
         return [], []
@@ -136,7 +139,9 @@ def _parse(
     return servers, problems
 
 
-def _server(document: Document, name: str, value: object, env: Mapping[str, str]) -> ServerSpec:
+def _server(
+    document: Document, name: str, value: object, env: Mapping[str, str] | None
+) -> ServerSpec:
     steps: tuple[Step, ...] = ("mcpServers", name)
     line = document.problem("", *steps).line or 1
     if not isinstance(value, dict):
@@ -150,7 +155,7 @@ def _server(document: Document, name: str, value: object, env: Mapping[str, str]
     if bool(command) == bool(url):
         why = f"server {name!r} must have either a 'command' to start or a 'url'"
         raise document.problem(why, *steps)
-    if url and not url.startswith(("http://", "https://")):
+    if url and env is not None and not url.startswith(("http://", "https://")):
         why = f"server {name!r}: 'url' must begin with http:// or https://"
         raise document.problem(why, *steps, "url")
     return ServerSpec(
@@ -172,7 +177,7 @@ class _Parts(msgspec.Struct, frozen=True):
     document: Document
     name: str
     value: dict[str, object]
-    env: Mapping[str, str]
+    env: Mapping[str, str] | None
 
     def text(self, key: str) -> str:
         value = self.value.get(key, "")
@@ -203,8 +208,12 @@ class _Parts(msgspec.Struct, frozen=True):
         return found
 
     def _expand(self, text: str, *steps: Step) -> str:
+        env = self.env
+        if env is None:
+            return text
+
         def replace(match: re.Match[str]) -> str:
-            value = self.env.get(match[1])
+            value = env.get(match[1])
             if not value and match[2] is not None:
                 return match[2]
             if value is None:

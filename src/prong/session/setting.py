@@ -258,6 +258,10 @@ def _add_permissions(merge: _Merge, layer: _Layer) -> None:
         merge.problems.append(document.problem(why, "permissions"))
         return
     permissions = cast("dict[str, object]", value)
+    for name in permissions:
+        if name not in (*_LISTS, "defaultMode") and not layer.foreign:
+            line = document.problem("", "permissions", name).line
+            merge.unknown.append(f"permissions.{name} ({document.path}:{line})")
     for name in _LISTS:
         if name in permissions:
             _add_rules(merge, layer, name, permissions[name])

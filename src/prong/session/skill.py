@@ -33,8 +33,9 @@ def find_skills(home: str, root: str, cwd: str, *, trusted: bool) -> Found:
     found = Found()
     taken: dict[str, Skill] = {}
     for base, file, name in _files(home, root, cwd):
+        own = base == home or trusted
         try:
-            skill = _read(file, name)
+            skill = _read(file, name, within=None if own else root)
         except ConfigError as error:
             found.problems.append(error)
             continue
@@ -45,7 +46,7 @@ def find_skills(home: str, root: str, cwd: str, *, trusted: bool) -> Found:
                 hidden = f"skill {skill.name!r} of {skill.path} is hidden by {other.path}"
                 found.warnings.append(hidden)
             continue
-        if skill.allowed_tools and not trusted and base != home:
+        if skill.allowed_tools and not own:
             found.warnings.append(
                 f"{skill.path}: allowed-tools {', '.join(skill.allowed_tools)}: left out, because "
                 "the folder is not trusted; run 'prong trust' in it to let it count"
@@ -61,7 +62,7 @@ def project_skill_grants(home: str, root: str) -> list[str]:
     grants: list[str] = []
     for base, file, name in _files(home, root, root):
         try:
-            skill = _read(file, name) if base != home else None
+            skill = _read(file, name, within=root) if base != home else None
         except ConfigError:
             continue
         if skill is not None and skill.allowed_tools:
@@ -100,11 +101,14 @@ def _commands(folder: Path) -> Iterator[tuple[Path, str]]:
                 yield path, ":".join(parts)
 
 
-def _read(path: Path, name: str) -> Skill | None:
+def _read(path: Path, name: str, *, within: str | None) -> Skill | None:
     """Read one file; None if there is none.
 
-    Raises ConfigError if it is broken.
+    Raises ConfigError if it is broken, or a link that leads out of the folder given.
     """
+    if within is not None and not _lies_in(path, within):
+        why = "leads out of the project; left out, because the folder is not trusted"
+        raise ConfigError(path, f"{why}: run 'prong trust' in it to let it count")
     text = read_text(path, limit=_LARGEST)
     if text is None:
         return None
@@ -134,6 +138,10 @@ def _read(path: Path, name: str) -> Skill | None:
         for_model=not front.flag("disable-model-invocation", default=False),
         for_user=front.flag("user-invocable", default=True),
     )
+
+
+def _lies_in(path: Path, folder: str) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def _first_line(front: Front) -> str:

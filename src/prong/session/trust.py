@@ -105,7 +105,7 @@ def needs_trust(home: str, root: str) -> list[str]:
     from prong.session.skill import project_skill_grants
 
     wants = list(load_settings(home, root, trusted=False).withheld)
-    servers, _ = read_servers(Path(root) / PROJECT_FILE, env=os.environ)
+    servers, _ = read_servers(Path(root) / PROJECT_FILE, env=None)
     wants += [f"server {server.name} runs {server.summary}" for server in servers]
     for kind in (".prong", ".claude", ".agents"):
         folder = Path(root) / kind / "agents"

@@ -178,7 +178,8 @@ class _Walk:
             case kind if kind in _WORDS:
                 self._inside(node)
             case kind:
-                if kind not in _SEQUENCES:
+                # Arithmetic is no list of commands, but its variables may hold some.
+                if kind not in _SEQUENCES or source(node).startswith("(("):
                     self._hide(node)
                 self._children(node)
 

@@ -104,7 +104,7 @@ class SkillTool:
     def access(self, args: SkillArguments, context: Context) -> Sequence[Access]:
         """Rules speak of a skill by its name."""
         del context
-        return (Using(args.skill),)
+        return (Using(args.skill.removeprefix("/")),)
 
     async def run(self, call_id: CallId, args: SkillArguments, context: Context) -> Outcome:
         """Give back the body, arguments filled in, and where its files are."""
