@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import anyio
 import anyio.abc
@@ -40,6 +40,9 @@ from prong.tool.kit import Kit
 from prong.tool.policy import Deny, PolicyBox
 from prong.tool.structured import StructuredOutput
 from prong.wire import dialect
+
+if TYPE_CHECKING:
+    from prong.tool.mcp import McpTool
 
 
 @asynccontextmanager
@@ -224,7 +227,7 @@ class _Maker:
         return self._replay.note(MAIN, name) if self._replay else None
 
     async def _kit(self, structured: StructuredOutput | None) -> Kit:
-        tools = [*_built_in(self._place), *await self._server_tools()]
+        tools: list[Tool] = [*_built_in(self._place), *await self._server_tools()]
         wanted = self._place.options.tools
         if wanted is not None:
             unknown = set(wanted) - {tool.name for tool in tools}
@@ -233,7 +236,7 @@ class _Maker:
             tools = [tool for tool in tools if tool.name in wanted]
         return Kit([*tools, *([structured] if structured else [])])
 
-    async def _server_tools(self) -> Sequence[Tool]:
+    async def _server_tools(self) -> tuple[McpTool, ...]:
         if not self._place.servers.servers:
             return ()
         from prong.session.connection import open_servers
