@@ -123,7 +123,9 @@ class SendMessage:
         del args, context
         return ()
 
-    async def run(self, call_id: CallId, args: SendMessageArguments, context: Context) -> Outcome:
+    async def run(
+        self, call_id: CallId, args: SendMessageArguments, context: Context
+    ) -> Outcome:
         """Send it."""
         del call_id
         if context.agents is None:
