@@ -6,6 +6,7 @@ and `prong -p` must have its request on the wire soon after.
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,8 @@ def main(argv: list[str] | None = None) -> int:
         from prong.face.inspect import run_command
 
         return _guarded(lambda: run_command(words[0], words[1:]))
+    # Loading everything makes many objects and no garbage: look for it seldom.
+    gc.set_threshold(20_000, 20, 20)
     args = _parser().parse_args(words)
     return _guarded(lambda: _work(args))
 
@@ -184,9 +187,8 @@ def _parser() -> argparse.ArgumentParser:
         epilog=f"commands:\n{commands}\n\n{_EXITS}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
+        add_help=False,
     )
-    parser.add_argument("prompt", nargs="?", help="what to do; may also come on standard input")
-    parser.add_argument("-V", "--version", action="version", version=f"prong {__version__}")
     for add in (_add_run, _add_model, _add_session, _add_permission, _add_context):
         add(parser)
     return parser
@@ -195,6 +197,10 @@ def _parser() -> argparse.ArgumentParser:
 def _add_run(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("running")
     add = group.add_argument
+    # In a group, since the parser itself would lay out help for each argument as it is added.
+    add("prompt", nargs="?", help="what to do; may also come on standard input")
+    add("-h", "--help", action="help", help="show this text")
+    add("-V", "--version", action="version", version=f"prong {__version__}")
     add("-p", "--print", action="store_true", help="work without a terminal and print the answer")
     add("--plain", action="store_true", help="talk line by line (what prong opens by default)")
     add("--output-format", choices=("text", "json", "stream-json"), default="text")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import anyio
 import anyio.abc
@@ -26,7 +26,6 @@ from prong.provider import Http
 from prong.session import store
 from prong.session.branch import branch
 from prong.session.bus import Bus
-from prong.session.connection import open_servers
 from prong.session.guard import Guard
 from prong.session.hook import CommandHooks
 from prong.session.journal import Journal
@@ -46,6 +45,9 @@ from prong.tool.kit import Kit
 from prong.tool.policy import Deny, PolicyBox
 from prong.tool.structured import StructuredOutput
 from prong.wire import dialect
+
+if TYPE_CHECKING:
+    from prong.tool.mcp import McpTool
 
 
 @asynccontextmanager
@@ -271,10 +273,10 @@ class _Maker:
         return self._replay.note(MAIN, name) if self._replay else None
 
     async def _kit(self, structured: StructuredOutput | None, *, forks: bool) -> Kit:
-        servers = await open_servers(self._place.servers.servers, self._group, cwd=self._place.cwd)
-        self._closers.append(servers.aclose)
-        self._place.warnings += [str(problem) for problem in servers.problems]
-        tools: list[Tool] = [*_built_in(self._place, forks=forks), *servers.tools]
+        tools: list[Tool] = [
+            *_built_in(self._place, forks=forks),
+            *await self._server_tools(),
+        ]
         wanted = self._place.options.tools
         if wanted is not None:
             unknown = set(wanted) - {tool.name for tool in tools}
@@ -282,6 +284,16 @@ class _Maker:
                 self._place.warnings.append(f"there is no tool {', '.join(sorted(unknown))}")
             tools = [tool for tool in tools if tool.name in wanted]
         return Kit([*tools, *([structured] if structured else [])])
+
+    async def _server_tools(self) -> tuple[McpTool, ...]:
+        if not self._place.servers.servers:
+            return ()
+        from prong.session.connection import open_servers
+
+        servers = await open_servers(self._place.servers.servers, self._group, cwd=self._place.cwd)
+        self._closers.append(servers.aclose)
+        self._place.warnings += [str(problem) for problem in servers.problems]
+        return servers.tools
 
     def _prompt(self, journal: Journal, chosen: Chosen, kit: Kit) -> Prompt:
         if self._replay is not None and MAIN in self._replay.agents:

@@ -286,9 +286,11 @@ class Session:
     async def wait_settled(self) -> None:
         """Wait until no turn runs, nothing waits for the agent, and no background task runs."""
         await self._bus.until(
-            lambda: not self.busy
-            and not self.tasks.running()
-            and not (self._watching and self._outbox.pending(self.agent.path))
+            lambda: (
+                not self.busy
+                and not self.tasks.running()
+                and not (self._watching and self._outbox.pending(self.agent.path))
+            )
         )
 
     def send(self, command: Command) -> None:

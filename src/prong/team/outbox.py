@@ -66,7 +66,6 @@ class Outbox:
         self._seen: set[str] = set()
         self._handed: set[str] = set()
         self._wake = anyio.Event()
-        self._decoder = msgspec.json.Decoder(_Record)
         self.damaged = 0
         """Lines that could not be read and were left out."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -182,12 +181,17 @@ class Outbox:
         if whole < len(data):
             # The torn line must go, or the next record would be glued to it.
             os.ftruncate(self._handle, whole)
-        for line in data[:whole].splitlines():
+        if whole:
+            self._take_up(data[:whole].splitlines())
+        return whole
+
+    def _take_up(self, lines: Iterable[bytes]) -> None:
+        decoder = msgspec.json.Decoder(_Record)
+        for line in lines:
             try:
-                self._apply(self._decoder.decode(line))
+                self._apply(decoder.decode(line))
             except msgspec.MsgspecError:
                 self.damaged += 1
-        return whole
 
     def _apply(self, record: _Record) -> None:
         match record:

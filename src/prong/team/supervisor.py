@@ -313,7 +313,11 @@ class Supervisor:
         agent.context.tasks = self.board.for_agent(spec.path, emit)
         agent.context.agents = self.door(agent)
         agent.on_paid = lambda row, ended: self._paid(child, row, ended)
-        self.board.listen(spec.path, lambda: self.board.collect(spec.path, agent.inbox))
+
+        def collect() -> None:
+            self.board.collect(spec.path, agent.inbox)
+
+        self.board.listen(spec.path, collect)
         if child.fan is not None:
             fan = child.fan
             agent.on_began = lambda: fan.began(spec.task_id)

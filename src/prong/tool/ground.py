@@ -74,23 +74,20 @@ def strictest(verdicts: Iterable[Verdict]) -> Verdict:
     return kept[-1 if worst == 0 else 0] if kept else Allow("nothing is touched")
 
 
-_GUARDED = re.compile(
-    r"(?:.*/)?(?:\.git(?:/.*)?|\.(?:prong|claude)/settings[^/]*\.json|\.mcp\.json"
+# Patterns are texts: they are compiled when a path is first decided on.
+_GUARDED = (
+    r"(?is)(?:.*/)?(?:\.git(?:/.*)?|\.(?:prong|claude)/settings[^/]*\.json|\.mcp\.json"
     r"|\.(?:prong|claude)/(?:agents|hooks|commands|skills)(?:/.*)?|\.(?:vscode|idea)(?:/.*)?"
-    r"|\.gitmodules|\.envrc)",
-    re.IGNORECASE | re.DOTALL,
+    r"|\.gitmodules|\.envrc)"
 )
-_HOME_GUARDED = re.compile(
-    r"\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv|zprofile"
+_HOME_GUARDED = (
+    r"(?is)\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv|zprofile"
     r"|zlogin|zlogout|kshrc|cshrc|tcshrc|inputrc|xprofile|xinitrc|gitconfig|npmrc|pypirc|netrc"
     r"|config/(?:fish|git|systemd|autostart|environment\.d)(?:/.*)?"
-    r"|(?:ssh|gnupg|aws|kube|docker)(?:/.*)?|prong/(?!plans/|sessions/).*|prong|claude/.*)",
-    re.IGNORECASE | re.DOTALL,
+    r"|(?:ssh|gnupg|aws|kube|docker)(?:/.*)?|prong/(?!plans/|sessions/).*|prong|claude/.*)"
 )
-_SECRET = re.compile(r"\.(?:ssh|gnupg)(?:/.*)?", re.IGNORECASE | re.DOTALL)
-_STARTUP = re.compile(
-    r".*/\.(?:bashrc|bash_profile|bash_login|profile|zshrc|zshenv|zprofile|zlogin)", re.IGNORECASE
-)
+_PRIVATE = r"(?is)\.(?:ssh|gnupg)(?:/.*)?"
+_STARTUP = r"(?i).*/\.(?:bashrc|bash_profile|bash_login|profile|zshrc|zshenv|zprofile|zlogin)"
 
 
 def is_inside(path: str, folder: str) -> bool:
@@ -105,20 +102,20 @@ def is_own_ground(policy: Policy, path: str) -> bool:
 
 def is_protected(policy: Policy, path: str) -> bool:
     """Whether changing a path is asked for in every mode; case does not matter."""
-    if _STARTUP.fullmatch(path) or any(
+    if re.fullmatch(_STARTUP, path) or any(
         is_inside(path.lower(), guarded.lower()) for guarded in policy.protected
     ):
         return True
     rest = _below(path, policy.home)
-    if rest is not None and _HOME_GUARDED.fullmatch(rest):
+    if rest is not None and re.fullmatch(_HOME_GUARDED, rest):
         return True
-    return _GUARDED.fullmatch(path) is not None
+    return re.fullmatch(_GUARDED, path) is not None
 
 
 def is_secret(policy: Policy, path: str) -> bool:
     """Whether even reading a path is asked for in every mode."""
     rest = _below(path, policy.home)
-    return rest is not None and _SECRET.fullmatch(rest) is not None
+    return rest is not None and re.fullmatch(_PRIVATE, rest) is not None
 
 
 def _below(path: str, folder: str) -> str | None:
