@@ -131,6 +131,7 @@ class _Maker:
             host=host,
             session_id=journal.session,
             transcript=str(journal.path),
+            env=self._env(),
         )
         agent = Agent(
             path=MAIN,
@@ -289,7 +290,6 @@ class _Maker:
 
             return not isinstance(policy.decide("Read", [Reading(path)]), Deny)
 
-        env = {key: str(value) for key, value in self._place.settings.map("env").items()}
         todos = self._note("todos") or ()
         return Context(
             host=host,
@@ -300,9 +300,12 @@ class _Maker:
             storage=str(storage),
             cwd=self._note("cwd") or "",
             todos=msgspec.convert(todos, tuple[Todo, ...]),
-            env=env,
+            env=self._env(),
             may_read=may_read,
         )
+
+    def _env(self) -> dict[str, str]:
+        return {key: str(value) for key, value in self._place.settings.map("env").items()}
 
     async def _ask(self, questions: Sequence[Question]) -> str | None:
         asked = QuestionAsked(request_id=self._desk.number(), questions=tuple(questions))

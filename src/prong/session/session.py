@@ -100,6 +100,7 @@ class Session:
         self.warnings: list[str] = []
         """Everything the user was warned of so far."""
         self._notes: list[User] = []
+        self._driving = anyio.CancelScope()
         self._scope: anyio.CancelScope | None = None
         self._last: Turn | None = None
         self._ended = 0
@@ -326,11 +327,12 @@ class Session:
 
     async def drive(self) -> None:
         """Run turns whenever something waits; runs in the session's task group to its end."""
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._watch)
-            while True:
-                await self.agent.inbox.wait()
-                await self._one_turn()
+        with self._driving:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._watch)
+                while not self._driving.cancel_called:
+                    await self.agent.inbox.wait()
+                    await self._one_turn()
 
     async def _watch(self) -> None:
         """Bring notices to the agent as they come."""
@@ -344,7 +346,8 @@ class Session:
 
     async def finish(self) -> None:
         """Say goodbye: stop what runs, store what there is."""
-        self.interrupt()
+        # Not only the turn that runs: what is put into the inbox from now on waits for a resume.
+        self._driving.cancel()
         await self._bus.until(lambda: self._scope is None)
         await self.agent.recorder.sync()
         self._emit(SessionFinished(cost=self.cost, usage=self.usage))
