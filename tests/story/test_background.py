@@ -34,7 +34,9 @@ async def test_an_idle_agent_is_woken(world: Worlds, api: str) -> None:
 
         async with anyio.create_task_group() as group:
             group.start_soon(let_go)
-            turn = await w.session.run("Build it")
+            await w.session.run("Build it")
+        turn = w.session.last
+        assert turn is not None
         assert turn.text == "It is done."
         assert "it is built" in w.server.records[2].request.last_text
         assert [e.status for e in w.told(TaskFinished)] == ["completed"]

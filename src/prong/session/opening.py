@@ -142,6 +142,7 @@ class _Maker:
             policy=policy,
             hooks=Guard(
                 hooks=commands if place.settings.hooks else NoHooks(),
+                cwd=place.cwd,
                 instructions=place.instructions,
                 structured=structured,
             ),

@@ -169,16 +169,16 @@ class Session:
         """
         taken_in: list[int] = []
 
-        def over() -> bool:
+        def over(message: User) -> bool:
             # A message that is neither waiting nor taken could not be stored: its turn has failed.
-            taken = self._ended > taken_in[0] if taken_in else True
-            return taken and not self.agent.inbox.holds(message)
+            ended = self._ended > taken_in[0] if taken_in else True
+            return ended and not self.agent.inbox.holds(message)
 
         try:
             message = await self.say(text, taken=lambda: taken_in.append(self._ended))
             if message is None:
                 return Turn(text="", why="refused", detail="a hook refused the message")
-            await self._bus.until(over)
+            await self._bus.until(lambda: over(message))
             assert self._last is not None
             if wait_tasks and self._last.why in {"done", "cut_off"}:
                 await self.wait_settled()
@@ -237,9 +237,11 @@ class Session:
     async def wait_settled(self) -> None:
         """Wait until no turn runs, nothing waits for the agent, and no background task runs."""
         await self._bus.until(
-            lambda: not self.busy
-            and not self.tasks.running()
-            and not (self._watching and self._outbox.pending(self.agent.path))
+            lambda: (
+                not self.busy
+                and not self.tasks.running()
+                and not (self._watching and self._outbox.pending(self.agent.path))
+            )
         )
 
     def send(self, command: Command) -> None:
