@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,8 @@ class Guard:
     """Runs the user's hooks, shows nested instructions, and sees to a structured answer."""
 
     hooks: Hooks
+    cwd: str
+    """What relative paths start from."""
     instructions: Instructions | None = None
     structured: StructuredOutput | None = None
     reminded: int = 0
@@ -55,6 +58,7 @@ class Guard:
             paths = msgspec.json.decode(payload["tool_input"], type=_Paths)
         except msgspec.MsgspecError:
             return verdict
-        found = instructions.nested_for(paths.file_path or paths.notebook_path)
+        path = os.path.join(self.cwd, paths.file_path or paths.notebook_path)  # noqa: PTH118 - strings
+        found = instructions.nested_for(path)
         texts = tuple(f"Instructions for this folder ({one.label}):\n\n{one.text}" for one in found)
         return msgspec.structs.replace(verdict, context=(*verdict.context, *texts))
