@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +24,12 @@ some_rates = st.builds(
 
 
 def plan(size: int = 3, cached: int = 100_000, **given) -> FanPlan:
-    facts = {"dispatch_tokens": 700, "tail_tokens": 0, "rates": RATES, "warm": True} | given
+    facts: dict[str, Any] = {
+        "dispatch_tokens": 700,
+        "tail_tokens": 0,
+        "rates": RATES,
+        "warm": True,
+    } | given
     return plan_fan(size=size, cached=cached, **facts)
 
 

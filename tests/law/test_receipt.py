@@ -42,7 +42,7 @@ FORK = Receipt(task_id="f1", agent="main/fork-1", tokens_shared=100_000)
 def row(usage: Usage, *, agent: str = "main/fork-1", sidecar: str = "", **more) -> Row:
     assert PRICE
     cost, plain = PRICE.cost(usage), PRICE.uncached(usage)
-    given = {"cost": cost, "uncached": plain} | more
+    given: dict[str, Any] = {"cost": cost, "uncached": plain} | more
     return Row(agent=agent, model=MODEL, usage=usage, sidecar=sidecar, **given)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 import time
 from typing import Any
 
@@ -123,7 +124,7 @@ def _print(told: BreakEven, model: str, price: Price | None) -> None:
     print("first, input and all are in input-token equivalents; the cheapest stands first")
     print(f"fork: first child {told.first_child:,.0f}, each other {told.each_other:,.0f}")
     for reason in told.plan.reason.split("; "):
-        print(f"  {reason}")
+        print(textwrap.fill(reason, 80, initial_indent="  ", subsequent_indent="    "))
     if told.until_turns is None:
         print("forks cost less than fresh agents however long they work")
     else:
