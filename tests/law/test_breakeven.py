@@ -127,18 +127,18 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     def scenario(self, history: int) -> Scenario:
         """Say the case in tokens, from the lengths of its texts and the JSON around them."""
-        block, used = 30, 90
+        block, used = 26, 84
         each = {"description": "work", "prompt": DIRECTIVE}
         return Scenario(
             history=history,
             children=self.children,
             turns=self.turns,
-            growth=self.result + (used + 2 * used) // 4,
+            growth=self.result + 2 * used // 4,
             directive=(len(DIRECTIVE) + block) // 4,
             dispatch=self.children * (len(msgspec.json.encode(each)) + used) // 4,
             placeholders=self.children * (len(fork.PLACEHOLDER) + used) // 4,
             report=(len(REPORT) + block) // 4,
-            closing=used // 4,
+            closing=2 * used // 4,
             wakes=self.wakes,
             brief=(len(BRIEF) + block) // 4,
             setup=(len(SYSTEM) + block) // 4,
@@ -252,6 +252,7 @@ CASES = {
     "kept": Case(history=20_000, children=6, turns=2, result=300, how="keep"),
     "cold": Case(history=46_000, children=5, turns=3, result=800, cold=True),
     "cold kept": Case(history=20_000, children=6, turns=3, result=300, cold=True, how="keep"),
+    "often woken": Case(history=2_000, children=12, turns=1, result=9, wakes=12),
     "woken": Case(history=46_000, children=6, turns=2, result=300, wakes=6),
 }
 cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())

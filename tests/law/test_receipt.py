@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from prong.cost import Prices, Row
@@ -50,9 +50,9 @@ def row(usage: Usage, *, agent: str = "main/fork-1", sidecar: str = "", **more) 
 def test_a_receipt_is_settled_from_the_rows_of_its_child() -> None:
     """Counters are of the first request, sums of all, and saving is what no cache would cost."""
     rows = [
+        row(Usage(read=99_000, uncached=30, output=9), sidecar="summary", first_event=9.0),
         row(Usage(read=100_000, written_5m=200, output=50), first_event=0.5),
         row(Usage(read=100_200, written_5m=900, output=300)),
-        row(Usage(read=101_000, uncached=30, output=9), sidecar="summary"),
     ]
 
     found = settle(FORK, rows, PRICE)
@@ -94,6 +94,10 @@ def test_what_a_program_reads_is_a_receipt_again() -> None:
 
 @pytest.mark.spec("F17")
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.sampled_from([0, 128]))
+@example(10_000, 9_900, 0)
+@example(10_000, 9_899, 0)
+@example(10_000, 9_772, 128)
+@example(10_000, 9_771, 128)
 def test_a_fork_that_read_what_was_predicted_missed_nothing(predicted, read, rounds) -> None:
     """One per cent and one step of rounding are no miss; less than that is, with both numbers."""
     why = reconcile(predicted, Usage(read=read), Circumstance(rounds_to=rounds))
@@ -260,6 +264,16 @@ def test_the_least_possible_is_what_a_perfect_cache_would_bill(growth) -> None:
         bank.send(longer)
 
     assert least_possible(bank.requests, Rates()) == pytest.approx(bank.least(), rel=0.03)
+
+
+@pytest.mark.spec("K3")
+def test_what_was_counted_goes_before_what_bytes_suggest() -> None:
+    """A part of a prompt that was counted by itself has that many tokens, whatever its bytes."""
+    short = START.append(user_text("Hello " * 2_000))
+    longer = short.append(said("dense"), user_text("text"))
+    requests = [(short, row(Usage(uncached=1_000))), (longer, row(Usage(uncached=5_000)))]
+
+    assert least_each(requests, [Rates()] * 2) == pytest.approx([1_250, 100 + 4_000])
 
 
 @pytest.mark.spec("K3")

@@ -29,7 +29,7 @@ _NUMBERS = {
     "setup": "tokens of a fresh agent's system text and tools",
     "explore": "turns that a fresh agent needs to learn what the parent knows",
 }
-_AT_LEAST_ONE = {"children", "turns", "wakes"}
+_AT_LEAST_ONE = {"children", "turns"}
 
 
 def plan_fork(parser: argparse.ArgumentParser, words: list[str]) -> int:
