@@ -13,10 +13,11 @@ FILE = "notes.txt"
 CONTENT = "".join(f"line {n}: the queue keeps what the worker could not do\n" for n in range(20))
 GO = "Split the rest of the work."
 CLOSING = "All parts are done."
-_WORDS = (
+_TEXT = (
     "the scheduler takes a task from the queue and runs it in a worker; if it fails, the error is "
     "stored with its trace and 'retry' decides: return self._queue.pop(key, None) if x > 3"
-).split(" ")
+)
+_WORDS = _TEXT.split(" ")
 
 
 def prose(seed: int, size: int) -> str:
