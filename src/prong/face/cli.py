@@ -20,9 +20,14 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "sessions": "list the sessions of this folder, or of all",
     "verify": "check a session's journal, record by record",
-    "cost": "what a session cost, agent by agent",
     "show": "draw a session's conversation as the model sees it",
     "trust": "let this folder's own agents, hooks, servers and rules work",
+}
+_ACCOUNTS = {
+    "cost": "what a session cost: by agent, by fan-out, and the least it could have",
+    "receipt": "what a session's forks shared, paid and saved",
+    "explain": "where two requests part, and what that costs",
+    "plan-fork": "what a fork, fresh agents and working alone would cost",
 }
 
 _EXITS = """exit codes:
@@ -47,6 +52,10 @@ def main(argv: list[str] | None = None) -> int:
         from prong.face.inspect import run_command
 
         return _guarded(lambda: run_command(words[0], words[1:]))
+    if words and words[0] in _ACCOUNTS:
+        from prong.face.account import run_account
+
+        return _guarded(lambda: run_account(words[0], words[1:]))
     # Loading everything makes many objects and no garbage: look for it seldom.
     gc.set_threshold(20_000, 20, 20)
     args = _parser().parse_args(words)
@@ -180,7 +189,7 @@ def _thinking_value(value: str) -> str:
 def _parser() -> argparse.ArgumentParser:
     import argparse
 
-    commands = "\n".join(f"  {name:<10} {what}" for name, what in _COMMANDS.items())
+    commands = "\n".join(f"  {name:<10} {what}" for name, what in (_COMMANDS | _ACCOUNTS).items())
     parser = argparse.ArgumentParser(
         prog="prong",
         description="A coding agent that can split itself into parallel forks, with a receipt.",

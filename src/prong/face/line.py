@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from prong.entry import Usage
 from prong.event import (
+    CacheMissed,
     Event,
     ModeChanged,
     PermissionAsked,
     PromptMoved,
     QuestionAsked,
+    ReceiptIssued,
     TaskFinished,
     TaskStarted,
     TodosChanged,
@@ -34,6 +36,10 @@ def describe(event: Event) -> list[tuple[str, str]]:
             return [(f"{event.task_id} started: {event.title}", "dim")]
         case TaskFinished():
             return [(f"{event.task_id} {event.status}: {event.summary}", "dim")]
+        case ReceiptIssued():
+            return [(f"receipt: {event.text}", "dim")]
+        case CacheMissed():
+            return [(f"! cache missed: {event.why}", "bad")]
         case PromptMoved():
             return [(f"(new prompt, {event.reason}: {event.detail})", "dim")]
         case ModeChanged():

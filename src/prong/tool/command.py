@@ -76,6 +76,7 @@ _INLINE = re.compile(
     r"python[\d.]*|pypy3?|perl|ruby|node|nodejs|deno|bun|php|lua|[gmn]?awk|osascript|tclsh"
 )
 _ARITHMETIC_TESTS = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"])
+_ENDING = frozenset(["&&", "||", "|", "|&", ";", "&", "<", ">", "(", ")"])
 _SEQUENCES = names(
     "program compound_statement do_group else_clause elif_clause case_item negated_command"
 )
@@ -236,6 +237,10 @@ class _Walk:
     def _test(self, node: Node) -> None:
         double = source(node).startswith("[[")
         operators = {source(leaf) for leaf in leaves(node) if leaf.type == "test_operator"}
+        outer = {leaf.type for leaf in leaves(node, whole="command_substitution")}
+        if not double and ("\n" in source(node) or outer & _ENDING):
+            # A single bracket is a command like any other, and ends where they end.
+            raise Muddled
         if "-v" in operators or (double and operators & _ARITHMETIC_TESTS):
             # Bash evaluates variables here, and a subscript in a value may run commands.
             self._hide(node)
