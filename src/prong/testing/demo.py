@@ -232,9 +232,10 @@ async def _play(pace: float, files: Mapping[str, str]) -> bool:
         _print(f"project tests before: {await _tests(made)}")
         _title("The parent reads, plans and forks; the forks work at the same time")
         _print(f"> {QUESTION}")
+        well = False
         async with made.open() as session, anyio.create_task_group() as group:
             group.start_soon(_watch, session, _Story())
-            turn = await session.run(QUESTION)
+            well = (await session.run(QUESTION)).ok
             group.cancel_scope.cancel()
             _title("What the forks reported")
             _reports(session)
@@ -247,7 +248,7 @@ async def _play(pace: float, files: Mapping[str, str]) -> bool:
         after = await _tests(made)
         _print()
         _print(f"project tests after: {after}")
-        return agree and turn.ok and after == "OK"
+        return agree and well and after == "OK"
 
 
 def main(*, pace: float = 0.3, files: Mapping[str, str] = FILES) -> int:
