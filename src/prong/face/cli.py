@@ -86,11 +86,9 @@ def _guarded(work: Any) -> int:
 
 def _bare(error: BaseException) -> BaseException:
     """Take a failure out of the groups around it."""
-    while isinstance(error, BaseExceptionGroup):
+    if isinstance(error, BaseExceptionGroup):
         inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
-        if len(inner) > 1:
-            break
-        error = inner[0]
+        return _bare(next(iter(inner))) if len(inner) == 1 else error
     return error
 
 
