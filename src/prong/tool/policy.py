@@ -138,6 +138,10 @@ class PolicyBox:
         """Change the mode from now on."""
         self._policy = replace(self._policy, mode=mode)
 
+    def revise(self, policy: Policy) -> None:
+        """Take another policy from now on, for the whole tree."""
+        self._policy = policy
+
     def narrow(self, *, mode: Mode = "bubble", rules: Sequence[Rule] = ()) -> PolicyBox:
         """Return a view for a child that can be stricter than this one, never laxer."""
         return _NarrowBox(self, mode, tuple(rule for rule in rules if rule.effect != "allow"))
