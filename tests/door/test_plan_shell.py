@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -121,7 +122,7 @@ def repository(w: World) -> None:
     (w.root / "a.txt").write_text("one\ntwo\nthree\n")
 
 
-async def run(world: Worlds, commands: list[str], *, background: bool) -> list[ToolFinished]:
+async def run(world: Worlds, commands: Sequence[str], *, background: bool) -> list[ToolFinished]:
     arguments = [
         {"command": one, **({"run_in_background": True} if background else {})} for one in commands
     ]
