@@ -74,12 +74,13 @@ def _guarded(work: Any) -> int:
 
 def _bare(error: BaseException) -> BaseException:
     """Take a failure out of the groups around it."""
-    while isinstance(error, BaseExceptionGroup):
-        inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
+    found = error
+    while isinstance(found, BaseExceptionGroup):
+        inner: list[BaseException] = list(cast("BaseExceptionGroup[Any]", found).exceptions)
         if len(inner) > 1:
             break
-        error = inner[0]
-    return error
+        found = inner[0]
+    return cast("BaseException", found)
 
 
 def _forget_stdout() -> None:

@@ -269,7 +269,8 @@ class _Maker:
             ]
             self._place.warnings.append(
                 f"the tools have changed since this session began ({', '.join(changes)}); it goes "
-                "on with the tools it had, so that its cache holds; a new session takes up the new ones"
+                "on with the tools it had, so that its cache holds; a new session takes up the "
+                "new ones"
             )
 
     def _switch(self, session: Session, model: str) -> None:
@@ -353,7 +354,14 @@ def _structured(options: Options) -> StructuredOutput | None:
     if options.json_schema is None:
         return None
     given = options.json_schema.strip()
-    return StructuredOutput(given if given.startswith("{") else Path(given).read_text("utf-8"))
+    if not given.startswith("{"):
+        try:
+            given = Path(given).read_text("utf-8")
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"the JSON schema is neither an object nor a file that can be read: {error}"
+            ) from error
+    return StructuredOutput(given)
 
 
 def _built_in(place: Place) -> list[Tool]:

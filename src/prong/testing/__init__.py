@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from prong.testing.model import Model
     from prong.testing.process import ServerProcess
     from prong.testing.request import Request
+    from prong.testing.scene import World, Worlds, world
     from prong.testing.script import (
         Script,
         Step,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     )
     from prong.testing.server import Server
     from prong.testing.service import Options, Record
-    from prong.testing.scene import World, Worlds, world
 
 __all__ = [
     "Cache",
