@@ -17,7 +17,9 @@ ProngError
 │   ├── JournalBusy          another process has the session open
 │   ├── JournalFull          a record could not be written
 │   └── NoSuchSession        no session of that name
+├── GitFailed            git did not do what was asked; carries its own words
 ├── BudgetSpent          a limit on turns, tokens, money or time was reached
+├── Contained            a fork kept asking for what is closed to it
 └── Interrupted          the user stopped the turn
 
 What the model can fix is a value (`prong.tool.Failed`); what only we can fix is an assert.
@@ -139,9 +141,17 @@ class NoSuchSession(JournalError):
     """There is no session of that name."""
 
 
+class GitFailed(ProngError):
+    """Git did not do what was asked; the message holds its own words."""
+
+
 class BudgetSpent(ProngError):
     """A limit on turns, tokens, money or time was reached; partial work is kept."""
 
 
 class Interrupted(ProngError):
     """The user stopped the turn."""
+
+
+class Contained(ProngError):
+    """A fork kept asking for what is closed to it, and was stopped."""

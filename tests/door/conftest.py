@@ -34,10 +34,15 @@ class Peer:
         head = raw.decode("latin-1")
         lengths = [line[15:] for line in head.split("\r\n") if line.startswith("content-length:")]
         length = int(lengths[0]) if lengths else 0
-        while len(rest) < length:
-            rest += await self.stream.receive()
-        self._held = rest[length:]
-        return head, rest[:length]
+        body = bytearray(rest)
+        while len(body) < length:
+            body += await self.stream.receive()
+        self._held = bytes(body[length:])
+        return head, bytes(body[:length])
+
+    def unread(self, data: bytes) -> None:
+        """Put back what was read by hand."""
+        self._held = data + self._held
 
     async def send(self, data: bytes) -> None:
         await self.stream.send(data)

@@ -231,20 +231,38 @@ async def test_the_cap_makes_requests_wait_their_turn(serve):
 
 
 async def test_an_early_refusal_is_read_although_the_body_was_not_sent(serve):
-    """A server may answer before it has read the request; the answer counts."""
+    """A server may answer and read no further: the answer counts, the connection does not."""
+    done = anyio.Event()
+
+    async def play(peer, number):
+        if number == 2:
+            await echo(peer, number)
+        await peer.stream.receive(100)
+        await peer.answer(b"too big", status="413 Too Large")
+        await done.wait()
+
+    async with serve(play) as server, Http(env={}) as http:
+        async with http.request("POST", server.url, (), b"x" * (32 << 20)) as response:
+            assert response.status == 413
+            assert await response.read() == b"too big"
+        with anyio.fail_after(5):
+            assert await post(http, server.url, b"small") == b"small"
+        done.set()
+
+
+async def test_an_interim_response_does_not_stop_the_body(serve):
+    """Early hints in the middle of an upload are passed over, and the rest is sent."""
 
     async def play(peer, _number):
-        await peer.stream.receive(100)
-        await peer.answer(b"too big", status="413 Too Large", headers="connection: close\r\n")
-        await peer.wait_gone()
+        start = await peer.stream.receive(100)
+        await peer.send(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n")
+        await anyio.sleep(0.05)
+        peer.unread(start)
+        _, body = await peer.request()
+        await peer.answer(b"%d" % len(body))
 
-    async with (
-        serve(play) as server,
-        Http(env={}) as http,
-        http.request("POST", server.url, (), b"x" * (32 << 20)) as response,
-    ):
-        assert response.status == 413
-        assert await response.read() == b"too big"
+    async with serve(play) as server, Http(env={}) as http:
+        assert await post(http, server.url, b"x" * (32 << 20)) == b"%d" % (32 << 20)
 
 
 def _raw_deflate(data: bytes) -> bytes:
@@ -290,7 +308,7 @@ async def test_a_header_cannot_smuggle_a_line(name, value):
 
 @pytest.mark.parametrize(
     "url",
-    ["ftp://x/", "http://", "http://x y/", "http://x/a b", "http://x/\r\n", "x", "http://x:99999/",
+    ["ftp://x/", "http://a..b/", "http://", "http://x y/", "http://x/a b", "http://x/\r\n", "x", "http://x:99999/",
      "http://u:secret@x/"],
 )  # fmt: skip
 async def test_a_url_that_cannot_be_is_refused(url):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import signal
+import subprocess
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,6 +15,7 @@ import anyio
 import pytest
 
 from prong.host import LocalHost
+from prong.host.process import Group, LocalProcess, Pipe
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L2"), pytest.mark.door]
 
@@ -244,6 +247,31 @@ async def test_commands_leave_no_descriptor_behind(host: LocalHost) -> None:
         assert [c async for c in process.output()] == [b"hi\n"]
         await process.wait()
     assert descriptors() == before
+
+
+class ThreadGroup(Group):
+    """A group on a machine without pidfds."""
+
+    def _watch(self) -> None:
+        self._watch_in_thread(asyncio.get_running_loop())
+
+
+async def test_without_pidfds_a_thread_watches(tmp_path: Path) -> None:
+    """Where the system has no pidfds the end of a process is seen all the same."""
+    pipe = Pipe()
+    group = ThreadGroup(
+        ["sh", "-c", "echo hi; exit 4"],
+        cwd=str(tmp_path),
+        env=None,
+        stdin=subprocess.DEVNULL,
+        stdout=pipe.sink,
+        stderr=pipe.sink,
+    )
+    pipe.close_sink()
+    process = LocalProcess(group, pipe)
+    with anyio.fail_after(10):
+        assert [c async for c in process.output()] == [b"hi\n"]
+        assert await process.wait() == 4
 
 
 async def test_a_signal_shows_in_the_code(host: LocalHost) -> None:

@@ -18,7 +18,7 @@ from prong.session.connection import Servers, open_servers
 from prong.session.server import ServerSpec
 from prong.tool.access import Using
 from prong.tool.base import Context, Done, Failed, Outcome
-from prong.tool.mcp import McpTool
+from prong.tool.mcp import McpTool, required_keys, usable_schema
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L11", "L2")]
 
@@ -192,6 +192,45 @@ async def test_server_processes_die_with_the_session() -> None:
         group.cancel_scope.cancel()
     assert second
     assert not is_alive(second)
+
+
+NOISY = """
+import sys
+import anyio
+from prong.session.connection import open_servers
+from prong.session.server import ServerSpec
+
+code = "print('Welcome!', flush=True); import runpy; runpy.run_path(%r, run_name='__main__')"
+args = ("-c", code % sys.argv[1])
+spec = ServerSpec(name="n", path="f", line=1, command=sys.executable, args=args)
+
+async def main():
+    async with anyio.create_task_group() as group:
+        servers = await open_servers([spec], group, cwd="/")
+        print((await servers.servers[0].call("say", {"text": "a"})).content[0].text)
+        await servers.aclose()
+
+anyio.run(main)
+"""
+
+
+def test_noise_on_standard_output_is_passed_over() -> None:
+    """A server that prints banners where messages belong still works, and the terminal is clean."""
+    command = [sys.executable, "-c", NOISY, SCRIPT]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("echo: a\n", "")
+
+
+def test_schemas_are_made_such_that_providers_take_them() -> None:
+    """A schema without a type gets one; choices at its top go into the description."""
+    assert usable_schema({}) == ({"type": "object", "properties": {}}, "")
+    properties = {"a": {"type": "string"}}
+    choice = [{"required": ["a"]}]
+    schema, further = usable_schema({"type": "object", "properties": properties, "anyOf": choice})
+    assert schema == {"type": "object", "properties": properties}
+    assert further.endswith('must also meet: {"anyOf":[{"required":["a"]}]}')
+    assert required_keys({"required": ["a", 3]}) == ("a",)
+    assert required_keys({"required": "a"}) == ()
 
 
 @pytest.fixture

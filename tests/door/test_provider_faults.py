@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from contextlib import aclosing
 from random import Random
+from typing import Any
 
 import anyio
 import pytest
@@ -26,13 +27,13 @@ from prong.wire import Began, Ended, Fault, HeadSpec, Tail, TextPiece, dialect
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
 
 
-def sse(*events: dict) -> bytes:
+def sse(*events: dict[str, Any]) -> bytes:
     return b"".join(
         f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events
     )
 
 
-def message(**more) -> dict:
+def message(**more) -> dict[str, Any]:
     return {
         "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-x", "content": [],
         "stop_reason": None, "usage": {"input_tokens": 3, "output_tokens": 1}, **more,
@@ -426,3 +427,28 @@ async def test_the_reply_does_not_wait_for_the_end_of_the_response(serve):
             async with aclosing(provider.stream(prompt)) as stream:
                 events = [event async for event in stream]
     assert isinstance(events[-1], Ended)
+
+
+async def test_a_whole_reply_leaves_its_connection_for_the_next(serve):
+    """The end of the response may come after the reply's; the connection is used again."""
+    world = World(serve)
+    may_end, ended = anyio.Semaphore(0), anyio.Semaphore(0)
+
+    async def play(peer, _number):
+        while True:
+            await peer.request()
+            await peer.send(HEAD + chunk(BEGIN) + chunk(END))
+            await may_end.acquire()
+            await peer.send(b"0\r\n\r\n")
+            ended.release()
+
+    async with serve(play) as server, Http(env={}) as http:
+        provider, prompt = world.provider(http, server.url)
+        for _ in range(3):
+            async with aclosing(provider.stream(prompt)) as stream:
+                events = [event async for event in stream]
+            assert isinstance(events[-1], Ended)
+            may_end.release()
+            await ended.acquire()
+            await anyio.sleep(0.01)
+        assert server.connections == 1

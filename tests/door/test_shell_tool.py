@@ -10,6 +10,7 @@ import anyio
 import msgspec
 import pytest
 
+import prong
 from prong.entry import CallId, Text
 from prong.event import Event, Question, TodosChanged, ToolOutput
 from prong.host import LocalHost
@@ -17,6 +18,7 @@ from prong.team.outbox import Outbox
 from prong.team.task import TaskBoard
 from prong.tool.access import Running
 from prong.tool.base import Context, Done, Failed, Outcome, Reads, Tool
+from prong.tool.kit import Kit
 from prong.tool.question import AskUserQuestion
 from prong.tool.shell import PART, Bash, BashArguments
 from prong.tool.task import TaskOutput, TaskStop
@@ -160,7 +162,7 @@ async def test_cd_lasts_inside_the_project_only(tmp_path: Path) -> None:
         )
         assert w.context.cwd == odd
         assert await w.bash("pwd") == odd
-        assert Bash().access(BashArguments("ls"), w.context) == (Running("ls", odd),)
+        assert Bash().access(BashArguments(command="ls"), w.context) == (Running("ls", odd),)
 
         left = await w.bash("cd out; echo there")
         assert left.startswith("there\nThe shell ended in /tmp, outside the project")
@@ -364,3 +366,15 @@ async def test_questions(tmp_path: Path) -> None:
         assert "same label" in why(await w.call(AskUserQuestion(), questions=[twins]))
         with pytest.raises(msgspec.ValidationError):
             await w.call(AskUserQuestion(), questions=[{"question": "?", "options": options[:1]}])
+
+
+async def test_each_tool_is_described_to_the_model() -> None:
+    """Every tool here has a text of its own and a schema with all of its arguments."""
+    tools: list[Tool] = [Bash(), TodoWrite(), AskUserQuestion(), TaskOutput(), TaskStop()]
+    folder = Path(prong.__file__).parent / "session" / "text" / "tool"
+    texts = {t.name: (folder / f"{t.name}.md").read_text() for t in tools}
+
+    for tool, spec in zip(tools, Kit(tools).specs(texts.__getitem__), strict=True):
+        names = msgspec.json.decode(spec.schema)["properties"]
+        assert list(names) == [f.encode_name for f in msgspec.structs.fields(tool.arguments)]
+        assert spec.description

@@ -292,3 +292,12 @@ async def test_finished_tasks_leave_no_growth(tmp_path: Path) -> None:
         assert sizes[-1] <= sizes[0]
         files = [str(f.resolve()) for f in Path("/proc/self/fd").iterdir()]
         assert not [f for f in files if f.endswith(".log") and str(tmp_path) in f]
+
+
+async def test_output_read_before_the_adoption_is_kept(tmp_path: Path) -> None:
+    """What was printed in the foreground stands at the head of the task's file, lines unbroken."""
+    async with world(tmp_path) as w:
+        process = await w.host.start("echo ' world'")
+        handle = await w.board.adopt(process, title="greet", first_output=b"one\nhello")
+        await w.board.wait_idle()
+        assert Path(handle.output_file).read_text() == "one\nhello world\n"

@@ -271,6 +271,28 @@ async def test_one_connection_carries_many_requests() -> None:
         assert server.records[0].body == server.records[1].body
 
 
+async def test_bodies_may_be_forgotten() -> None:
+    """Without bodies the law and the diagnostics still work, and equal blocks are kept once."""
+    options = Options(keep_bodies=False)
+    async with Server(Script(forever=say("ok")), options=options) as server:
+        await post(server, body(LONG))
+        wanted = {"previous_message_id": server.records[0].message_id}
+        answer = await post(server, body(LONG, "ok", "more", diagnostics=wanted))
+        first, second = (record.request.blocks[0].raw for record in server.records)
+
+        assert b'"diagnostics":null' in answer
+        assert [record.body for record in server.records] == [b"", b""]
+        assert first is second
+
+
+async def test_a_body_over_32_megabytes_is_refused() -> None:
+    """The status is 413, as at the real thing."""
+    async with Server([]) as server:
+        answer = await post(server, body("x" * (33 << 20)))
+
+        assert answer.startswith(b"HTTP/1.1 413")
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -12,7 +12,7 @@ import pytest
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
-from prong.testing import Server, call, calls, fail, refuse, say, think, truncate
+from prong.testing import Server, break_off, call, calls, fail, refuse, say, think, truncate
 from prong.testing.service import Options
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
@@ -401,3 +401,25 @@ async def test_openai_errors() -> None:
         assert limited.value.request_id == "req_000001"
         assert overflow.value.code == "context_length_exceeded"
         assert [model.id for model in models.data] == ["claude-sonnet-5-5", "gpt-6-sol"]
+
+
+async def test_errors_in_mid_stream() -> None:
+    """An error event under status 200 is an exception in each client."""
+    step = break_off("server_error", "it broke")
+    script = [step, step, step]
+    async with Server(script, moves_prefix="three questions") as server:
+        async with anthropic(server) as claude, openai(server) as gpt:
+            with pytest.raises(anthropic_sdk.APIStatusError, match="it broke"):
+                async with claude.messages.stream(
+                    model=CLAUDE, max_tokens=9, messages=[user("Hi")]
+                ) as stream:
+                    await stream.get_final_message()
+            answers: Any = await gpt.responses.create(model=GPT, input="Hi", stream=True)
+            events = [event async for event in answers]
+            chunks: Any = await gpt.chat.completions.create(
+                model=GPT, messages=[{"role": "user", "content": "Hi"}], stream=True
+            )
+            with pytest.raises(openai_sdk.APIError, match="it broke"):
+                _ = [chunk async for chunk in chunks]
+
+        assert (events[-1].type, events[-1].message) == ("error", "it broke")

@@ -236,6 +236,8 @@ sort $x
 sort {-o,x} y
 uniq a b
 xxd -r a b
+xxd a -v
+xxd -C a -v
 sed -i s/a/b/ x
 sed -i.bak s/a/b/ x
 sed -ni p x
@@ -294,6 +296,12 @@ env rm x
 env A=1 rm x
 env -S 'rm x'
 env -i rm x
+env "a b=c" rm x
+env a/b=c rm x
+sudo A=1 rm x
+watch "A=1 rm x"
+watch 'x=$(rm x)'
+parallel 'x=$(rm y)'
 env LD_PRELOAD=x ls
 env PATH=. ls
 sudo ls
@@ -343,6 +351,8 @@ echo ${x@P}
 declare -i x=y
 let x=1
 ((x=1))
+((rm ))
+( (rm x) )
 for ((i=0;i<3;i++)); do echo; done
 echo $(rm x)
 echo `rm x`
@@ -464,6 +474,8 @@ git update-ref a b
 git log $x
 git x
 date -s x
+date -f /etc/passwd
+date --file=/etc/passwd
 date --set=x
 date 010100002030
 hostname x

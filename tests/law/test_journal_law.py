@@ -210,21 +210,23 @@ def test_agents_share_again_what_they_shared(tmp_path: Path) -> None:
     assert seqs == sorted(set(seqs))
 
 
-def test_the_recorder_calls_of_an_agent_store_the_same(tmp_path: Path) -> None:
-    """Head and entries stored one by one, as a loop does it, replay to the same prompt."""
+def test_only_what_is_new_is_stored(tmp_path: Path) -> None:
+    """Storing a prompt step by step, and again, writes each entry once; a step back is kept too."""
     path = tmp_path / "s1.jsonl"
     prompt = start().append(user_text("hi"), reply("yes", "c1"), results("c1"))
+    fork = prompt.append(User((Text("go"),), "directive"))
     with Journal.create(path, opened()) as journal:
-        journal.head("main", prompt.head, "start")
-        for node in prompt.nodes():
-            journal.entry("main", node)
-            journal.entry("main", node)
-        fork = prompt.append(User((Text("go"),), "directive"))
-        assert fork.tip is not None
-        journal.entry("main/fork-1", fork.tip)
-        journal.head("main", prompt.head, "clear")
+        for node in (None, *prompt.nodes()):
+            journal.keep("main", Prompt(prompt.head, node))
+        length = path.stat().st_size
+        journal.keep("main", prompt)
+        assert path.stat().st_size == length
+        journal.keep("main/fork-1", fork)
+        journal.keep("main/fork-2", prompt)
+        journal.keep("main", Prompt(prompt.head), reason="clear")
     replay = read_journal(path)
     assert same(replay.agents["main/fork-1"], fork)
+    assert same(replay.agents["main/fork-2"], prompt)
     assert replay.agents["main"].depth == 0
     assert len(replay.entries) == 4
 

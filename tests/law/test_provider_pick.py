@@ -76,6 +76,8 @@ def test_each_vendor_gets_its_own_key_in_its_own_header():
     assert given_key.headers == (("authorization", "Bearer given"),)
     header, _ = pick("gpt-6", headers=[("Authorization", "Custom x")], env=env)
     assert header.headers == (("authorization", "Custom x"),)
+    alone, _ = pick("gpt-6", headers=[("Authorization", "Custom x")], env={})
+    assert alone.headers == header.headers
     assert "o-key" not in repr(openai)
     assert "o-key" not in str(openai)
 

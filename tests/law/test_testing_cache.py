@@ -189,6 +189,28 @@ def test_a_read_renews_from_the_start_of_the_request() -> None:
     assert bench.look(request).usage.read == 0
 
 
+def test_an_entry_read_without_a_mark_on_it_is_renewed_too() -> None:
+    """What a look-up finds on its way back lives on, whether or not a mark stands there."""
+    bench = Bench()
+    base = text("base")
+    bench.send(ask(user(marked(base))))
+    bench.now = 200
+    bench.send(ask(user(base, text("one", "5m"))))
+    bench.now = 400
+
+    assert bench.look(ask(user(base, text("two", "5m")))).hit == 1
+
+
+def test_what_a_message_says_besides_its_content_counts() -> None:
+    """Two messages that differ in another member are different prompts."""
+    bench = Bench()
+    low = {"role": "system", "content": [text("s", "5m")], "output_config": {"effort": "low"}}
+    bench.send(ask(user(text("q")), low))
+
+    assert bench.look(ask(user(text("q")), low | {"output_config": {"effort": "max"}})).hit == 0
+    assert bench.look(ask(user(text("q")), low)).hit == 2
+
+
 def test_an_entry_in_flight_cannot_be_read() -> None:
     """Siblings sent before the first response begins each pay for the write."""
     bench = Bench()
@@ -448,6 +470,38 @@ def test_openai_drops_the_earliest_of_too_many_marks() -> None:
     assert bench.look(ask_openai(*items[:2], **explicit)).usage.read > 0
 
 
+def test_openai_implicit_mode_writes_three_marks_and_its_own() -> None:
+    """The latest three explicit marks are written beside the end of the latest message."""
+    bench = Bench(Model(minimum=0))
+    items = [message(f"m{i}", "assistant", ttl="30m") for i in range(4)]
+    bench.send(ask_openai(*items, message("question")))
+    explicit = {"prompt_cache_options": {"mode": "explicit"}}
+
+    found = [bench.look(ask_openai(*items[: n + 1], **explicit)).hit for n in range(4)]
+    assert found == [0, 2, 3, 4]
+    assert bench.look(ask_openai(*items, message("question"), message("more"))).hit == 5
+
+
+def test_openai_message_boundaries_are_part_of_the_key() -> None:
+    """Two messages are not one message with two parts."""
+    bench = Bench(Model(minimum=0))
+    both = message("a")
+    both["content"] += message("b")["content"]
+    bench.send(ask_openai(message("a"), message("b")))
+
+    assert bench.look(ask_openai(both)).usage.read == 0
+
+
+def test_openai_marks_only_the_last_of_a_group_of_outputs() -> None:
+    """An output that is followed by another is no end at which an entry is looked for."""
+    bench = Bench(Model(minimum=0))
+    outputs = [{"type": "function_call_output", "call_id": c, "output": "x"} for c in "ab"]
+    bench.send(ask_openai(message("q", "assistant"), outputs[0]))
+
+    assert bench.look(ask_openai(message("q", "assistant"), *outputs)).usage.read == 0
+    assert bench.look(ask_openai(message("q", "assistant"), outputs[0], message("q"))).hit == 2
+
+
 @pytest.mark.parametrize(("ttl", "seconds"), [("30m", 1800), ("12h", 43200)])
 def test_openai_lifetimes(ttl: str, seconds: int) -> None:
     """Entries live as long as asked for, and the write is counted under its lifetime."""
@@ -501,13 +555,14 @@ def test_older_openai_models_cache_by_themselves_in_steps() -> None:
     """No marks and no write price; what is read is rounded down to 128 tokens."""
     model = "gpt-5.2"
     bench = Bench(known(model))
-    first = bench.send(ask_openai(message("a" * 4800), model=model))
-    second = bench.send(ask_openai(message("a" * 4800), message("b"), model=model))
+    first = bench.send(ask_openai(message("a" * 5000), model=model))
+    second = bench.send(ask_openai(message("a" * 5000), message("b"), model=model))
 
     assert (first.written, first.read) == (0, 0)
-    assert second.read == first.input // 128 * 128
+    assert 1216 < first.input < 1280
+    assert second.read == 1152
     bench.now = 601
-    assert bench.look(ask_openai(message("a" * 4800), model=model)).usage.read == 0
+    assert bench.look(ask_openai(message("a" * 5000), model=model)).usage.read == 0
 
 
 blocks = st.builds(

@@ -117,7 +117,7 @@ def chat_messages() -> st.SearchStrategy[list[dict[str, Any]]]:
         optional={
             "reasoning_content": any_solid,
             "novel": objects.filter(bool),
-            "tool_calls": st.lists(call, min_size=1, max_size=3, unique_by=lambda c: c["id"]),
+            "tool_calls": st.lists(call, min_size=1, max_size=3, unique_by=lambda c: str(c["id"])),
         },
     ).map(lambda message: [message])
 
@@ -380,3 +380,17 @@ def test_the_splitter_reads_what_the_standard_says(lines: list[bytes], cuts: lis
     splitter = Splitter()
     seen = [p for a, b in pairwise(points) for p in splitter.feed(wire[a:b])]
     assert seen + splitter.close() == expected
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_an_event_survives_every_cut(end: bytes):
+    """An event of several lines comes through whole for every pair of cuts."""
+    wire = end.join(
+        [b"\xef\xbb\xbfevent: e", b"data: a", b": note", b"data: b", b"", b"data: c", b"", b""]
+    )
+    for first in range(len(wire) + 1):
+        for second in range(first, len(wire) + 1):
+            splitter = Splitter()
+            pieces = (wire[:first], wire[first:second], wire[second:])
+            seen = [payload for piece in pieces for payload in splitter.feed(piece)]
+            assert seen + splitter.close() == [Payload("e", b"a\nb"), Payload("", b"c")]

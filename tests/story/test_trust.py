@@ -94,7 +94,7 @@ def test_question_lists_what_the_folder_wants(trust: Trust, tmp_path: Path) -> N
     for name, text in {
         ".claude/settings.json": '{"hooks": {"Stop": [{"hooks": [{"command": "make"}]}]},'
         '"permissions": {"allow": ["Bash"], "deny": ["Read(x)"]}, "env": {"A": "1"}}',
-        ".mcp.json": '{"mcpServers": {"db": {"command": "npx", "args": ["db"]}}}',
+        ".mcp.json": '{"mcpServers": {"db": {"command": "npx", "args": ["${UNSET_HERE}"]}}}',
         ".claude/agents/rev.md": "---\nname: rev\n---\nReview.",
         ".prong/skills/go/SKILL.md": "---\nallowed-tools: Bash(make:*)\n---\nGo.",
         ".prong/skills/harmless/SKILL.md": "Read things.",
@@ -105,7 +105,7 @@ def test_question_lists_what_the_folder_wants(trust: Trust, tmp_path: Path) -> N
         "permissions.allow Bash",
         "hook Stop runs make",
         "env A",
-        "server db runs npx db",
+        "server db runs npx ${UNSET_HERE}",
         "agent .claude/agents/rev.md",
         "skill go allows Bash(make:*)",
     ]

@@ -6,6 +6,8 @@ new prompt becomes the agent's, so what an agent has said or done is never ahead
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -14,6 +16,7 @@ from prong.agent.desk import Desk
 from prong.agent.hook import Hooks
 from prong.agent.inbox import Inbox
 from prong.agent.limit import Limits
+from prong.agent.lineage import Lineage
 from prong.cost import Ledger, Prices, Row, fact
 from prong.entry import Entry, Usage
 from prong.event import Event, PromptMoved
@@ -22,7 +25,7 @@ from prong.provider import Provider
 from prong.tool.base import Context
 from prong.tool.kit import Kit
 from prong.tool.policy import PolicyBox
-from prong.wire import Ttl
+from prong.wire import Ended, Ttl
 
 
 class Recorder(Protocol):
@@ -51,6 +54,8 @@ class Agent:
 
     path: str
     """`main`, or the parent's path and a name."""
+    lineage: Lineage
+    """Where it comes from; decides what it may do."""
     prompt: Prompt
     provider: Provider
     kit: Kit
@@ -82,6 +87,18 @@ class Agent:
     """Open bytes of the prompt that `last_usage` speaks of."""
     last_id: str = ""
     """The provider's id of the last reply."""
+    last_at: float = 0.0
+    """When the last request was sent, on `clock`."""
+    diagnose: bool = False
+    """Whether to ask the provider for its own cache diagnostics."""
+    clock: Callable[[], float] = time.time
+    """Seconds since the epoch."""
+    on_began: Callable[[], None] | None = None
+    """Called when a response has begun: its cache entries can be read from then on."""
+    on_paid: Callable[[Row, Ended], None] | None = None
+    """Called for every answered request."""
+    refusals: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    """Calls that were refused for good, by name and arguments."""
 
     def append(self, *entries: Entry) -> None:
         """Extend the conversation, storing the entries first.

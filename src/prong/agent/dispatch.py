@@ -18,12 +18,16 @@ import msgspec
 from prong.agent.agent import Agent
 from prong.agent.answer import INTERRUPTED
 from prong.agent.hook import Verdict, settle
+from prong.agent.lineage import contained
 from prong.entry import Call, Result, Results, Text, plain
+from prong.errors import Contained
 from prong.event import PermissionAsked, ToolFinished, ToolStarted, Warned
 from prong.tool.base import Done, Failed, Outcome, Tool
 from prong.tool.policy import Allow, Ask, Deny
 
 _HEAD_SHARE = 0.7
+_TRIES = 3
+"""Identical refused calls after which an agent is stopped."""
 
 
 async def answer(agent: Agent, calls: Sequence[Call]) -> None:
@@ -99,9 +103,10 @@ async def _refusal(
     agent: Agent, call: Call, tool: Tool, args: Any, payload: dict[str, Any]
 ) -> Failed | None:
     """Say why a call may not run; None if it may."""
-    decision = agent.policy.decide(
-        call.name, tool.access(args, agent.context), resolve=agent.context.host.resolve
-    )
+    if (why := contained(agent.lineage, call.name)) is not None:
+        return _contained(agent, call, why)
+    accesses = tool.access(args, agent.context)
+    decision = agent.policy.decide(call.name, accesses, resolve=agent.context.host.resolve)
     if isinstance(decision, Deny):
         return Failed(decision.why)
     before = _warn(agent, await agent.hooks.fire("PreToolUse", payload, matcher=call.name))
@@ -115,9 +120,22 @@ async def _refusal(
                 if isinstance(decision, Allow)
                 else decision
             )
-            return await _asked(agent, call, tool.title(args), ask)
+            refused = await _asked(agent, call, tool.title(args), ask)
+            if refused is None and list(tool.access(args, agent.context)) != list(accesses):
+                return Failed("what the call touches has changed while it waited; look again")
+            return refused
         case "allow":
             return None
+
+
+def _contained(agent: Agent, call: Call, why: str) -> Failed:
+    """Refuse for good; one who keeps trying is stopped."""
+    agent.refusals[call.name, call.arguments] += 1
+    if agent.refusals[call.name, call.arguments] >= _TRIES:
+        raise Contained(
+            f"{agent.path} was stopped: it repeated a call of {call.name} that is closed to it"
+        )
+    return Failed(why)
 
 
 async def _asked(agent: Agent, call: Call, title: str, ask: Ask) -> Failed | None:

@@ -6,6 +6,7 @@ and `prong -p` must have its request on the wire soon after.
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,9 +20,14 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "sessions": "list the sessions of this folder, or of all",
     "verify": "check a session's journal, record by record",
-    "cost": "what a session cost, agent by agent",
     "show": "draw a session's conversation as the model sees it",
     "trust": "let this folder's own agents, hooks, servers and rules work",
+}
+_ACCOUNTS = {
+    "cost": "what a session cost: by agent, by fan-out, and the least it could have",
+    "receipt": "what a session's forks shared, paid and saved",
+    "explain": "where two requests part, and what that costs",
+    "plan-fork": "what a fork, fresh agents and working alone would cost",
 }
 
 _EXITS = """exit codes:
@@ -46,6 +52,12 @@ def main(argv: list[str] | None = None) -> int:
         from prong.face.inspect import run_command
 
         return _guarded(lambda: run_command(words[0], words[1:]))
+    if words and words[0] in _ACCOUNTS:
+        from prong.face.account import run_account
+
+        return _guarded(lambda: run_account(words[0], words[1:]))
+    # Loading everything makes many objects and no garbage: look for it seldom.
+    gc.set_threshold(20_000, 20, 20)
     args = _parser().parse_args(words)
     return _guarded(lambda: _work(args))
 
@@ -74,13 +86,10 @@ def _guarded(work: Any) -> int:
 
 def _bare(error: BaseException) -> BaseException:
     """Take a failure out of the groups around it."""
-    found = error
-    while isinstance(found, BaseExceptionGroup):
-        inner: list[BaseException] = list(cast("BaseExceptionGroup[Any]", found).exceptions)
-        if len(inner) > 1:
-            break
-        found = inner[0]
-    return cast("BaseException", found)
+    if isinstance(error, BaseExceptionGroup):
+        inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        return _bare(next(iter(inner))) if len(inner) == 1 else error
+    return error
 
 
 def _forget_stdout() -> None:
@@ -202,16 +211,15 @@ def _thinking_value(value: str) -> str:
 def _parser() -> argparse.ArgumentParser:
     import argparse
 
-    commands = "\n".join(f"  {name:<10} {what}" for name, what in _COMMANDS.items())
+    commands = "\n".join(f"  {name:<10} {what}" for name, what in (_COMMANDS | _ACCOUNTS).items())
     parser = argparse.ArgumentParser(
         prog="prong",
         description="A coding agent that can split itself into parallel forks, with a receipt.",
         epilog=f"commands:\n{commands}\n\n{_EXITS}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
+        add_help=False,
     )
-    parser.add_argument("prompt", nargs="?", help="what to do; may also come on standard input")
-    parser.add_argument("-V", "--version", action="version", version=f"prong {__version__}")
     for add in (_add_run, _add_model, _add_session, _add_permission, _add_context):
         add(parser)
     return parser
@@ -220,6 +228,10 @@ def _parser() -> argparse.ArgumentParser:
 def _add_run(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("running")
     add = group.add_argument
+    # In a group, since the parser itself would lay out help for each argument as it is added.
+    add("prompt", nargs="?", help="what to do; may also come on standard input")
+    add("-h", "--help", action="help", help="show this text")
+    add("-V", "--version", action="version", version=f"prong {__version__}")
     add("-p", "--print", action="store_true", help="work without a terminal and print the answer")
     add("--plain", action="store_true", help="talk line by line (what prong opens by default)")
     add("--output-format", choices=("text", "json", "stream-json"), default="text")

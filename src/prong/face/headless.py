@@ -36,7 +36,6 @@ EXIT = {
 """Exit codes by how the turn ended; 2 is a wrong command line."""
 
 _encode = msgspec.json.Encoder().encode
-_commands = msgspec.json.Decoder(Command)
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="result"):
@@ -168,19 +167,16 @@ class _UserLine(msgspec.Struct, tag_field="type", tag="user"):
     message: _Message
 
 
-_user_lines = msgspec.json.Decoder(_UserLine)
-
-
 def read_command(line: bytes) -> Command:
     """Read one line of input: a command, or `{"type": "user", "message": {"content": …}}`.
 
     Raises msgspec.MsgspecError if it is neither.
     """
     try:
-        return _commands.decode(line)
+        return msgspec.json.decode(line, type=Command)
     except msgspec.ValidationError as error:
         try:
-            content = _user_lines.decode(line).message.content
+            content = msgspec.json.decode(line, type=_UserLine).message.content
         except msgspec.MsgspecError:
             raise error from None
     if isinstance(content, str):

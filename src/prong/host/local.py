@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat as modes
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -192,7 +191,7 @@ def _replace(target: str, data: bytes) -> None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), target)
     folder = os.path.dirname(target)  # noqa: PTH120 - strings throughout
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - strings throughout
-    temporary = f"{folder}/.prong-{secrets.token_hex(8)}.tmp"
+    temporary = f"{folder}/.prong-{os.urandom(8).hex()}.tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with os.fdopen(fd, "wb", buffering=0) as file:

@@ -18,7 +18,6 @@ import errno
 import os
 import signal
 import subprocess
-import tempfile
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
@@ -84,22 +83,22 @@ class Group:
 
     def _watch(self) -> None:
         loop = asyncio.get_running_loop()
-        if hasattr(os, "pidfd_open"):
+        try:
             pidfd = os.pidfd_open(self.pid)
-
-            def on_exit() -> None:
-                loop.remove_reader(pidfd)
-                os.close(pidfd)
-                self._ended(loop)
-
-            loop.add_reader(pidfd, on_exit)
+        except (AttributeError, OSError):  # not Linux, or a sandbox that lacks the call
+            self._watch_in_thread(loop)
             return
 
+        def on_exit() -> None:
+            loop.remove_reader(pidfd)
+            os.close(pidfd)
+            self._ended(loop)
+
+        loop.add_reader(pidfd, on_exit)
+
+    def _watch_in_thread(self, loop: asyncio.AbstractEventLoop) -> None:
         def wait() -> None:
-            # The process stays a zombie until the loop's own thread reaps it, so its number cannot
-            # be taken by another in between.
-            with suppress(ChildProcessError):
-                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            self._popen.wait()
             with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._ended, loop)
 
@@ -339,6 +338,8 @@ def launch(
 
     Raises OSError.
     """
+    import tempfile
+
     out, err = Pipe(), Pipe()
     try:
         # A file as standard input cannot deadlock with the output, however much either holds.

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from functools import cache
 
@@ -14,6 +13,8 @@ def ripgrep() -> str:
 
     Raises UsageError.
     """
+    import shutil
+
     beside = f"{os.path.dirname(sys.executable)}/rg"  # noqa: PTH120 - a plain string is wanted
     found = beside if os.access(beside, os.X_OK) else shutil.which("rg")
     if found is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from random import Random
 from typing import TYPE_CHECKING
 
 import anyio
@@ -15,9 +14,11 @@ from prong.errors import BadRequest, BrokenReply, ProviderError
 from prong.prompt import Mark, Prompt
 from prong.provider.address import is_loopback, read_url
 from prong.provider.base import Endpoint, Provider, Retrying, Streamed
-from prong.provider.fault import Refusal, from_stream, mapped
 from prong.provider.http import Http, Response
 from prong.wire import Dialect, Ended, Event, Fault, Tail
+
+if TYPE_CHECKING:
+    from random import Random
 
 _ERROR_BODY_LIMIT = 65_536
 _PLAIN = Tail()
@@ -62,7 +63,7 @@ class Api:
         self._http = http
         self._dialect = dialect
         self._patience = patience or Patience()
-        self._random = random or Random()  # noqa: S311 - spreads waits, guards nothing
+        self._random = random
         self._sleep = sleep
         self._url = address(endpoint.base_url, dialect.path)
         self._local = is_loopback(read_url(self._url).host)
@@ -93,7 +94,8 @@ class Api:
     ) -> AsyncGenerator[Streamed, None]:
         """Ask for one reply; see `Provider.stream`."""
         assert prompt.head.dialect.name == self._dialect.name, "a prompt has one dialect for good"
-        body = prompt.body(marks, tail)
+        # In pieces, which many requests share: a body may be held for as long as a reply takes.
+        body = prompt.pieces(marks, tail)
         sent = self._headers_for(prompt, headers)
         attempt, waited = 1, 0.0
         while True:
@@ -107,7 +109,7 @@ class Api:
                             return
                 raise BrokenReply(f"the reply of {self.endpoint.base_url} has no end")
             except ProviderError as error:
-                wait = self._patience.wait(attempt, error.retry_after, self._random)
+                wait = self._wait_after(attempt, error)
                 waited += wait
                 if (
                     not error.retryable
@@ -121,8 +123,15 @@ class Api:
             await self._sleep(wait)
             attempt += 1
 
+    def _wait_after(self, attempt: int, error: ProviderError) -> float:
+        if self._random is None:
+            from random import Random
+
+            self._random = Random()  # noqa: S311 - spreads waits, guards nothing
+        return self._patience.wait(attempt, error.retry_after, self._random)
+
     async def _try(
-        self, model: str, body: bytes, tail: Tail, headers: Sequence[tuple[str, str]]
+        self, model: str, body: Sequence[bytes], tail: Tail, headers: Sequence[tuple[str, str]]
     ) -> AsyncGenerator[Event, None]:
         async with self._http.request("POST", self._url, headers, body) as response:
             if response.status != 200:
@@ -130,6 +139,8 @@ class Api:
             async with aclosing(self._decode(response, tail)) as events:
                 async for event in events:
                     if isinstance(event, Fault):
+                        from prong.provider.fault import from_stream
+
                         raise from_stream(event, self.endpoint, model, response.headers)
                     if isinstance(event, Ended):
                         # Nothing that could follow matters, but the connection is worth keeping.
@@ -159,6 +170,8 @@ class Api:
             yield event
 
     async def _refused(self, response: Response, model: str) -> ProviderError:
+        from prong.provider.fault import Refusal, mapped
+
         try:
             body = await response.read(_ERROR_BODY_LIMIT)
         except BrokenReply:

@@ -28,12 +28,11 @@ _OVERFLOW = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _NO_MODEL = re.compile(
-    r"model_not_found|(?:no such|unknown|invalid) model|"
-    r"\bmodel\b.{0,120}(?:not exist|not found|not (?:a )?(?:valid|supported|available))|"
-    r"not.{0,20}found.{0,40}\bmodel\b|^model:",
+    r"model_not_found|(?:no such|unknown|invalid|not a valid) model|"
+    r"\bmodel\b.{0,120}(?:not exist|not found)|not_found_error model:",
     re.IGNORECASE | re.DOTALL,
 )
-_SPENT = re.compile(r"insufficient_quota|credit balance is too low|billing", re.IGNORECASE)
+_SPENT = re.compile(r"insufficient_quota|credit balance is too low|billing_\w+", re.IGNORECASE)
 _RATE = re.compile(r"rate_?limit|too_many_requests", re.IGNORECASE)
 _LOAD = re.compile(r"overload|api_error|server_error|internal|unavailable|timeout", re.IGNORECASE)
 _KEY = re.compile(r"authentication|permission|unauthori[sz]ed|invalid_api_key", re.IGNORECASE)
@@ -61,13 +60,12 @@ def mapped(refusal: Refusal, endpoint: Endpoint, model: str) -> ProviderError:
         error, remedy = _by_kind(refusal)
     else:
         error, remedy = _by_status(refusal, refusal.status)
-    source = endpoint.key_source or "no key"
     text = remedy.format(
         url=endpoint.base_url,
         model=model,
         said=said,
         status=refusal.status,
-        key=f"the key in {source}" if endpoint.key_source else "the request, sent without a key,",
+        key=f"the key in {endpoint.key_source}" if endpoint.key_source else _KEYLESS,
         location=refusal.headers.get("location", "elsewhere"),
     )
     made = error(
@@ -84,6 +82,7 @@ def mapped(refusal: Refusal, endpoint: Endpoint, model: str) -> ProviderError:
     return made
 
 
+_KEYLESS = "the request, sent without a key,"
 _REFUSED_KEY = "{key} was refused by {url}: {said}"
 _UNKNOWN_MODEL = "{url} does not know the model {model}: {said}; choose another with --model"
 _TOO_LONG = "the conversation is too long for {model}: {said}; compact it or start a new one"

@@ -10,18 +10,18 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import socket
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import lru_cache
 from typing import TYPE_CHECKING, Self
 
 import anyio
 import msgspec
+from anyio.lowlevel import checkpoint
 
 from prong.errors import BrokenReply, ProviderError, Unreachable, UsageError
 from prong.provider.address import Proxy, Url, proxy_authorization, proxy_for, read_url
 from prong.provider.connection import Broken, Connection
+from prong.provider.dial import dial, tls_context
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from prong.provider.inflate import Inflate
 
 _KEEP_SECONDS = 55.0
+_ROUTES_KEPT = 256
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
-_read_url = lru_cache(maxsize=64)(read_url)
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,6 +157,7 @@ class Http:
         self.limits = limits or Limits()
         self._env = os.environ if env is None else env
         self._tls = tls
+        self._routes: dict[str, tuple[Url, Proxy | None]] = {}
         self._pools: dict[tuple[str, str, int, Proxy | None], _Pool] = {}
 
     async def __aenter__(self) -> Self:
@@ -176,7 +177,7 @@ class Http:
         # The transports give their sockets back in callbacks; let those run.
         with anyio.CancelScope(shield=True):
             for _ in range(3):
-                await anyio.lowlevel.checkpoint()
+                await checkpoint()
 
     @asynccontextmanager
     async def request(
@@ -184,9 +185,11 @@ class Http:
         method: str,
         url: str,
         headers: Iterable[tuple[str, str]] = (),
-        body: bytes = b"",
+        body: bytes | Sequence[bytes] = (),
     ) -> AsyncGenerator[Response, None]:
         """Send a request and open its response; leaving early closes the connection.
+
+        A body in pieces is joined only as it is sent.
 
         Raises:
             Unreachable: no connection could be made, or it broke before a response began.
@@ -194,28 +197,31 @@ class Http:
             UsageError: the URL or a header cannot be sent.
 
         """
-        target = _read_url(url)
-        proxy = proxy_for(target, self._env)
+        pieces = (body,) if isinstance(body, bytes) else body
+        target, proxy = self._route(url)
         key = (target.scheme, target.host, target.port, proxy)
         pool = self._pools.get(key)
         if pool is None:
             pool = self._pools[key] = _Pool(self.limits.connections)
-        head = _request_head(method, target, proxy, headers, len(body))
+        head = _request_head(method, target, proxy, headers, sum(map(len, pieces)))
         async with pool.slots:
-            connection = await self._exchange(pool, target, proxy, (method, head, body))
-            response = None
+            connection = await self._exchange(pool, target, proxy, (method, head, pieces))
+            settle = False
             try:
                 response = Response(connection, target)
-                yield response
-            except BaseException:
-                if response is None or not response.settled:
-                    connection.abort()
-                raise
+                try:
+                    yield response
+                finally:
+                    settle = response.settled
             finally:
-                connection.release(settle=response is not None and response.settled)
+                connection.release(settle=settle)
 
     async def _exchange(
-        self, pool: _Pool, url: Url, proxy: Proxy | None, request: tuple[str, bytes, bytes]
+        self,
+        pool: _Pool,
+        url: Url,
+        proxy: Proxy | None,
+        request: tuple[str, bytes, Sequence[bytes]],
     ) -> Connection:
         kept = pool.take()
         if kept is not None:
@@ -234,81 +240,23 @@ class Http:
         return connection
 
     async def _connect(self, pool: _Pool, url: Url, proxy: Proxy | None) -> Connection:
+        if url.scheme == "https" and self._tls is None:
+            self._tls = tls_context(self._env)
         connection = Connection(self.limits.idle, pool.free.append, pool.lose)
-        tls = self._tls_context() if url.scheme == "https" else None
-        try:
-            with anyio.fail_after(self.limits.connect):
-                await _open(connection, url, proxy, tls)
-        except TimeoutError as error:
-            connection.abort()
-            raise _unreachable(url, proxy, error, limit=self.limits.connect) from error
-        except OSError as error:
-            connection.abort()
-            raise _unreachable(url, proxy, error) from error
-        except Broken as error:
-            connection.abort()
-            raise Unreachable(f"the proxy {_proxy_place(proxy)} failed: {error.why}") from error
-        except BaseException:
-            connection.abort()
-            raise
+        tls = self._tls if url.scheme == "https" else None
+        await dial(connection, url, proxy, tls, limit=self.limits.connect)
         pool.all.add(connection)
         return connection
 
-    def _tls_context(self) -> SSLContext:
-        if self._tls is None:
-            import ssl
-
-            context = ssl.create_default_context()
-            context.set_alpn_protocols(["http/1.1"])
-            bundle = self._env.get("SSL_CERT_FILE")
-            if bundle:
-                try:
-                    context.load_verify_locations(cafile=bundle)
-                except OSError as error:
-                    raise UsageError(
-                        f"SSL_CERT_FILE names {bundle}, which cannot be used ({error}); "
-                        "set it to a file of certificates in PEM form, or unset it"
-                    ) from error
-            self._tls = context
-        return self._tls
-
-
-async def _open(
-    connection: Connection, url: Url, proxy: Proxy | None, tls: SSLContext | None
-) -> None:
-    loop = asyncio.get_running_loop()
-    first = url if proxy is None else proxy.url
-    is_name = ":" not in first.host and not first.host.replace(".", "").isdigit()
-    direct = tls if proxy is None else None
-    await loop.create_connection(
-        lambda: connection,
-        first.host,
-        first.port,
-        ssl=direct,
-        server_hostname=url.host if direct is not None else None,
-        happy_eyeballs_delay=0.25 if is_name else None,
-    )
-    if proxy is None or tls is None:
-        return
-    await connection.exchange("CONNECT", _connect_head(url, proxy), b"")
-    parser = connection.parser
-    assert parser is not None
-    if not 200 <= parser.status < 300:
-        why = f"it answered {parser.status} to CONNECT {url.place}"
-        hint = "; it wants a name and a password in its URL" if parser.status == 407 else ""
-        raise Broken(why + hint, began=True)
-    connection.open_tunnel()
-    assert connection.transport is not None
-    secured = await loop.start_tls(connection.transport, connection, tls, server_hostname=url.host)
-    if secured is None:
-        raise Broken("the connection was closed in the TLS handshake", began=True)
-    connection.transport = secured
-
-
-def _connect_head(url: Url, proxy: Proxy) -> bytes:
-    authorization = proxy_authorization(proxy)
-    line = f"proxy-authorization: {authorization}\r\n" if authorization else ""
-    return f"CONNECT {url.place} HTTP/1.1\r\nhost: {url.place}\r\n{line}\r\n".encode("latin-1")
+    def _route(self, text: str) -> tuple[Url, Proxy | None]:
+        route = self._routes.get(text)
+        if route is None:
+            url = read_url(text)
+            route = (url, proxy_for(url, self._env))
+            if len(self._routes) >= _ROUTES_KEPT:
+                self._routes.clear()
+            self._routes[text] = route
+        return route
 
 
 def _request_head(
@@ -362,43 +310,4 @@ def _no_reply(url: Url, error: Broken) -> ProviderError:
     return Unreachable(
         f"{url.origin} gave no reply: {error.why}; check that the base URL is right "
         "and that the server is well"
-    )
-
-
-def _proxy_place(proxy: Proxy | None) -> str:
-    assert proxy is not None, "only a proxy answers before the request"
-    return f"{proxy.url.place} (from {proxy.variable})"
-
-
-def _unreachable(
-    url: Url, proxy: Proxy | None, error: OSError, *, limit: float | None = None
-) -> Unreachable:
-    place = url.place if proxy is None else f"the proxy {_proxy_place(proxy)}"
-    why = error.strerror or str(error) or type(error).__name__
-    if limit is not None:
-        return Unreachable(
-            f"no connection to {place} within {limit:g} s; check the network, the firewall "
-            "and HTTPS_PROXY"
-        )
-    if isinstance(error, socket.gaierror):
-        host = url.host if proxy is None else proxy.url.host
-        return Unreachable(
-            f"the name {host} cannot be resolved ({why}); check the base URL and the network"
-        )
-    verify = getattr(error, "verify_message", None)
-    if verify is not None:
-        refused = Unreachable(
-            f"the certificate of {url.place} is not trusted ({verify}); if that is your own "
-            "server or gateway, set SSL_CERT_FILE to a file with its authority's certificate"
-        )
-        # The same certificate will be shown again.
-        refused.retryable = False
-        return refused
-    if url.scheme == "https" and type(error).__module__ == "ssl":
-        return Unreachable(
-            f"no TLS connection to {place} ({why}); check whether its base URL begins with http://"
-        )
-    return Unreachable(
-        f"nothing answers at {place} ({why}); check that the server runs and that "
-        f"the base URL {url.origin} is right"
     )

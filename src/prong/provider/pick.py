@@ -126,7 +126,7 @@ def _vendor_variable(dialect: str, name: str) -> str:
 def _key(dialect: str, key: str | None, env: Mapping[str, str]) -> _Key | None:
     bearer = dialect != "anthropic"
     if key and key.strip():
-        return _Key(key.strip(), "the key option", bearer)
+        return _Key(key.strip(), "the options", bearer)
     sources = [("PRONG_API_KEY", bearer), (_vendor_variable(dialect, "API_KEY"), bearer)]
     if dialect == "anthropic":
         sources.append(("ANTHROPIC_AUTH_TOKEN", True))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
@@ -22,7 +21,13 @@ import msgspec
 from prong.errors import ConfigError
 from prong.session.server import ServerSpec
 from prong.tool.base import Failed
-from prong.tool.mcp import McpTool, bounded_description, full_name
+from prong.tool.mcp import (
+    McpTool,
+    bounded_description,
+    full_name,
+    required_keys,
+    usable_schema,
+)
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -67,27 +72,27 @@ class _Tail:
         return False
 
 
-@dataclass(slots=True, eq=False)
 class Server:
     """One server and the task that keeps it."""
 
-    spec: ServerSpec
-    cwd: str
-    seconds: float
-    """How long it may take to connect."""
-    tools: tuple[Tool, ...] = ()
-    failure: str = ""
-    """Why there is no connection; empty while there is one."""
-    _client: Client | None = None
-    _settled: anyio.Event = field(default_factory=anyio.Event)
-    """Set when an attempt to connect has ended, well or not."""
-    _leave: anyio.Event = field(default_factory=anyio.Event)
-    """Tells the task to leave the connection it is in."""
-    _ended: anyio.Event = field(default_factory=anyio.Event)
-    _tail: _Tail | None = None
-    _closing: bool = False
-    _again: bool = True
-    """Whether a broken connection may be made once more."""
+    def __init__(self, spec: ServerSpec, *, cwd: str, seconds: float) -> None:
+        """Take what is configured; it may take so many seconds to connect."""
+        self.spec = spec
+        self.tools: tuple[Tool, ...] = ()
+        self.failure = ""
+        """Why there is no connection; empty while there is one."""
+        self._cwd = cwd
+        self._seconds = seconds
+        self._client: Client | None = None
+        self._tail: _Tail | None = None
+        # Set when an attempt to connect has ended, well or not.
+        self._settled = anyio.Event()
+        # Tells the task to leave the connection it is in.
+        self._leave = anyio.Event()
+        self._ended = anyio.Event()
+        self._closing = False
+        # Whether a broken connection may be made once more.
+        self._again = True
 
     async def keep(self) -> None:
         """Connect, wait, connect again if it broke; runs in the session's task group."""
@@ -164,7 +169,7 @@ class Server:
         """Stay connected until told to leave."""
         # The scope spans the whole connection, because contexts must nest; the deadline is
         # lifted once the server has answered.
-        scope = anyio.CancelScope(deadline=anyio.current_time() + self.seconds)
+        scope = anyio.CancelScope(deadline=anyio.current_time() + self._seconds)
         connected = False
         try:
             with scope:
@@ -182,7 +187,7 @@ class Server:
             elif not self._leave.is_set():
                 self._break(_plainly(error))
         if scope.cancelled_caught and not connected:
-            self.failure = f"no answer within {self.seconds:g} s{self._last_words()}"
+            self.failure = f"no answer within {self._seconds:g} s{self._last_words()}"
 
     async def _enter(self, stack: AsyncExitStack) -> Client:
         from mcp import Client, StdioServerParameters, stdio_client
@@ -204,14 +209,13 @@ class Server:
         stack.callback(follow.cancel_scope.cancel)
         with os.fdopen(tail.writer, "w") as errors:
             parameters = StdioServerParameters(
-                command=spec.command, args=list(spec.args), env=spec.env, cwd=spec.cwd or self.cwd
+                command=spec.command, args=list(spec.args), env=spec.env, cwd=spec.cwd or self._cwd
             )
             transport = stdio_client(parameters, errlog=errors)
             return await stack.enter_async_context(Client(transport, client_info=info, cache=None))
 
 
-@dataclass(frozen=True, slots=True)
-class Servers:
+class Servers(msgspec.Struct, frozen=True):
     """All servers of a session; their tools are fixed."""
 
     servers: tuple[Server, ...] = ()
@@ -239,7 +243,7 @@ async def open_servers(
     except ImportError:
         why = "MCP servers need the package 'mcp'; install prong[mcp]"
         return Servers(problems=(ConfigError(specs[0].path, why, line=specs[0].line),))
-    servers = tuple(Server(spec, cwd, seconds) for spec in specs)
+    servers = tuple(Server(spec, cwd=cwd, seconds=seconds) for spec in specs)
     for server in servers:
         group.start_soon(server.keep)
     for server in servers:
@@ -258,9 +262,13 @@ async def open_servers(
 
 def _load_client() -> None:
     """Import the client, which takes a second; done in a thread so that others go on."""
+    import logging
+
     import mcp
 
     del mcp
+    # It logs what servers do wrong; on a terminal that would garble what the user reads.
+    logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 
 async def _all_tools(client: Client) -> tuple[Tool, ...]:
@@ -281,16 +289,17 @@ def _freeze(servers: Sequence[Server]) -> tuple[McpTool, ...]:
         for tool in sorted(server.tools, key=lambda tool: tool.name):
             name = full_name(server.spec.name, tool.name, taken=made)
             hint = tool.annotations.read_only_hint if tool.annotations else None
-            required: object = tool.input_schema.get("required", [])
+            description = tool.description or tool.title or tool.name
+            schema, further = usable_schema(tool.input_schema)
             made[name] = McpTool(
                 connection=server,
                 server=server.spec.name,
                 tool=tool.name,
                 name=name,
-                description=bounded_description(tool.description or tool.title or tool.name),
-                raw_schema=msgspec.Raw(msgspec.json.encode(tool.input_schema)),
+                description=bounded_description(f"{description}{further}"),
+                raw_schema=msgspec.Raw(msgspec.json.encode(schema)),
                 effect="reads" if hint else "writes",
-                required=msgspec.convert(required, tuple[str, ...]),
+                required=required_keys(schema),
             )
     return tuple(tool for _, tool in sorted(made.items()))
 

@@ -16,8 +16,8 @@ from prong.errors import ConfigError
 
 Value: TypeAlias = str | tuple[str, ...]
 
-_KEY = re.compile(r"([A-Za-z_][\w-]*):(?:[ \t]+(.*))?$")
-_ITEM = re.compile(r"[ \t]*-[ \t]+(.*)$")
+_KEY = r"([A-Za-z_][\w-]*):(?:[ \t]+(.*))?$"
+_ITEM = r"[ \t]*-[ \t]+(.*)$"
 _BEYOND = tuple("|>&*!{%@`[")
 """First characters of a value that only YAML understands (lists in brackets are tried first)."""
 
@@ -78,7 +78,7 @@ def read_front(path: str, text: str) -> Front:
 def _key_lines(path: str, head: list[str]) -> dict[str, int]:
     where: dict[str, int] = {}
     for number, line in enumerate(head, start=2):
-        if match := _KEY.match(line):
+        if match := re.match(_KEY, line):
             if match[1] in where:
                 why = f"key {match[1]!r} stands twice in the front matter; remove one"
                 raise ConfigError(path, why, line=number)
@@ -94,14 +94,14 @@ def _simple(head: list[str]) -> dict[str, Value] | None:
     for line in head:
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        if match := _KEY.match(line):
+        if match := re.match(_KEY, line):
             key = match[1]
             value = _value(match[2] or "")
             if value is None:
                 return None
             values[key] = value
             items = [] if value == "" else None
-        elif (match := _ITEM.match(line)) and items is not None:
+        elif (match := re.match(_ITEM, line)) and items is not None:
             item = _scalar(match[1])
             if item is None:
                 return None

@@ -32,6 +32,11 @@ class Guard:
     structured: StructuredOutput | None = None
     reminded: int = 0
 
+    def clone(self) -> Guard:
+        """Make the guard of a child: the same hooks, its own record of instructions, no schema."""
+        seen = self.instructions.clone() if self.instructions else None
+        return Guard(hooks=self.hooks, cwd=self.cwd, instructions=seen)
+
     async def fire(self, event: str, payload: dict[str, Any], matcher: str = "") -> Verdict:
         """Let the user's hooks speak first."""
         verdict = await self.hooks.fire(event, payload, matcher)

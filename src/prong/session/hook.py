@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 import anyio
@@ -134,8 +133,7 @@ class _Printed(msgspec.Struct, frozen=True, rename="camel"):
     hook_specific_output: _Specific = _Specific()
 
 
-@dataclass(slots=True, kw_only=True)
-class CommandHooks:
+class CommandHooks(msgspec.Struct, frozen=True, kw_only=True):
     """Runs the hooks of a session."""
 
     hooks: tuple[Hook, ...]
@@ -143,7 +141,7 @@ class CommandHooks:
     session_id: str
     transcript: str = ""
     """The journal's path, for hooks that want to read it."""
-    env: dict[str, str] = field(default_factory=dict[str, str])
+    env: dict[str, str] = {}
 
     async def fire(self, event: str, payload: Mapping[str, Any], matcher: str = "") -> Verdict:
         """Run the hooks of an event together and join what they say, in the order of settings."""

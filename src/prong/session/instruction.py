@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -24,9 +23,9 @@ _DEPTH = 5
 _NAMES = ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
 _HOME_NAMES = (".prong/AGENTS.md", ".claude/CLAUDE.md")
 
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_SPAN = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
-_IMPORT = re.compile(r"(?:^|(?<=\s))@([^\s@]+)")
+_FENCE = r" {0,3}(`{3,}|~{3,})"
+_SPAN = r"(`+)(?!`).*?(?<!`)\1(?!`)"
+_IMPORT = r"(?:^|(?<=\s))@([^\s@]+)"
 
 
 class Instruction(msgspec.Struct, frozen=True):
@@ -44,8 +43,7 @@ class Instruction(msgspec.Struct, frozen=True):
         return len(self.text)
 
 
-@dataclass(slots=True)
-class Instructions:
+class Instructions(msgspec.Struct):
     """The instructions of one agent, and which of them it has seen."""
 
     home: str
@@ -55,10 +53,10 @@ class Instructions:
     trusted: bool
     items: tuple[Instruction, ...] = ()
     """What holds from the start, far to near."""
-    problems: list[ConfigError] = field(default_factory=list[ConfigError])
-    _paths: set[Path] = field(default_factory=set[Path])
-    _texts: set[str] = field(default_factory=set[str])
-    _folders: set[Path] = field(default_factory=set[Path])
+    problems: list[ConfigError] = []
+    _paths: set[Path] = set()
+    _texts: set[str] = set()
+    _folders: set[Path] = set()
 
     def clone(self) -> Instructions:
         """Copy the record for a child that has seen the same."""
@@ -195,7 +193,7 @@ def find_imports(text: str) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
     fence = ""
     for number, line in enumerate(text.split("\n"), start=1):
-        match = _FENCE.match(line)
+        match = re.match(_FENCE, line)
         # Backticks again on the line make it a code span, not a fence.
         if match and (match[1][0] == "~" or "`" not in line[match.end() :]):
             if not fence:
@@ -204,8 +202,10 @@ def find_imports(text: str) -> list[tuple[int, str]]:
                 fence = ""
             continue
         if not fence:
-            bare = _SPAN.sub(" ", line)
-            found += [(number, match[1].rstrip(".,;:!?)'\"")) for match in _IMPORT.finditer(bare)]
+            bare = re.sub(_SPAN, " ", line)
+            found += [
+                (number, match[1].rstrip(".,;:!?)'\"")) for match in re.finditer(_IMPORT, bare)
+            ]
     return [(number, name) for number, name in found if name]
 
 

@@ -64,8 +64,8 @@ class Journal:
         self._length = 0
         self._dirty = False
         self._rooted = False
-        self._heads: dict[bytes, Head] = {}
-        self._known: dict[bytes, tuple[Kind, Head]] = {}
+        self._heads: set[bytes] = set()
+        self._kinds: dict[bytes, Kind] = {}
         self._tips: dict[str, bytes] = {}
         self._tally = Tally()
 
@@ -123,14 +123,6 @@ class Journal:
         """The session so far, in a few figures."""
         return self._tally
 
-    def head(self, agent: str, head: Head, reason: str) -> None:
-        """Store that an agent starts a new prompt, and why."""
-        self.keep(agent, Prompt(head), reason=reason)
-
-    def entry(self, agent: str, node: Node) -> None:
-        """Store an entry, after whatever before it is not stored yet."""
-        self.keep(agent, Prompt(self._head_of(agent, node), node))
-
     def keep(self, agent: str, prompt: Prompt, *, reason: str = "") -> None:
         """Store whatever of an agent's prompt is not yet stored.
 
@@ -154,8 +146,8 @@ class Journal:
             records.append(_note_record(agent, "about", tally.about, at))
         self._append(records)
         self._tally = tally
-        self._heads[prompt.head.digest] = prompt.head
-        self._known.update((node.digest, (node.kind, prompt.head)) for node in fresh)
+        self._heads.add(prompt.head.digest)
+        self._kinds.update((node.digest, node.kind) for node in fresh)
         self._tips[agent] = _digest(prompt)
 
     def request(self, row: Row) -> None:
@@ -218,26 +210,12 @@ class Journal:
     def _fresh(self, prompt: Prompt) -> list[Node]:
         found: list[Node] = []
         node = prompt.tip
-        while node is not None and not self._is_known(node):
+        # Equal bytes can be of different kinds; replaying must not mix them up.
+        while node is not None and self._kinds.get(node.digest) != node.kind:
             found.append(node)
             node = node.parent
         found.reverse()
         return found
-
-    def _is_known(self, node: Node) -> bool:
-        # Equal bytes can be of different kinds; replaying must not mix them up.
-        known = self._known.get(node.digest)
-        return known is not None and known[0] == node.kind
-
-    def _head_of(self, agent: str, node: Node) -> Head:
-        above: Node | None = node
-        while above is not None:
-            if (known := self._known.get(above.digest)) is not None:
-                return known[1]
-            above = above.parent
-        tip = self._tips.get(agent)
-        assert tip is not None, f"{agent} has an entry before it has a head"
-        return self._heads[tip] if tip in self._heads else self._known[tip][1]
 
     def _counted(self, head: Head, fresh: list[Node]) -> Tally:
         entries = self._tally.entries + len(fresh)
@@ -249,9 +227,9 @@ class Journal:
         self._tally = replay.tally
         self._tips = {agent: _digest(prompt) for agent, prompt in replay.agents.items()}
         for prompt in replay.known.values():
-            self._heads[prompt.head.digest] = prompt.head
+            self._heads.add(prompt.head.digest)
             if prompt.tip is not None:
-                self._known[prompt.tip.digest] = (prompt.tip.kind, prompt.head)
+                self._kinds[prompt.tip.digest] = prompt.tip.kind
         self._dirty = replay.torn > 0
         self._cut()
         if replay.unended:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import anyio
 import anyio.abc
@@ -15,7 +15,8 @@ from prong.about import __version__
 from prong.agent import Agent, Desk, Limits, NoHooks, Respond
 from prong.agent.answer import interrupted
 from prong.agent.compact import carried
-from prong.cost import Ledger, Prices, read_prices
+from prong.agent.lineage import ROOT
+from prong.cost import Ledger, Prices, markable, read_prices
 from prong.entry import Usage
 from prong.errors import UsageError
 from prong.event import Answer, Event, Question, QuestionAsked, SessionStarted, Todo
@@ -25,7 +26,6 @@ from prong.provider import Http
 from prong.session import store
 from prong.session.branch import branch
 from prong.session.bus import Bus
-from prong.session.connection import open_servers
 from prong.session.guard import Guard
 from prong.session.hook import CommandHooks
 from prong.session.journal import Journal
@@ -37,12 +37,17 @@ from prong.session.replay import Replay
 from prong.session.session import MAIN, Session
 from prong.session.text import text
 from prong.team.outbox import Outbox
+from prong.team.route import ForkMode
+from prong.team.supervisor import ForkSettings, Supervisor
 from prong.team.task import TaskBoard
 from prong.tool.base import Context, Reads, Tool
 from prong.tool.kit import Kit
 from prong.tool.policy import Deny, PolicyBox
 from prong.tool.structured import StructuredOutput
 from prong.wire import dialect
+
+if TYPE_CHECKING:
+    from prong.tool.mcp import McpTool
 
 
 @asynccontextmanager
@@ -119,7 +124,7 @@ class _Maker:
                 f"unknown; add it to {place.store / 'prices.json'} or drop the budget"
             )
         structured = _structured(options)
-        kit = await self._kit(structured)
+        kit = await self._kit(structured, forks=self._forks(policy).on)
         outbox = Outbox(str(storage / "outbox.jsonl"))
         self._closers.append(outbox.close)
         board = TaskBoard(
@@ -135,6 +140,7 @@ class _Maker:
         )
         agent = Agent(
             path=MAIN,
+            lineage=ROOT,
             prompt=self._prompt(journal, chosen, kit),
             provider=chosen.connect(self._http),
             kit=kit,
@@ -159,6 +165,16 @@ class _Maker:
             context_tokens=options.context_tokens,
             max_output=options.max_output,
         )
+        supervisor = Supervisor(
+            board=board,
+            emit=self._bus.emit,
+            mode=lambda: self._forks(policy),
+            settings=_fork_settings(place),
+            wake_once=_wakes_once(place, attended=self._desk.attended),
+            prices=agent.prices,
+            child_hooks=lambda hooks: hooks.clone() if isinstance(hooks, Guard) else hooks,
+        )
+        agent.context.agents = supervisor.door(agent)
         if (share := _first(options.compact_at, place.settings.number("compactAt"))) is not None:
             agent.compact_at = share
         session = Session(
@@ -167,6 +183,7 @@ class _Maker:
             board=board,
             journal=journal,
             place=place,
+            supervisor=supervisor,
             started=self._started(journal, chosen, kit, policy),
             switch=self._switch,
         )
@@ -191,13 +208,36 @@ class _Maker:
             agent.append(results)
         if self._replay is not None:
             self._compare(agent, chosen)
-        session.tasks.recover()
+        running = self._revive(session) if self._replay else set[str]()
+        session.tasks.recover(keep=running)
+        session.tasks.outbox.ack(session.already_told())
+        session.tasks.listen(MAIN, session.collect)
         session.collect()
         for warning in self._place.warnings:
             session.warn(warning)
         source = "resume" if self._replay else "startup"
         verdict = await agent.hooks.fire("SessionStart", {"source": source}, matcher=source)
         session.heed(verdict)
+
+    def _forks(self, policy: PolicyBox) -> ForkMode:
+        """Whether forks are on: somebody, or a rule, must be there to answer for them."""
+        options = self._place.options
+        if self._place.settings.map("fork").get("enabled") is False:
+            return ForkMode(on=False, why_off="the setting fork.enabled is false")
+        never_asks = policy.policy.mode in {"bypassPermissions", "dontAsk"}
+        if self._desk.answerable or never_asks or options.allow:
+            return ForkMode(on=True)
+        why = "nobody is here to answer a fork's permission requests, and no policy was given"
+        return ForkMode(on=False, why_off=why)
+
+    def _revive(self, session: Session) -> set[str]:
+        """Take up the agents of a resumed session where they were."""
+        replay = self._replay
+        assert replay is not None
+        restore(session.agent, replay)
+        return session.supervisor.revive(
+            session.agent, replay.agents, replay.note, restore=lambda a: restore(a, replay)
+        )
 
     def _journal(self) -> Journal:
         options, place = self._place.options, self._place
@@ -234,11 +274,11 @@ class _Maker:
     def _note(self, name: str) -> Any:
         return self._replay.note(MAIN, name) if self._replay else None
 
-    async def _kit(self, structured: StructuredOutput | None) -> Kit:
-        servers = await open_servers(self._place.servers.servers, self._group, cwd=self._place.cwd)
-        self._closers.append(servers.aclose)
-        self._place.warnings += [str(problem) for problem in servers.problems]
-        tools: list[Tool] = [*_built_in(self._place), *servers.tools]
+    async def _kit(self, structured: StructuredOutput | None, *, forks: bool) -> Kit:
+        tools: list[Tool] = [
+            *_built_in(self._place, forks=forks),
+            *await self._server_tools(),
+        ]
         wanted = self._place.options.tools
         if wanted is not None:
             unknown = set(wanted) - {tool.name for tool in tools}
@@ -246,6 +286,16 @@ class _Maker:
                 self._place.warnings.append(f"there is no tool {', '.join(sorted(unknown))}")
             tools = [tool for tool in tools if tool.name in wanted]
         return Kit([*tools, *([structured] if structured else [])])
+
+    async def _server_tools(self) -> tuple[McpTool, ...]:
+        if not self._place.servers.servers:
+            return ()
+        from prong.session.connection import open_servers
+
+        servers = await open_servers(self._place.servers.servers, self._group, cwd=self._place.cwd)
+        self._closers.append(servers.aclose)
+        self._place.warnings += [str(problem) for problem in servers.problems]
+        return servers.tools
 
     def _prompt(self, journal: Journal, chosen: Chosen, kit: Kit) -> Prompt:
         if self._replay is not None and MAIN in self._replay.agents:
@@ -269,8 +319,7 @@ class _Maker:
             ]
             self._place.warnings.append(
                 f"the tools have changed since this session began ({', '.join(changes)}); it goes "
-                "on with the tools it had, so that its cache holds; a new session takes up the "
-                "new ones"
+                "on with the tools it had, so that its cache holds; a new session has the new ones"
             )
 
     def _switch(self, session: Session, model: str) -> None:
@@ -346,6 +395,38 @@ class _Maker:
         self._bus.emit(MAIN, event)
 
 
+def restore(agent: Agent, replay: Replay) -> None:
+    """Let an agent remember its last request: what was counted, when, and where it ended."""
+    for paid in reversed(replay.requests):
+        row, prompt = paid.row, replay.known.get(paid.row.digest)
+        if row.agent == agent.path and not row.sidecar and prompt is not None:
+            if agent.prompt.extends(prompt):
+                agent.last_usage, agent.last_length = row.usage, len(prompt)
+                agent.last_id, agent.last_at = row.response_id, paid.at - row.latency
+                agent.sent = markable(prompt.tip)
+            return
+
+
+def _fork_settings(place: Place) -> ForkSettings:
+    given = place.settings.map("fork")
+    try:
+        return msgspec.convert(
+            {
+                key: given[key]
+                for key in ("dispatch", "schedule", "turns")
+                if given.get(key) not in {None, "auto"}
+            },
+            ForkSettings,
+        )
+    except msgspec.ValidationError as error:
+        raise UsageError(f"the setting fork is wrong: {error}") from error
+
+
+def _wakes_once(place: Place, *, attended: bool) -> bool:
+    """Whether a fan-out wakes its parent once, when all are done: each wake reads the history."""
+    return place.settings.map("fork").get("wake", "each" if attended else "all") == "all"
+
+
 def _first(*values: float | None) -> float | None:
     return next((value for value in values if value is not None), None)
 
@@ -364,8 +445,10 @@ def _structured(options: Options) -> StructuredOutput | None:
     return StructuredOutput(given)
 
 
-def _built_in(place: Place) -> list[Tool]:
+def _built_in(place: Place, *, forks: bool) -> list[Tool]:
     """Make the tools that every session has, in the order in which the model sees them."""
+    from prong.tool.delegate import Agent as AgentTool
+    from prong.tool.delegate import SendMessage
     from prong.tool.files import Edit, Glob, Grep, NotebookEdit, Read, Write
     from prong.tool.question import AskUserQuestion
     from prong.tool.shell import Bash
@@ -385,6 +468,8 @@ def _built_in(place: Place) -> list[Tool]:
         TaskStop(),
         TodoWrite(),
         AskUserQuestion(),
+        AgentTool(forks=forks),
+        SendMessage(),
     ]
     if any(skill.for_model for skill in place.skills):
         tools.append(SkillTool(place.skills, text("tool/Skill")))

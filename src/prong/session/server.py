@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
@@ -17,7 +16,7 @@ from prong.session.setting import Settings
 
 PROJECT_FILE = ".mcp.json"
 _USER_FILES = (".claude.json", ".prong/mcp.json")
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_VARIABLE = r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}"
 
 
 class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,13 +39,12 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
         return self.url or " ".join((self.command, *self.args))
 
 
-@dataclass(slots=True)
-class Configured:
+class Configured(msgspec.Struct):
     """The servers of a session, sorted by name."""
 
     servers: tuple[ServerSpec, ...] = ()
-    problems: list[ConfigError] = field(default_factory=list[ConfigError])
-    warnings: list[str] = field(default_factory=list[str])
+    problems: list[ConfigError] = []
+    warnings: list[str] = []
 
 
 def configured_servers(
@@ -112,14 +110,17 @@ def _flag_servers(flag: str, env: Mapping[str, str]) -> tuple[list[ServerSpec], 
 
 
 def read_servers(
-    path: Path, *, env: Mapping[str, str]
+    path: Path, *, env: Mapping[str, str] | None
 ) -> tuple[list[ServerSpec], list[ConfigError]]:
-    """Read the `mcpServers` of one file; what is wrong is named and the rest is kept."""
+    """Read the `mcpServers` of one file; what is wrong is named and the rest is kept.
+
+    Without an environment variables stay as they are written, for people to read.
+    """
     return _parse(read_document(path), env)
 
 
 def _parse(
-    document: Document | ConfigError | None, env: Mapping[str, str]
+    document: Document | ConfigError | None, env: Mapping[str, str] | None
 ) -> tuple[list[ServerSpec], list[ConfigError]]:
     if document is None:
         return [], []
@@ -138,7 +139,9 @@ def _parse(
     return servers, problems
 
 
-def _server(document: Document, name: str, value: object, env: Mapping[str, str]) -> ServerSpec:
+def _server(
+    document: Document, name: str, value: object, env: Mapping[str, str] | None
+) -> ServerSpec:
     steps: tuple[Step, ...] = ("mcpServers", name)
     line = document.problem("", *steps).line or 1
     if not isinstance(value, dict):
@@ -152,7 +155,7 @@ def _server(document: Document, name: str, value: object, env: Mapping[str, str]
     if bool(command) == bool(url):
         why = f"server {name!r} must have either a 'command' to start or a 'url'"
         raise document.problem(why, *steps)
-    if url and not url.startswith(("http://", "https://")):
+    if url and env is not None and not url.startswith(("http://", "https://")):
         why = f"server {name!r}: 'url' must begin with http:// or https://"
         raise document.problem(why, *steps, "url")
     return ServerSpec(
@@ -168,14 +171,13 @@ def _server(document: Document, name: str, value: object, env: Mapping[str, str]
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
+class _Parts(msgspec.Struct, frozen=True):
     """The fields of one server, variables filled in."""
 
     document: Document
     name: str
     value: dict[str, object]
-    env: Mapping[str, str]
+    env: Mapping[str, str] | None
 
     def text(self, key: str) -> str:
         value = self.value.get(key, "")
@@ -206,14 +208,20 @@ class _Parts:
         return found
 
     def _expand(self, text: str, *steps: Step) -> str:
+        env = self.env
+        if env is None:
+            return text
+
         def replace(match: re.Match[str]) -> str:
-            value = self.env.get(match[1]) or match[2]
+            value = env.get(match[1])
+            if not value and match[2] is not None:
+                return match[2]
             if value is None:
                 why = f"uses ${{{match[1]}}}, which is not set; set it or write a default, "
                 raise self._problem(f"{why}${{{match[1]}:-...}}", *steps)
             return value
 
-        return _VARIABLE.sub(replace, text)
+        return re.sub(_VARIABLE, replace, text)
 
     def _problem(self, why: str, *steps: Step) -> ConfigError:
         place = ".".join(str(step) for step in steps)

@@ -9,7 +9,7 @@ turn is caught, so that it is always seen and the session lives on.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -17,8 +17,9 @@ from typing import Literal, TypeAlias
 import anyio
 import msgspec
 
-from prong.agent import Agent, Limits, Verdict, compact, loop
+from prong.agent import Agent, Limits, Verdict, compact, loop, request
 from prong.cost import Ledger, Total, total
+from prong.cost.receipt import Receipt
 from prong.entry import Text, Usage, User, plain, user_text
 from prong.errors import JournalError, ProngError, UsageError
 from prong.event import (
@@ -41,8 +42,10 @@ from prong.session.bus import Bus, Subscription
 from prong.session.journal import Journal
 from prong.session.place import Place, read_mode
 from prong.session.store import SessionInfo
-from prong.team.notice import mentions, render
+from prong.team.notice import mentions
+from prong.team.supervisor import ForkResult, Supervisor
 from prong.team.task import TaskBoard
+from prong.tool.base import Failed
 from prong.tool.policy import Mode
 from prong.tool.skill import render as render_skill
 from prong.tool.structured import StructuredOutput
@@ -84,6 +87,7 @@ class Session:
         board: TaskBoard,
         journal: Journal,
         place: Place,
+        supervisor: Supervisor,
         started: SessionStarted,
         switch: Callable[[Session, str], None],
     ) -> None:
@@ -93,6 +97,8 @@ class Session:
         self.tasks = board
         self.started = started
         """How the session began."""
+        self.supervisor = supervisor
+        self._snapshot: Prompt | None = None
         self._outbox = board.outbox
         self._place = place
         self._bus = bus
@@ -217,15 +223,59 @@ class Session:
         self._notes += [User((Text(note),), "reminder") for note in verdict.context]
 
     def collect(self) -> None:
-        """Move notices that wait on disk into the agent's inbox, each to be acknowledged there."""
-        self._outbox.ack(self._already_told())
-        notices = self._outbox.deliver(self.agent.path)
-        if notices:
-            ids = [notice.id for notice in notices]
-            entry = User((Text(render(notices)),), "notice")
-            self.agent.inbox.put(entry, taken=lambda: self._outbox.ack(ids))
+        """Put notices before the agent, less those that wait for their siblings."""
+        hold = self.supervisor.held(MAIN)
+        self._watching = self.tasks.collect(MAIN, self.agent.inbox, hold=hold)
 
-    def _already_told(self) -> set[str]:
+    async def fork(self, directives: Sequence[str], *, notify: bool = False) -> list[ForkResult]:
+        """Split the main agent by hand: one fork per directive, all from its conversation as it is.
+
+        Waits for all of them. With `notify` the conversation is told of their reports as well.
+        """
+        children = await self.supervisor.fork(self.agent, directives, notify=notify)
+        return await self.supervisor.wait(children)
+
+    async def start_forks(self, directives: Sequence[str]) -> list[str]:
+        """Fork by hand without waiting; their reports come as notices. Gives the task ids."""
+        children = await self.supervisor.fork(self.agent, directives, notify=True)
+        return [child.spec.task_id for child in children]
+
+    async def message(self, task_id: str, text: str) -> str:
+        """Send a message to a child by name or id; it goes on from where it was.
+
+        Raises UsageError if there is no such child.
+        """
+        outcome = await self.supervisor.send(self.agent, task_id, text)
+        if isinstance(outcome, Failed):
+            raise UsageError(outcome.why)
+        return plain(outcome.parts)
+
+    async def stop(self, task_id: str) -> str:
+        """Stop a background task and everything it started.
+
+        Raises UsageError if it does not run.
+        """
+        outcome = await self.tasks.stop(task_id)
+        if isinstance(outcome, Failed):
+            raise UsageError(outcome.why)
+        return plain(outcome.parts)
+
+    def receipts(self) -> list[Receipt]:
+        """Give the receipts of all children so far."""
+        return [self.supervisor.receipt(child) for child in self.supervisor.children]
+
+    async def aside(self, question: str, *, purpose: str = "aside") -> str:
+        """Ask something beside the conversation: it reads the same cache and leaves no trace."""
+        prompt = self.snapshot.append(user_text(question))
+        ended = await request(self.agent, prompt, sidecar=purpose)
+        return ended.reply.text
+
+    @property
+    def snapshot(self) -> Prompt:
+        """The conversation as it stood when the last turn ended."""
+        return self._snapshot or self.agent.prompt
+
+    def already_told(self) -> set[str]:
         """Name the notices whose delivery a crash left in doubt and which the journal holds."""
         doubtful, told = self._outbox.uncertain, set[str]()
         if doubtful:
@@ -330,21 +380,9 @@ class Session:
     async def drive(self) -> None:
         """Run turns whenever something waits; runs in the session's task group to its end."""
         with self._driving:
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._watch)
-                while not self._driving.cancel_called:
-                    await self.agent.inbox.wait()
-                    await self._one_turn()
-
-    async def _watch(self) -> None:
-        """Bring notices to the agent as they come."""
-        while self._watching:
-            await self._outbox.wait(self.agent.path)
-            try:
-                self.collect()
-            except JournalError as error:
-                self._watching = False
-                self.warn(f"{error}; notices stay on disk until the session is resumed")
+            while not self._driving.cancel_called:
+                await self.agent.inbox.wait()
+                await self._one_turn()
 
     async def finish(self) -> None:
         """Say goodbye: stop what runs, store what there is."""
@@ -372,7 +410,8 @@ class Session:
             self._mark_interrupted()
         await self._store()
         made = self.ledger.rows[rows:]
-        spent, turns = total(made), sum(not row.sidecar for row in made)
+        spent = total(made)
+        turns = sum(not row.sidecar and row.agent == MAIN for row in made)
         self._last = Turn(
             text=text, why=why, detail=detail, turns=turns, usage=spent.usage, cost=spent.cost
         )
@@ -404,8 +443,10 @@ class Session:
             agent.recorder.note(agent.path, "todos", context.todos)
             agent.recorder.note(agent.path, "cwd", context.cwd)
             await agent.recorder.sync()
+            await self._outbox.sync()
         except JournalError as error:
             self._emit(Warned(text=str(error)))
+        self._snapshot = agent.prompt
 
     def _report(self, error: BaseException) -> str:
         path = Path(self.agent.context.storage) / "failure.txt"

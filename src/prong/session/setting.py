@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, cast
@@ -57,7 +56,7 @@ _WIDENING = frozenset(
     }
 )
 _STRUCTURED = frozenset({"permissions", "hooks", "$schema"})
-_ALIAS = re.compile(r"[a-z]+(\[1m\])?")
+_ALIAS = r"[a-z]+(\[1m\])?"
 """Short model names that only the program whose file it is can resolve."""
 
 _LISTS = ("allow", "ask", "deny", "additionalDirectories")
@@ -132,8 +131,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return dict(cast("dict[str, Any]", self.values.get(key, {})))
 
 
-@dataclass(frozen=True, slots=True)
-class _Layer:
+class _Layer(msgspec.Struct, frozen=True):
     document: Document
     source: Source
     foreign: bool
@@ -142,20 +140,20 @@ class _Layer:
     """It lies in a folder that is not trusted."""
 
 
-@dataclass(slots=True)
 class _Merge:
     """Settings in the making."""
 
-    lists: dict[str, list[Listed]] = field(default_factory=lambda: {name: [] for name in _LISTS})
-    mode: str = "default"
-    hooks: list[Hook] = field(default_factory=list[Hook])
-    values: dict[str, Any] = field(default_factory=dict[str, Any])
-    extra: dict[str, Any] = field(default_factory=dict[str, Any])
-    origins: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    problems: list[ConfigError] = field(default_factory=list[ConfigError])
-    warnings: list[str] = field(default_factory=list[str])
-    withheld: list[str] = field(default_factory=list[str])
-    unknown: list[str] = field(default_factory=list[str])
+    def __init__(self) -> None:
+        self.lists: dict[str, list[Listed]] = {name: [] for name in _LISTS}
+        self.mode = "default"
+        self.hooks: list[Hook] = []
+        self.values: dict[str, Any] = {}
+        self.extra: dict[str, Any] = {}
+        self.origins: dict[str, list[str]] = {}
+        self.problems: list[ConfigError] = []
+        self.warnings: list[str] = []
+        self.withheld: list[str] = []
+        self.unknown: list[str] = []
 
     def note(self, key: str, layer: _Layer) -> None:
         origins = self.origins.setdefault(key, [])
@@ -260,6 +258,10 @@ def _add_permissions(merge: _Merge, layer: _Layer) -> None:
         merge.problems.append(document.problem(why, "permissions"))
         return
     permissions = cast("dict[str, object]", value)
+    for name in permissions:
+        if name not in (*_LISTS, "defaultMode") and not layer.foreign:
+            line = document.problem("", "permissions", name).line
+            merge.unknown.append(f"permissions.{name} ({document.path}:{line})")
     for name in _LISTS:
         if name in permissions:
             _add_rules(merge, layer, name, permissions[name])
@@ -322,7 +324,7 @@ def _add_value(merge: _Merge, layer: _Layer, key: str, value: object) -> None:
         merge.problems.append(document.problem(why, key))
     elif layer.guarded and key in _WIDENING:
         merge.withheld.append(_withheld(key, value))
-    elif layer.foreign and key == "model" and _ALIAS.fullmatch(str(value)):
+    elif layer.foreign and key == "model" and re.fullmatch(_ALIAS, str(value)):
         merge.warnings.append(
             f"{document.path}: model {value!r} is a short name of another program and is not "
             "used; name the model in full in ~/.prong/settings.json or with --model"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from prong.errors import ConfigError
 from prong.session.document import read_text
@@ -15,17 +16,16 @@ from prong.tool.skill import Skill
 
 _FOLDERS = (".prong/skills", ".claude/skills", ".agents/skills")
 _COMMANDS = (".prong/commands", ".claude/commands")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}"
 _LARGEST = 500_000
 
 
-@dataclass(slots=True)
-class Found:
+class Found(msgspec.Struct):
     """The skills of a session, sorted by name, and what was wrong with others."""
 
     skills: tuple[Skill, ...] = ()
-    problems: list[ConfigError] = field(default_factory=list[ConfigError])
-    warnings: list[str] = field(default_factory=list[str])
+    problems: list[ConfigError] = []
+    warnings: list[str] = []
 
 
 def find_skills(home: str, root: str, cwd: str, *, trusted: bool) -> Found:
@@ -33,8 +33,9 @@ def find_skills(home: str, root: str, cwd: str, *, trusted: bool) -> Found:
     found = Found()
     taken: dict[str, Skill] = {}
     for base, file, name in _files(home, root, cwd):
+        own = base == home or trusted
         try:
-            skill = _read(file, name)
+            skill = _read(file, name, within=None if own else root)
         except ConfigError as error:
             found.problems.append(error)
             continue
@@ -45,12 +46,12 @@ def find_skills(home: str, root: str, cwd: str, *, trusted: bool) -> Found:
                 hidden = f"skill {skill.name!r} of {skill.path} is hidden by {other.path}"
                 found.warnings.append(hidden)
             continue
-        if skill.allowed_tools and not trusted and base != home:
+        if skill.allowed_tools and not own:
             found.warnings.append(
                 f"{skill.path}: allowed-tools {', '.join(skill.allowed_tools)}: left out, because "
                 "the folder is not trusted; run 'prong trust' in it to let it count"
             )
-            skill = _without_grants(skill)
+            skill = msgspec.structs.replace(skill, allowed_tools=())
         taken[skill.name] = skill
     found.skills = tuple(skill for _, skill in sorted(taken.items()))
     return found
@@ -61,18 +62,12 @@ def project_skill_grants(home: str, root: str) -> list[str]:
     grants: list[str] = []
     for base, file, name in _files(home, root, root):
         try:
-            skill = _read(file, name) if base != home else None
+            skill = _read(file, name, within=root) if base != home else None
         except ConfigError:
             continue
         if skill is not None and skill.allowed_tools:
             grants.append(f"skill {skill.name} allows {', '.join(skill.allowed_tools)}")
     return grants
-
-
-def _without_grants(skill: Skill) -> Skill:
-    from msgspec.structs import replace
-
-    return replace(skill, allowed_tools=())
 
 
 def _files(home: str, root: str, cwd: str) -> Iterator[tuple[str, Path, str]]:
@@ -106,11 +101,14 @@ def _commands(folder: Path) -> Iterator[tuple[Path, str]]:
                 yield path, ":".join(parts)
 
 
-def _read(path: Path, name: str) -> Skill | None:
+def _read(path: Path, name: str, *, within: str | None) -> Skill | None:
     """Read one file; None if there is none.
 
-    Raises ConfigError if it is broken.
+    Raises ConfigError if it is broken, or a link that leads out of the folder given.
     """
+    if within is not None and not _lies_in(path, within):
+        why = "leads out of the project; left out, because the folder is not trusted"
+        raise ConfigError(path, f"{why}: run 'prong trust' in it to let it count")
     text = read_text(path, limit=_LARGEST)
     if text is None:
         return None
@@ -118,7 +116,7 @@ def _read(path: Path, name: str) -> Skill | None:
         raise text
     front = read_front(str(path), text.replace("\r\n", "\n"))
     given = front.text("name") or name
-    if not _NAME.fullmatch(given):
+    if not re.fullmatch(_NAME, given):
         why = f"name {given!r} may have letters, digits, '-', '_', '.' and ':' only, 64 at most"
         raise ConfigError(path, why, line=front.lines.get("name", 1))
     if not front.body.strip():
@@ -140,6 +138,10 @@ def _read(path: Path, name: str) -> Skill | None:
         for_model=not front.flag("disable-model-invocation", default=False),
         for_user=front.flag("user-invocable", default=True),
     )
+
+
+def _lies_in(path: Path, folder: str) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def _first_line(front: Front) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -13,8 +12,7 @@ from prong.errors import ConfigError
 from prong.session.document import read_document
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(msgspec.Struct, frozen=True):
     """The user's decisions, kept in `~/.prong/trust.json`; the nearest folder above decides."""
 
     home: str
@@ -114,7 +112,7 @@ def needs_trust(home: str, root: str) -> list[str]:
     from prong.session.skill import project_skill_grants
 
     wants = list(load_settings(home, root, trusted=False).withheld)
-    servers, _ = read_servers(Path(root) / PROJECT_FILE, env=os.environ)
+    servers, _ = read_servers(Path(root) / PROJECT_FILE, env=None)
     wants += [f"server {server.name} runs {server.summary}" for server in servers]
     for kind in (".prong", ".claude", ".agents"):
         folder = Path(root) / kind / "agents"

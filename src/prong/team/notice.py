@@ -47,18 +47,17 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
 # Whatever is neither a letter nor a bracket may stand between `<` and the name: a reader that
 # forgives `< / Task-Notification` must not be led astray by it.
-_TAG = re.compile(
-    r"<(?=[^\w<>‹]*(?:"
+_TAG = (
+    r"(?i)<(?=[^\w<>‹]*(?:"
     r"task[\W_]*(?:notification|id)|status|summary|result|usage|output[\W_]*file"
     r"|system|user|assistant|human|developer|function|tool|invoke|antml|command|local[\W_]*command"
-    r"))",
-    re.IGNORECASE,
+    r"))"
 )
 
 
 def neutral(text: str) -> str:
     """Take the meaning from tags that imitate a notice or the system."""
-    return _TAG.sub("‹", text)
+    return re.sub(_TAG, "‹", text)
 
 
 def _line(text: str) -> str:

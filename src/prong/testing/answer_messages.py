@@ -9,7 +9,7 @@ import msgspec
 
 from prong.entry import Usage
 from prong.testing.answer import Answer, event, pieces
-from prong.testing.script import Call, Part, Text, Think
+from prong.testing.script import Call, Failure, Part, Text, Think
 from prong.testing.thought import sign
 
 _REASONS = {
@@ -74,11 +74,11 @@ def stream(answer: Answer) -> Iterator[bytes]:
     yield event("message_stop", {"type": "message_stop"})
 
 
-def error(kind: str, message: str, request_id: str) -> dict[str, Any]:
+def error(failure: Failure, request_id: str) -> dict[str, Any]:
     """Make the body of an error."""
     return {
         "type": "error",
-        "error": {"type": kind, "message": message},
+        "error": {"type": failure.kind, "message": failure.message},
         "request_id": request_id,
     }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from prong.entry import Usage
 from prong.testing.answer import Answer, event, pieces, reasoning_tokens
-from prong.testing.script import Call, Part, Text, Think
+from prong.testing.script import Call, Failure, Part, Text, Think
 from prong.testing.thought import sign
 
 _Event = tuple[str, dict[str, Any]]
@@ -49,14 +49,11 @@ def stream(answer: Answer) -> Iterator[bytes]:
         yield event(name, {"type": name, "sequence_number": number, **data})
 
 
-def error(kind: str, message: str, request_id: str) -> dict[str, Any]:  # noqa: ARG001 # one signature for all APIs
+def error(failure: Failure, request_id: str) -> dict[str, Any]:  # noqa: ARG001 # one signature for all APIs
     """Make the body of an error."""
-    code = {"not_found_error": "model_not_found", "rate_limit_error": "rate_limit_exceeded"}
-    if message.startswith("This model's maximum context length"):
-        code[kind] = "context_length_exceeded"
-    return {
-        "error": {"message": message, "type": kind, "param": None, "code": code.get(kind)},
-    }
+    code = failure.code or ("rate_limit_exceeded" if failure.status == 429 else None)
+    told = {"message": failure.message, "type": failure.kind, "param": None, "code": code}
+    return {"error": told}
 
 
 def _events(answer: Answer) -> Iterator[_Event]:
@@ -146,7 +143,7 @@ def _item(answer: Answer, index: int, part: Part) -> dict[str, Any]:
                 "type": "reasoning",
                 "summary": [{"type": "summary_text", "text": text}],
             }
-            if "reasoning.encrypted_content" in (answer.request.field("include") or ()):
+            if b'"reasoning.encrypted_content"' in bytes(answer.request.fields.get("include", b"")):
                 item["encrypted_content"] = sign(text, answer.prefix)
             return item
         case Call():

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any
 
 import msgspec
 
 from prong.testing.cache import is_empty_text
-from prong.testing.request import Block, Request, array_items, invalid, text_of
+from prong.testing.check_openai import check_chat, check_responses
+from prong.testing.request import Block, Refused, Request, array_items, invalid, text_of
 
 _ANTHROPIC_FIELDS = frozenset(
     {
@@ -19,7 +19,9 @@ _ANTHROPIC_FIELDS = frozenset(
         "temperature", "top_k", "top_p",
     }
 )  # fmt: skip
-_BETA_FIELDS = frozenset({"context_management", "mcp_servers", "output_format", "fallbacks"})
+_BETA_FIELDS = frozenset(
+    {"context_management", "mcp_servers", "output_format", "fallbacks", "compaction", "thread"}
+)
 
 
 class _Ids(msgspec.Struct):
@@ -42,9 +44,9 @@ def check(request: Request, *, counting: bool = False) -> None:
         case "anthropic":
             _anthropic(request, counting=counting)
         case "responses":
-            _responses(request)
+            check_responses(request)
         case "chat":
-            _chat(request)
+            check_chat(request)
 
 
 def check_fit(request: Request, tokens: int, limit: int | None) -> None:
@@ -53,9 +55,12 @@ def check_fit(request: Request, tokens: int, limit: int | None) -> None:
         return
     if request.api == "anthropic":
         raise invalid(f"prompt is too long: {tokens} tokens > {limit} maximum")
-    raise invalid(
+    raise Refused(
+        400,
+        "invalid_request_error",
         f"This model's maximum context length is {limit} tokens. However, your messages resulted "
-        f"in {tokens} tokens. Please reduce the length of the messages."
+        f"in {tokens} tokens. Please reduce the length of the messages.",
+        "context_length_exceeded",
     )
 
 
@@ -192,61 +197,4 @@ def _answers(turn: list[Block], before: list[Block]) -> None:
             f"messages.{turn[0].item}: `tool_use` ids were found without `tool_result` blocks "
             f"immediately after: {', '.join(sorted(calls))}. `tool_result` blocks must come first "
             f"in the content of a message."
-        )
-
-
-def _responses(request: Request) -> None:
-    given = request.field("input")
-    if isinstance(given, str):
-        return
-    calls: set[str] = set()
-    answered: set[str] = set()
-    for item in given:
-        kind, call = item.get("type"), str(item.get("call_id", ""))
-        if kind == "function_call":
-            calls.add(call)
-        elif kind == "function_call_output":
-            if call not in calls:
-                raise invalid(f"No tool call found for function call output with call_id {call}.")
-            answered.add(call)
-        elif kind in (None, "message") and item.get("role") not in _ITEM_ROLES:
-            raise invalid(
-                f"Invalid value: '{item.get('role')}'. Supported values are: 'assistant', "
-                f"'system', 'developer', and 'user'."
-            )
-    for call in calls - answered:
-        raise invalid(f"No tool output found for function call {call}.")
-
-
-_ITEM_ROLES = ("user", "assistant", "system", "developer")
-
-
-def _chat(request: Request) -> None:
-    messages: list[dict[str, Any]] = request.field("messages")
-    if not messages:
-        raise invalid("Invalid 'messages': empty array. Expected at least one message.")
-    open_calls: list[str] = []
-    for index, message in enumerate(messages):
-        role = message.get("role")
-        if role not in (*_ITEM_ROLES, "tool", "function"):
-            raise invalid(f"Invalid value: '{role}' at messages[{index}].role.")
-        if role == "tool":
-            if message.get("tool_call_id") not in open_calls:
-                raise invalid(
-                    f"Invalid parameter: messages with role 'tool' must be a response to a "
-                    f"preceding message with 'tool_calls'. (messages.[{index}].role)"
-                )
-            open_calls.remove(message["tool_call_id"])
-            continue
-        _no_open_calls(open_calls)
-        open_calls = [str(call.get("id")) for call in message.get("tool_calls") or ()]
-    _no_open_calls(open_calls)
-
-
-def _no_open_calls(open_calls: list[str]) -> None:
-    if open_calls:
-        raise invalid(
-            f"An assistant message with 'tool_calls' must be followed by tool messages responding "
-            f"to each 'tool_call_id'. The following tool_call_ids did not have response messages: "
-            f"{', '.join(open_calls)}"
         )

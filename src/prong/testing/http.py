@@ -64,7 +64,7 @@ class Exchange:
         """End an answer that came in pieces."""
         await self._write(b"0\r\n\r\n")
 
-    async def wait(self, sleep: Callable[[], Awaitable[None]]) -> None:
+    async def wait(self, sleep: Callable[[float], Awaitable[None]], seconds: float) -> None:
         """Wait for a sleep to end; a client that goes away in the meantime ends the exchange."""
         gone = False
 
@@ -77,7 +77,7 @@ class Exchange:
 
         async with anyio.create_task_group() as group:
             group.start_soon(watch)
-            await sleep()
+            await sleep(seconds)
             group.cancel_scope.cancel()
         if gone:
             raise Hangup

@@ -16,7 +16,6 @@ from prong.testing.request import (
     Section,
     array_items,
     count_bytes,
-    has_picture,
     invalid,
     is_string,
     object_members,
@@ -39,9 +38,13 @@ _OPENAI_PARAMS = ("parallel_tool_calls", "prompt_cache_key", "service_tier", "re
 
 
 def parse(
-    api: Api, body: bytes, headers: Mapping[str, str], count: Counter = count_bytes
+    api: Api,
+    body: bytes,
+    headers: Mapping[str, str],
+    count: Counter = count_bytes,
+    pool: dict[bytes, bytes] | None = None,
 ) -> Request:
-    """Read a body into the normal form.
+    """Read a body into the normal form; blocks found in the pool are shared, others added to it.
 
     Raises:
         Refused: the body is not what the API accepts as JSON of the right shape.
@@ -52,14 +55,13 @@ def parse(
     if not model:
         raise invalid("model: Field required")
     reader = {"anthropic": _anthropic, "responses": _responses, "chat": _chat}[api]
-    blocks = Blocks(MARKS[api], count)
+    blocks = Blocks(MARKS[api], count, {} if pool is None else pool)
     reader(fields, blocks)
     params = _anthropic_params if api == "anthropic" else _openai_params
-    found = tuple(blocks.blocks)
-    extra: tuple[Param, ...] = ()
-    if api == "anthropic" and any(has_picture(block) for block in found):
-        extra = (Param("messages", "images", b"true"),)
-    return Request(api, model, found, (*params(model, fields, headers), *extra), fields, headers)
+    found = params(model, fields, headers)
+    if api == "anthropic" and blocks.pictures:
+        found.append(Param("messages", "images", b"true"))
+    return Request(api, model, tuple(blocks.blocks), tuple(found), fields, headers)
 
 
 def _anthropic(fields: Members, blocks: Blocks) -> None:
@@ -77,7 +79,8 @@ def _anthropic(fields: Members, blocks: Blocks) -> None:
         # Consecutive messages of one role are one turn, so a boundary as such is not hashed.
         opens = _rest(message, "role", "content")
         if is_string(content):
-            blocks.add("messages", role, content, where + ".content", item=index, opens=opens)
+            place = f"{where}.content"
+            blocks.add("messages", role, content, place, item=index, opens=opens, bare=True)
             continue
         for number, one in enumerate(array_items(content, where + ".content")):
             place = f"{where}.content.{number}"
@@ -110,7 +113,7 @@ def _responses(fields: Members, blocks: Blocks) -> None:
     if given is None:
         raise invalid("Missing required parameter: 'input'.")
     if is_string(given):
-        blocks.add("messages", "user", given, "input")
+        blocks.add("messages", "user", given, "input", bare=True)
         return
     _items(array_items(given, "input"), "input", blocks)
 

@@ -43,8 +43,9 @@ _SPACE = b" \t\r\n"
 class Refused(Exception):
     """The request is answered with an error status."""
 
-    def __init__(self, status: int, kind: str, message: str) -> None:
+    def __init__(self, status: int, kind: str, message: str, code: str | None = None) -> None:
         super().__init__(message)
+        self.code = code
         self.status = status
         self.kind = kind
         self.message = message
@@ -252,11 +253,14 @@ _LEADS: dict[str, msgspec.json.Decoder[_AnthropicLead] | msgspec.json.Decoder[_O
 class Blocks:
     """Collects the blocks of one request."""
 
-    def __init__(self, mark_name: str, count: Counter) -> None:
+    def __init__(self, mark_name: str, count: Counter, pool: dict[bytes, bytes]) -> None:
         self.blocks: list[Block] = []
+        self.pictures = 0
+        """How many pictures there are."""
         self._mark_name = mark_name
         self._lead = _LEADS[mark_name]
         self._count = count
+        self._pool = pool
 
     def add(
         self,
@@ -267,8 +271,9 @@ class Blocks:
         *,
         item: int = 0,
         opens: bytes = b"",
+        bare: bool = False,
     ) -> None:
-        """Add one block, taking its mark off."""
+        """Add one block, taking its mark off; `bare` says that it is a string, not an object."""
         data = bytes(raw)
         kind, mark = "text", None
         if data[:1] == b"{":
@@ -280,12 +285,14 @@ class Blocks:
             if lead.mark != _NOTHING:
                 mark = _mark(lead.mark)
                 data = unmark(data, object_members(data, where), self._mark_name)
-        elif data[:1] != b'"':
+        elif not bare:
             raise invalid(f"{where}: Input should be a valid dictionary")
-        tokens = picture_tokens(kind, data, self._count)
+        tokens, pictures = _weigh(kind, data, self._count)
+        self.pictures += pictures
         key = blake2b(b"%s\0%s\0%s\0" % (section.encode(), role.encode(), opens), digest_size=16)
         key.update(data)
         digest = key.digest()
+        data = self._pool.setdefault(digest, data)
         self.blocks.append(
             Block(section, role, kind, data, tokens, where, item, mark, opens, digest)
         )
@@ -294,8 +301,8 @@ class Blocks:
         """Add a string, or every item of an array."""
         if raw is None or bytes(raw) == b"null":
             return
-        if is_string(raw):
-            self.add(section, role, raw, where)
+        if is_string(raw) and section == "system":
+            self.add(section, role, raw, where, bare=True)
             return
         for index, one in enumerate(array_items(raw, where)):
             self.add(section, role, one, f"{where}.{index}")
@@ -312,16 +319,9 @@ def _mark(raw: msgspec.Raw) -> Mark | None:
 _PICTURES = frozenset({"image", "input_image", "image_url"})
 
 
-def has_picture(block: Block) -> bool:
-    """Say whether a block is a picture or a result with one."""
-    return block.kind in _PICTURES or (
-        block.kind in ("tool_result", "function_call_output") and _pictures(block.raw)[0] > 0
-    )
-
-
 def _pictures(raw: bytes) -> tuple[int, int]:
     """Count the pictures inside a result, and their bytes."""
-    if b'"image"' not in raw and b'"image_url"' not in raw and b'"input_image"' not in raw:
+    if b"image" not in raw:
         return 0, 0
     members = _members.decode(raw)
     content = members.get("content") or members.get("output")
@@ -332,12 +332,12 @@ def _pictures(raw: bytes) -> tuple[int, int]:
     return len(found), sum(map(len, found))
 
 
-def picture_tokens(kind: str, raw: bytes, count: Counter) -> int:
-    """Count a block's tokens, pictures at their constant."""
+def _weigh(kind: str, raw: bytes, count: Counter) -> tuple[int, int]:
+    """Count a block's tokens, pictures at their constant, and its pictures."""
     if kind in _PICTURES:
-        return IMAGE_TOKENS
+        return IMAGE_TOKENS, 1
     if kind in ("tool_result", "function_call_output"):
         number, size = _pictures(raw)
         if number:
-            return count(raw) - size // 4 + number * IMAGE_TOKENS
-    return count(raw)
+            return count(raw) - size // 4 + number * IMAGE_TOKENS, number
+    return count(raw), 0

@@ -1,4 +1,4 @@
-"""A whole small world for stories: a scripted server, a project, a home, and sessions on them.
+r"""A whole small world for stories: a scripted server, a project, a home, and sessions on them.
 
 async with world(script=[say("Hello.")], files={"a.py": "x = 1"}) as w:
     turn = await w.session.run("Hi")
@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, Unpack
+from typing import Any, TypeAlias, TypeVar, Unpack, cast
 
 from prong.agent import Respond
 from prong.event import Envelope, Event
@@ -110,7 +110,7 @@ class World:
 
 
 @asynccontextmanager
-async def world(  # noqa: PLR0913 # one call tells all of a story, each part by its name
+async def world(  # noqa: PLR0913 - one keyword for each thing a story may need
     script: AnyScript = (),
     *,
     files: Mapping[str, str | bytes] | None = None,
@@ -132,6 +132,7 @@ async def world(  # noqa: PLR0913 # one call tells all of a story, each part by 
     and `clock` are the server's. On leaving, the server checks that every request extended the one
     before, unless `moves_prefix` says why one need not.
     """
+    api: Api = cast("Api", given.get("api") or "anthropic")  # checked when the session is opened
     async with AsyncExitStack() as stack:
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

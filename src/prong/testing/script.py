@@ -56,6 +56,8 @@ class Failure(msgspec.Struct, frozen=True):
     retry_after: float | None = None
     mid_stream: bool = False
     """Send it as an event after the answer has begun, under status 200."""
+    code: str | None = None
+    """OpenAI's own word for it."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -67,6 +69,8 @@ class Step(msgspec.Struct, frozen=True):
     failure: Failure | None = None
     first_byte: float = 0.0
     """Seconds before the first byte."""
+    between: float = 0.0
+    """Seconds between the events of a stream."""
     stall: float = 0.0
     """Seconds of silence in the middle of the answer."""
     cut_after: int | None = None
@@ -140,9 +144,10 @@ def truncate(text: str = "This answer is too", *, then: Step | None = None) -> S
     return msgspec.structs.replace(then or say(text), stop="length")
 
 
-def delay(first_byte: float, *, then: Step | None = None) -> Step:
-    """Wait before the first byte of an answer."""
-    return msgspec.structs.replace(then or say("Done."), first_byte=first_byte)
+def delay(first_byte: float = 0.0, *, between: float = 0.0, then: Step | None = None) -> Step:
+    """Wait before the first byte of an answer, and between the events of its stream."""
+    step = then or say("Done.")
+    return msgspec.structs.replace(step, first_byte=first_byte, between=between)
 
 
 def _before(part: Part, then: Step | None) -> Step:

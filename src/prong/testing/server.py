@@ -144,6 +144,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--context", type=int, help="the longest prompt in tokens")
     parser.add_argument("--minimum", type=int, help="the least number of tokens that is cached")
     parser.add_argument("--piece", type=int, default=40, help="characters per piece of a stream")
+    parser.add_argument("--no-bodies", action="store_true", help="do not keep request bodies")
     parser.add_argument(
         "--while-stdin", action="store_true", help="stop when standard input is closed"
     )
@@ -154,6 +155,7 @@ def main(arguments: list[str] | None = None) -> None:
         context=given.context,
         minimum=given.minimum,
         piece=given.piece,
+        keep_bodies=not given.no_bodies,
     )
     script = load_script(given.script) if given.script else Script()
 
@@ -182,6 +184,8 @@ def options_as_arguments(options: Options) -> list[str]:
         "--piece": options.piece,
     }
     arguments = [f"{name}={value}" for name, value in flags.items() if value is not None]
+    if not options.keep_bodies:
+        arguments.append("--no-bodies")
     return [*arguments, *(f"--model={name}" for name in options.models or ())]
 
 

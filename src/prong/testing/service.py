@@ -33,6 +33,8 @@ APIS: dict[str, Api] = {
     "/v1/responses": "responses",
     "/v1/chat/completions": "chat",
 }
+MAX_REQUEST = 32 << 20
+"""The most bytes a body may have."""
 _SHAPES = {"anthropic": answer_messages, "responses": answer_responses, "chat": answer_chat}
 _IDS = {
     "anthropic": ("msg_", "toolu_"),
@@ -53,6 +55,8 @@ class Record(msgspec.Struct):
     status: int = 0
     outcome: Outcome = "open"
     message_id: str = ""
+    began: float | None = None
+    """When the first byte of the answer was sent."""
     usage: Usage = Usage()
     seen: Seen | None = None
 
@@ -86,6 +90,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The least number of tokens that is cached; None is told from the model's name."""
     piece: int = 40
     """How many characters a piece of a stream holds."""
+    keep_bodies: bool = True
+    """Whether records keep the bodies; a benchmark with many long prompts may not want that."""
     count: Counter = count_bytes
     """How tokens are counted."""
     traits: Callable[[str], Model] = known
@@ -113,6 +119,7 @@ class Service:
         self.records: list[Record] = []
         self.answered: dict[str, Request] = {}
         """Requests by the id of their answer, for diagnostics."""
+        self._pool: dict[bytes, bytes] = {}
         self._tools = 0
 
     async def answer(self, exchange: Exchange) -> None:
@@ -129,11 +136,12 @@ class Service:
             self._admit(record)
             await self._serve(exchange, record)
             record.outcome = "whole" if record.status < 400 else "refused"
+            if not self.options.keep_bodies:
+                self._forget(record)
         except Refused as refused:
             record.outcome = "refused"
-            await self._refuse(
-                exchange, record, Failure(refused.status, refused.kind, refused.message)
-            )
+            failure = Failure(refused.status, refused.kind, refused.message, code=refused.code)
+            await self._refuse(exchange, record, failure)
         except Hangup:
             record.outcome = "gone" if record.outcome == "open" else record.outcome
             raise
@@ -144,18 +152,28 @@ class Service:
             self.errors.append(error)
             await self._refuse(exchange, record, Failure(500, "api_error", f"{error!r}"))
 
+    def _forget(self, record: Record) -> None:
+        """Let go of a body; the blocks stay, each kept once however many requests hold it."""
+        record.body = b""
+        if record.seen is not None:
+            slim = msgspec.structs.replace(record.seen.request, fields={})
+            record.seen.request = slim
+            if record.message_id:
+                self.answered[record.message_id] = slim
+
     def _admit(self, record: Record) -> None:
         key = self.options.key
         given = record.headers.get("x-api-key") or record.headers.get(
             "authorization", ""
         ).removeprefix("Bearer ")
         if key is not None and given != key:
-            kind = "authentication_error"
             if APIS.get(record.path) != "anthropic":
-                raise Refused(401, "invalid_request_error", "Incorrect API key provided.")
-            raise Refused(
-                401, kind, "invalid x-api-key" if given else "x-api-key header is required"
-            )
+                message = "Incorrect API key provided."
+                raise Refused(401, "invalid_request_error", message, "invalid_api_key")
+            message = "invalid x-api-key" if given else "x-api-key header is required"
+            raise Refused(401, "authentication_error", message)
+        if len(record.body) > MAX_REQUEST:
+            raise Refused(413, "request_too_large", "Request exceeds the maximum size")
 
     async def _serve(self, exchange: Exchange, record: Record) -> None:
         if record.path == "/v1/models" and exchange.incoming.method == "GET":
@@ -164,10 +182,10 @@ class Service:
         api = APIS.get(record.path)
         if api is None or exchange.incoming.method != "POST":
             raise Refused(404, "not_found_error", f"Not found: {record.path}")
-        request = parse(api, record.body, record.headers, self.options.count)
+        request = parse(api, record.body, record.headers, self.options.count, self._pool)
         known_models = self.options.models
         if known_models is not None and request.model not in known_models:
-            raise Refused(404, "not_found_error", f"model: {request.model}")
+            raise _no_model(request)
         if record.path.endswith("/count_tokens"):
             check(request, counting=True)
             await self._send(exchange, record, {"input_tokens": request.tokens})
@@ -187,7 +205,7 @@ class Service:
         prewarm = is_prewarm(request)
         step = self._step(seen, prewarm=prewarm)
         if step.first_byte:
-            await exchange.wait(lambda: self.clock.sleep(step.first_byte))
+            await exchange.wait(self.clock.sleep, step.first_byte)
         if step.failure is not None and not step.failure.mid_stream:
             await self._refuse(exchange, record, step.failure)
             return
@@ -195,7 +213,7 @@ class Service:
         # From the first byte on, others can read what this request writes.
         self.cache.begin(plan)
         self.witness.accept(seen)
-        record.usage = answer.usage
+        record.usage, record.began = answer.usage, self.clock.now()
         self.answered[answer.id] = request
         self.ledger.book(record.number, seen.lineage, request.model, plan, answer.usage.output)
         await self._deliver(exchange, record, answer)
@@ -250,15 +268,15 @@ class Service:
             body = msgspec.json.encode(shape.whole(answer))
             body = body[:-2] if step.malformed else body
             if step.stall:
-                await exchange.wait(lambda: self.clock.sleep(step.stall))
+                await exchange.wait(self.clock.sleep, step.stall)
             await self._send_body(exchange, record, 200, body, step.cut_after)
             return
         record.status = 200
         headers = _headers(answer.request.api, record) | {"content-type": "text/event-stream"}
         await exchange.start(200, headers)
         left = step.cut_after
-        events = list(_events(shape.stream(answer), answer, record))
-        for data, pause in _batches(events, step.stall):
+        events = _events(list(shape.stream(answer)), answer, record)
+        for data, pause in _batches(events, step):
             if left is not None and len(data) >= left:
                 await exchange.write(data[:left])
                 record.outcome = "cut"
@@ -266,12 +284,12 @@ class Service:
             left = None if left is None else left - len(data)
             await exchange.write(data)
             if pause:
-                await exchange.wait(lambda: self.clock.sleep(step.stall))
+                await exchange.wait(self.clock.sleep, pause)
         await exchange.finish()
 
     async def _refuse(self, exchange: Exchange, record: Record, failure: Failure) -> None:
         api = APIS.get(record.path, "anthropic")
-        error = _SHAPES[api].error(failure.kind, failure.message, record.request_id)
+        error = _SHAPES[api].error(failure, record.request_id)
         extra: dict[str, str] = {}
         if failure.retry_after is not None:
             extra["retry-after"] = f"{failure.retry_after:g}"
@@ -313,6 +331,13 @@ class Service:
         return {"object": "list", "data": models}
 
 
+def _no_model(request: Request) -> Refused:
+    if request.api == "anthropic":
+        return Refused(404, "not_found_error", f"model: {request.model}")
+    message = f"The model `{request.model}` does not exist or you do not have access to it."
+    return Refused(404, "invalid_request_error", message, "model_not_found")
+
+
 def is_prewarm(request: Request) -> bool:
     """Say whether a request only fills the cache."""
     if request.api == "anthropic":
@@ -325,27 +350,34 @@ def _headers(api: Api, record: Record) -> dict[str, str]:
     return {"request-id" if api == "anthropic" else "x-request-id": record.request_id}
 
 
-def _events(events: Iterator[bytes], answer: Answer, record: Record) -> Iterator[bytes]:
-    """Give the events of a stream, spoiled where the step says so."""
-    failure = answer.step.failure
-    for index, data in enumerate(events):
-        if failure is not None and index == 4:
-            shape = _SHAPES[answer.request.api]
-            error = shape.error(failure.kind, failure.message, record.request_id)
-            name = None if answer.request.api == "chat" else "error"
-            if answer.request.api == "responses":
-                error = {"type": "error", "sequence_number": index, **error["error"]}
-            yield event(name, error)
-            return
-        yield data[:-4] + b"\n\n" if answer.step.malformed and index == 3 else data
+def _events(events: list[bytes], answer: Answer, record: Record) -> list[bytes]:
+    """Spoil a stream in its middle, where the step says so."""
+    middle, step = len(events) // 2, answer.step
+    if step.failure is not None:
+        error = _error_event(answer.request.api, step.failure, record, middle)
+        return [*events[:middle], error]
+    if step.malformed:
+        return [*events[:middle], events[middle][:-4] + b"\n\n", *events[middle + 1 :]]
+    return events
 
 
-def _batches(events: list[bytes], stall: float) -> Iterator[tuple[bytes, bool]]:
-    """Send the first event by itself, and pause in the middle if there is a stall."""
-    if not stall:
-        yield events[0], False
-        yield b"".join(events[1:]), False
-        return
-    middle = min(4, len(events) - 1)
-    yield b"".join(events[:middle]), True
-    yield b"".join(events[middle:]), False
+def _error_event(api: Api, failure: Failure, record: Record, number: int) -> bytes:
+    if api == "responses":
+        told = {"code": failure.code or failure.kind, "message": failure.message, "param": None}
+        return event("error", {"type": "error", "sequence_number": number, **told})
+    name = "error" if api == "anthropic" else None
+    return event(name, _SHAPES[api].error(failure, record.request_id))
+
+
+def _batches(events: list[bytes], step: Step) -> Iterator[tuple[bytes, float]]:
+    """Give what is sent at once, and how long to wait after it."""
+    if step.between:
+        for data in events:
+            yield data, step.between
+    elif step.stall:
+        middle = len(events) // 2
+        yield b"".join(events[:middle]), step.stall
+        yield b"".join(events[middle:]), 0.0
+    else:
+        yield events[0], 0.0
+        yield b"".join(events[1:]), 0.0

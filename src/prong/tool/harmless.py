@@ -15,6 +15,8 @@ from prong.tool.command import Simple
 from prong.tool.word import Word, names
 from prong.tool.wrapper import Nested, find_inner
 
+_MANY = 10_000
+
 
 class Reader(Struct, frozen=True):
     """A program that only reads, given the right options."""
@@ -28,7 +30,7 @@ class Reader(Struct, frozen=True):
     instead: str = ""
     """Letters of the options that take the place of those operands."""
     instead_long: frozenset[str] = frozenset()
-    most: int = 10_000
+    most: int = _MANY
     """How many operands it may have; more would be written to."""
     paths: bool = True
     """Whether its operands, and the folder it runs in, are read."""
@@ -65,7 +67,7 @@ READERS: dict[str, Reader] = {
     "jobs": _r("x", paths=False),
     "printf": _r("v", paths=False),
     "hostname": _r("Fb", "file boot", most=0, paths=False),
-    "date": _r("s", "set", prefix="+", paths=False),
+    "date": _r("sf", "set file", prefix="+", paths=False),
     "uniq": _r(most=1),
     "xxd": _r("r", "revert", most=1),
     "column": _ANY,
@@ -174,7 +176,7 @@ def reads_folder(simple: Simple) -> bool:
 
 
 def _apply(reader: Reader, words: Sequence[Word]) -> tuple[Word, ...] | None:
-    strict = bool(reader.bad or reader.bad_long or reader.prefix or reader.most < 10_000)
+    strict = bool(reader.bad or reader.bad_long or reader.prefix or reader.most < _MANY)
     operands: list[Word] = []
     ended = False
     for word in words:
@@ -182,6 +184,8 @@ def _apply(reader: Reader, words: Sequence[Word]) -> tuple[Word, ...] | None:
             return None
         if ended or not word.text.startswith("-") or word.text == "-" or not word.sure:
             operands.append(word)
+            # Some programs take no options after the first operand: a file may be named so.
+            ended = ended or reader.most < _MANY
         elif word.text == "--":
             ended = True
         elif is_option(word.text, reader.bad, reader.bad_long):
@@ -192,7 +196,7 @@ def _apply(reader: Reader, words: Sequence[Word]) -> tuple[Word, ...] | None:
 def _operands(
     reader: Reader, words: Sequence[Word], operands: list[Word]
 ) -> tuple[Word, ...] | None:
-    if len(operands) > reader.most or (operands and reader.most < 10_000 and operands[0].glob):
+    if len(operands) > reader.most or (operands and reader.most < _MANY and operands[0].glob):
         return None
     if not all(w.plain and w.text.startswith(reader.prefix) for w in operands if reader.prefix):
         return None

@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import msgspec
 
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
 _LONGEST_NAME = 64
 _LONGEST_DESCRIPTION = 4_000
+_CHOICES = ("anyOf", "oneOf", "allOf")
+"""Keys that providers do not take at the top of a schema."""
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
@@ -38,8 +39,7 @@ class Connection(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpTool:
+class McpTool(msgspec.Struct, frozen=True, kw_only=True):
     """One tool of one server; it brings its own description and schema."""
 
     connection: Connection
@@ -51,9 +51,16 @@ class McpTool:
     raw_schema: msgspec.Raw
     effect: Effect
     required: tuple[str, ...] = ()
-    # What the server's schema allows is not known when this is written, so any object is read.
-    arguments: ClassVar[type[msgspec.Struct]] = cast("type[msgspec.Struct]", Arguments)
-    budget: ClassVar[int] = 50_000
+
+    @property
+    def arguments(self) -> type[msgspec.Struct]:
+        """Any object: what the server's schema allows is not known when this is written."""
+        return cast("type[msgspec.Struct]", Arguments)
+
+    @property
+    def budget(self) -> int:
+        """Characters a result may have."""
+        return 50_000
 
     def title(self, args: Arguments) -> str:
         """Name the tool and the first of its arguments."""
@@ -99,6 +106,30 @@ def bounded_description(text: str) -> str:
     if len(text) <= _LONGEST_DESCRIPTION:
         return text
     return f"{text[:_LONGEST_DESCRIPTION]}… (cut)"
+
+
+def usable_schema(schema: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Make a schema that every provider takes, and say in words what had to be left out of it.
+
+    One schema that a provider refuses would fail every request of the session. The server checks
+    the arguments against its own schema in any case.
+    """
+    usable = {key: value for key, value in schema.items() if key not in _CHOICES}
+    usable["type"] = "object"
+    if not isinstance(usable.get("properties"), dict):
+        usable["properties"] = {}
+    choices = {key: value for key, value in schema.items() if key in _CHOICES}
+    if not choices:
+        return usable, ""
+    return usable, f"\n\nThe arguments must also meet: {msgspec.json.encode(choices).decode()}"
+
+
+def required_keys(schema: dict[str, Any]) -> tuple[str, ...]:
+    """Name the arguments that a call must have."""
+    required = schema.get("required")
+    if not isinstance(required, list):
+        return ()
+    return tuple(key for key in cast("list[object]", required) if isinstance(key, str))
 
 
 def _parts(answer: CallToolResult, *, pictures: bool) -> Iterable[Part]:

@@ -14,14 +14,14 @@ from prong.tool.access import Access
 from prong.tool.base import Context, Effect, Failed, Outcome, done
 
 
-class QuestionOption(msgspec.Struct, frozen=True):
+class QuestionOption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One thing the user may choose."""
 
     label: Annotated[str, Meta(min_length=1, description="The choice, in one to five words")]
     description: Annotated[str, Meta(description="What choosing it means")] = ""
 
 
-class QuestionItem(msgspec.Struct, frozen=True):
+class QuestionItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One question as the model writes it."""
 
     question: Annotated[str, Meta(min_length=1, description="The whole question")]
@@ -32,7 +32,7 @@ class QuestionItem(msgspec.Struct, frozen=True):
     )
 
 
-class QuestionArguments(msgspec.Struct, frozen=True):
+class QuestionArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What AskUserQuestion is called with."""
 
     questions: Annotated[tuple[QuestionItem, ...], Meta(min_length=1, max_length=4)]

@@ -25,8 +25,8 @@ _RISKY = names(
     "init kill pkill killall chown chgrp chattr setfacl crontab at systemctl service launchctl "
     "iptables nft ufw ssh scp sftp rsync curl wget nc ncat socat telnet ftp docker podman kubectl "
     "helm terraform ansible aws gcloud az gh glab eval exec source . alias trap useradd userdel "
-    "usermod passwd visudo insmod rmmod modprobe sysctl truncate shred unlink ln install apt apt-get "
-    "dnf yum pacman brew snap chroot unshare nsenter history enable hash export"
+    "usermod passwd visudo insmod rmmod modprobe sysctl truncate shred unlink ln install apt "
+    "apt-get dnf yum pacman brew snap chroot unshare nsenter history enable hash export"
 )
 _RISKY_OPTIONS: dict[str, tuple[str, frozenset[str]]] = {
     "rm": ("rRf", names("recursive force no-preserve-root")),

@@ -52,6 +52,9 @@ def _inline(node: Json, definitions: dict[str, Json], within: tuple[str, ...]) -
     node = _without_null({k: v for k, v in node.items() if k != "title"})
     if "$ref" in node:
         return _inline(node, definitions, within)
+    if "type" not in node and all(isinstance(v, str) for v in node.get("enum", [0])):
+        # Implied by the values, but some servers build their grammar from the type alone.
+        node["type"] = "string"
     for key in ("items", "additionalProperties"):
         if isinstance(node.get(key), dict):
             node[key] = _inline(node[key], definitions, within)

@@ -13,7 +13,7 @@ from prong.tool.base import Context, Effect, Failed, Outcome, done
 
 _LONGEST = 400
 """Characters of a description that are listed: all of them ride on every request."""
-_PLACE = re.compile(r"\$(ARGUMENTS|[1-9])(?![0-9A-Za-z_])")
+_PLACE = r"\$(ARGUMENTS|[1-9])(?![0-9A-Za-z_])"
 
 
 class Skill(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ def fill(body: str, arguments: str) -> str:
         number = int(match[1])
         return words[number - 1] if number <= len(words) else ""
 
-    filled, count = _PLACE.subn(place, body)
+    filled, count = re.subn(_PLACE, place, body)
     if not count and arguments.strip():
         return f"{filled.rstrip()}\n\nArguments: {arguments}"
     return filled
@@ -104,7 +104,7 @@ class SkillTool:
     def access(self, args: SkillArguments, context: Context) -> Sequence[Access]:
         """Rules speak of a skill by its name."""
         del context
-        return (Using(args.skill),)
+        return (Using(args.skill.removeprefix("/")),)
 
     async def run(self, call_id: CallId, args: SkillArguments, context: Context) -> Outcome:
         """Give back the body, arguments filled in, and where its files are."""

@@ -13,7 +13,7 @@ from prong.tool.access import Access
 from prong.tool.base import Context, Effect, Outcome
 
 
-class TaskOutputArguments(msgspec.Struct, frozen=True):
+class TaskOutputArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What TaskOutput is called with."""
 
     task_id: Annotated[str, Meta(min_length=1, description="The id, such as task-1")]
@@ -48,7 +48,7 @@ class TaskOutput:
         )
 
 
-class TaskStopArguments(msgspec.Struct, frozen=True):
+class TaskStopArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What TaskStop is called with."""
 
     task_id: Annotated[str, Meta(min_length=1, description="The id, such as task-1")]

@@ -14,7 +14,7 @@ from prong.tool.access import Access
 from prong.tool.base import Context, Effect, Outcome, done
 
 
-class TodoItem(msgspec.Struct, frozen=True):
+class TodoItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One item as the model writes it."""
 
     content: Annotated[str, Meta(min_length=1, description="What is to be done")]
@@ -24,7 +24,7 @@ class TodoItem(msgspec.Struct, frozen=True):
     ] = msgspec.field(default="", name="activeForm")
 
 
-class TodoArguments(msgspec.Struct, frozen=True):
+class TodoArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What TodoWrite is called with."""
 
     todos: Annotated[tuple[TodoItem, ...], Meta(description="The whole list, in order")]

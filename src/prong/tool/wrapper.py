@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 from msgspec import Struct
 
@@ -44,14 +46,14 @@ class Wrapper(Struct, frozen=True):
     """Long options that take the next word."""
     skip: int = 0
     """Operands that come before the command."""
-    assigns: bool = False
-    """Whether `NAME=value` words may come before the command."""
     moves: str = ""
     """Letters of the options that change the folder."""
     halts: str = ""
     """Letters of the options that hide what is run, or mean that nothing is."""
     adds: bool = False
     """Whether words unknown so far are added to the command."""
+    joins: bool = False
+    """Whether the words are joined and read by a shell, so that each of them counts."""
 
 
 def _w(long: str = "", **kw: str | int | bool) -> Wrapper:
@@ -59,11 +61,10 @@ def _w(long: str = "", **kw: str | int | bool) -> Wrapper:
 
 
 WRAPPERS: dict[str, Wrapper] = {
-    "env": _w("unset chdir", short="uC", assigns=True, moves="C", halts="S"),
+    "env": _w("unset chdir", short="uC", moves="C", halts="S"),
     "sudo": _w(
         "user group prompt close-from host role type other-user chdir chroot",
         short="ugpCrtThDRU",
-        assigns=True,
         moves="DRi",
         halts="sie",
     ),
@@ -104,7 +105,6 @@ WRAPPERS: dict[str, Wrapper] = {
     "bunx": _w(),
     "dotenv": _w(short="fe"),
     "direnv": _w(skip=2),
-    "parallel": _w("jobs arg-file colsep delimiter joblog results", short="jaCdnNLSI", adds=True),
 }
 """Plain wrappers: options, then the inner command's own words."""
 
@@ -117,10 +117,11 @@ _RUNNERS = {
     "hatch": "run",
     "rye": "run",
     "bundle": "exec",
-    "pnpm": "exec",
-    "npm": "exec",
-    "yarn": "exec",
-    "mise": "exec",
+    "pnpm": "exec dlx",
+    "npm": "exec x",
+    "yarn": "exec dlx",
+    "bun": "x exec",
+    "mise": "exec x",
     "conda": "run",
 }
 SHELLS = names("bash sh zsh dash ksh ash mksh rbash fish csh tcsh")
@@ -156,16 +157,15 @@ def _unwrap(wrapper: Wrapper, words: Sequence[Word], start: int = 1) -> list[Inn
             at += 1
             break
         if text == "-" or not text.startswith("-"):
-            if wrapper.assigns and "=" in text.split("/", 1)[0]:
-                at += 1
-                continue
             break
         if _has(text, wrapper.halts) or text.startswith("--split-string"):
             return [] if wrapper.halts == "vV" else [Unclear(text)]
         moved = moved or _has(text, wrapper.moves) or text.startswith(("--chdir", "--chroot"))
         slot = slot or _slot(wrapper, text, words[at + 1 : at + 2])
         at += 2 if _takes_next(wrapper, text) else 1
-    at = _past_assignments(wrapper, words, at + wrapper.skip)
+    at += wrapper.skip
+    if not wrapper.joins:
+        at = _past_assignments(words, at)
     inner = tuple(words[at:])
     if not inner:
         return []
@@ -176,8 +176,12 @@ def _unwrap(wrapper: Wrapper, words: Sequence[Word], start: int = 1) -> list[Inn
     return [Nested(inner, at, moved)]
 
 
-def _past_assignments(wrapper: Wrapper, words: Sequence[Word], at: int) -> int:
-    while wrapper.assigns and at < len(words) and "=" in words[at].text.split("/", 1)[0]:
+def _past_assignments(words: Sequence[Word], at: int) -> int:
+    # env takes anything with an equals sign for a variable; elsewhere it has to look like one.
+    loose = words[0].text.endswith("env")
+    while at < len(words) and (
+        re.match(r"[A-Za-z_]\w*=", words[at].text) or (loose and "=" in words[at].text)
+    ):
         at += 1
     return at
 
@@ -248,7 +252,7 @@ def _eval(words: Sequence[Word]) -> list[Inner]:
 
 def _joining(name: str, words: Sequence[Word]) -> list[Inner]:
     short = "nqI" if name == "watch" else "BbcDEeFIiJLlmOopQRSWw"
-    found = _unwrap(Wrapper(short=short, skip=name == "ssh"), words)
+    found = _unwrap(Wrapper(short=short, skip=name == "ssh", joins=True), words)
     nested = [inner for inner in found if isinstance(inner, Nested)]
     commands = [w for w in words if "command=" in w.text.lower()]
     hidden: list[Inner] = [Unclear(word.text) for word in commands]
@@ -260,10 +264,11 @@ def _joining(name: str, words: Sequence[Word]) -> list[Inner]:
 def _runner(verb: str, words: Sequence[Word]) -> list[Inner]:
     start = 1
     if verb:
-        places = [at for at, word in enumerate(words[1:], 1) if word.text == verb]
+        places = [at for at, word in enumerate(words[1:], 1) if word.text in verb.split()]
         if not places:
-            loose = [word for word in words[1:2] if word.loose]
-            return [Unclear(word.text) for word in loose]
+            leading = list(takewhile(lambda w: w.loose or w.text[:1] == "-", words[1:]))
+            operand = words[1 + len(leading) :][:1]
+            return [Unclear(word.text) for word in (*leading, *operand) if word.loose]
         start = places[0] + 1
     valued = "with with-requirements python project directory package extra group env-file name"
     return _unwrap(Wrapper(short="pnc", long=frozenset(valued.split())), words, start)
@@ -304,6 +309,12 @@ def _sourced(words: Sequence[Word]) -> list[Inner]:
     files = words[1:2]
     hidden = [w for w in files if not w.plain or w.text.startswith(("/dev/", "/proc/"))]
     return [Unclear(w.text) for w in hidden]
+
+
+def _parallel(words: Sequence[Word]) -> list[Inner]:
+    long = names("jobs arg-file colsep delimiter joblog results")
+    found = _unwrap(Wrapper(short="jaCdnNLSI", long=long, adds=True), words)
+    return [*found, Unclear("input lines become commands")]
 
 
 def _flock(words: Sequence[Word]) -> list[Inner]:
@@ -373,6 +384,7 @@ _SPECIAL: dict[str, Callable[[Sequence[Word]], list[Inner]]] = {
     "source": _sourced,
     ".": _sourced,
     "flock": _flock,
+    "parallel": _parallel,
     "su": _dash_c,
     "runuser": _dash_c,
     "script": _dash_c,

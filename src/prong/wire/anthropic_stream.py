@@ -160,7 +160,7 @@ class AnthropicStream(Stream):
                 self._details = event.delta.stop_details or self._details
         elif kind == "message_stop":
             self._conclude()
-        elif kind == "error":
+        elif kind == "error" or (not kind and present(event.error)):
             self._end(
                 stream_fault(event.error if present(event.error) else msgspec.Raw(payload.data))
             )
@@ -250,7 +250,8 @@ class AnthropicStream(Stream):
                 usage=_count(self._usage),
                 id=self._message.id,
                 model=self._message.model,
-                diagnostics=tidy(diagnostics) if present(diagnostics) else b"",
+                # A null says something too: the comparison asked for found no difference.
+                diagnostics=tidy(diagnostics),
                 stop_detail=_detail(self._stop, self._details),
             )
         )

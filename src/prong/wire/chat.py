@@ -92,7 +92,7 @@ _reply = msgspec.json.Decoder(_Reply).decode
 class Chat(msgspec.Struct, frozen=True):
     """The Chat Completions API."""
 
-    explicit: bool = False
+    explicit: bool = True
     """Whether the model understands cache marks."""
 
     @property

@@ -297,8 +297,7 @@ def _message(role: str, parts: Iterable[Part]) -> bytes:
 
 
 def _said(text: str) -> bytes:
-    content: list[dict[str, Any]] = [{"type": "output_text", "text": text, "annotations": []}]
-    return dump({"type": "message", "role": "assistant", "content": content})
+    return dump({"type": "message", "role": "assistant", "content": text})
 
 
 def _foreign(reply: Reply) -> tuple[bytes, ...]:

@@ -68,6 +68,7 @@ class _Event(msgspec.Struct):
     content_index: int | None = None
     item: msgspec.Raw = _NONE
     response: msgspec.Raw = _NONE
+    error: msgspec.Raw = _NONE
 
 
 class _Item(msgspec.Struct):
@@ -97,10 +98,9 @@ class ResponsesStream(Stream):
         self._thought: tuple[int | str | None, ...] | None = None
 
     def _take(self, payload: Payload) -> None:
-        if payload.data != b"[DONE]":
-            self._follow(_event(payload.data), payload)
-
-    def _follow(self, event: _Event, payload: Payload) -> None:
+        if payload.data == b"[DONE]":
+            return
+        event = _event(payload.data)
         match kind := event.type or payload.name:
             case "response.output_text.delta" | "response.refusal.delta":
                 self._out.append(TextPiece(_string(event.delta)))
@@ -112,6 +112,14 @@ class ResponsesStream(Stream):
                 self._add(event)
             case "response.output_item.done":
                 self._settle(event)
+            case "error" | "":
+                self._err(event, payload)
+            case _:
+                self._advance(kind, event)
+
+    def _advance(self, kind: str, event: _Event) -> None:
+        """Follow the response as a whole from one state to the next."""
+        match kind:
             case "response.created" | "response.in_progress" | "response.queued":
                 self._begin(_response(event.response))
             case "response.completed" | "response.incomplete":
@@ -120,10 +128,13 @@ class ResponsesStream(Stream):
                 self._conclude(response)
             case "response.failed" | "response.cancelled":
                 self._end(_failure(_response(event.response)))
-            case "error":
-                self._end(stream_fault(msgspec.Raw(payload.data)))
             case _:
                 pass
+
+    def _err(self, event: _Event, payload: Payload) -> None:
+        # OpenAI's own error event is flat; gateways send the object of an error response.
+        if event.type or payload.name or present(event.error):
+            self._end(stream_fault(msgspec.Raw(payload.data)))
 
     def _finish(self) -> None:
         self._end(broken("truncated", "the stream ended before the reply was whole"))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode, b64encode
 from typing import Any
 
 import msgspec
 
 from prong.entry import Image, Part, Text
+from prong.tool.files.picture import Picture, inspect
 
 OUTPUT = 10_000
 """Characters of one output that are shown."""
-PICTURE = 5 << 20
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -109,8 +110,15 @@ def _text_of(value: Any) -> str:
 def _picture(output: Output) -> Image | None:
     for media_type in ("image/png", "image/jpeg"):
         data = "".join(_text_of(output.data.get(media_type, "")).split())
-        if data and len(data) <= PICTURE:
-            return Image(media_type, data)
+        if not data:
+            continue
+        try:
+            raw = b64decode(data, validate=True)
+        except ValueError:
+            continue
+        found = inspect(raw)
+        if isinstance(found, Picture):
+            return Image(found.media_type, b64encode(raw).decode())
     return None
 
 

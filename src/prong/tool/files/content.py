@@ -1,4 +1,4 @@
-"""What the bytes of a file mean: text in some encoding, a picture, or something else by name."""
+"""What the bytes of a file mean: text in some encoding, or something else by name."""
 
 from __future__ import annotations
 
@@ -95,16 +95,3 @@ def kind_of(data: bytes) -> str:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "a WebP picture"
     return next((kind for magic, kind in _KINDS if data.startswith(magic)), "binary data")
-
-
-def picture_type(head: bytes) -> str | None:
-    """Give the media type of a picture that models can see, by its first bytes."""
-    if head.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if head.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if head.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        return "image/webp"
-    return None

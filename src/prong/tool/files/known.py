@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import hashlib
 
+import anyio.lowlevel
+
 from prong.host import Host, Stat
 from prong.tool.base import Context, Failed
 
@@ -20,15 +22,14 @@ def digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-async def file_digest(host: Host, path: str, size: int) -> str:
+async def streamed_digest(host: Host, path: str) -> str:
     """Name the bytes of a file without holding them all.
 
     Raises OSError.
     """
-    if size <= LOADED:
-        return digest(await host.read(path))
     state, offset = hashlib.blake2b(digest_size=16), 0
     while piece := await host.read(path, offset=offset, limit=PIECE):
+        await anyio.lowlevel.checkpoint()
         state.update(piece)
         offset += len(piece)
     return state.hexdigest()

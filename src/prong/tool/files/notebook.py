@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 
 from prong.entry import CallId
@@ -72,15 +73,15 @@ class NotebookEdit:
         if isinstance(index, Failed):
             return index
         old = joined(notebook.cells[index].source) if index >= 0 else ""
-        raw: dict[str, Any] = json.loads(data)
-        told = _change(raw, notebook, args, index)
+        raw: dict[str, Any] = msgspec.json.decode(data.removeprefix(BOM_UTF8))
+        told = _change(raw, notebook, args, index, name)
         if isinstance(told, Failed):
             return told
         if (failed := await store(context, path, _dump(raw, data))) is not None:
             return failed
         before = "" if args.edit_mode == "insert" else old
         after = "" if args.edit_mode == "delete" else args.new_source
-        return done(f"{told} in {name}", shown=unified(name, before, after))
+        return done(told, shown=unified(name, before, after))
 
 
 def _find(notebook: Notebook, args: NotebookArguments) -> int | Failed:
@@ -102,13 +103,13 @@ def _find(notebook: Notebook, args: NotebookArguments) -> int | Failed:
 
 
 def _change(
-    raw: dict[str, Any], notebook: Notebook, args: NotebookArguments, index: int
+    raw: dict[str, Any], notebook: Notebook, args: NotebookArguments, index: int, name: str
 ) -> str | Failed:
     """Change the decoded notebook and say what was done."""
     cells: list[dict[str, Any]] = raw["cells"]
     if args.edit_mode == "delete":
         del cells[index]
-        return f"deleted cell {index}"
+        return f"deleted cell {index} of {name}"
     if args.edit_mode == "insert":
         if args.cell_type is None:
             return Failed("insert needs cell_type: code or markdown")
@@ -119,10 +120,11 @@ def _change(
         _fill(cell, args.cell_type, args.new_source)
         cells.insert(index + 1, cell)
         named = f" (id {cell['id']})" if "id" in cell else ""
-        return f"inserted {args.cell_type} cell {index + 1}{named}"
+        return f"inserted {args.cell_type} cell {index + 1}{named} into {name}"
     cell = cells[index]
     _fill(cell, args.cell_type or cell["cell_type"], args.new_source)
-    return f"replaced cell {index}" + ("; its outputs were cleared" if "outputs" in cell else "")
+    cleared = "; its outputs were cleared" if "outputs" in cell else ""
+    return f"replaced cell {index} of {name}{cleared}"
 
 
 def _fill(cell: dict[str, Any], cell_type: str, source: str) -> None:
@@ -150,8 +152,11 @@ def _new_id(notebook: Notebook, source: str) -> str:
 
 def _dump(raw: dict[str, Any], data: bytes) -> bytes:
     """Encode with the file's own indent and final line feed."""
+    import json
+
     found = re.match(rb"[^\S\n]*\{\r?\n([ \t]+)", data)
     indent = found[1].decode() if found else (None if b"\n" not in data.strip() else 1)
+
     text = json.dumps(raw, indent=indent, ensure_ascii=False)
     return (text + ("\n" if data.endswith(b"\n") else "")).encode()
 

@@ -66,7 +66,7 @@ def expand(glob: str) -> list[str]:
             todo += [f"{head}{each}{tail}" for each in reversed(found[1].split(","))]
         if len(done) + len(todo) > LARGEST:
             raise ValueError(f"the braces stand for more than {LARGEST} patterns")
-    return done
+    return list(dict.fromkeys(done))
 
 
 _TOKEN = re.compile(r"\*\*/|/\*\*$|\*+|\?|\[[!^]?\]?[^\]]*\]|\\.|.", re.DOTALL)

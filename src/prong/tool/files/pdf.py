@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import io
 import sys
 
 import msgspec
@@ -35,7 +33,9 @@ class Extract(msgspec.Struct, frozen=True):
 
 async def extract(host: Host, name: str, data: bytes, first: int, last: int) -> Extract | Failed:
     """Take the text out of pages `first` to `last`."""
-    if importlib.util.find_spec("pypdf") is None:
+    from importlib.util import find_spec
+
+    if find_spec("pypdf") is None:
         return Failed(f"{name} is a PDF; reading it needs: pip install 'prong[pdf]'")
     # -P keeps the project's folder off the import path: its files are not to be run.
     argv = [sys.executable, "-P", "-c", PROGRAM, str(first), str(last)]
@@ -54,11 +54,12 @@ async def extract(host: Host, name: str, data: bytes, first: int, last: int) -> 
 def main() -> None:
     """Read a PDF on standard input and print the text of a range of pages as JSON."""
     import logging
+    from io import BytesIO
 
     from pypdf import PdfReader
 
     logging.disable()
-    reader = PdfReader(io.BytesIO(sys.stdin.buffer.read()))
+    reader = PdfReader(BytesIO(sys.stdin.buffer.read()))
     first, last = int(sys.argv[1]), int(sys.argv[2])
     pages = tuple(_clean(page.extract_text()) for page in reader.pages[first - 1 : last])
     sys.stdout.buffer.write(msgspec.json.encode(Extract(pages, len(reader.pages))))

@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
+import anyio.lowlevel
 from msgspec import Meta, Struct
 
 from prong.entry import CallId, Image, Text
@@ -12,13 +13,12 @@ from prong.tool.access import Access, Reading
 from prong.tool.base import Context, Done, Effect, Failed, Outcome, Tool, done
 from prong.tool.files import pdf
 from prong.tool.files.cells import notebook_parts, parse
-from prong.tool.files.content import Binary, decode, kind_of, picture_type
+from prong.tool.files.content import Binary, decode, kind_of
 from prong.tool.files.known import HASHED, LOADED, PIECE, digest, not_a_file, shown_path, unusable
+from prong.tool.files.picture import inspect, media_type_of
 from prong.tool.files.window import Window, split, view
 
 LINES = 2000
-PICTURE = 5 << 20
-"""Bytes of a picture that providers accept."""
 BUDGET = 100_000
 
 
@@ -93,7 +93,7 @@ async def _content(context: Context, name: str, data: bytes, args: ReadArguments
         return await _pdf(context, name, data, args.pages)
     if args.pages is not None:
         return Failed(f"{name} is not a PDF; use offset and limit instead of pages")
-    media_type = picture_type(data)
+    media_type = media_type_of(data)
     if media_type is not None:
         if ranged:
             return Failed(f"{name} is a picture; leave out offset and limit")
@@ -134,12 +134,10 @@ def _lines(
 def _picture(context: Context, name: str, data: bytes, media_type: str) -> Outcome:
     if not context.images:
         return Failed(f"{name} is a picture ({media_type}), which this model cannot see")
-    if len(data) > PICTURE:
-        return Failed(
-            f"{name} is a picture of {len(data):,} bytes; at most {PICTURE:,} can be shown: "
-            f"make a smaller copy and read that"
-        )
-    note = f"[{name}: {media_type}, {len(data):,} bytes]"
+    picture = inspect(data)
+    if isinstance(picture, str):
+        return Failed(f"{name} is a picture ({media_type}) that cannot be shown: {picture}")
+    note = f"[{name}: {media_type}, {picture.width}x{picture.height}, {len(data):,} bytes]"
     return Done((Text(note), Image(media_type, base64.b64encode(data).decode())), shown=note)
 
 
@@ -179,6 +177,7 @@ async def _huge(context: Context, path: str, args: ReadArguments, size: int) -> 
     while (
         piece := head if offset == 0 else await context.host.read(path, offset=offset, limit=PIECE)
     ):
+        await anyio.lowlevel.checkpoint()
         window.feed(piece)
         offset += len(piece)
         state.update(piece)

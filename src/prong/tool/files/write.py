@@ -12,11 +12,12 @@ from prong.tool.files.content import Document, decode
 from prong.tool.files.diff import unified
 from prong.tool.files.known import (
     LOADED,
-    file_digest,
+    digest,
     not_a_file,
     shown_path,
     stale,
     store,
+    streamed_digest,
     unusable,
 )
 
@@ -74,14 +75,14 @@ class Write:
                 return None
             if (refused := not_a_file(name, found)) is not None:
                 return refused
-            current = await file_digest(context.host, path, found.size)
-            if (refused := stale(context, path, current)) is not None:
-                return refused
-            if found.size > LOADED:
-                return Document("", "utf-8")
-            old = decode(await context.host.read(path))
+            small = found.size <= LOADED
+            data = await context.host.read(path) if small else b""
+            current = digest(data) if small else await streamed_digest(context.host, path)
         except OSError as error:
             return unusable(name, error)
+        if (refused := stale(context, path, current)) is not None:
+            return refused
+        old = decode(data)
         return old if isinstance(old, Document) else Document("", "utf-8")
 
 

@@ -1,0 +1,46 @@
+"""Where an agent comes from. A question of type, never of text."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Origin: TypeAlias = Literal["root", "fork", "typed"]
+
+MAX_DEPTH = 3
+"""How deep agents may nest."""
+
+CONTAINED = frozenset(
+    {"Agent", "TeamCreate", "TeamDelete", "EnterPlanMode", "ExitPlanMode", "SetPermissionMode"}
+)
+"""Tools by which an agent delegates or changes how others work: a fork may use none of them."""
+
+
+class Lineage(msgspec.Struct, frozen=True):
+    """How an agent came to be; set when it is made and untouched by anything after."""
+
+    origin: Origin
+    parent: str = ""
+    """The parent's path."""
+    depth: int = 0
+    base: str = ""
+    """Digest of the fork base."""
+
+    @property
+    def is_fork(self) -> bool:
+        """Whether this agent inherited another's conversation."""
+        return self.origin == "fork"
+
+
+ROOT = Lineage("root")
+
+
+def contained(lineage: Lineage, tool: str) -> str | None:
+    """Say why an agent of this lineage may not use a tool; None if it may."""
+    if lineage.is_fork and tool in CONTAINED:
+        return (
+            f"You are a fork, and a fork never uses {tool}: it does its own part of the work and "
+            f"nothing else. This is permanent; do not try again. Do the work with your other tools."
+        )
+    return None

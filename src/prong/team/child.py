@@ -1,0 +1,163 @@
+"""A child agent as a task: its loop, its log, its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from prong.agent import Agent, loop
+from prong.cost import Row
+from prong.cost.receipt import Receipt
+from prong.entry import Text, User
+from prong.errors import ProngError
+from prong.event import Event, ReplyFinished, ToolStarted
+from prong.team.fan import Fan
+from prong.team.fork import Report, parse_report
+from prong.team.log import Log
+from prong.team.notice import TaskUsage
+from prong.team.work import Ending
+
+Status: TypeAlias = Literal["running", "completed", "failed", "killed"]
+
+
+class ChildSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What a child is; stored when it starts, so that a resumed session can take it up again."""
+
+    task_id: str
+    path: str
+    parent: str
+    kind: Literal["fork", "typed"]
+    type: str
+    description: str
+    notify: bool = True
+    """Whether its end becomes a notice for the parent."""
+    base_depth: int = 0
+    """How many entries of its prompt it shares with its siblings."""
+    base: str = ""
+    """Digest of that part."""
+
+
+@dataclass(slots=True)
+class Child:
+    """One child, running or not."""
+
+    spec: ChildSpec
+    agent: Agent
+    fan: Fan | None = None
+    status: Status = "running"
+    runs: int = 1
+    """How often it was started; a message to a finished child starts it again."""
+    text: str = ""
+    """The text of its last reply."""
+    detail: str = ""
+    rows: list[Row] = field(default_factory=list[Row])
+    """Its requests in this process."""
+    receipt: Receipt = field(default_factory=lambda: Receipt(task_id="", agent=""))
+    miss: str = ""
+    """Why its first request read less from the cache than it should have."""
+    tool_uses: int = 0
+    on_end: Callable[[Child], None] | None = None
+
+    @property
+    def notice_id(self) -> str:
+        """Identifies the notice of this run."""
+        return self.spec.task_id if self.runs == 1 else f"{self.spec.task_id}#{self.runs}"
+
+    @property
+    def kind(self) -> str:
+        """What faces call it."""
+        return self.spec.kind if self.spec.kind == "fork" else self.spec.type
+
+    @property
+    def report(self) -> Report:
+        """Its report, by field."""
+        return parse_report(self.text)
+
+    def watch(self, event: Event, log: Log) -> None:
+        """Write to the log what the child says and does."""
+        match event:
+            case ReplyFinished(text=text) if text:
+                log.take(f"{text}\n".encode())
+            case ToolStarted(title=title):
+                self.tool_uses += 1
+                log.take(f"* {title}\n".encode())
+            case _:
+                pass
+
+    async def run(self, log: Log) -> Ending:
+        """Work to the end, the child's own background tasks included."""
+        emit = self.agent.emit
+
+        def told(event: Event) -> None:
+            self.watch(event, log)
+            emit(event)
+
+        self.agent.emit = self.agent.context.emit = told
+        if self.fan is not None:
+            self.fan.running.add(self.spec.task_id)
+            await self.fan.admit(self.spec.task_id)
+        try:
+            stopped = await self._work()
+        except ProngError as error:
+            self.status, self.detail = "failed", str(error)
+        else:
+            self.text = stopped.text
+            self.status = "completed" if stopped.why == "done" else "failed"
+            self.detail = stopped.detail
+        return self._ending()
+
+    async def _work(self) -> loop.Stopped:
+        while True:
+            stopped = await loop.run(self.agent)
+            if stopped.why != "done" or not self.agent.context.tasks.busy():
+                return stopped
+            # Its own background commands still run: it is woken by what they report.
+            await self.agent.inbox.wait()
+
+    async def release(self) -> None:
+        """Leave the fan-out and whatever was held."""
+        if self.fan is not None:
+            self.fan.left(self.spec.task_id)
+        self.agent.on_began = self.agent.on_paid = None
+
+    def cut_short(self, *, stopped: bool, log: Log) -> Ending:
+        """Say what there is of a child that was stopped, or that ended with the session."""
+        del log
+        if self.status == "running":
+            self.status = "killed"
+            self.detail = "it was stopped" if stopped else "the session ended"
+        return self._ending()
+
+    def _ending(self) -> Ending:
+        if self.on_end is not None:
+            self.on_end(self)
+            self.on_end = None
+        name = f'{self.kind} "{self.spec.description}"'
+        usage = TaskUsage(
+            tokens=sum(row.usage.input + row.usage.output for row in self.rows),
+            tool_uses=self.tool_uses,
+        )
+        match self.status:
+            case "completed":
+                summary = f"{name} completed"
+            case "killed":
+                summary = f"{name} was stopped"
+            case _:
+                summary = f"{name} failed: {self.detail}"
+        result = self.text
+        if self.status == "completed" and self.spec.kind == "fork" and not self.report.structured:
+            result = f"[This report is not of the agreed form.]\n{result}"
+        return Ending(
+            status="failed" if self.status == "running" else self.status,
+            summary=summary,
+            result=result,
+            usage=usage,
+        )
+
+
+def message(text: str) -> User:
+    """Make the entry by which a message reaches a child."""
+    return User((Text(f"Message from the agent that started you:\n\n{text}"),), "directive")

@@ -1,0 +1,90 @@
+"""What a fork is, as pure functions.
+
+    base  = the parent's prompt + its dispatching reply + one constant placeholder for every call
+    child = base + its directive
+
+Siblings share one base object. The parent's own result for a fork call is the same placeholder, so
+that its next request extends the same base: N + 1 readers of one prefix. Nothing in these bytes
+depends on a child, a clock or a path.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from prong.entry import Call, Reply, Result, Results, Text, User
+from prong.prompt import Prompt
+
+PLACEHOLDER = "Started in the background. Its report will come as a task notification."
+"""What stands as the result of a call that a fork came of, for the parent and every child."""
+
+
+def placeholders(calls: tuple[Call, ...]) -> Results:
+    """Answer every call of a reply with the constant placeholder."""
+    return Results(tuple(Result(call.id, (Text(PLACEHOLDER),)) for call in calls))
+
+
+def base(prompt: Prompt, reply: Reply) -> Prompt:
+    """Extend a parent's prompt by its dispatching reply and the placeholders."""
+    return prompt.append(reply, placeholders(reply.calls))
+
+
+def child(base: Prompt, directive: str) -> Prompt:
+    """Extend a fork base by what one child is to do."""
+    return base.append(User((Text(directive),), "directive"))
+
+
+def child_in_result(prompt: Prompt, reply: Reply, directive: str) -> Prompt:
+    """Carry the directive inside the last call's result instead of as plain text.
+
+    For models that drop earlier thinking as soon as plain user text arrives: results alone do not.
+    """
+    *others, last = reply.calls
+    shared = prompt.append(reply)
+    if others:
+        shared = shared.append(placeholders(tuple(others)))
+    told = Results((Result(last.id, (Text(f"{PLACEHOLDER}\n\n{directive}"),)),))
+    return shared.append(told)
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What a fork gave back, by field."""
+
+    text: str
+    """All of it."""
+    structured: bool
+    """Whether it was of the agreed form; the fields are empty if not."""
+    scope: str = ""
+    result: str = ""
+    key_files: str = ""
+    files_changed: str = ""
+    issues: str = ""
+
+
+_FIELDS = {
+    "scope": "scope",
+    "result": "result",
+    "key files": "key_files",
+    "files changed": "files_changed",
+    "issues": "issues",
+}
+_LABEL = re.compile(
+    r"^[ \t]*(?:[#>*_-]+[ \t]*)?(?:\*\*|__)?(Scope|Result|Key files|Files changed|Issues)"
+    r"(?:\*\*|__)?[ \t]*:[ \t]*(?:\*\*|__)?",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def parse_report(text: str) -> Report:
+    """Read a report; one that is off the format arrives whole, marked as unstructured."""
+    labels = list(_LABEL.finditer(text))
+    fields: dict[str, str] = {}
+    for label, following in zip(labels, [*labels[1:], None], strict=True):
+        name = _FIELDS[label[1].lower()]
+        end = following.start() if following else len(text)
+        fields.setdefault(name, text[label.end() : end].strip())
+    if "scope" not in fields or "result" not in fields:
+        return Report(text, structured=False)
+    return Report(text, structured=True, **fields)

@@ -1,0 +1,75 @@
+"""What a call of the Agent tool means: a pure function of the call, the mode and the lineage."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import TypeAlias
+
+import msgspec
+
+from prong.agent.lineage import MAX_DEPTH, Lineage
+from prong.tool.delegate import AnyAgentArguments
+
+FORK = "fork"
+DEFAULT = "general-purpose"
+
+
+class ForkMode(msgspec.Struct, frozen=True):
+    """Whether forks are on, and if not, why."""
+
+    on: bool
+    why_off: str = ""
+
+
+class Fork(msgspec.Struct, frozen=True):
+    """Split the caller."""
+
+
+class Typed(msgspec.Struct, frozen=True):
+    """Start an agent of a type, from nothing."""
+
+    type: str
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """Do neither, and say why."""
+
+    why: str
+
+
+Route: TypeAlias = Fork | Typed | Refused
+
+
+def route(
+    args: AnyAgentArguments,
+    mode: ForkMode,
+    lineage: Lineage,
+    types: Container[str],
+    *,
+    model: str,
+) -> Route:
+    """Decide; an explicit type always wins, and nothing is honoured in part."""
+    if lineage.is_fork:
+        return Refused("a fork cannot start agents; this is permanent, do the work yourself")
+    if lineage.depth >= MAX_DEPTH:
+        return Refused(
+            f"agents are nested {lineage.depth} deep already and may not go deeper; do it yourself"
+        )
+    wanted = args.subagent_type or (FORK if mode.on else DEFAULT)
+    if wanted != FORK:
+        return Typed(wanted) if wanted in types else Refused(_unknown(wanted, types))
+    if not mode.on:
+        return Refused(f"forks are off: {mode.why_off}; name a subagent_type and write a brief")
+    if args.model and args.model != model:
+        return Refused(
+            f"a fork runs on its parent's model ({model}), or it would share nothing with it; "
+            f"leave `model` out, or use a subagent_type to have {args.model}"
+        )
+    if args.isolation == "remote":
+        return Refused("remote agents are not available here; use isolation 'worktree' or none")
+    return Fork()
+
+
+def _unknown(wanted: str, types: Container[str]) -> str:
+    known = ", ".join(sorted(types)) if isinstance(types, (set, frozenset, dict)) else ""  # type: ignore[arg-type]
+    return f"there is no agent type {wanted!r}; the types are: {known or 'none'}"

@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from prong.entry import CallId, Text
+from prong.session.skill import Found, find_skills
+from prong.session.text import text
+from prong.tool.access import Using
+from prong.tool.base import Done, Failed
+from prong.tool.skill import Skill, SkillArguments, SkillTool, fill, listing
+
+pytestmark = [pytest.mark.anyio, pytest.mark.spec("L11", "L2")]
+
+NOBODY = cast("Any", None)
+
+
+class Place:
+    def __init__(self, base: Path) -> None:
+        self.home, self.root = base / "home", base / "project"
+        self.home.mkdir()
+        self.root.mkdir()
+
+    def write(self, name: str, content: str) -> str:
+        path = self.home / name[2:] if name.startswith("~/") else self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+        return str(path)
+
+    def find(self, cwd: str = ".", *, trusted: bool = True) -> Found:
+        folder = str(self.root / cwd)
+        return find_skills(str(self.home), str(self.root), folder, trusted=trusted)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def skill(name: str, **more: Any) -> Skill:
+    fields: dict[str, Any] = {
+        "description": f"does {name}",
+        "body": "do it",
+        "path": "/s/SKILL.md",
+        "folder": "/s",
+    }
+    return Skill(name=name, **(fields | more))
+
+
+def test_skills_are_found_in_all_places_and_sorted(place: Place) -> None:
+    """Skills of project and home, and command files, are found; the order is that of names."""
+    place.write(".prong/skills/zeta/SKILL.md", "---\ndescription: last\n---\nZ")
+    place.write(".claude/skills/alpha/SKILL.md", "---\nname: first\ndescription: one\n---\nA")
+    place.write(".agents/skills/beta/SKILL.md", "# Beta work\n\nB")
+    place.write(".claude/commands/git/tidy.md", "Tidy up $ARGUMENTS")
+    place.write("~/.prong/commands/mine.md", "---\ndescription: my own\n---\nM")
+    found = place.find()
+    assert found.problems == []
+    assert [(one.name, one.description) for one in found.skills] == [
+        ("beta", "Beta work"),
+        ("first", "one"),
+        ("git:tidy", "Tidy up $ARGUMENTS"),
+        ("mine", "my own"),
+        ("zeta", "last"),
+    ]
+
+
+def test_every_field_is_read(place: Place) -> None:
+    """All front matter fields reach the value, as comma text or list."""
+    path = place.write(
+        ".prong/skills/full/SKILL.md",
+        "---\n"
+        "name: full\n"
+        'description: "Reviews: all of it"\n'
+        "allowed-tools: Bash(git log:*, x), Read\n"
+        "context: fork\n"
+        "agent: Explore\n"
+        "model: m-1\n"
+        "disable-model-invocation: true\n"
+        "user-invocable: false\n"
+        "argument-hint: <file>\n"
+        "---\n\nBody\n",
+    )
+    assert place.find().skills == (
+        Skill(
+            name="full",
+            description="Reviews: all of it",
+            body="Body\n",
+            path=path,
+            folder=str(Path(path).parent),
+            allowed_tools=("Bash(git log:*, x)", "Read"),
+            fork=True,
+            agent="Explore",
+            model="m-1",
+            hint="<file>",
+            for_model=False,
+            for_user=False,
+        ),
+    )
+
+
+def test_nearest_skill_wins_and_the_other_is_named(place: Place) -> None:
+    """Of two skills with one name the nearest is taken: cwd, root, home; each hidden one is told."""
+    place.write("sub/.claude/skills/x/SKILL.md", "near")
+    place.write(".prong/skills/x/SKILL.md", "root")
+    place.write("~/.claude/skills/x/SKILL.md", "home")
+    found = place.find("sub")
+    assert [one.body for one in found.skills] == ["near"]
+    assert len(found.warnings) == 2
+    assert all("is hidden by" in warning for warning in found.warnings)
+    assert [one.body for one in place.find().skills] == ["root"]
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "why"),
+    [
+        ("---\nname: a\n", 1, "not closed"),
+        ("---\nname: a\nname: b\n---\nx", 3, "stands twice"),
+        ("---\nname: a b/c\n---\nx", 2, "letters, digits"),
+        ("---\nname: a\n\ncontext: knife\n---\nx", 4, "'fork' or left out"),
+        ("---\nname: a\n---\n  \n", 1, "no instructions"),
+        ("---\nname: a\nmetadata: {a: [}\n---\nx", 3, "not valid YAML"),
+        ("---\njust words\n---\nx", 2, "'key: value'"),
+    ],
+)
+def test_broken_skill_is_named_and_the_others_work(
+    place: Place, content: str, line: int, why: str
+) -> None:
+    """A broken file is a problem with file and line, and hides no other skill."""
+    path = place.write(".prong/skills/bad/SKILL.md", content)
+    place.write(".prong/skills/good/SKILL.md", "fine")
+    found = place.find()
+    assert [one.name for one in found.skills] == ["good"]
+    (problem,) = found.problems
+    assert (problem.path, problem.line) == (path, line)
+    assert why in problem.why
+
+
+def test_yaml_front_matter_is_read_where_needed(place: Place) -> None:
+    """Folded texts and nested keys, which the line reader does not know, go through YAML."""
+    place.write(
+        ".prong/skills/y/SKILL.md",
+        "---\ndescription: >\n  folded\n  text\nmetadata:\n  author: x\nallowed-tools:\n"
+        "  - Read\n  - Grep\n---\nx",
+    )
+    (one,) = place.find().skills
+    assert one.description.strip() == "folded text"
+    assert one.allowed_tools == ("Read", "Grep")
+
+
+def test_untrusted_projects_skills_grant_nothing(place: Place) -> None:
+    """A project's skill is usable without trust, but what it would allow is left out and told."""
+    content = "---\nallowed-tools: Bash\n---\nx"
+    place.write(".prong/skills/p/SKILL.md", content)
+    place.write("~/.prong/skills/u/SKILL.md", content)
+    found = place.find(trusted=False)
+    assert [(one.name, one.allowed_tools) for one in found.skills] == [("p", ()), ("u", ("Bash",))]
+    assert len(found.warnings) == 1
+    assert "prong trust" in found.warnings[0]
+
+
+def test_link_out_of_an_untrusted_project_is_no_skill(place: Place) -> None:
+    """A project's SKILL.md that leads to a file outside is read only once the folder is trusted."""
+    place.write("~/secret", "secret")
+    (place.root / ".prong/skills/x").mkdir(parents=True)
+    (place.root / ".prong/skills/x/SKILL.md").symlink_to(place.home / "secret")
+    found = place.find(trusted=False)
+    assert found.skills == ()
+    assert "leads out of the project" in found.problems[0].why
+    assert [one.body for one in place.find(trusted=True).skills] == ["secret"]
+
+
+def test_arguments_are_filled_in() -> None:
+    """$ARGUMENTS is the whole text, $1 to $9 its words; without a place they are appended."""
+    assert fill("do $ARGUMENTS", "a 'b c'") == "do a 'b c'"
+    assert fill("$1|$2|$3|$10|$X", "a 'b c'") == "a|b c||$10|$X"
+    assert fill("do", "a") == "do\n\nArguments: a"
+    assert fill("do", "") == "do"
+    assert fill("$1", "it's") == "it's"
+    assert fill("$ARGUMENTS", "$1") == "$1"
+
+
+async def test_skill_tool_gives_body_and_folder() -> None:
+    """The model gets the filled body and the folder; a fork skill runs inline and says so."""
+    tool = SkillTool((skill("a", body="do $1"), skill("f", fork=True)), "")
+    outcome = await tool.run(CallId("1"), SkillArguments("a", "this"), NOBODY)
+    assert isinstance(outcome, Done)
+    assert outcome.parts == (Text("Base folder of this skill: /s\n\ndo this"),)
+    forked = await tool.run(CallId("1"), SkillArguments("f"), NOBODY)
+    assert isinstance(forked, Done)
+    assert "it runs here instead" in cast("Text", forked.parts[0]).text
+    for name in ("a", "/a"):
+        assert tool.access(SkillArguments(name), NOBODY) == (Using("a"),)
+
+
+async def test_unknown_and_user_only_skills_fail() -> None:
+    """An unknown name lists the known ones; a skill for the user alone is refused to the model."""
+    tool = SkillTool((skill("a"), skill("u", for_model=False)), "")
+    unknown = await tool.run(CallId("1"), SkillArguments("x"), NOBODY)
+    assert unknown == Failed("there is no skill 'x'; the skills are: a")
+    refused = await tool.run(CallId("1"), SkillArguments("u"), NOBODY)
+    assert isinstance(refused, Failed)
+    assert "only the user" in refused.why
+
+
+def test_description_lists_skills_by_name_alone() -> None:
+    """The tool's description holds the list, in the same order however they were found."""
+    one, two, hidden = skill("a"), skill("b", description="x" * 500), skill("u", for_model=False)
+    assert listing((two, hidden, one)) == listing((one, two, hidden))
+    description = SkillTool((two, hidden, one), text("tool/Skill")).description
+    assert description.endswith(f"Skills:\n- a: does a\n- b: {'x' * 399}…")
+    assert SkillTool((), text("tool/Skill")).description.endswith("(none)")
