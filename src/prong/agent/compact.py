@@ -67,12 +67,12 @@ async def compact(agent: Agent, *, detail: str, focus: str = "") -> None:
 
 
 def _half(prompt: Prompt) -> Prompt:
-    """Cut a prompt at the last entry boundary in its first half where no call is unanswered."""
-    middle = len(prompt) // 2
-    node = prompt.tip
-    while node is not None and (node.length > middle or node.kind == "reply"):
-        node = node.parent
-    return Prompt(prompt.head, node)
+    """Cut a conversation in the middle, or after its first entry, where no call is unanswered."""
+    nodes = prompt.nodes()[:-1]
+    middle = (len(prompt.head.data) + len(prompt)) // 2
+    places = [node for node in nodes if node.kind != "reply"]
+    halves = [node for node in places if node.length <= middle] or places[:1]
+    return Prompt(prompt.head, halves[-1] if halves else None)
 
 
 def _last_step(prompt: Prompt) -> Node | None:
