@@ -7,6 +7,8 @@ summarised and the rest is carried over.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from prong.agent.agent import Agent
 from prong.agent.request import request
 from prong.entry import Entry, Reply, Results, Text, User
@@ -67,12 +69,12 @@ async def compact(agent: Agent, *, detail: str, focus: str = "") -> None:
 
 
 def _half(prompt: Prompt) -> Prompt:
-    """Cut a conversation in the middle, or after its first entry, where no call is unanswered."""
-    nodes = prompt.nodes()[:-1]
+    """Cut a conversation near its middle, where no call is left without its result."""
     middle = (len(prompt.head.data) + len(prompt)) // 2
-    places = [node for node in nodes if node.kind != "reply"]
-    halves = [node for node in places if node.length <= middle] or places[:1]
-    return Prompt(prompt.head, halves[-1] if halves else None)
+    nodes = prompt.nodes()
+    places = [node for node, after in pairwise(nodes) if after.kind != "results"]
+    place = min(places, key=lambda node: abs(node.length - middle), default=None)
+    return Prompt(prompt.head, place)
 
 
 def _last_step(prompt: Prompt) -> Node | None:
