@@ -113,7 +113,7 @@ async def test_a_full_disk(world: Worlds, program: Any, size: int) -> None:
                 env=program.environment(w),
                 capture_output=True,
                 stdin=subprocess.DEVNULL,
-                preexec_fn=limit,  # noqa: PLW1509 # the child has one thread here
+                preexec_fn=limit,  # the child has one thread here
                 check=False,
                 timeout=30,
             )

@@ -154,6 +154,9 @@ EXITS: list[tuple[Any, list[str], int, bytes]] = [
     ([], ["--header", "nonsense"], 2, b"Name: value"),
     ([], ["--json-schema", '{"type": "array"}'], 2, b"must describe an object"),
     ([], ["--json-schema", "no-such-file.json"], 2, b"no-such-file.json"),
+    ([], ["--plain"], 2, b"give one of them"),
+    ([], ["--input-format", "stream-json"], 2, b"standard input"),
+    ([], ["--fork-session"], 2, b"--continue"),
     (Script(forever=LIST), ["--max-turns", "2"], 3, b"limit of 2 turns"),
     (Script(forever=LIST), ["--max-budget-usd", "0.01"], 4, b"budget"),
     ([refuse("No.")], [], 5, b"refused"),
@@ -317,3 +320,20 @@ async def test_a_reader_that_goes_away(world: Worlds, program: Any) -> None:
             errors = b"".join([piece async for piece in process.stderr])
             assert await process.wait() == 141
             assert b"Traceback" not in errors
+
+
+async def test_flags_that_need_headless(world: Worlds, program: Any) -> None:
+    """Flags that a terminal would ignore are refused."""
+    async with world([], opens=False) as w:
+        for flag, value in (("--output-format", "json"), ("--json-schema", SCHEMA)):
+            done = await program.run(w, flag, value)
+            assert done.returncode == 2
+            assert b"add -p" in done.stderr
+
+
+async def test_lines_through_a_pipe(world: Worlds, program: Any) -> None:
+    """Without -p, lines from a pipe are said one after another, and the end of them leaves."""
+    async with world([say("One."), say("Two.")], opens=False) as w:
+        done = await program.run(w, stdin=b"First\nSecond\n")
+        assert done.returncode == 0
+        assert done.stdout.index(b"One.") < done.stdout.index(b"Two.")

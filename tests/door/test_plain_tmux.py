@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -95,24 +96,26 @@ async def test_a_conversation(world: Worlds, terminal: Terminal) -> None:
         call("Bash", {"command": "touch never"}),
         say("As you wish."),
     ]
-    async with world(script, files={"a.py": "x = 1\n"}, opens=False) as w:
-        async with terminal(w, NO_COLOR="1") as screen:
-            await screen.see("claude-sonnet-5-5", "> ")
-            screen.type("Make it 2")
-            await screen.see("may it?", "[y]es")
-            screen.type("y")
-            shown = await screen.see("two.")
-            assert "-x = 1" in shown.replace(" ", "").replace("-x=1", "-x = 1")
-            assert "·[2J" in shown, "control characters are neutralised"
-            assert (w.root / "a.py").read_text() == "x = 2\n"
-            screen.type("Touch it")
-            await screen.see("touch never", "[y]es, [a]lways, [n]o: ")
-            screen.type("not today")
-            await screen.see("As you wish.")
-            assert "not today" in w.server.records[4].request.last_text
-            screen.type("/quit")
-            await screen.see("exit=0")
-            assert "\x1b" not in screen.tmux("capture-pane", "-p", "-e", "-t", "it")
+    async with (
+        world(script, files={"a.py": "x = 1\n"}, opens=False) as w,
+        terminal(w, NO_COLOR="1") as screen,
+    ):
+        await screen.see("claude-sonnet-5-5", "> ")
+        screen.type("Make it 2")
+        await screen.see("may it?", "[y]es")
+        screen.type("y")
+        shown = await screen.see("two.")
+        assert "-x = 1" in shown.replace(" ", "").replace("-x=1", "-x = 1")
+        assert "·[2J" in shown, "control characters are neutralised"
+        assert (w.root / "a.py").read_text() == "x = 2\n"
+        screen.type("Touch it")
+        await screen.see("touch never", "[y]es, [a]lways, [n]o: ")
+        screen.type("not today")
+        await screen.see("As you wish.")
+        assert "not today" in w.server.records[4].request.last_text
+        screen.type("/quit")
+        await screen.see("exit=0")
+        assert "\x1b" not in screen.tmux("capture-pane", "-p", "-e", "-t", "it")
 
 
 async def test_commands(world: Worlds, terminal: Terminal) -> None:
@@ -153,24 +156,26 @@ async def test_interrupts(world: Worlds, terminal: Terminal) -> None:
         call("Bash", {"command": "echo begun > begun; sleep 600"}),
         say("Back again."),
     ]
-    async with world(script, opens=False) as w:
-        async with terminal(w, "--permission-mode", "bypassPermissions", "Begin") as screen:
-            await screen.see("> Begin", "Slowly,")
-            screen.key("C-c")
-            await screen.see("interrupted")
-            screen.type("Run it")
-            while not (w.root / "begun").exists():
-                await anyio.sleep(0.02)
-            screen.key("C-c")
-            screen.type("Still there?")
-            await screen.see("Back again.")
-            screen.key("C-c")
-            await screen.see("once more")
-            screen.key("C-c")
-            await screen.see("exit=0")
-            screen.type("typed after the end")
-            shown = await screen.see("typed after the end")
-            assert shown.count("typed after the end") == 2, "the terminal echoes again"
+    async with (
+        world(script, opens=False) as w,
+        terminal(w, "--permission-mode", "bypassPermissions", "Begin") as screen,
+    ):
+        await screen.see("> Begin", "Slowly,")
+        screen.key("C-c")
+        await screen.see("interrupted")
+        screen.type("Run it")
+        while not (w.root / "begun").exists():
+            await anyio.sleep(0.02)
+        screen.key("C-c")
+        screen.type("Still there?")
+        await screen.see("Back again.")
+        screen.key("C-c")
+        await screen.see("once more")
+        screen.key("C-c")
+        await screen.see("exit=0")
+        screen.type("typed after the end")
+        shown = await screen.see("typed after the end")
+        assert shown.count("typed after the end") == 2, "the terminal echoes again"
 
 
 async def test_trust_is_asked_once(world: Worlds, terminal: Terminal) -> None:
@@ -200,12 +205,34 @@ async def test_a_background_task_wakes_the_agent(world: Worlds, terminal: Termin
     """While the prompt waits, a task's end is told and worked on."""
     command = {"command": "until [ -e go ]; do sleep 0.05; done", "run_in_background": True}
     script = [call("Bash", command), say("Started."), say("It has ended.")]
+    async with (
+        world(script, opens=False) as w,
+        terminal(w, "--permission-mode", "bypassPermissions") as screen,
+    ):
+        await screen.see("> ")
+        screen.type("Go")
+        await screen.see("task-1 started", "Started.")
+        (w.root / "go").touch()
+        await screen.see("task-1 completed", "It has ended.")
+        screen.type("/quit")
+        await screen.see("exit=0")
+
+
+@pytest.mark.spec("T8")
+async def test_a_closed_terminal_ends_everything(world: Worlds, terminal: Terminal) -> None:
+    """When the terminal goes away the session is stored, and no task outlives it."""
+    command = {"command": "echo $$ > pid; exec sleep 600", "run_in_background": True}
+    script = [call("Bash", command), say("Started."), say("Back.")]
     async with world(script, opens=False) as w:
         async with terminal(w, "--permission-mode", "bypassPermissions") as screen:
             await screen.see("> ")
             screen.type("Go")
-            await screen.see("task-1 started", "Started.")
-            (w.root / "go").touch()
-            await screen.see("task-1 completed", "It has ended.")
-            screen.type("/quit")
-            await screen.see("exit=0")
+            await screen.see("Started.")
+            pid = int((w.root / "pid").read_text())
+        with anyio.fail_after(10):
+            while Path(f"/proc/{pid}").exists():
+                await anyio.sleep(0.05)
+        async with w.open(continue_last=True) as session:
+            await session.wait_settled()
+            assert session.last is not None
+            assert session.last.text == "Back."

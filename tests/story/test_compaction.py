@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import anyio
 import msgspec
 import pytest
 
-from prong.errors import BrokenReply
+from prong.errors import BrokenReply, Interrupted
 from prong.event import PromptMoved, RequestSent, Warned
-from prong.testing import Options, Step, Worlds, call, say
+from prong.testing import Options, Step, Worlds, call, delay, say, stall
 from prong.testing.request import Request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L7")]
@@ -126,7 +127,61 @@ async def test_clear_starts_over(world: Worlds) -> None:
     """After a clear the model sees nothing of what was said."""
     async with world([say("Hello."), say("Who?")]) as w:
         await w.session.run("I am Ishmael")
+        w.session.agent.context.reads.hashes["/a"] = "b"
         w.session.clear()
+        assert not w.session.agent.context.reads.hashes
         await w.session.run("Who am I?")
         assert "Ishmael" not in w.server.records[1].body.decode()
         assert [m.reason for m in w.told(PromptMoved)] == ["clear"]
+
+
+@pytest.mark.spec("L1")
+async def test_a_compaction_can_be_interrupted(world: Worlds) -> None:
+    """An interrupt stops a compaction by command, and the conversation is as it was."""
+    async with world([say("Hello."), stall(600), say("Still here.")]) as w:
+        await w.session.run("Hi")
+        before = w.session.agent.prompt
+
+        async def stop() -> None:
+            while len(w.server.records) < 2:
+                await anyio.sleep(0.01)
+            assert w.session.busy
+            assert w.session.interrupt()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(stop)
+            with pytest.raises(Interrupted):
+                await w.session.compact()
+        assert w.session.agent.prompt is before
+        assert (await w.session.run("And?")).text == "Still here."
+
+
+@pytest.mark.moves_prefix("compaction starts a new prompt")
+async def test_a_message_waits_for_a_compaction(world: Worlds) -> None:
+    """What is said while a compaction by command runs is answered after it, on the new prompt."""
+    script = [say("Hello."), delay(0.3, then=say("THE SUMMARY")), say("Fine.")]
+    async with world(script) as w:
+        await w.session.run("Hi")
+        async with anyio.create_task_group() as group:
+            group.start_soon(w.session.compact)
+            while len(w.server.records) < 2:
+                await anyio.sleep(0.01)
+            turn = await w.session.run("Meanwhile")
+            assert turn.text == "Fine."
+        kinds = [kind for kind, _ in w.session.agent.prompt.entries()]
+        assert kinds == ["summary", "user", "reply"]
+
+
+@pytest.mark.moves_prefix("compaction starts a new prompt")
+@pytest.mark.spec("L11")
+async def test_nested_instructions_come_again(world: Worlds) -> None:
+    """Instructions of a folder that a summary swallowed are shown again with its next file."""
+    read = call("Read", {"file_path": "sub/a.py"})
+    script = [read, say("1."), say("THE SUMMARY"), read, say("2.")]
+    files = {"sub/AGENTS.md": "Here use spaces.", "sub/a.py": "x = 1", "AGENTS.md": "Tabs."}
+    async with world(script, files=files) as w:
+        await w.session.run("Go")
+        await w.session.compact()
+        await w.session.run("Go")
+        assert "Here use spaces." in w.server.records[4].request.last_text
+        assert "Tabs." not in w.server.records[4].request.last_text

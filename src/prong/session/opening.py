@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import anyio
 import anyio.abc
@@ -17,8 +17,8 @@ from prong.agent.answer import interrupted
 from prong.agent.compact import carried
 from prong.agent.lineage import ROOT
 from prong.cost import Ledger, Prices, markable, read_prices
-from prong.entry import Usage
-from prong.errors import UsageError
+from prong.entry import ToolSpec, Usage
+from prong.errors import ProngError, UsageError
 from prong.event import Answer, Event, Question, QuestionAsked, SessionStarted, Todo
 from prong.host import LocalHost
 from prong.prompt import Prompt
@@ -29,7 +29,7 @@ from prong.session.bus import Bus
 from prong.session.guard import Guard
 from prong.session.hook import CommandHooks
 from prong.session.journal import Journal
-from prong.session.model import Chosen, cache_ttl, choose, remembered, render_head
+from prong.session.model import Chosen, cache_ttl, choose, left_out, remembered, render_head
 from prong.session.option import Given, Options
 from prong.session.place import Place, look_around, make_policy, read_mode
 from prong.session.record import Opened
@@ -193,10 +193,17 @@ class _Maker:
 
     async def close(self) -> None:
         """Take everything apart, the last part first."""
+        failures: list[Exception] = []
         for closer in reversed(self._closers):
-            waiting = closer()
-            if waiting is not None:
-                await waiting
+            try:
+                waiting = closer()
+                if waiting is not None:
+                    await waiting
+            except (ProngError, OSError) as error:
+                # The rest must be closed all the same: processes of the user's hang on it.
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
     async def _begin(self, session: Session, chosen: Chosen) -> None:
         """Bring a new or resumed conversation into a state from which it can go on."""
@@ -311,6 +318,11 @@ class _Maker:
         if head.model != chosen.model or head.dialect.name != chosen.endpoint.dialect:
             self._move(agent, chosen, f"from {head.model} to {chosen.model}")
             return
+        self._place.warnings += left_out(self._place.options, head.spec)
+        specs = agent.kit.specs(lambda name: text(f"tool/{name}"))
+        if _answer_schema(specs) not in (None, _answer_schema(head.spec.tools)):
+            self._move(agent, chosen, "the answer has a new schema", reason="tools")
+            return
         now, then = set(agent.kit.names), set(head.tools)
         if now != then:
             changes = [
@@ -328,10 +340,17 @@ class _Maker:
         self._move(session.agent, chosen, f"from {session.model} to {chosen.model}")
         session.journal.note(MAIN, "endpoint", remembered(chosen))
 
-    def _move(self, agent: Agent, chosen: Chosen, detail: str) -> None:
+    def _move(
+        self,
+        agent: Agent,
+        chosen: Chosen,
+        detail: str,
+        *,
+        reason: Literal["model", "tools"] = "model",
+    ) -> None:
         specs = agent.kit.specs(lambda name: text(f"tool/{name}"))
         head = render_head(self._place, chosen, specs, cache_key=agent.prompt.head.spec.cache_key)
-        agent.restart(Prompt(head).append(*carried(agent.prompt)), reason="model", detail=detail)
+        agent.restart(Prompt(head).append(*carried(agent.prompt)), reason=reason, detail=detail)
 
     def _context(
         self, host: LocalHost, board: TaskBoard, policy: PolicyBox, storage: Path
@@ -429,6 +448,11 @@ def _wakes_once(place: Place, *, attended: bool) -> bool:
 
 def _first(*values: float | None) -> float | None:
     return next((value for value in values if value is not None), None)
+
+
+def _answer_schema(tools: Sequence[ToolSpec]) -> bytes | None:
+    found = [bytes(tool.schema) for tool in tools if tool.name == StructuredOutput.name]
+    return found[0] if found else None
 
 
 def _structured(options: Options) -> StructuredOutput | None:
