@@ -136,8 +136,10 @@ class _Screen:
         self._write(printable(text))
 
     def _write(self, text: str) -> None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        # A terminal that is gone must not keep the session from being closed in order.
+        with suppress(OSError):
+            sys.stdout.write(text)
+            sys.stdout.flush()
         if text:
             self._open = not text.endswith("\n")
 
@@ -185,6 +187,10 @@ class _Talk:
                 await self._say(first)
             await self._read()
             group.cancel_scope.cancel()
+        if self._following is None:
+            # A closed terminal hangs up more than once; the session must still end in order.
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
         return self._following
 
     async def _read(self) -> None:

@@ -70,9 +70,10 @@ async def open_session(
 
     """
     options = msgspec.structs.replace(options or Options(), **given)
+    place = look_around(options)
     failure: BaseException | None = None
     async with anyio.create_task_group() as group, Http(env=options.env) as http:
-        maker = _Maker(look_around(options), http, group, Desk(respond, attended=attended))
+        maker = _Maker(place, http, group, Desk(respond, attended=attended))
         try:
             session = await maker.make()
             group.start_soon(session.drive)
@@ -88,7 +89,8 @@ async def open_session(
             failure = error
         finally:
             with anyio.CancelScope(shield=True):
-                await maker.close()
+                closing = await maker.close()
+            failure = failure or closing
             group.cancel_scope.cancel()
     if failure is not None:
         raise failure
@@ -191,8 +193,8 @@ class _Maker:
         await self._begin(session, chosen)
         return session
 
-    async def close(self) -> None:
-        """Take everything apart, the last part first."""
+    async def close(self) -> Exception | None:
+        """Take everything apart, the last part first; gives what went wrong in that."""
         failures: list[Exception] = []
         for closer in reversed(self._closers):
             try:
@@ -202,8 +204,7 @@ class _Maker:
             except (ProngError, OSError) as error:
                 # The rest must be closed all the same: processes of the user's hang on it.
                 failures.append(error)
-        if failures:
-            raise failures[0]
+        return failures[0] if failures else None
 
     async def _begin(self, session: Session, chosen: Chosen) -> None:
         """Bring a new or resumed conversation into a state from which it can go on."""
