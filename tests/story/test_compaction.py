@@ -66,7 +66,7 @@ async def test_in_the_middle_of_a_turn(world: Worlds) -> None:
         call("Bash", {"command": "ls"}),
         say("Done."),
     ]
-    files = {"a.txt": LONG * 3}
+    files = {"a.txt": LONG.replace(". ", ".\n") * 4}
     async with world(script, files=files, context_tokens=10_000, compact_at=0.6) as w:
         turn = await w.session.run("Go")
         assert (turn.text, turn.why) == ("Done.", "done")
@@ -84,7 +84,7 @@ async def test_after_an_overflow(world: Worlds, api: str) -> None:
             return say("THE SUMMARY")
         return say("Fine." if "END" in request.last_text else LONG)
 
-    serving = Options(context=13_000)
+    serving = Options(context=14_500)
     async with world(script, api=api, serving=serving, compact_at=0.0) as w:
         for text in ("One", "Two"):
             assert (await w.session.run(f"{text}. {LONG}")).ok

@@ -236,8 +236,7 @@ def _diagnostics(data: bytes) -> dict[str, Any]:
 
 def line(receipt: Receipt) -> str:
     """Say a receipt in one line."""
-    shared = f"shared {receipt.tokens_shared:,} tokens"
-    parts = [shared, f"read {receipt.read:,}", _dollars(receipt.cost)]
+    parts = [f"read {receipt.read:,} of {receipt.tokens_shared:,} shared", _dollars(receipt.cost)]
     if receipt.saved is not None:
         parts.append(f"saved {_dollars(receipt.saved)} ({receipt.saved_share or 0:.0%})")
     if receipt.miss:
@@ -271,7 +270,9 @@ def describe(receipt: Receipt) -> str:
     for name, text in told.items():
         if text:
             start = f"  {name:<9}"
-            lines += textwrap.wrap(text, 80, initial_indent=start, subsequent_indent=" " * 11)
+            lines += textwrap.wrap(
+                text, 80, initial_indent=start, subsequent_indent=" " * 11, break_on_hyphens=False
+            )
     return "\n".join(lines)
 
 
