@@ -107,18 +107,26 @@ class Purse:
             seconds=None if seconds == _INFINITE else seconds,
         )
 
-    def charge(self, tokens: int, usd: float | None, *, model: str = "") -> None:
+    def charge(self, tokens: int, usd: float | None, *, turns: int = 1, model: str = "") -> None:
         """Enter one request, here and in every purse above."""
-        self.tokens += tokens
-        self.usd += usd or 0.0
-        self.turns += 1
+        self.remember(tokens, usd or 0.0, turns)
         if usd is None:
             self._unpriced.add(model or "the model")
         if self._parent is not None:
             self._free("tokens", tokens)
             self._free("usd", usd or 0.0)
-            self._free("turns", 1)
-            self._parent.charge(tokens, usd, model=model)
+            self._free("turns", turns)
+            self._parent.charge(tokens, usd, turns=turns, model=model)
+
+    def remember(self, tokens: int, usd: float, turns: int) -> None:
+        """Count what was spent earlier and stands in the purses above already."""
+        self.tokens += tokens
+        self.usd += usd
+        self.turns += turns
+
+    def restart(self) -> None:
+        """Let the time begin anew, for work that is taken up again."""
+        self._since = self._clock()
 
     def spent(self) -> str | None:
         """Say which bound is reached, here or above; None if the next request may be sent."""

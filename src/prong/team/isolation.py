@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -137,7 +137,7 @@ def _build(
 
 def _clone(value: Any) -> Any:
     if isinstance(value, dict):
-        return dict(value)  # pyright: ignore[reportUnknownArgumentType] # as it is
+        return dict(cast("dict[Any, Any]", value))
     if isinstance(value, str | tuple):
         return value  # pyright: ignore[reportUnknownVariableType] # cannot be changed
     return value.clone()
