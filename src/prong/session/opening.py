@@ -151,6 +151,7 @@ class _Maker:
             host=host,
             session_id=journal.session,
             transcript=str(journal.path),
+            env=self._env(),
         )
         prompt = self._prompt(journal, chosen, kit)
         agent = Agent(
@@ -163,6 +164,7 @@ class _Maker:
             policy=policy,
             hooks=Guard(
                 hooks=commands if place.settings.hooks else NoHooks(),
+                cwd=place.cwd,
                 instructions=place.instructions,
                 structured=structured,
             ),
@@ -360,7 +362,6 @@ class _Maker:
 
             return not isinstance(policy.decide("Read", [Reading(path)]), Deny)
 
-        env = {key: str(value) for key, value in self._place.settings.map("env").items()}
         todos = self._note("todos") or ()
         return Context(
             host=host,
@@ -371,9 +372,12 @@ class _Maker:
             storage=str(storage),
             cwd=self._note("cwd") or "",
             todos=msgspec.convert(todos, tuple[Todo, ...]),
-            env=env,
+            env=self._env(),
             may_read=may_read,
         )
+
+    def _env(self) -> dict[str, str]:
+        return {key: str(value) for key, value in self._place.settings.map("env").items()}
 
     async def _ask(self, questions: Sequence[Question]) -> str | None:
         asked = QuestionAsked(request_id=self._desk.number(), questions=tuple(questions))
