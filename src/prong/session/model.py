@@ -62,6 +62,7 @@ def choose(place: Place, named: str | None, before: Mapping[str, Any] | None = N
         api=api,
         key=options.api_key,
         headers=headers.items(),
+        explicit=cast("bool | None", settings.values.get("cacheMarks")),
         env=env,
     )
     return Chosen(name, model, endpoint, base_url, api)
@@ -103,6 +104,15 @@ def cache_ttl(options: Options, place: Place) -> Ttl | None:
     if wanted not in {None, "5m", "1h", "30m", "12h"}:
         raise UsageError(f"cacheTtl is {wanted!r}; it must be 5m or 1h (OpenAI: 30m or 12h)")
     return cast("Ttl | None", wanted)
+
+
+def diagnoses(place: Place, chosen: Chosen) -> bool:
+    """Whether to ask for the provider's own cache diagnostics; other servers may refuse it."""
+    from prong.provider.address import is_loopback, read_url
+
+    host = read_url(chosen.endpoint.base_url).host
+    knows = host in {"api.anthropic.com", "api.openai.com"} or is_loopback(host)
+    return knows and place.settings.values.get("cacheDiagnostics") is not False
 
 
 def _system(place: Place) -> tuple[str, ...]:

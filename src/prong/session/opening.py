@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from prong.about import __version__
 from prong.agent import Agent, Desk, Limits, NoHooks, Respond
 from prong.agent.answer import interrupted
 from prong.agent.compact import carried
-from prong.agent.lineage import ROOT
+from prong.agent.lineage import told_by
 from prong.cost import Ledger, Prices, markable, read_prices
 from prong.entry import Usage
 from prong.errors import UsageError
@@ -29,16 +30,18 @@ from prong.session.bus import Bus
 from prong.session.guard import Guard
 from prong.session.hook import CommandHooks
 from prong.session.journal import Journal
-from prong.session.model import Chosen, cache_ttl, choose, remembered, render_head
+from prong.session.model import Chosen, cache_ttl, choose, diagnoses, remembered, render_head
 from prong.session.option import Given, Options
 from prong.session.place import Place, look_around, make_policy, read_mode
 from prong.session.record import Opened
 from prong.session.replay import Replay
 from prong.session.session import MAIN, Session
 from prong.session.text import text
+from prong.team.departure import ForkSettings
 from prong.team.outbox import Outbox
+from prong.team.revival import Past
 from prong.team.route import ForkMode
-from prong.team.supervisor import ForkSettings, Supervisor
+from prong.team.supervisor import Supervisor
 from prong.team.task import TaskBoard
 from prong.tool.base import Context, Reads, Tool
 from prong.tool.kit import Kit
@@ -56,13 +59,15 @@ async def open_session(
     *,
     respond: Respond | None = None,
     attended: bool = False,
+    clock: Callable[[], float] = time.time,
     **given: Unpack[Given],
 ) -> AsyncGenerator[Session, None]:
     """Open a session; everything it started ends with the block.
 
     Options are given as a value, by name, or both. `respond` answers permission requests and
     questions; `attended` says that a reader of the events will send answers. With neither,
-    whatever would need an answer is refused, and the model is told why.
+    whatever would need an answer is refused, and the model is told why. By the `clock`, seconds
+    since the epoch, is judged what the provider's cache still holds.
 
     Raises:
         UsageError: an option makes no sense.
@@ -72,7 +77,8 @@ async def open_session(
     options = msgspec.structs.replace(options or Options(), **given)
     failure: BaseException | None = None
     async with anyio.create_task_group() as group, Http(env=options.env) as http:
-        maker = _Maker(look_around(options), http, group, Desk(respond, attended=attended))
+        desk = Desk(respond, attended=attended)
+        maker = _Maker(look_around(options), http, group, desk, clock)
         try:
             session = await maker.make()
             group.start_soon(session.drive)
@@ -97,7 +103,15 @@ async def open_session(
 class _Maker:
     """Builds a session part by part, and takes it apart again in the other order."""
 
-    def __init__(self, place: Place, http: Http, group: anyio.abc.TaskGroup, desk: Desk) -> None:
+    def __init__(
+        self,
+        place: Place,
+        http: Http,
+        group: anyio.abc.TaskGroup,
+        desk: Desk,
+        clock: Callable[[], float],
+    ) -> None:
+        self._clock = clock
         self._place = place
         self._http = http
         self._group = group
@@ -124,7 +138,8 @@ class _Maker:
                 f"unknown; add it to {place.store / 'prices.json'} or drop the budget"
             )
         structured = _structured(options)
-        kit = await self._kit(structured, forks=self._forks(policy).on)
+        forks = self._forks(policy)
+        kit = await self._kit(structured, forks=forks.on)
         outbox = Outbox(str(storage / "outbox.jsonl"))
         self._closers.append(outbox.close)
         board = TaskBoard(
@@ -138,10 +153,11 @@ class _Maker:
             transcript=str(journal.path),
             env=self._env(),
         )
+        prompt = self._prompt(journal, chosen, kit)
         agent = Agent(
             path=MAIN,
-            lineage=ROOT,
-            prompt=self._prompt(journal, chosen, kit),
+            lineage=told_by(prompt),
+            prompt=prompt,
             provider=chosen.connect(self._http),
             kit=kit,
             context=self._context(host, board, policy, storage),
@@ -164,11 +180,13 @@ class _Maker:
             ttl=cache_ttl(options, place),
             context_tokens=options.context_tokens,
             max_output=options.max_output,
+            diagnose=diagnoses(place, chosen),
+            clock=self._clock,
         )
         supervisor = Supervisor(
             board=board,
             emit=self._bus.emit,
-            mode=lambda: self._forks(policy),
+            mode=forks,
             settings=_fork_settings(place),
             wake_once=_wakes_once(place, attended=self._desk.attended),
             prices=agent.prices,
@@ -204,11 +222,7 @@ class _Maker:
         journal.note(MAIN, "endpoint", remembered(chosen))
         if self._place.options.name:
             journal.note(MAIN, "title", self._place.options.name)
-        if (results := interrupted(agent.prompt)) is not None:
-            agent.append(results)
-        if self._replay is not None:
-            self._compare(agent, chosen)
-        running = self._revive(session) if self._replay else set[str]()
+        running = self._revive(session, chosen) if self._replay else set[str]()
         session.tasks.recover(keep=running)
         session.tasks.outbox.ack(session.already_told())
         session.tasks.listen(MAIN, session.collect)
@@ -230,14 +244,23 @@ class _Maker:
         why = "nobody is here to answer a fork's permission requests, and no policy was given"
         return ForkMode(on=False, why_off=why)
 
-    def _revive(self, session: Session) -> set[str]:
+    def _revive(self, session: Session, chosen: Chosen) -> set[str]:
         """Take up the agents of a resumed session where they were."""
-        replay = self._replay
+        replay, agent = self._replay, session.agent
         assert replay is not None
-        restore(session.agent, replay)
-        return session.supervisor.revive(
-            session.agent, replay.agents, replay.note, restore=lambda a: restore(a, replay)
+        past = Past(
+            prompts=replay.agents,
+            note=replay.note,
+            rows=lambda path: [paid.row for paid in replay.requests if paid.row.agent == path],
+            restore=lambda agent: restore(agent, replay),
         )
+        results = session.supervisor.answered(past, agent.prompt) or interrupted(agent.prompt)
+        if results is not None:
+            agent.append(results)
+        restore(agent, replay)
+        running = session.supervisor.revive(agent, past, run=not self._place.options.fork_session)
+        self._compare(agent, chosen)
+        return running
 
     def _journal(self) -> Journal:
         options, place = self._place.options, self._place
@@ -265,8 +288,6 @@ class _Maker:
         return journal
 
     def _opened(self, session: str) -> Opened:
-        import time
-
         return Opened(
             session=session, created=time.time(), cwd=self._place.cwd, program=__version__
         )

@@ -11,9 +11,10 @@ import msgspec
 from prong.agent import Agent, loop
 from prong.cost import Row
 from prong.cost.receipt import Receipt
-from prong.entry import Text, User
+from prong.entry import Reply, Text, User
 from prong.errors import ProngError
 from prong.event import Event, ReplyFinished, ToolStarted
+from prong.prompt import Prompt
 from prong.team.fan import Fan
 from prong.team.fork import Report, parse_report
 from prong.team.log import Log
@@ -32,6 +33,8 @@ class ChildSpec(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["fork", "typed"]
     type: str
     description: str
+    call_id: str = ""
+    """The call it came of, if one did."""
     notify: bool = True
     """Whether its end becomes a notice for the parent."""
     base_depth: int = 0
@@ -57,7 +60,9 @@ class Child:
     """Its requests in this process."""
     receipt: Receipt = field(default_factory=lambda: Receipt(task_id="", agent=""))
     miss: str = ""
-    """Why its first request read less from the cache than it should have."""
+    """Why a request of its read less from the cache than it should have."""
+    used_at: float = 0.0
+    """When its last request was sent, on the agent's clock."""
     tool_uses: int = 0
     on_end: Callable[[Child], None] | None = None
 
@@ -96,32 +101,37 @@ class Child:
             emit(event)
 
         self.agent.emit = self.agent.context.emit = told
-        if self.fan is not None:
-            self.fan.running.add(self.spec.task_id)
-            await self.fan.admit(self.spec.task_id)
         try:
+            if self.fan is not None:
+                await self.fan.admit(self.spec.task_id)
             stopped = await self._work()
         except ProngError as error:
-            self.status, self.detail = "failed", str(error)
-        else:
-            self.text = stopped.text
-            self.status = "completed" if stopped.why == "done" else "failed"
-            self.detail = stopped.detail
+            return self._failed(str(error))
+        self.text = stopped.text or self.text
+        self.status = "completed" if stopped.why == "done" else "failed"
+        self.detail = stopped.detail
         return self._ending()
 
     async def _work(self) -> loop.Stopped:
+        # A child whose last reply was stored just before the process died has nothing to ask.
+        stopped = None if self.agent.inbox else _said(self.agent.prompt)
         while True:
-            stopped = await loop.run(self.agent)
+            stopped = stopped or await loop.run(self.agent)
             if stopped.why != "done" or not self.agent.context.tasks.busy():
                 return stopped
             # Its own background commands still run: it is woken by what they report.
             await self.agent.inbox.wait()
+            stopped = None
 
     async def release(self) -> None:
         """Leave the fan-out and whatever was held."""
         if self.fan is not None:
             self.fan.left(self.spec.task_id)
         self.agent.on_began = self.agent.on_paid = None
+
+    def crashed(self, error: Exception) -> Ending:
+        """Fail by a failure that nobody foresaw; its trace is in the log."""
+        return self._failed(f"a failure inside Prong ({error!r})")
 
     def cut_short(self, *, stopped: bool, log: Log) -> Ending:
         """Say what there is of a child that was stopped, or that ended with the session."""
@@ -131,10 +141,18 @@ class Child:
             self.detail = "it was stopped" if stopped else "the session ended"
         return self._ending()
 
+    def _failed(self, detail: str) -> Ending:
+        self.status, self.detail = "failed", detail
+        return self._ending()
+
     def _ending(self) -> Ending:
         if self.on_end is not None:
             self.on_end(self)
             self.on_end = None
+        return self.ending()
+
+    def ending(self) -> Ending:
+        """Say how it ended and what it leaves."""
         name = f'{self.kind} "{self.spec.description}"'
         usage = TaskUsage(
             tokens=sum(row.usage.input + row.usage.output for row in self.rows),
@@ -156,6 +174,27 @@ class Child:
             result=result,
             usage=usage,
         )
+
+
+def _said(prompt: Prompt) -> loop.Stopped | None:
+    """Read the end of a conversation as the end of a run, if it is one."""
+    if prompt.tip is None or prompt.tip.kind != "reply":
+        return None
+    reply = prompt.head.dialect.read(prompt.tip.role, prompt.tip.data)
+    assert isinstance(reply, Reply)
+    return None if reply.calls else loop.Stopped(reply.text, "done")
+
+
+def last_text(prompt: Prompt) -> str:
+    """Give the text of the last reply that has any."""
+    node = prompt.tip
+    while node is not None:
+        if node.kind == "reply":
+            reply = prompt.head.dialect.read(node.role, node.data)
+            if isinstance(reply, Reply) and reply.text:
+                return reply.text
+        node = node.parent
+    return ""
 
 
 def message(text: str) -> User:

@@ -44,13 +44,17 @@ class Log:
         """The end of everything that came, whether or not the file could hold it."""
         return self._tail.text()
 
+    def end(self) -> None:
+        """Write the line that has not ended: nothing more will come."""
+        self._add(self._cleaner.finish())
+
     def take(self, data: bytes) -> None:
         """Write what has become whole lines."""
         self._add(self._cleaner.feed(data))
 
     def close(self) -> None:
         """Write the rest and close the file."""
-        self._add(self._cleaner.finish())
+        self.end()
         self._drop()
 
     def _add(self, text: str) -> None:

@@ -7,56 +7,36 @@ session's task group, a notice at its end. A fork differs only in its first prom
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
 
 import msgspec
 
 from prong.agent import Agent, Hooks
-from prong.agent.answer import interrupted
+from prong.agent.answer import INTERRUPTED, unanswered
 from prong.agent.inbox import Inbox
 from prong.agent.lineage import Lineage
-from prong.agent.request import prewarm
-from prong.cost import Prices, Row, fact, markable
-from prong.cost.fan import LIFETIME, Dispatch, Schedule, plan_fan, rates
-from prong.cost.receipt import (
-    Circumstance,
-    Receipt,
-    as_json,
-    diagnosis,
-    line,
-    reconcile,
-    settle,
-)
-from prong.entry import Call, CallId, Reply
-from prong.event import CacheMissed, Event, ReceiptIssued
+from prong.cost import Prices
+from prong.cost.receipt import Receipt
+from prong.entry import Call, CallId, Reply, Result, Results, Text
+from prong.event import Answer, Event, Question, QuestionAsked
 from prong.prompt import Node, Prompt
 from prong.team import fork
-from prong.team.child import Child, ChildSpec, Status, message
+from prong.team.account import close_receipt, enter, open_receipt, receipt_of
+from prong.team.child import Child, ChildSpec, message
+from prong.team.departure import ForkSettings, plan_departure
 from prong.team.fan import Fan
+from prong.team.revival import Ended, Past, revived, specs
 from prong.team.route import Fork, ForkMode, Refused, Typed, route
 from prong.team.task import TaskBoard
 from prong.tool.base import Failed, Outcome, done
 from prong.tool.delegate import AgentArguments, AnyAgentArguments
-from prong.wire import Ended, Ttl
 
 FORK_TURNS = 200
 """Requests a fork may make."""
 
-_MARGIN = 20.0
-"""Seconds before an entry's end at which it no longer counts as cached."""
-
-
-class ForkSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user may set about forks."""
-
-    dispatch: Dispatch | None = None
-    """Keep or drop the dispatching reply; None chooses by cost."""
-    schedule: Schedule | None = None
-    """How siblings start; None chooses by cost."""
-    turns: int = 3
-    """Requests a child is expected to make, for the choices above."""
+_TYPES: frozenset[str] = frozenset()
+"""The types of agents that can be named."""
 
 
 class ForkResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +59,7 @@ class Supervisor:
     board: TaskBoard
     emit: Callable[[str, Event], None]
     """Tells the faces something about the agent of that path."""
-    mode: Callable[[], ForkMode]
+    mode: ForkMode
     settings: ForkSettings
     prices: Prices
     child_hooks: Callable[[Hooks], Hooks]
@@ -114,31 +94,51 @@ class Supervisor:
 
     async def delegate(self, parent: Agent, call_id: CallId, args: AnyAgentArguments) -> Outcome:
         """Start what a call of the Agent tool asks for."""
-        model = parent.prompt.head.model
-        match route(args, self.mode(), parent.lineage, frozenset[str](), model=model):
+        match route(args, self.mode, parent.lineage, _TYPES, model=parent.prompt.head.model):
             case Refused(why):
                 return Failed(why)
             case Typed(name):
                 return Failed(f"agents of type {name!r} cannot be started yet")
             case Fork():
-                task_id = args.name or call_id
-                if task_id in self._children:
-                    return Failed(f"there is an agent {task_id!r} already; choose another name")
-                fan = self._dispatched(parent)
-                self._fork(parent, fan, task_id, args.description, args.prompt, notify=True)
+                if args.name in self._children:
+                    return Failed(f"there is an agent {args.name!r} already; choose another name")
+                self._fork(
+                    parent,
+                    self._dispatched(parent),
+                    self._free(args.name or call_id),
+                    args.description,
+                    args.prompt,
+                    call_id=call_id,
+                )
                 return done(fork.PLACEHOLDER)
 
     async def fork(
         self, parent: Agent, directives: Sequence[str], *, notify: bool = False
     ) -> list[Child]:
-        """Fork an agent by hand, from its conversation as it stands."""
+        """Fork an agent by hand, from its conversation as it stands.
+
+        A reply whose calls still run is left out: it could not be sent without their results.
+        """
         prompt = parent.prompt
-        fan = self._fan(parent, prompt, None, len(directives))
+        while unanswered(prompt):
+            assert prompt.tip is not None
+            prompt = Prompt(prompt.head, prompt.tip.parent)
+        fan = self._plan(parent, prompt, None, len(directives))
         number = len(self._children)
         return [
-            self._fork(parent, fan, f"fork-{number + index}", _short(text), text, notify=notify)
-            for index, text in enumerate(directives, 1)
+            self._fork(
+                parent, fan, self._free(f"fork-{number + i}"), _short(text), text, notify=notify
+            )
+            for i, text in enumerate(directives, 1)
         ]
+
+    def _free(self, name: str) -> str:
+        """Give a name that no other agent has and no task had."""
+        found, number = name, 1
+        while found in self._children or self.board.knows(found):
+            number += 1
+            found = f"{name}-{number}"
+        return found
 
     async def wait(self, children: Sequence[Child]) -> list[ForkResult]:
         """Wait until children have ended; gives what each of them gave back."""
@@ -190,7 +190,7 @@ class Supervisor:
             assert isinstance(reply, Reply)
             before = Prompt(parent.prompt.head, tip.parent)
             size = sum(self._forks(parent, call) for call in reply.calls)
-            fan = self._fan(parent, before, reply, size)
+            fan = self._plan(parent, before, reply, size)
             self._fans[parent.path] = (tip, fan)
         return fan
 
@@ -200,62 +200,13 @@ class Supervisor:
         if isinstance(parsed, Failed) or not isinstance(parsed[1], AgentArguments):
             return False
         model = parent.prompt.head.model
-        decided = route(parsed[1], self.mode(), parent.lineage, frozenset[str](), model=model)
+        decided = route(parsed[1], self.mode, parent.lineage, _TYPES, model=model)
         return isinstance(decided, Fork)
 
-    def _fan(self, parent: Agent, prompt: Prompt, reply: Reply | None, size: int) -> Fan:
-        """Plan a fan-out from a prompt, with the reply that dispatches it, if one does."""
-        whole = fork.base(prompt, reply) if reply is not None else prompt
-        carry = reply is not None and self._loses_thinking(prompt)
-        cached = parent.last_usage.input
-        plan = plan_fan(
-            size=size,
-            cached=cached,
-            dispatch_tokens=self._tokens(parent, len(whole) - len(prompt)),
-            tail_tokens=self._tokens(parent, len(prompt) - parent.last_length) if cached else 0,
-            turns=self.settings.turns,
-            rates=rates(self.prices.of(prompt.head.model), self._ttl(parent)),
-            warm=self._warm(parent),
-            dispatch=self.settings.dispatch,
-            schedule=self.settings.schedule,
-            carry=carry,
-            minimum=fact(prompt.head.model).min_prefix,
+    def _plan(self, parent: Agent, prompt: Prompt, reply: Reply | None, size: int) -> Fan:
+        return plan_departure(
+            parent, prompt, reply, size=size, settings=self.settings, prices=self.prices
         )
-        base = whole if plan.dispatch == "keep" else prompt
-        return Fan(
-            plan,
-            base,
-            sent=parent.sent,
-            warm_since=parent.last_at,
-            carrier=(prompt, reply) if carry and reply is not None else None,
-            prewarm=lambda: prewarm(parent, base),
-        )
-
-    def _tokens(self, parent: Agent, length: int) -> int:
-        """Guess the tokens of so many bytes by what the parent's prompt was counted as."""
-        if length <= 0:
-            return 0
-        counted = parent.last_usage.input
-        share = parent.last_length / counted if counted else 4.0
-        return round(length / share)
-
-    def _warm(self, parent: Agent) -> bool:
-        """Whether what the parent last sent should still be cached."""
-        lives = LIFETIME[self._ttl(parent)] - _MARGIN
-        return parent.last_at > 0 and parent.clock() - parent.last_at < lives
-
-    def _ttl(self, agent: Agent) -> Ttl:
-        """Say how long the provider keeps what an agent sends."""
-        if agent.ttl is not None:
-            return agent.ttl
-        head = agent.prompt.head
-        return "30m" if head.spec.explicit_marks and head.dialect.name != "anthropic" else "5m"
-
-    def _loses_thinking(self, prompt: Prompt) -> bool:
-        """Whether plain user text would make this model drop thinking that is in the prompt."""
-        if prompt.head.dialect.name != "anthropic" or fact(prompt.head.model).keeps_thinking:
-            return False
-        return any(b'"type":"thinking"' in node.delta for node in prompt.nodes())
 
     def _fork(
         self,
@@ -265,14 +216,53 @@ class Supervisor:
         description: str,
         directive: str,
         *,
-        notify: bool,
+        call_id: str = "",
+        notify: bool = True,
     ) -> Child:
-        path = f"{parent.path}/{task_id}"
+        spec = ChildSpec(
+            task_id=task_id,
+            path=f"{parent.path}/{task_id}",
+            parent=parent.path,
+            kind="fork",
+            type="fork",
+            description=description,
+            call_id=call_id,
+            notify=notify,
+            base_depth=fan.base.depth,
+            base=fan.base.digest,
+        )
         prompt = fan.child(f"{parent.texts('fork')}\n{directive}")
-        agent = replace(
+        agent = self._made(parent, spec, prompt, sent=fan.sent, base=fan.base.tip)
+        child = Child(spec, agent, fan)
+        child.receipt = open_receipt(parent, child, fan)
+        agent.recorder.keep(spec.path, prompt)
+        agent.recorder.note(spec.path, "child", spec)
+        self._children[task_id] = child
+        fan.running.add(task_id)
+        try:
+            self._launch(child)
+        except BaseException:
+            # Nobody will ever end it, so nobody may wait for it.
+            del self._children[task_id]
+            fan.left(task_id)
+            agent.recorder.note(spec.path, "ended", Ended(1, "failed", "it could not be started"))
+            raise
+        return child
+
+    def _made(
+        self,
+        parent: Agent,
+        spec: ChildSpec,
+        prompt: Prompt,
+        *,
+        sent: Node | None,
+        base: Node | None,
+    ) -> Agent:
+        """Make a fork's agent of its parent's: what is not named here is the parent's own."""
+        return replace(
             parent,
-            path=path,
-            lineage=Lineage("fork", parent.path, parent.lineage.depth + 1, fan.base.digest),
+            path=spec.path,
+            lineage=Lineage("fork", spec.parent, spec.path.count("/"), spec.base),
             prompt=prompt,
             context=replace(parent.context, reads=parent.context.reads.clone(), agents=None),
             policy=parent.policy.narrow(mode="bubble"),
@@ -280,28 +270,9 @@ class Supervisor:
             limits=msgspec.structs.replace(parent.limits, max_turns=FORK_TURNS),
             inbox=Inbox(),
             refusals=Counter(),
-            sent=fan.sent,
-            base=fan.base.tip,
+            sent=sent,
+            base=base,
         )
-        spec = ChildSpec(
-            task_id=task_id,
-            path=path,
-            parent=parent.path,
-            kind="fork",
-            type="fork",
-            description=description,
-            notify=notify,
-            base_depth=fan.base.depth,
-            base=fan.base.digest,
-        )
-        child = Child(spec, agent, fan)
-        child.receipt = self._opened(parent, child, fan)
-        fan.running.add(task_id)
-        self._children[task_id] = child
-        agent.recorder.keep(path, prompt)
-        agent.recorder.note(path, "child", spec)
-        self._launch(child)
-        return child
 
     def _launch(self, child: Child) -> None:
         spec, agent = child.spec, child.agent
@@ -309,15 +280,18 @@ class Supervisor:
         def emit(event: Event) -> None:
             self.emit(spec.path, event)
 
+        async def ask(questions: Sequence[Question]) -> str | None:
+            asked = QuestionAsked(request_id=agent.desk.number(), questions=tuple(questions))
+            answer = await agent.desk.ask(spec.path, asked, emit)
+            return answer.text if isinstance(answer, Answer) and answer.allow else None
+
         agent.emit = agent.context.emit = emit
+        agent.context.ask = ask
         agent.context.tasks = self.board.for_agent(spec.path, emit)
         agent.context.agents = self.door(agent)
-        agent.on_paid = lambda row, ended: self._paid(child, row, ended)
-
-        def collect() -> None:
-            self.board.collect(spec.path, agent.inbox)
-
-        self.board.listen(spec.path, collect)
+        agent.on_paid = lambda row, ended: enter(child, row, ended, self.emit)
+        child.used_at = agent.last_at
+        self.board.listen(spec.path, lambda: self._collect(agent))
         if child.fan is not None:
             fan = child.fan
             agent.on_began = lambda: fan.began(spec.task_id)
@@ -332,153 +306,54 @@ class Supervisor:
             notify=spec.notify,
         )
 
+    def _collect(self, agent: Agent) -> None:
+        self.board.collect(agent.path, agent.inbox)
+
     def receipt(self, child: Child) -> Receipt:
         """Settle a child's receipt by what it has paid so far."""
-        price = self.prices.of(child.agent.prompt.head.model)
-        return settle(
-            msgspec.structs.replace(child.receipt, status=child.status, miss=child.miss),
-            child.rows,
-            price,
-            ttl=self._ttl(child.agent),
-        )
-
-    def _opened(self, parent: Agent, child: Child, fan: Fan) -> Receipt:
-        """Begin the receipt of a fork with what it should share."""
-        spec, prompt = child.spec, child.agent.prompt
-        shared = len(fan.base)
-        return Receipt(
-            task_id=spec.task_id,
-            agent=spec.path,
-            base=spec.base,
-            bytes_shared=shared,
-            bytes_first=len(prompt),
-            tokens_shared=parent.last_usage.input
-            + self._tokens(parent, shared - parent.last_length),
-            dispatch=fan.plan.dispatch,
-            schedule=fan.plan.schedule,
-            reason=fan.plan.reason,
-            delivered="pending",
-        )
-
-    def _paid(self, child: Child, row: Row, ended: Ended) -> None:
-        """Hold a child's first reply against what was predicted for it."""
-        first = not child.rows
-        child.rows.append(row)
-        fan = child.fan
-        if not first or fan is None:
-            return
-        predicted = fan.predicted_read(child.spec.task_id)
-        child.receipt = msgspec.structs.replace(
-            child.receipt,
-            predicted_read=predicted,
-            predicted_write=max(0, row.usage.input - predicted),
-            diagnosis=diagnosis(ended.diagnostics),
-        )
-        known = self._circumstance(child, fan, ended, row)
-        if why := reconcile(predicted, row.usage, known):
-            child.miss = why
-            missed = CacheMissed(predicted=predicted, read=row.usage.read, why=why)
-            self.emit(child.spec.path, missed)
-
-    def _circumstance(self, child: Child, fan: Fan, ended: Ended, row: Row) -> Circumstance:
-        head = child.agent.prompt.head
-        anthropic = head.dialect.name == "anthropic"
-        return Circumstance(
-            diagnostics=ended.diagnostics,
-            minimum=fact(head.model).min_prefix,
-            idle=max(0.0, child.agent.last_at - fan.warm_since) if fan.warm_since else None,
-            ttl=self._ttl(child.agent),
-            in_flight=fan.plan.schedule == "at_once" and not fan.plan.cached,
-            drops_thinking=not fact(head.model).keeps_thinking and fan.carrier is None,
-            marks=row.marks,
-            rounds_to=0 if anthropic or head.spec.explicit_marks else 128,
-        )
+        return receipt_of(child, self.prices)
 
     def _ended(self, child: Child) -> None:
         """Store a child's end and issue its receipt."""
-        child.receipt = msgspec.structs.replace(
-            child.receipt, delivered="notice" if child.spec.notify else "returned"
-        )
-        receipt, agent = self.receipt(child), child.agent
-        agent.recorder.note(child.spec.path, "receipt", receipt)
-        agent.recorder.note(child.spec.path, "ended", _Ended(child.runs, child.status))
-        self.emit(
-            child.spec.path,
-            ReceiptIssued(
-                task_id=child.spec.task_id,
-                receipt=msgspec.Raw(msgspec.json.encode(as_json(receipt))),
-                text=line(receipt),
-            ),
-        )
+        close_receipt(child, self.prices, self.emit)
+        ended = Ended(child.runs, child.status, child.detail, child.tool_uses)
+        child.agent.recorder.note(child.spec.path, "ended", ended)
 
-    def revive(
-        self,
-        main: Agent,
-        prompts: Mapping[str, Prompt],
-        note: NoteReader,
-        *,
-        restore: Callable[[Agent], None],
-    ) -> set[str]:
+    def revive(self, main: Agent, past: Past, *, run: bool = True) -> set[str]:
         """Take up the children of a resumed session; gives the tasks that run again.
 
-        A child that was running when the process ended goes on from its stored prompt, its
-        unfinished calls answered as interrupted. One that had ended can be sent messages again.
-        `restore` lets an agent remember its last request.
+        Without `run` those that were running count as stopped: they go on in another session.
         """
         running: set[str] = set()
-        for path, prompt in prompts.items():
-            spec = note(path, "child", ChildSpec)
-            if spec is None:
-                continue
-            ended = note(path, "ended", _Ended) or _Ended()
-            child = self._revived(main, spec, prompt, ended, note)
-            restore(child.agent)
+        for spec in specs(past):
+            agent = self._made(main, spec, past.prompts[spec.path], sent=None, base=None)
+            child = revived(spec, agent, past)
             self._children[spec.task_id] = child
-            if ended.run < max(1, note(path, "run", int) or 1):
-                if (results := interrupted(prompt)) is not None:
-                    child.agent.append(results)
+            if child.status != "running":
+                self.board.make_up(child.notice_id, child.ending())
+            elif run:
                 self._launch(child)
                 running.add(spec.task_id)
+            else:
+                child.status, child.detail = "killed", "it goes on in the session it began in"
+                self._ended(child)
+                self.board.tell(child.notice_id, spec.parent, spec.task_id, child.ending())
         return running
 
-    def _revived(
-        self, main: Agent, spec: ChildSpec, prompt: Prompt, ended: _Ended, note: NoteReader
-    ) -> Child:
-        node = prompt.tip
-        while node is not None and node.depth > spec.base_depth:
-            node = node.parent
-        agent = replace(
-            main,
-            path=spec.path,
-            lineage=Lineage("fork", spec.parent, spec.path.count("/"), spec.base),
-            prompt=prompt,
-            context=replace(main.context, reads=main.context.reads.clone(), agents=None),
-            policy=main.policy.narrow(mode="bubble"),
-            hooks=self.child_hooks(main.hooks),
-            limits=msgspec.structs.replace(main.limits, max_turns=FORK_TURNS),
-            inbox=Inbox(),
-            refusals=Counter(),
-            sent=_last_sent(prompt),
-            base=node,
+    def answered(self, past: Past, prompt: Prompt) -> Results | None:
+        """Answer the calls of a parent that died after its children had started."""
+        begun = {spec.call_id for spec in specs(past) if spec.call_id}
+        calls = unanswered(prompt)
+        if not any(call.id in begun for call in calls):
+            return None
+        return Results(
+            tuple(
+                Result(call.id, (Text(fork.PLACEHOLDER),))
+                if call.id in begun
+                else Result(call.id, (Text(INTERRUPTED),), failed=True)
+                for call in calls
+            )
         )
-        child = Child(spec, agent, None, status=ended.status, runs=max(1, ended.run))
-        child.receipt = note(spec.path, "receipt", Receipt) or Receipt(
-            task_id=spec.task_id, agent=spec.path, base=spec.base
-        )
-        return child
-
-
-class _Ended(msgspec.Struct, frozen=True):
-    run: int = 0
-    status: Status = "running"
-
-
-class NoteReader(Protocol):
-    """Reads a stored note of an agent as a type; None if there is none."""
-
-    def __call__(self, agent: str, name: str, kind: Any) -> Any:
-        """Read it."""
-        ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -495,14 +370,6 @@ class Door:
     async def send(self, to: str, message: str) -> Outcome:
         """Send a message to a child."""
         return await self.supervisor.send(self.agent, to, message)
-
-
-def _last_sent(prompt: Prompt) -> Node | None:
-    """Find where a conversation ended when it was last sent: before its last reply."""
-    node = prompt.tip
-    while node is not None and node.kind != "reply":
-        node = node.parent
-    return markable(node.parent) if node is not None else None
 
 
 def _short(text: str, limit: int = 60) -> str:

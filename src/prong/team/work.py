@@ -38,6 +38,10 @@ class Work(Protocol):
         """Let go of everything, whether it came to its end or not; nothing may outlive this."""
         ...
 
+    def crashed(self, error: Exception) -> Ending:
+        """Say how work ended that failed in a way nobody foresaw."""
+        ...
+
     def cut_short(self, *, stopped: bool, log: Log) -> Ending:
         """Say what there is of work that was stopped, or that ended with the session."""
         ...
@@ -57,6 +61,7 @@ class Shell:
             async for data in self.process.output():
                 log.take(data)
         code = await self.process.wait()
+        log.end()
         name = f'Background command "{self.title}"'
         result = result_text(log.tail, log.path)
         if code == 0:
@@ -69,8 +74,14 @@ class Shell:
         """Kill whatever is left of its group."""
         await self.process.kill()
 
+    def crashed(self, error: Exception) -> Ending:
+        """Name the failure."""
+        summary = f'Background command "{self.title}" failed: {error!r}'
+        return Ending(status="failed", summary=summary)
+
     def cut_short(self, *, stopped: bool, log: Log) -> Ending:
         """Say what it printed so far."""
+        log.end()
         how = "was stopped" if stopped else "ended with the session"
         summary = f'Background command "{self.title}" {how}'
         return Ending(status="killed", summary=summary, result=result_text(log.tail, log.path))
