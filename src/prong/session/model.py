@@ -119,10 +119,11 @@ def _system(place: Place) -> tuple[str, ...]:
     """Put the most general text first, so that other sessions can share its cache."""
     options = place.options
     base = text("system") if options.system is None else options.system
-    return tuple(part for part in (base, _surroundings(place), options.append_system) if part)
+    return tuple(part for part in (base, surroundings(place), options.append_system) if part)
 
 
-def _surroundings(place: Place) -> str:
+def surroundings(place: Place, *, instructions: bool = True) -> str:
+    """Say where an agent is and, unless they are left out, what the project instructs."""
     import platform
 
     facts = (
@@ -133,7 +134,7 @@ def _surroundings(place: Place) -> str:
         f"- Date: {time.strftime('%Y-%m-%d')}"
     )
     parts = [facts]
-    found = place.instructions.items if place.instructions else ()
+    found = place.instructions.items if place.instructions and instructions else ()
     if found:
         parts.append(
             "# Instructions of the user and the project\n\n"

@@ -18,6 +18,7 @@ from prong.agent.answer import interrupted
 from prong.agent.compact import carried
 from prong.agent.lineage import told_by
 from prong.cost import Ledger, Prices, markable, read_prices
+from prong.cost.budget import Bounds, Purse
 from prong.entry import Usage
 from prong.errors import UsageError
 from prong.event import Answer, Event, Question, QuestionAsked, SessionStarted, Todo
@@ -34,14 +35,16 @@ from prong.session.model import Chosen, cache_ttl, choose, diagnoses, remembered
 from prong.session.option import Given, Options
 from prong.session.place import Place, look_around, make_policy, read_mode
 from prong.session.record import Opened
-from prong.session.replay import Replay
+from prong.session.recruit import Recruiter, describe_agent_tool
+from prong.session.replay import Replay, read_journal
 from prong.session.session import MAIN, Session
 from prong.session.text import text
 from prong.team.departure import ForkSettings
 from prong.team.outbox import Outbox
 from prong.team.revival import Past
 from prong.team.route import ForkMode
-from prong.team.supervisor import Supervisor
+from prong.team.handback import Classifier
+from prong.team.supervisor import PATIENCE, Supervisor
 from prong.team.task import TaskBoard
 from prong.tool.base import Context, Reads, Tool
 from prong.tool.kit import Kit
@@ -139,6 +142,7 @@ class _Maker:
             )
         structured = _structured(options)
         forks = self._forks(policy)
+        purse = Purse(Bounds(tokens=limits.max_tokens, usd=limits.max_usd))
         kit = await self._kit(structured, forks=forks.on)
         outbox = Outbox(str(storage / "outbox.jsonl"))
         self._closers.append(outbox.close)
@@ -177,13 +181,31 @@ class _Maker:
             emit=self._emit,
             texts=text,
             limits=limits,
+            purse=purse,
             ttl=cache_ttl(options, place),
             context_tokens=options.context_tokens,
             max_output=options.max_output,
             diagnose=diagnoses(place, chosen),
             clock=self._clock,
         )
+        for row in agent.ledger.rows:
+            tokens = row.usage.input + row.usage.output
+            purse.charge(tokens, row.cost, turns=0 if row.sidecar else 1, model=row.model)
+        recruiter = Recruiter(
+            place=place,
+            http=self._http,
+            types=place.types,
+            kit=kit,
+            commands=commands,
+            cache_key=journal.session,
+        )
         supervisor = Supervisor(
+            types=place.types,
+            make_child=recruiter.make,
+            reload=lambda: past_of(read_journal(journal.path)),
+            task_budget=_task_budget(place),
+            patience=_patience(place),
+            classifier=self._classifier(agent),
             board=board,
             emit=self._bus.emit,
             mode=forks,
@@ -248,12 +270,7 @@ class _Maker:
         """Take up the agents of a resumed session where they were."""
         replay, agent = self._replay, session.agent
         assert replay is not None
-        past = Past(
-            prompts=replay.agents,
-            note=replay.note,
-            rows=lambda path: [paid.row for paid in replay.requests if paid.row.agent == path],
-            restore=lambda agent: restore(agent, replay),
-        )
+        past = past_of(replay)
         results = session.supervisor.answered(past, agent.prompt) or interrupted(agent.prompt)
         if results is not None:
             agent.append(results)
@@ -391,6 +408,15 @@ class _Maker:
         except OSError:
             return Prices()
 
+    def _classifier(self, agent: Agent) -> Classifier | None:
+        """Make what asks a model about results, if the settings name one."""
+        model = self._place.settings.map("handback").get("model")
+        if not model:
+            return None
+        from prong.session.classify import classifier
+
+        return classifier(agent, choose(self._place, str(model)), self._http)
+
     def _limits(self) -> Limits:
         options, settings = self._place.options, self._place.settings
         turns = _first(options.max_turns, settings.number("maxTurns"))
@@ -414,6 +440,16 @@ class _Maker:
 
     def _emit(self, event: Event) -> None:
         self._bus.emit(MAIN, event)
+
+
+def past_of(replay: Replay) -> Past:
+    """Give what a journal knows of a session's agents."""
+    return Past(
+        prompts=replay.agents,
+        note=replay.note,
+        rows=lambda path: [paid.row for paid in replay.requests if paid.row.agent == path],
+        restore=lambda agent: restore(agent, replay),
+    )
 
 
 def restore(agent: Agent, replay: Replay) -> None:
@@ -443,6 +479,19 @@ def _fork_settings(place: Place) -> ForkSettings:
         raise UsageError(f"the setting fork is wrong: {error}") from error
 
 
+def _task_budget(place: Place) -> Bounds:
+    try:
+        return msgspec.convert(place.settings.map("taskBudget"), Bounds)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"the setting taskBudget is wrong: {error}") from error
+
+
+def _patience(place: Place) -> float | None:
+    """Say how long a parent waits for a child in the foreground; 0 is for ever."""
+    seconds = place.settings.number("foregroundSeconds")
+    return PATIENCE if seconds is None else seconds or None
+
+
 def _wakes_once(place: Place, *, attended: bool) -> bool:
     """Whether a fan-out wakes its parent once, when all are done: each wake reads the history."""
     return place.settings.map("fork").get("wake", "each" if attended else "all") == "all"
@@ -470,6 +519,7 @@ def _built_in(place: Place, *, forks: bool) -> list[Tool]:
     from prong.tool.task import TaskOutput, TaskStop
     from prong.tool.todo import TodoWrite
 
+    about = describe_agent_tool(place.types, forks=forks, only=None)
     tools: list[Tool] = [
         Read(),
         Write(),
@@ -482,7 +532,7 @@ def _built_in(place: Place, *, forks: bool) -> list[Tool]:
         TaskStop(),
         TodoWrite(),
         AskUserQuestion(),
-        AgentTool(forks=forks),
+        AgentTool(forks=forks, description=about),
         SendMessage(),
     ]
     if any(skill.for_model for skill in place.skills):
