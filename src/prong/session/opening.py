@@ -40,10 +40,10 @@ from prong.session.replay import Replay, read_journal
 from prong.session.session import MAIN, Session
 from prong.session.text import text
 from prong.team.departure import ForkSettings
+from prong.team.handback import Classifier
 from prong.team.outbox import Outbox
 from prong.team.revival import Past
 from prong.team.route import ForkMode
-from prong.team.handback import Classifier
 from prong.team.supervisor import PATIENCE, Supervisor
 from prong.team.task import TaskBoard
 from prong.tool.base import Context, Reads, Tool

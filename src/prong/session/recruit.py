@@ -73,8 +73,7 @@ class Recruiter:
         Raises ProngError if its model cannot be used.
         """
         warnings: list[str] = []
-        provider, speaks, explicit, named = self._model(parent, kind, model, warnings)
-        wire = named.rpartition(":")[2] if named else parent.prompt.head.model
+        provider, speaks, explicit, named, wire = self._model(parent, kind, model, warnings)
         found = filtered(kind, self.kit.names, background=background)
         kit = Kit(self._tools(found))
         key = (kind.name, wire, speaks.name, explicit, kit.names, found.spawns)
@@ -99,10 +98,10 @@ class Recruiter:
 
     def _model(
         self, parent: Agent, kind: AgentType, wanted: str | None, warnings: list[str]
-    ) -> tuple[Provider, Dialect, bool, str]:
+    ) -> tuple[Provider, Dialect, bool, str, str]:
         """Find the model: as the call names it, the setting for Explore, the type, the parent's."""
         head = parent.prompt.head
-        own = (parent.provider, head.dialect, head.spec.explicit_marks, "")
+        own = (parent.provider, head.dialect, head.spec.explicit_marks, "", head.model)
         explore = self.place.settings.text("exploreModel") if kind.name == "Explore" else None
         name = wanted or explore or kind.model
         name = self.place.settings.map("modelAliases").get(name, name)
@@ -121,7 +120,7 @@ class Recruiter:
         chosen = choose(self.place, name)
         explicit = chosen.endpoint.explicit
         speaks = dialect(chosen.endpoint.dialect, explicit=explicit)
-        return chosen.connect(self.http), speaks, explicit, chosen.named
+        return chosen.connect(self.http), speaks, explicit, chosen.named, chosen.model
 
     def _tools(self, found: Filtered) -> list[Tool]:
         tools = [tool for tool in self.kit if tool.name in found.kept]

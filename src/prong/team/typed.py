@@ -152,16 +152,11 @@ class Waiting:
 
 def started(child: Child, handle: TaskHandle, notes: tuple[str, ...] = ()) -> Done:
     """Say that a child works in the background, and where its output goes."""
-    return done(
-        "\n".join(
-            [
-                f"{child.kind} agent {handle.task_id} works in the background. Its report will "
-                f"come as a task notification; go on with other work. "
-                f"Output file: {handle.output_file}",
-                *notes,
-            ]
-        )
+    told = (
+        f"{child.kind} agent {handle.task_id} works in the background. Its report will come as a "
+        f"task notification; go on with other work. Output file: {handle.output_file}"
     )
+    return done("\n".join([told, *notes]))
 
 
 def moved(child: Child, handle: TaskHandle, why: str) -> Done:
