@@ -42,7 +42,7 @@ async def run(agent: Agent) -> Stopped:
     turns, text, stopped_before = 0, "", False
     while True:
         agent.take_inbox()
-        if spent := agent.limits.spent(turns, agent.ledger):
+        if spent := agent.spent(turns):
             return Stopped(text, spent.why, spent.detail, turns)
         await compact_if_due(agent)
         ended = await _request(agent)

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast, get_args
 
+from prong.agent.spec import AgentTypes
 from prong.errors import UsageError
 from prong.session import store
+from prong.session.agents import find_types
 from prong.session.instruction import Instructions, collect_instructions, find_root
 from prong.session.option import Options
 from prong.session.server import Configured, configured_servers
@@ -36,6 +38,8 @@ class Place:
     settings: Settings
     instructions: Instructions | None = None
     skills: tuple[Skill, ...] = ()
+    types: AgentTypes = field(default_factory=lambda: AgentTypes({}))
+    """The types of agents that can be started."""
     servers: Configured = field(default_factory=Configured)
     warnings: list[str] = field(default_factory=list[str])
     """What was wrong with files, and what was left out, each in a sentence."""
@@ -67,6 +71,9 @@ def look_around(options: Options) -> Place:
         if (problem := Trust(home).problem()) is not None:
             place.warnings.append(str(problem))
         _add_project(place)
+    types = find_types(home, root, cwd, trusted=trusted, flag=options.agents, bare=options.bare)
+    place.types = types.types
+    place.warnings += [*map(str, types.problems), *types.warnings]
     return place
 
 

@@ -19,6 +19,7 @@ import msgspec
 
 from prong.agent import Agent, Limits, Verdict, compact, loop, request
 from prong.cost import Ledger, Total, total
+from prong.cost.budget import Bounds
 from prong.cost.receipt import Receipt
 from prong.entry import Text, Usage, User, plain, user_text
 from prong.errors import Interrupted, JournalError, ProngError, UsageError
@@ -262,9 +263,16 @@ class Session:
             raise UsageError(outcome.why)
         return plain(outcome.parts)
 
+    def to_background(self, task_id: str | None = None) -> list[str]:
+        """Let the agent that is waited for, or all of them, go on in the background.
+
+        Nothing restarts. Gives their task ids.
+        """
+        return self.supervisor.to_background(task_id)
+
     def receipts(self) -> list[Receipt]:
         """Give the receipts of all children so far."""
-        return [self.supervisor.receipt(child) for child in self.supervisor.children]
+        return self.supervisor.receipts()
 
     async def aside(self, question: str, *, purpose: str = "aside") -> str:
         """Ask something beside the conversation: it reads the same cache and leaves no trace."""
@@ -369,6 +377,7 @@ class Session:
     def set_limits(self, limits: Limits) -> None:
         """Bound the turns from now on."""
         self.agent.limits = limits
+        self.agent.purse.bounds = Bounds(tokens=limits.max_tokens, usd=limits.max_usd)
 
     def others(self) -> list[SessionInfo]:
         """List the sessions of this folder, the latest first."""
