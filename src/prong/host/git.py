@@ -156,10 +156,7 @@ async def working_index(git: Git, repository: Repository) -> AsyncGenerator[str,
     try:
         if await git.host.stat(real) is not None:
             await _must(git.host, "cp", "-p", "--", real, index)
-        await git.run("add", "--sparse", "-u", "--", ".", index=index)
-        found = names(await git.run("ls-files", "-o", "-z", "--exclude-standard", index=index))
-        # A name that ends with a slash is a repository in its own right: not ours to take in.
-        new = [name for name in found if not name.endswith("/")]
+        new = await _refresh(git, index)
         if new:
             listed = "".join(f"{name}\0" for name in new).encode(errors="surrogateescape")
             words = ("update-index", "--add", "--remove", "-z", "--stdin")
@@ -168,6 +165,25 @@ async def working_index(git: Git, repository: Repository) -> AsyncGenerator[str,
     finally:
         with anyio.CancelScope(shield=True):
             await git.host.run(["rm", "-f", "--", index, f"{index}.lock"])
+
+
+async def _refresh(git: Git, index: str) -> list[str]:
+    """Take over what changed in known files; gives the names of new ones."""
+    ended: list[Finished] = []
+
+    async def ask(*args: str, index: str = "") -> None:
+        ended.append(await git.ask(*args, index=index))
+
+    # Both walk the whole tree, so they share the time.
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask, "ls-files", "-o", "-z", "--exclude-standard")
+        await ask("add", "--sparse", "-u", "--", ".", index=index)
+    for one in ended:
+        if one.code != 0:
+            raise GitFailed(f"git cannot read the files of {git.cwd}: {complaint(one)}")
+    # `add` prints nothing. A name that ends with a slash is a repository in its own right.
+    found = names(b"".join(one.output for one in ended).decode(errors="surrogateescape"))
+    return [name for name in found if not name.endswith("/")]
 
 
 async def _must(host: Host, *argv: str) -> None:
