@@ -21,6 +21,7 @@ _COMMANDS = {
     "sessions": "list the sessions of this folder, or of all",
     "verify": "check a session's journal, record by record",
     "show": "draw a session's conversation as the model sees it",
+    "merge": "bring the branches of children into the current one",
     "trust": "let this folder's own agents, hooks, servers and rules work",
 }
 _ACCOUNTS = {
@@ -52,6 +53,10 @@ def main(argv: list[str] | None = None) -> int:
     if words in (["--version"], ["-V"]):
         print(f"prong {__version__}")
         return 0
+    if words and words[0] == "merge":
+        from prong.face.merge import run_merge
+
+        return _guarded(lambda: run_merge(words[1:]))
     if words and words[0] in _COMMANDS:
         from prong.face.inspect import run_command
 
