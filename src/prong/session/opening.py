@@ -100,7 +100,8 @@ async def open_session(
             failure = error
         finally:
             with anyio.CancelScope(shield=True):
-                failure = await maker.close() or failure
+                closing = await maker.close()
+                failure = failure or closing
             group.cancel_scope.cancel()
     if failure is not None:
         raise failure
