@@ -437,7 +437,7 @@ class Session:
         await self._store()
         made = self.ledger.rows[rows:]
         spent = total(made)
-        turns = sum(not row.sidecar and row.agent == MAIN for row in made)
+        turns = sum(not (row.sidecar or row.broken) and row.agent == MAIN for row in made)
         self._last = Turn(
             text=text, why=why, detail=detail, turns=turns, usage=spent.usage, cost=spent.cost
         )
