@@ -100,7 +100,7 @@ async def _refusal(
 ) -> Failed | None:
     """Say why a call may not run; None if it may."""
     decision = agent.policy.decide(
-        call.name, tool.access(args, agent.context), resolve=agent.context.host.resolve
+        call.name, tool.access(args, agent.context), resolve=agent.context.host.follow
     )
     if isinstance(decision, Deny):
         return Failed(decision.why)
