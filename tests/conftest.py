@@ -1,6 +1,19 @@
+from functools import partial
+from pathlib import Path
+
 import pytest
+
+from prong.testing import Worlds
+from prong.testing import world as make_world
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Worlds:
+    """Make worlds in the test's folder; the marker `moves_prefix` is obeyed."""
+    marker = request.node.get_closest_marker("moves_prefix")
+    return partial(make_world, folder=tmp_path, moves_prefix=marker.args[0] if marker else None)

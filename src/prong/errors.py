@@ -19,6 +19,7 @@ ProngError
 │   └── NoSuchSession        no session of that name
 ├── GitFailed            git did not do what was asked; carries its own words
 ├── BudgetSpent          a limit on turns, tokens, money or time was reached
+├── Contained            a fork kept asking for what is closed to it
 └── Interrupted          the user stopped the turn
 
 What the model can fix is a value (`prong.tool.Failed`); what only we can fix is an assert.
@@ -150,3 +151,7 @@ class BudgetSpent(ProngError):
 
 class Interrupted(ProngError):
     """The user stopped the turn."""
+
+
+class Contained(ProngError):
+    """A fork kept asking for what is closed to it, and was stopped."""

@@ -199,6 +199,26 @@ class TaskFinished(_Event, tag="task_finished", frozen=True):
     summary: str
 
 
+class CacheMissed(_Event, tag="cache_missed", frozen=True):
+    """A request read less from the cache than it should have."""
+
+    predicted: int
+    """Tokens."""
+    read: int
+    why: str
+    """The likely cause."""
+
+
+class ReceiptIssued(_Event, tag="receipt_issued", frozen=True):
+    """A child has ended, and this is its receipt."""
+
+    task_id: str
+    receipt: msgspec.Raw
+    """As JSON; see `prong.Receipt`."""
+    text: str
+    """In one line, for people."""
+
+
 class ModeChanged(_Event, tag="mode_changed", frozen=True):
     """The permission mode changed."""
 
@@ -256,6 +276,8 @@ Event: TypeAlias = (
     | TodosChanged
     | TaskStarted
     | TaskFinished
+    | CacheMissed
+    | ReceiptIssued
     | ModeChanged
     | PromptMoved
     | Warned

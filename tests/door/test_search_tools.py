@@ -49,6 +49,9 @@ class NoTasks:
     async def stop(self, task_id: str) -> Outcome:
         raise AssertionError
 
+    def busy(self) -> bool:
+        return False
+
 
 async def nobody(questions: Sequence[Question]) -> str | None:
     return None

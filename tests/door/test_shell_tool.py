@@ -374,7 +374,7 @@ async def test_each_tool_is_described_to_the_model() -> None:
     folder = Path(prong.__file__).parent / "session" / "text" / "tool"
     texts = {t.name: (folder / f"{t.name}.md").read_text() for t in tools}
 
-    for tool, spec in zip(tools, Kit(tools).specs(texts), strict=True):
+    for tool, spec in zip(tools, Kit(tools).specs(texts.__getitem__), strict=True):
         names = msgspec.json.decode(spec.schema)["properties"]
         assert list(names) == [f.encode_name for f in msgspec.structs.fields(tool.arguments)]
         assert spec.description

@@ -474,6 +474,8 @@ git update-ref a b
 git log $x
 git x
 date -s x
+date -f /etc/passwd
+date --file=/etc/passwd
 date --set=x
 date 010100002030
 hostname x

@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from prong.entry import Usage
 from prong.testing.cache import Cache
@@ -138,6 +140,93 @@ def test_nonsense_is_refused(body: bytes) -> None:
         with pytest.raises(Refused) as refused:
             check(parse(api, body, {}))
         assert refused.value.status == 400
+
+
+junk = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.sampled_from(["", "x", "text", "user", "tool"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "type",
+                    "text",
+                    "role",
+                    "content",
+                    "id",
+                    "cache_control",
+                    "ttl",
+                    "output",
+                    "tool_calls",
+                    "call_id",
+                    "prompt_cache_breakpoint",
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=8,
+)
+names = ("system", "tools", "tool_choice", "thinking", "output_config", "cache_control", "diagnostics", "instructions", "reasoning", "text", "prompt_cache_options", "stream_options", "include", "max_tokens", "response_format")  # fmt: skip
+
+
+almost = st.fixed_dictionaries(
+    {"role": st.sampled_from(["user", "assistant", "tool", "developer"])},
+    optional={
+        "type": st.sampled_from(["message", "function_call", "function_call_output", 3, None]),
+        "content": junk
+        | st.lists(
+            st.fixed_dictionaries(
+                {
+                    "type": st.sampled_from(
+                        ["text", "thinking", "tool_use", "tool_result", "image", 7]
+                    )
+                },
+                optional={
+                    "text": junk,
+                    "id": junk,
+                    "tool_use_id": junk,
+                    "content": junk,
+                    "signature": junk,
+                    "cache_control": junk,
+                },
+            ),
+            max_size=3,
+        ),
+        "tool_calls": junk,
+        "tool_call_id": junk,
+        "call_id": junk,
+        "output": junk,
+    },
+)
+
+
+@given(
+    st.sampled_from(["anthropic", "responses", "chat"]),
+    st.lists(almost | junk, max_size=3) | st.lists(almost, min_size=1, max_size=3),
+    st.dictionaries(st.sampled_from(names), junk, max_size=2),
+)
+@settings(max_examples=400, deadline=None)
+def test_junk_is_refused_and_never_a_crash(
+    api: Api, items: list[Any], fields: dict[str, Any]
+) -> None:
+    """Whatever JSON arrives, it is answered or refused; nothing else can happen."""
+    body = {"model": "m", "max_tokens": 1, "messages": items, "input": items} | fields
+    if api == "anthropic":
+        del body["input"]
+    try:
+        request = parse(api, json.dumps(body).encode(), {})
+        check(request)
+        plan = Cache().look(request, Model(minimum=0), 0)
+        check_thoughts(request, bound=True)
+    except Refused:
+        return
+    assert plan.usage.input == request.tokens
+    assert isinstance(request.last_text, str)
 
 
 FUNCTION: dict[str, Any] = {

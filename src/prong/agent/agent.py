@@ -6,6 +6,8 @@ new prompt becomes the agent's, so what an agent has said or done is never ahead
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -13,8 +15,10 @@ from typing import Any, Literal, Protocol
 from prong.agent.desk import Desk
 from prong.agent.hook import Hooks
 from prong.agent.inbox import Inbox
-from prong.agent.limit import Limits
+from prong.agent.limit import Limits, Spent
+from prong.agent.lineage import Lineage
 from prong.cost import Ledger, Prices, Row, fact
+from prong.cost.budget import Purse
 from prong.entry import Entry, Usage
 from prong.event import Event, PromptMoved
 from prong.prompt import Node, Prompt
@@ -22,7 +26,7 @@ from prong.provider import Provider
 from prong.tool.base import Context
 from prong.tool.kit import Kit
 from prong.tool.policy import PolicyBox
-from prong.wire import Ttl
+from prong.wire import Ended, Ttl
 
 
 class Recorder(Protocol):
@@ -51,6 +55,8 @@ class Agent:
 
     path: str
     """`main`, or the parent's path and a name."""
+    lineage: Lineage
+    """Where it comes from; decides what it may do."""
     prompt: Prompt
     provider: Provider
     kit: Kit
@@ -65,6 +71,8 @@ class Agent:
     texts: Callable[[str], str]
     """Gives one of our own prompt texts by name."""
     limits: Limits = field(default_factory=Limits)
+    purse: Purse = field(default_factory=Purse)
+    """What it and everything it starts may spend."""
     inbox: Inbox = field(default_factory=Inbox)
     ttl: Ttl | None = None
     compact_at: float = 0.8
@@ -82,6 +90,18 @@ class Agent:
     """Open bytes of the prompt that `last_usage` speaks of."""
     last_id: str = ""
     """The provider's id of the last reply."""
+    last_at: float = 0.0
+    """When the last request was sent, on `clock`."""
+    diagnose: bool = False
+    """Whether to ask the provider for its own cache diagnostics."""
+    clock: Callable[[], float] = time.time
+    """Seconds since the epoch."""
+    on_began: Callable[[], None] | None = None
+    """Called when a response has begun: its cache entries can be read from then on."""
+    on_paid: Callable[[Row, Ended], None] | None = None
+    """Called for every answered request."""
+    refusals: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    """Calls that were refused for good, by name and arguments."""
 
     def append(self, *entries: Entry) -> None:
         """Extend the conversation, storing the entries first.
@@ -114,6 +134,13 @@ class Agent:
             if taken is not None:
                 taken()
         return len(items)
+
+    def spent(self, turns: int) -> Spent | None:
+        """Say which bound has been reached; asked before every request."""
+        if spent := self.limits.spent(turns, self.ledger):
+            return spent
+        why = self.purse.spent()
+        return None if why is None else Spent("budget", why)
 
     @property
     def window(self) -> int:

@@ -7,10 +7,13 @@ summarised and the rest is carried over.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from prong.agent.agent import Agent
 from prong.agent.request import request
 from prong.entry import Entry, Reply, Results, Text, User
-from prong.errors import ContextOverflow
+from prong.errors import BrokenReply, ContextOverflow
+from prong.event import Warned
 from prong.prompt import Node, Prompt
 
 _TRIES = 6
@@ -24,13 +27,19 @@ async def compact_if_due(agent: Agent) -> None:
         and (agent.tokens > agent.compact_at * agent.window)
     ):
         share = f"{agent.tokens} of {agent.window} tokens"
-        await compact(agent, detail=f"the conversation nears the context limit ({share})")
+        try:
+            await compact(agent, detail=f"the conversation nears the context limit ({share})")
+        except BrokenReply as error:
+            agent.emit(Warned(text=str(error)))
 
 
 async def compact(agent: Agent, *, detail: str, focus: str = "") -> None:
     """Replace the conversation by a summary of it.
 
-    Raises ContextOverflow if not even a small part of it can be summarised.
+    What was said since the model's last step is carried over word for word.
+
+    Raises ContextOverflow if not even a small part of it can be summarised, BrokenReply if the
+    model gives no summary; the conversation then is as it was.
     """
     verdict = await agent.hooks.fire("PreCompact", {"trigger": detail, "focus": focus})
     ask = agent.texts("compact") + (f"\n\nThe user adds: {focus}" if focus else "")
@@ -46,7 +55,12 @@ async def compact(agent: Agent, *, detail: str, focus: str = "") -> None:
             if kept.tip is None:
                 raise
             continue
-        rest = carried(agent.prompt, after=kept.tip)
+        if ended.reply.stop == "refusal" or not ended.reply.text.strip():
+            raise BrokenReply("the model gave no summary; the conversation stays as it was")
+        if ended.reply.stop == "length":
+            agent.emit(Warned(text="the summary reached the output limit and is cut off"))
+        after = _last_step(agent.prompt) if kept is agent.prompt else kept.tip
+        rest = carried(agent.prompt, after=after)
         summary = User((Text(agent.texts("summary") + "\n\n" + ended.reply.text),), "summary")
         fresh = Prompt(agent.prompt.head).append(summary, *rest)
         agent.restart(fresh, reason="compaction", detail=detail)
@@ -55,12 +69,24 @@ async def compact(agent: Agent, *, detail: str, focus: str = "") -> None:
 
 
 def _half(prompt: Prompt) -> Prompt:
-    """Cut a prompt at the last entry boundary in its first half where no call is unanswered."""
-    middle = len(prompt) // 2
+    """Cut a conversation near its middle, where no call is left without its result."""
+    middle = (len(prompt.head.data) + len(prompt)) // 2
+    nodes = prompt.nodes()
+    places = [node for node, after in pairwise(nodes) if after.kind != "results"]
+    place = min(places, key=lambda node: abs(node.length - middle), default=None)
+    return Prompt(prompt.head, place)
+
+
+def _last_step(prompt: Prompt) -> Node | None:
+    """Find the node after which only people and notices speak; the tip if that would be too much.
+
+    What they said must not be lost in a summary, unless it is what makes the prompt so long.
+    """
     node = prompt.tip
-    while node is not None and (node.length > middle or node.kind == "reply"):
+    while node is not None and node.kind not in {"reply", "results", "summary"}:
         node = node.parent
-    return Prompt(prompt.head, node)
+    start = node.length if node else len(prompt.head.data)
+    return node if node is not None and len(prompt) - start < len(prompt) // 2 else prompt.tip
 
 
 def carried(prompt: Prompt, *, after: Node | None = None) -> list[Entry]:

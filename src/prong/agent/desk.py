@@ -54,12 +54,18 @@ class Desk:
                 answer = await self._respond(path, asked)
             else:
                 await arrived.wait()
-                answer = box[0]
+                answer = box[0] if box else None
         finally:
             self._slots.pop(asked.request_id, None)
             self.pending.pop(asked.request_id, None)
             emit(RequestSettled(request_id=asked.request_id, outcome=_outcome(answer)))
         return answer
+
+    def leave(self) -> None:
+        """Nobody is there any more to send answers: what waits for one is unanswerable."""
+        self.attended = False
+        for arrived, _ in self._slots.values():
+            arrived.set()
 
     def settle(self, answer: Answer) -> bool:
         """Deliver an answer; False if nothing waits for it."""

@@ -18,12 +18,16 @@ import msgspec
 from prong.agent.agent import Agent
 from prong.agent.answer import INTERRUPTED
 from prong.agent.hook import Verdict, settle
+from prong.agent.lineage import contained
 from prong.entry import Call, Result, Results, Text, plain
+from prong.errors import Contained
 from prong.event import PermissionAsked, ToolFinished, ToolStarted, Warned
 from prong.tool.base import Done, Failed, Outcome, Tool
 from prong.tool.policy import Allow, Ask, Deny
 
 _HEAD_SHARE = 0.7
+_TRIES = 3
+"""Identical refused calls after which an agent is stopped."""
 
 
 async def answer(agent: Agent, calls: Sequence[Call]) -> None:
@@ -38,9 +42,13 @@ async def answer(agent: Agent, calls: Sequence[Call]) -> None:
             if len(group) == 1:
                 await perform(group[0])
                 continue
-            async with anyio.create_task_group() as running:
-                for index in group:
-                    running.start_soon(perform, index)
+            try:
+                async with anyio.create_task_group() as running:
+                    for index in group:
+                        running.start_soon(perform, index)
+            except BaseExceptionGroup as failures:
+                # As if the call that failed had run alone.
+                raise failures.exceptions[0] from failures
     finally:
         filled = (
             result or Result(call.id, (Text(INTERRUPTED),), failed=True)
@@ -65,6 +73,8 @@ def _groups(agent: Agent, calls: Sequence[Call]) -> Iterator[list[int]]:
 
 
 async def _perform(agent: Agent, call: Call) -> Result:
+    if (why := contained(agent.lineage, call.name)) is not None:
+        return _finish(agent, call, _contained(agent, call, why), 0.0, 0)
     parsed = agent.kit.parse(call)
     if isinstance(parsed, Failed):
         return _finish(agent, call, parsed, 0.0, 0)
@@ -99,9 +109,8 @@ async def _refusal(
     agent: Agent, call: Call, tool: Tool, args: Any, payload: dict[str, Any]
 ) -> Failed | None:
     """Say why a call may not run; None if it may."""
-    decision = agent.policy.decide(
-        call.name, tool.access(args, agent.context), resolve=agent.context.host.follow
-    )
+    accesses = tool.access(args, agent.context)
+    decision = agent.policy.decide(call.name, accesses, resolve=agent.context.host.follow)
     if isinstance(decision, Deny):
         return Failed(decision.why)
     before = _warn(agent, await agent.hooks.fire("PreToolUse", payload, matcher=call.name))
@@ -115,9 +124,22 @@ async def _refusal(
                 if isinstance(decision, Allow)
                 else decision
             )
-            return await _asked(agent, call, tool.title(args), ask)
+            refused = await _asked(agent, call, tool.title(args), ask)
+            if refused is None and list(tool.access(args, agent.context)) != list(accesses):
+                return Failed("what the call touches has changed while it waited; look again")
+            return refused
         case "allow":
             return None
+
+
+def _contained(agent: Agent, call: Call, why: str) -> Failed:
+    """Refuse for good; one who keeps trying is stopped."""
+    agent.refusals[call.name, call.arguments] += 1
+    if agent.refusals[call.name, call.arguments] >= _TRIES:
+        raise Contained(
+            f"{agent.path} was stopped: it repeated a call of {call.name} that is closed to it"
+        )
+    return Failed(why)
 
 
 async def _asked(agent: Agent, call: Call, title: str, ask: Ask) -> Failed | None:
@@ -191,13 +213,17 @@ def _fit(agent: Agent, call: Call, text: str, budget: int) -> str:
     folder = os.path.join(agent.context.storage, "results")  # noqa: PTH118 - a host's path
     safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in call.id)
     path = os.path.join(folder, f"{safe}.txt")  # noqa: PTH118 - a host's path
-    os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a host's path
-    with open(path, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - likewise
-        file.write(text)
+    try:
+        os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a host's path
+        with open(path, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - likewise
+            file.write(text)
+        where = f"is in {path}: read the part you need"
+    except OSError as error:
+        where = f"could not be stored ({error}): ask for less of it"
     head = int(budget * _HEAD_SHARE)
     tail = budget - head
     dropped = len(text) - head - tail
     return (
         f"{text[:head]}\n\n[{dropped} characters left out here; the whole result of {len(text)} "
-        f"characters is in {path}: read the part you need]\n\n{text[-tail:]}"
+        f"characters {where}]\n\n{text[-tail:]}"
     )

@@ -21,6 +21,10 @@ class Inbox:
         """Count what waits."""
         return len(self._items)
 
+    def holds(self, entry: User) -> bool:
+        """Say whether this very entry still waits."""
+        return any(waiting is entry for waiting, _ in self._items)
+
     def put(self, entry: User, *, taken: Callable[[], None] | None = None) -> None:
         """Add an entry; `taken` is called when it has been stored."""
         self._items.append((entry, taken))

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from prong.agent.agent import Agent
+from prong.agent.answer import interrupted
 from prong.agent.compact import compact, compact_if_due
 from prong.agent.dispatch import answer
 from prong.agent.request import request
@@ -41,7 +42,7 @@ async def run(agent: Agent) -> Stopped:
     turns, text, stopped_before = 0, "", False
     while True:
         agent.take_inbox()
-        if spent := agent.limits.spent(turns, agent.ledger):
+        if spent := agent.spent(turns):
             return Stopped(text, spent.why, spent.detail, turns)
         await compact_if_due(agent)
         ended = await _request(agent)
@@ -50,10 +51,12 @@ async def run(agent: Agent) -> Stopped:
         if reply.blocks:
             agent.append(reply)
         text = reply.text or text
+        if reply.stop == "refusal":
+            if (unrun := interrupted(agent.prompt)) is not None:
+                agent.append(unrun)
+            return Stopped(text, "refused", ended.stop_detail or "the model refused", turns)
         if reply.calls:
             await answer(agent, reply.calls)
-        elif reply.stop == "refusal":
-            return Stopped(text, "refused", ended.stop_detail or "the model refused", turns)
         elif reply.stop == "length":
             return Stopped(text, "cut_off", "the reply reached the output limit", turns)
         elif reply.stop != "pause" and not agent.inbox:
@@ -65,11 +68,13 @@ async def run(agent: Agent) -> Stopped:
 
 
 async def _request(agent: Agent) -> Ended:
-    """Send the conversation; if it turns out to be too long, compact it and send it again."""
-    try:
-        return await request(agent)
-    except ContextOverflow as error:
-        if agent.prompt.depth <= 1:
-            raise
-        await compact(agent, detail=f"the provider says the conversation is too long: {error}")
-        return await request(agent)
+    """Send the conversation; for as long as it is too long and gets shorter, compact it."""
+    while True:
+        try:
+            return await request(agent)
+        except ContextOverflow as error:
+            before = len(agent.prompt)
+            if agent.prompt.depth > 1:
+                await compact(agent, detail=f"the provider says it is too long: {error}")
+            if len(agent.prompt) >= before:
+                raise

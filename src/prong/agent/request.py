@@ -69,13 +69,15 @@ async def request(agent: Agent, prompt: Prompt | None = None, *, sidecar: str = 
     prompt = prompt or agent.prompt
     marks = plan(prompt, sent=agent.sent, base=agent.base, ttl=agent.ttl)
     most = agent.max_output or fact(prompt.head.model).max_output
-    tail = Tail(max_tokens=most)
+    previous = agent.last_id if agent.diagnose else ""
+    tail = Tail(max_tokens=most, previous_id=previous or None)
     headers = {LINEAGE: agent.path} | ({"x-prong-sidecar": sidecar} if sidecar else {})
     agent.emit(
         RequestSent(digest=prompt.digest, bytes=len(prompt), entries=prompt.depth, sidecar=sidecar)
     )
     stream = _Stream(agent, quiet=bool(sidecar))
     start = first = time.monotonic()
+    at = agent.clock()
     async with aclosing(agent.provider.stream(prompt, marks, tail, headers=headers)) as events:
         async for event in events:
             match event:
@@ -84,9 +86,14 @@ async def request(agent: Agent, prompt: Prompt | None = None, *, sidecar: str = 
                         ReplyDiscarded(why=event.why, retry_in=event.seconds, attempt=event.attempt)
                     )
                     start = first = time.monotonic()
+                    at = agent.clock()
                 case Began():
                     first = time.monotonic()
+                    if agent.on_began is not None:
+                        agent.on_began()
                 case Ended():
+                    if not sidecar:
+                        agent.last_at = at
                     return _enter(agent, prompt, event, sidecar, len(marks), (start, first))
                 case _:
                     stream.show(event)
@@ -120,6 +127,9 @@ def _enter(
     )
     agent.recorder.request(row)
     agent.ledger.add(row)
+    agent.purse.charge(usage.input + usage.output, row.cost, turns=0 if sidecar else 1, model=model)
+    if agent.on_paid is not None:
+        agent.on_paid(row, ended)
     if not sidecar:
         agent.sent = markable(prompt.tip)
         agent.last_usage, agent.last_length, agent.last_id = usage, len(prompt), ended.id
@@ -139,3 +149,17 @@ def _enter(
             )
         )
     return ended
+
+
+async def prewarm(agent: Agent, prompt: Prompt) -> None:
+    """Fill the cache with a prompt, without any output; the cost is entered as a sidecar's."""
+    marks = plan(prompt, sent=agent.sent, base=prompt.tip, ttl=agent.ttl)
+    tail = Tail(stream=False, max_tokens=0, prewarm=True)
+    headers = {LINEAGE: agent.path, "x-prong-sidecar": "prewarm"}
+    start = time.monotonic()
+    async with aclosing(agent.provider.stream(prompt, marks, tail, headers=headers)) as events:
+        async for event in events:
+            if isinstance(event, Ended):
+                now = time.monotonic()
+                _enter(agent, prompt, event, "prewarm", len(marks), (start, now))
+                return

@@ -6,8 +6,9 @@ and `prong -p` must have its request on the wire soon after.
 
 from __future__ import annotations
 
+import gc
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from prong.about import __version__
 
@@ -19,10 +20,15 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "sessions": "list the sessions of this folder, or of all",
     "verify": "check a session's journal, record by record",
-    "cost": "what a session cost, agent by agent",
     "show": "draw a session's conversation as the model sees it",
     "merge": "bring the branches of children into the current one",
     "trust": "let this folder's own agents, hooks, servers and rules work",
+}
+_ACCOUNTS = {
+    "cost": "what a session cost: by agent, by fan-out, and the least it could have",
+    "receipt": "what a session's forks shared, paid and saved",
+    "explain": "where two requests part, and what that costs",
+    "plan-fork": "what a fork, fresh agents and working alone would cost",
 }
 
 _EXITS = """exit codes:
@@ -35,6 +41,10 @@ _EXITS = """exit codes:
   6    the reply was cut off at the output limit
   130  interrupted
 """
+
+
+_PATIENCE = 3.0
+"""Seconds without standard input after which the user is told."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -51,6 +61,12 @@ def main(argv: list[str] | None = None) -> int:
         from prong.face.inspect import run_command
 
         return _guarded(lambda: run_command(words[0], words[1:]))
+    if words and words[0] in _ACCOUNTS:
+        from prong.face.account import run_account
+
+        return _guarded(lambda: run_account(words[0], words[1:]))
+    # Loading everything makes many objects and no garbage: look for it seldom.
+    gc.set_threshold(20_000, 20, 20)
     args = _parser().parse_args(words)
     return _guarded(lambda: _work(args))
 
@@ -60,16 +76,38 @@ def _guarded(work: Any) -> int:
 
     try:
         return work()
-    except (UsageError, ConfigError) as error:
-        print(f"prong: {error}", file=sys.stderr)
-        return 2
-    except ProngError as error:
-        print(f"prong: {error}", file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        return 141
+    except Exception as error:
+        match _bare(error):
+            case UsageError() | ConfigError() as wrong:
+                print(f"prong: {wrong}", file=sys.stderr)
+                return 2
+            case ProngError() as failed:
+                print(f"prong: {failed}", file=sys.stderr)
+                return 1
+            case BrokenPipeError():
+                _forget_stdout()
+                return 141
+            case _:
+                raise
+
+
+def _bare(error: BaseException) -> BaseException:
+    """Take a failure out of the groups around it."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    group = cast("BaseExceptionGroup[BaseException]", error)
+    return _bare(next(iter(group.exceptions))) if len(group.exceptions) == 1 else group
+
+
+def _forget_stdout() -> None:
+    """Nobody reads any more: what is still held must not fail a second time at the exit."""
+    import os
+
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _work(args: argparse.Namespace) -> int:
@@ -78,6 +116,7 @@ def _work(args: argparse.Namespace) -> int:
     from prong.errors import UsageError
 
     options = _options(args)
+    _check(args)
     if args.print or args.input_format == "stream-json":
         from prong.face import headless
 
@@ -94,13 +133,39 @@ def _work(args: argparse.Namespace) -> int:
     return anyio.run(lambda: plain.run(options, args.prompt or ""))
 
 
+def _check(args: argparse.Namespace) -> None:
+    """Refuse flags that would be ignored."""
+    from prong.errors import UsageError
+
+    streams = args.input_format == "stream-json"
+    if streams and args.prompt:
+        raise UsageError("with --input-format stream-json the prompt comes on standard input")
+    if args.plain and (args.print or streams):
+        raise UsageError("--plain talks in a terminal and -p works without one; give one of them")
+    for flag, given in (
+        ("--output-format", args.output_format != "text"),
+        ("--json-schema", args.json_schema is not None),
+    ):
+        if given and not (args.print or streams):
+            raise UsageError(f"{flag} is for runs without a terminal; add -p")
+
+
 def _prompt(args: argparse.Namespace) -> str:
     """Join the argument and what comes on standard input."""
     parts = [args.prompt] if args.prompt else []
     if not sys.stdin.isatty():
+        _say_if_waiting()
         piped = sys.stdin.buffer.read().decode(errors="replace")
         parts += [piped] if piped.strip() else []
     return "\n\n".join(parts)
+
+
+def _say_if_waiting() -> None:
+    """Say what is being waited for when standard input is open and nothing comes."""
+    import select
+
+    if not select.select([sys.stdin], [], [], _PATIENCE)[0]:
+        print("prong: waiting for standard input; without it, use < /dev/null", file=sys.stderr)
 
 
 def _options(args: argparse.Namespace) -> Options:
@@ -182,16 +247,15 @@ def _thinking_value(value: str) -> str:
 def _parser() -> argparse.ArgumentParser:
     import argparse
 
-    commands = "\n".join(f"  {name:<10} {what}" for name, what in _COMMANDS.items())
+    commands = "\n".join(f"  {name:<10} {what}" for name, what in (_COMMANDS | _ACCOUNTS).items())
     parser = argparse.ArgumentParser(
         prog="prong",
         description="A coding agent that can split itself into parallel forks, with a receipt.",
         epilog=f"commands:\n{commands}\n\n{_EXITS}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
+        add_help=False,
     )
-    parser.add_argument("prompt", nargs="?", help="what to do; may also come on standard input")
-    parser.add_argument("-V", "--version", action="version", version=f"prong {__version__}")
     for add in (_add_run, _add_model, _add_session, _add_permission, _add_context):
         add(parser)
     return parser
@@ -200,6 +264,10 @@ def _parser() -> argparse.ArgumentParser:
 def _add_run(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("running")
     add = group.add_argument
+    # In a group, since the parser itself would lay out help for each argument as it is added.
+    add("prompt", nargs="?", help="what to do; may also come on standard input")
+    add("-h", "--help", action="help", help="show this text")
+    add("-V", "--version", action="version", version=f"prong {__version__}")
     add("-p", "--print", action="store_true", help="work without a terminal and print the answer")
     add("--plain", action="store_true", help="talk line by line (what prong opens by default)")
     add("--output-format", choices=("text", "json", "stream-json"), default="text")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import signal
+
 from prong.entry import Usage
 from prong.event import (
+    CacheMissed,
     Event,
     ModeChanged,
     PermissionAsked,
     PromptMoved,
     QuestionAsked,
+    ReceiptIssued,
     TaskFinished,
     TaskStarted,
     TodosChanged,
@@ -21,6 +25,13 @@ _SHOWN_LINES = 12
 _BOXES = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"}
 
 
+def stop_signals() -> tuple[signal.Signals, ...]:
+    """Give the signals that ask for an end; a hang-up that is ignored, as by nohup, stays so."""
+    asked = (signal.SIGINT, signal.SIGTERM)
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return asked if ignored else (*asked, signal.SIGHUP)
+
+
 def describe(event: Event) -> list[tuple[str, str]]:
     """Say an event in lines, each with a style; events that are not worth a line give none."""
     match event:
@@ -30,16 +41,26 @@ def describe(event: Event) -> list[tuple[str, str]]:
             return _finished(event)
         case TodosChanged():
             return [(f"  {_BOXES[todo.status]} {todo.content}", "") for todo in event.todos]
-        case TaskStarted():
-            return [(f"{event.task_id} started: {event.title}", "dim")]
-        case TaskFinished():
-            return [(f"{event.task_id} {event.status}: {event.summary}", "dim")]
-        case PromptMoved():
-            return [(f"(new prompt, {event.reason}: {event.detail})", "dim")]
-        case ModeChanged():
-            return [(f"(permission mode {event.mode})", "dim")]
         case Warned():
             return [(f"! {event.text}", "bad")]
+        case CacheMissed():
+            return [(f"! cache missed: {event.why}", "bad")]
+        case _:
+            return [(text, "dim") for text in _noted(event)]
+
+
+def _noted(event: Event) -> list[str]:
+    match event:
+        case TaskStarted():
+            return [f"{event.task_id} started: {event.title}"]
+        case TaskFinished():
+            return [f"{event.task_id} {event.status}: {event.summary}"]
+        case ReceiptIssued():
+            return [f"receipt: {event.text}"]
+        case PromptMoved():
+            return [f"(new prompt, {event.reason}: {event.detail})"]
+        case ModeChanged():
+            return [f"(permission mode {event.mode})"]
         case _:
             return []
 

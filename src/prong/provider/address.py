@@ -88,7 +88,7 @@ def proxy_for(url: Url, env: Mapping[str, str]) -> Proxy | None:
 
     Loopback addresses are always reached directly.
     """
-    if _is_loopback(url.host) or _is_exempt(url, _variable(env, "no_proxy")[1]):
+    if is_loopback(url.host) or _is_exempt(url, _variable(env, "no_proxy")[1]):
         return None
     for name in (f"{url.scheme}_proxy", "all_proxy"):
         variable, value = _variable(env, name)
@@ -112,8 +112,10 @@ def _proxy_url(value: str, variable: str) -> Url:
         raise UsageError(f"{variable}: {error}; only HTTP proxies are supported") from None
 
 
-def _is_loopback(host: str) -> bool:
-    return host in {"localhost", "::1"} or host.endswith(".localhost") or host.startswith("127.")
+def is_loopback(host: str) -> bool:
+    """Say whether a host is this machine; a name that merely begins with 127 is not."""
+    named = host in {"localhost", "::1"} or host.endswith(".localhost")
+    return named or re.fullmatch(r"127(\.[0-9]{1,3}){3}", host) is not None
 
 
 def _is_exempt(url: Url, rules: str) -> bool:

@@ -12,6 +12,7 @@ import msgspec
 from prong.about import __version__
 from prong.errors import BadRequest, BrokenReply, ProviderError
 from prong.prompt import Mark, Prompt
+from prong.provider.address import is_loopback, read_url
 from prong.provider.base import Endpoint, Provider, Retrying, Streamed
 from prong.provider.http import Http, Response
 from prong.wire import Dialect, Ended, Event, Fault, Tail
@@ -65,6 +66,7 @@ class Api:
         self._random = random
         self._sleep = sleep
         self._url = address(endpoint.base_url, dialect.path)
+        self._local = is_loopback(read_url(self._url).host)
         self._headers = (
             ("content-type", "application/json"),
             ("accept", "text/event-stream, application/json"),
@@ -92,7 +94,8 @@ class Api:
     ) -> AsyncGenerator[Streamed, None]:
         """Ask for one reply; see `Provider.stream`."""
         assert prompt.head.dialect.name == self._dialect.name, "a prompt has one dialect for good"
-        body = prompt.body(marks, tail)
+        # In pieces, which many requests share: a body may be held for as long as a reply takes.
+        body = prompt.pieces(marks, tail)
         sent = self._headers_for(prompt, headers)
         attempt, waited = 1, 0.0
         while True:
@@ -128,7 +131,7 @@ class Api:
         return self._patience.wait(attempt, error.retry_after, self._random)
 
     async def _try(
-        self, model: str, body: bytes, tail: Tail, headers: Sequence[tuple[str, str]]
+        self, model: str, body: Sequence[bytes], tail: Tail, headers: Sequence[tuple[str, str]]
     ) -> AsyncGenerator[Event, None]:
         async with self._http.request("POST", self._url, headers, body) as response:
             if response.status != 200:
@@ -182,6 +185,9 @@ class Api:
         return mapped(refusal, self.endpoint, model)
 
     def _headers_for(self, prompt: Prompt, extra: Mapping[str, str]) -> list[tuple[str, str]]:
+        if not self._local:
+            # Words for a test server are nobody else's business.
+            extra = {name: value for name, value in extra.items() if name[:8] != "x-prong-"}
         headers = [pair for pair in self._headers if pair[0] not in extra]
         betas = prompt.head.spec.betas
         if betas and self._dialect.name == "anthropic":

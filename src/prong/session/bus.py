@@ -38,6 +38,12 @@ class Subscription:
             await self._arrived.wait()
         return self._queue.popleft()
 
+    def drain(self) -> list[Envelope]:
+        """Take what has come so far, without waiting."""
+        taken = list(self._queue)
+        self._queue.clear()
+        return taken
+
     def close(self) -> None:
         """Stop listening."""
         self._bus.forget(self)

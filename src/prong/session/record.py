@@ -8,6 +8,7 @@ a line needs no JSON.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TypeAlias
 from zlib import crc32
 
@@ -143,8 +144,6 @@ Record: TypeAlias = (
 
 _KINDS = {"open", "head", "entry", "tip", "request", "note", "event"}
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Record)
-_foreign = msgspec.json.Decoder(Foreign)
 
 
 def seal(record: Record, chain: int) -> tuple[bytes, int]:
@@ -175,12 +174,18 @@ def check(line: bytes, chain: int) -> int | None:
     return found if line[:_BODY_AT] == b'%s%08x",' % (_LEAD, found) else None
 
 
+@cache
+def _decoder() -> msgspec.json.Decoder[Record]:
+    # Made when a journal is first read: a new session only writes.
+    return msgspec.json.Decoder(Record)
+
+
 def decode(line: bytes) -> Record | Foreign:
     """Read a line as a record; raises `msgspec.MsgspecError` if it is none."""
     try:
-        return _decoder.decode(line)
+        return _decoder().decode(line)
     except msgspec.ValidationError:
-        foreign = _foreign.decode(line)
+        foreign = msgspec.json.decode(line, type=Foreign)
         if foreign.k in _KINDS:
             raise
         return foreign

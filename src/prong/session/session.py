@@ -9,7 +9,7 @@ turn is caught, so that it is always seen and the session lives on.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -17,10 +17,12 @@ from typing import Literal, TypeAlias
 import anyio
 import msgspec
 
-from prong.agent import Agent, Limits, Verdict, compact, loop
+from prong.agent import Agent, Limits, Verdict, compact, loop, request
 from prong.cost import Ledger, Total, total
+from prong.cost.budget import Bounds
+from prong.cost.receipt import Receipt
 from prong.entry import Text, Usage, User, plain, user_text
-from prong.errors import JournalError, ProngError, UsageError
+from prong.errors import Interrupted, JournalError, ProngError, UsageError
 from prong.event import (
     Answer,
     Command,
@@ -41,8 +43,10 @@ from prong.session.bus import Bus, Subscription
 from prong.session.journal import Journal
 from prong.session.place import Place, read_mode
 from prong.session.store import SessionInfo
-from prong.team.notice import mentions, render
+from prong.team.notice import mentions
+from prong.team.supervisor import ForkResult, Supervisor
 from prong.team.task import TaskBoard
+from prong.tool.base import Failed
 from prong.tool.policy import Mode
 from prong.tool.skill import render as render_skill
 from prong.tool.structured import StructuredOutput
@@ -84,6 +88,7 @@ class Session:
         board: TaskBoard,
         journal: Journal,
         place: Place,
+        supervisor: Supervisor,
         started: SessionStarted,
         switch: Callable[[Session, str], None],
     ) -> None:
@@ -93,6 +98,8 @@ class Session:
         self.tasks = board
         self.started = started
         """How the session began."""
+        self.supervisor = supervisor
+        self._snapshot: Prompt | None = None
         self._outbox = board.outbox
         self._place = place
         self._bus = bus
@@ -100,9 +107,13 @@ class Session:
         self.warnings: list[str] = []
         """Everything the user was warned of so far."""
         self._notes: list[User] = []
+        self._driving = anyio.CancelScope()
+        self._floor = anyio.Lock()
+        """Held by whoever works on the conversation: a turn, or a compaction by command."""
         self._scope: anyio.CancelScope | None = None
         self._last: Turn | None = None
         self._ended = 0
+        self._watching = True
 
     @property
     def id(self) -> str:
@@ -166,10 +177,17 @@ class Session:
         turn.
         """
         taken_in: list[int] = []
+
+        def over(message: User) -> bool:
+            # A message that is neither waiting nor taken could not be stored: its turn has failed.
+            ended = self._ended > taken_in[0] if taken_in else True
+            return ended and not self.agent.inbox.holds(message)
+
         try:
-            if not await self.say(text, taken=lambda: taken_in.append(self._ended)):
+            message = await self.say(text, taken=lambda: taken_in.append(self._ended))
+            if message is None:
                 return Turn(text="", why="refused", detail="a hook refused the message")
-            await self._bus.until(lambda: bool(taken_in) and self._ended > taken_in[0])
+            await self._bus.until(lambda: over(message))
             assert self._last is not None
             if wait_tasks and self._last.why in {"done", "cut_off"}:
                 await self.wait_settled()
@@ -178,8 +196,8 @@ class Session:
             self.interrupt()
             raise
 
-    async def say(self, text: str, *, taken: Callable[[], None] | None = None) -> bool:
-        """Say something without waiting for an answer; False if a hook refused it.
+    async def say(self, text: str, *, taken: Callable[[], None] | None = None) -> User | None:
+        """Say something without waiting for an answer; None if a hook refused it.
 
         While a turn runs it joins at the next turn boundary. `taken` is called once it stands in
         the conversation.
@@ -187,13 +205,14 @@ class Session:
         verdict = await self.agent.hooks.fire("UserPromptSubmit", {"prompt": text})
         if verdict.block is not None:
             self.warn(f"a hook refused the message: {verdict.block}")
-            return False
+            return None
         self.heed(verdict)
         notes, self._notes = self._notes, []
         for note in notes:
             self.agent.inbox.put(note)
-        self.agent.inbox.put(user_text(text), taken=taken)
-        return True
+        message = user_text(text)
+        self.agent.inbox.put(message, taken=taken)
+        return message
 
     def warn(self, text: str) -> None:
         """Tell the user something; kept for faces that come later."""
@@ -207,15 +226,66 @@ class Session:
         self._notes += [User((Text(note),), "reminder") for note in verdict.context]
 
     def collect(self) -> None:
-        """Move notices that wait on disk into the agent's inbox, each to be acknowledged there."""
-        self._outbox.ack(self._already_told())
-        notices = self._outbox.deliver(self.agent.path)
-        if notices:
-            ids = [notice.id for notice in notices]
-            entry = User((Text(render(notices)),), "notice")
-            self.agent.inbox.put(entry, taken=lambda: self._outbox.ack(ids))
+        """Put notices before the agent, less those that wait for their siblings."""
+        hold = self.supervisor.held(MAIN)
+        self._watching = self.tasks.collect(MAIN, self.agent.inbox, hold=hold)
 
-    def _already_told(self) -> set[str]:
+    async def fork(self, directives: Sequence[str], *, notify: bool = False) -> list[ForkResult]:
+        """Split the main agent by hand: one fork per directive, all from its conversation as it is.
+
+        Waits for all of them. With `notify` the conversation is told of their reports as well.
+        """
+        children = await self.supervisor.fork(self.agent, directives, notify=notify)
+        return await self.supervisor.wait(children)
+
+    async def start_forks(self, directives: Sequence[str]) -> list[str]:
+        """Fork by hand without waiting; their reports come as notices. Gives the task ids."""
+        children = await self.supervisor.fork(self.agent, directives, notify=True)
+        return [child.spec.task_id for child in children]
+
+    async def message(self, task_id: str, text: str) -> str:
+        """Send a message to a child by name or id; it goes on from where it was.
+
+        Raises UsageError if there is no such child.
+        """
+        outcome = await self.supervisor.send(self.agent, task_id, text)
+        if isinstance(outcome, Failed):
+            raise UsageError(outcome.why)
+        return plain(outcome.parts)
+
+    async def stop(self, task_id: str) -> str:
+        """Stop a background task and everything it started.
+
+        Raises UsageError if it does not run.
+        """
+        outcome = await self.tasks.stop(task_id)
+        if isinstance(outcome, Failed):
+            raise UsageError(outcome.why)
+        return plain(outcome.parts)
+
+    def to_background(self, task_id: str | None = None) -> list[str]:
+        """Let the agent that is waited for, or all of them, go on in the background.
+
+        Nothing restarts. Gives their task ids.
+        """
+        return self.supervisor.to_background(task_id)
+
+    def receipts(self) -> list[Receipt]:
+        """Give the receipts of all children so far."""
+        return self.supervisor.receipts()
+
+    async def aside(self, question: str, *, purpose: str = "aside") -> str:
+        """Ask something beside the conversation: it reads the same cache and leaves no trace."""
+        prompt = self.snapshot.append(user_text(question))
+        ended = await request(self.agent, prompt, sidecar=purpose)
+        return ended.reply.text
+
+    @property
+    def snapshot(self) -> Prompt:
+        """The conversation as it stood when the last turn ended."""
+        return self._snapshot or self.agent.prompt
+
+    def already_told(self) -> set[str]:
         """Name the notices whose delivery a crash left in doubt and which the journal holds."""
         doubtful, told = self._outbox.uncertain, set[str]()
         if doubtful:
@@ -226,7 +296,13 @@ class Session:
 
     async def wait_settled(self) -> None:
         """Wait until no turn runs, nothing waits for the agent, and no background task runs."""
-        await self._bus.until(lambda: not self.busy and not self.tasks.running())
+        await self._bus.until(
+            lambda: (
+                not self.busy
+                and not self.tasks.running()
+                and not (self._watching and self._outbox.pending(self.agent.path))
+            )
+        )
 
     def send(self, command: Command) -> None:
         """Take a command of a face, other than `Say`, for which there is `say`.
@@ -243,6 +319,10 @@ class Session:
                 self.set_mode(mode)
             case Say():
                 raise UsageError("use session.say(), which can wait for hooks")
+
+    def leave(self) -> None:
+        """Say that nobody is here any more to answer; what waits for an answer is refused."""
+        self.agent.desk.leave()
 
     def interrupt(self) -> bool:
         """Stop the turn that runs, if one does; background tasks go on."""
@@ -261,16 +341,30 @@ class Session:
         self._emit(ModeChanged(mode=self.mode))
 
     async def compact(self, focus: str = "") -> None:
-        """Replace the conversation by a summary of it, now."""
+        """Replace the conversation by a summary of it, now; an interrupt stops that.
+
+        Raises Interrupted, or ProviderError if there is no summary; nothing is changed then.
+        """
         self._must_be_idle("compact")
-        if self.agent.prompt.depth:
-            await compact(self.agent, detail="the user asked for it", focus=focus)
+        if not self.agent.prompt.depth:
+            return
+        async with self._floor:
+            try:
+                with anyio.CancelScope() as self._scope:
+                    await compact(self.agent, detail="the user asked for it", focus=focus)
+                    return
+            finally:
+                self._scope = None
+        raise Interrupted("the compaction was stopped; the conversation is as it was")
 
     def clear(self) -> None:
         """Start over with an empty conversation; the old one stays in the journal."""
         self._must_be_idle("clear")
-        head = self.agent.prompt.head
+        head, context = self.agent.prompt.head, self.agent.context
         self.agent.restart(Prompt(head), reason="clear", detail="the user cleared it")
+        # Whoever remembers nothing has read nothing.
+        context.reads.hashes.clear()
+        context.todos = ()
 
     def set_model(self, model: str) -> None:
         """Go on with another model, which has to read the conversation anew.
@@ -283,6 +377,7 @@ class Session:
     def set_limits(self, limits: Limits) -> None:
         """Bound the turns from now on."""
         self.agent.limits = limits
+        self.agent.purse.bounds = Bounds(tokens=limits.max_tokens, usd=limits.max_usd)
 
     def others(self) -> list[SessionInfo]:
         """List the sessions of this folder, the latest first."""
@@ -309,21 +404,16 @@ class Session:
 
     async def drive(self) -> None:
         """Run turns whenever something waits; runs in the session's task group to its end."""
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._watch)
-            while True:
+        with self._driving:
+            while not self._driving.cancel_called:
                 await self.agent.inbox.wait()
-                await self._one_turn()
-
-    async def _watch(self) -> None:
-        """Bring notices to the agent as they come."""
-        while True:
-            await self._outbox.wait(self.agent.path)
-            self.collect()
+                async with self._floor:
+                    await self._one_turn()
 
     async def finish(self) -> None:
         """Say goodbye: stop what runs, store what there is."""
-        self.interrupt()
+        # Not only the turn that runs: what is put into the inbox from now on waits for a resume.
+        self._driving.cancel()
         await self._bus.until(lambda: self._scope is None)
         await self.agent.recorder.sync()
         self._emit(SessionFinished(cost=self.cost, usage=self.usage))
@@ -332,30 +422,38 @@ class Session:
     async def _one_turn(self) -> None:
         rows = len(self.ledger.rows)
         self._emit(TurnStarted())
-        ending: tuple[str, Why, str, int] = ("", "interrupted", "the user stopped it", 0)
-        with anyio.CancelScope() as self._scope:
-            ending = await self._attempt()
-        self._scope = None
-        if ending[1] == "interrupted":
+        ending: tuple[str, Why, str] = ("", "interrupted", "the user stopped it")
+        try:
+            with anyio.CancelScope() as self._scope:
+                ending = await self._attempt()
+        finally:
+            # Also when the whole session is cancelled: whoever closes it waits for this.
+            with anyio.CancelScope(shield=True):
+                await self._end_turn(rows, *ending)
+
+    async def _end_turn(self, rows: int, text: str, why: Why, detail: str) -> None:
+        if why == "interrupted":
             self._mark_interrupted()
         await self._store()
-        spent = total(self.ledger.rows[rows:])
-        text, why, detail, turns = ending
+        made = self.ledger.rows[rows:]
+        spent = total(made)
+        turns = sum(not row.sidecar and row.agent == MAIN for row in made)
         self._last = Turn(
             text=text, why=why, detail=detail, turns=turns, usage=spent.usage, cost=spent.cost
         )
+        self._scope = None
         self._ended += 1
         self._emit(TurnFinished(text=text, why=why, detail=detail, turns=turns))
 
-    async def _attempt(self) -> tuple[str, Why, str, int]:
+    async def _attempt(self) -> tuple[str, Why, str]:
         try:
             stopped = await loop.run(self.agent)
         except ProngError as error:
-            return "", "error", str(error), 0
+            return "", "error", str(error)
         except Exception as error:  # noqa: BLE001 - the supervisor: a failure is always seen
             log = self._report(error)
-            return "", "error", f"a failure inside Prong ({error!r}); details are in {log}", 0
-        return stopped.text, stopped.why, stopped.detail, stopped.turns
+            return "", "error", f"a failure inside Prong ({error!r}); details are in {log}"
+        return stopped.text, stopped.why, stopped.detail
 
     def _mark_interrupted(self) -> None:
         """Tell the model, with the next message, that its turn was stopped."""
@@ -371,13 +469,18 @@ class Session:
             agent.recorder.note(agent.path, "todos", context.todos)
             agent.recorder.note(agent.path, "cwd", context.cwd)
             await agent.recorder.sync()
+            await self._outbox.sync()
         except JournalError as error:
             self._emit(Warned(text=str(error)))
+        self._snapshot = agent.prompt
 
     def _report(self, error: BaseException) -> str:
         path = Path(self.agent.context.storage) / "failure.txt"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        except OSError as full:
+            return f"no file, which could not be written ({full})"
         return str(path)
 
     def _must_be_idle(self, what: str) -> None:

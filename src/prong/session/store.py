@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
@@ -34,7 +33,7 @@ from prong.session.replay import noted
 _FIRST = 4096
 _LAST = 16384
 _LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_ID = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 
 
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +58,9 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
 def home(env: Mapping[str, str] = os.environ) -> Path:
     """Give the folder for everything that is kept across sessions."""
     chosen = env.get("PRONG_HOME")
-    return Path(chosen).expanduser().absolute() if chosen else Path.home() / ".prong"
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    return Path(env.get("HOME") or Path.home()) / ".prong"
 
 
 def slug(cwd: str | Path) -> str:
@@ -77,7 +78,7 @@ def project(cwd: str | Path, store: Path | None = None) -> Path:
 
 def location(cwd: str | Path, session: str, store: Path | None = None) -> Path:
     """Give the place of a session's journal."""
-    if not _ID.fullmatch(session):
+    if not re.fullmatch(_ID, session):
         raise UsageError(
             f"{session[:80]!r} cannot name a session; use letters, digits, '.', '_' and '-'"
         )
@@ -87,7 +88,7 @@ def location(cwd: str | Path, session: str, store: Path | None = None) -> Path:
 def new_id(now: float | None = None) -> str:
     """Make a session id: sorts by time, and cannot be guessed from it."""
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
-    return f"{stamp}-{''.join(secrets.choice(_LETTERS) for _ in range(6))}"
+    return f"{stamp}-{''.join(_LETTERS[byte % 32] for byte in os.urandom(6))}"
 
 
 def sessions(cwd: str | Path | None = None, store: Path | None = None) -> list[SessionInfo]:

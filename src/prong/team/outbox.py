@@ -2,8 +2,8 @@ r"""Where notices wait until the agent they are for has them in its journal.
 
 One file of JSON lines, only ever appended to. A task is *expected* when it starts; its notice is
 *written* when it ends, *delivered* when the agent takes it, *acknowledged* when the agent's own
-journal holds it. Each record is one write followed by fsync, so a kill can only tear the last line,
-and a line without its newline is no record.
+journal holds it. Each record is one write, so a kill can only tear the last line, and a line
+without its newline is no record. `sync` makes what was written survive a loss of power.
 
     expected -> written -> delivered -> acknowledged
         \_ on reopening: the task died with its process      \_ never offered again
@@ -17,12 +17,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
 
 import anyio
+import anyio.to_thread
 import msgspec
 
 from prong.errors import JournalFull
@@ -65,7 +66,6 @@ class Outbox:
         self._seen: set[str] = set()
         self._handed: set[str] = set()
         self._wake = anyio.Event()
-        self._decoder = msgspec.json.Decoder(_Record)
         self.damaged = 0
         """Lines that could not be read and were left out."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -128,12 +128,12 @@ class Outbox:
         """List what waits for an agent and has not been handed to it, oldest first."""
         return [n for n in self._waiting.values() if n.agent == agent and n.id not in self._handed]
 
-    def deliver(self, agent: str) -> list[Notice]:
-        """Hand over what waits for an agent; in this process it is not offered again.
+    def deliver(self, agent: str, *, hold: Container[str] = ()) -> list[Notice]:
+        """Hand over what waits for an agent, less the tasks in `hold`; it is not offered again.
 
         Raises JournalFull if that could not be written; then nothing was handed over.
         """
-        notices = self.pending(agent)
+        notices = [notice for notice in self.pending(agent) if notice.task_id not in hold]
         if notices:
             self._append(_Delivered(tuple(n.id for n in notices)))
             self._handed.update(n.id for n in notices)
@@ -153,6 +153,11 @@ class Outbox:
         """Wait until something waits for an agent."""
         while not self.pending(agent):
             await self._wake.wait()
+
+    async def sync(self) -> None:
+        """Wait until what was written would survive a loss of power."""
+        with contextlib.suppress(OSError):
+            await anyio.to_thread.run_sync(os.fsync, self._handle)
 
     def close(self) -> None:
         """Close the file; what is pending stays on disk."""
@@ -176,12 +181,17 @@ class Outbox:
         if whole < len(data):
             # The torn line must go, or the next record would be glued to it.
             os.ftruncate(self._handle, whole)
-        for line in data[:whole].splitlines():
+        if whole:
+            self._take_up(data[:whole].splitlines())
+        return whole
+
+    def _take_up(self, lines: Iterable[bytes]) -> None:
+        decoder = msgspec.json.Decoder(_Record)
+        for line in lines:
             try:
-                self._apply(self._decoder.decode(line))
+                self._apply(decoder.decode(line))
             except msgspec.MsgspecError:
                 self.damaged += 1
-        return whole
 
     def _apply(self, record: _Record) -> None:
         match record:
@@ -213,4 +223,3 @@ def _write(handle: int, data: bytes) -> None:
     written = os.write(handle, data)
     if written < len(data):
         raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes could be written")
-    os.fsync(handle)

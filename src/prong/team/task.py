@@ -8,21 +8,26 @@ one small record, and of those only the last `REMEMBERED`; its output stays in i
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
+import re
+import zlib
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup
 
+from prong.agent import Inbox
+from prong.entry import Text, User
 from prong.errors import JournalFull, UsageError
 from prong.event import Event, TaskFinished, TaskStarted, Warned
 from prong.host import Process
 from prong.team.log import Log, last_number, read_fresh, read_tail
-from prong.team.notice import Notice, Status, TaskUsage
+from prong.team.notice import Notice, render
 from prong.team.outbox import Expected, Outbox
+from prong.team.work import Ending, Shell, Work, result_text
 from prong.tool.base import Failed, Outcome, TaskHandle, Tasks, done
 
 Emit = Callable[[Event], None]
@@ -41,12 +46,15 @@ class _Task:
     """One running task."""
 
     id: str
+    notice: str
+    """Id of its notice: a task that is run again has another."""
     agent: str
     title: str
-    process: Process
+    work: Work
     log: Log
     emit: Emit
     started: float
+    notify: bool = True
     stopped: bool = False
     offset: int = 0
     """Bytes of the file that TaskOutput has given out."""
@@ -92,27 +100,39 @@ class TaskBoard:
         self._last = last_number(self._folder)
         self._change = anyio.Event()
         self._closed = False
+        self._listeners: dict[str, Callable[[], None]] = {}
 
     def for_agent(self, agent: str, emit: Emit) -> Tasks:
         """Make the door through which one agent's tools see the board."""
         return _Door(self, agent, emit)
 
-    def recover(self) -> None:
-        """Report tasks as killed that died with an earlier process of this session."""
+    def recover(self, *, keep: Container[str] = ()) -> None:
+        """Report tasks as killed that died with an earlier process of this session.
+
+        Those in `keep` are taken up again by somebody else.
+        """
         for lost in self.outbox.orphans():
-            if lost.task_id not in self._tasks:
-                self._put(
-                    Notice(
-                        id=lost.id,
-                        agent=lost.agent,
-                        task_id=lost.task_id,
-                        status="killed",
-                        summary=f'Background command "{lost.title}" ended with the session',
-                        result=_result(read_tail(lost.output_file), lost.output_file),
-                        output_file=lost.output_file,
-                    ),
-                    self._emit,
+            if lost.task_id not in self._tasks and lost.task_id not in keep:
+                ending = Ending(
+                    status="killed",
+                    summary=f'Background command "{lost.title}" ended with the session',
+                    result=result_text(read_tail(lost.output_file), lost.output_file),
                 )
+                self._put(_notice(lost, ending), self._emit)
+
+    def make_up(self, notice_id: str, ending: Ending) -> None:
+        """Send the notice of a task whose end was stored elsewhere, if it never was written."""
+        for lost in self.outbox.orphans():
+            if lost.id == notice_id:
+                self._put(_notice(lost, ending), self._emit)
+
+    def tell(self, notice_id: str, agent: str, task_id: str, ending: Ending) -> None:
+        """Send the notice of a task that never ran on this board."""
+        self._put(_notice(Expected(notice_id, agent, task_id, ""), ending), self._emit)
+
+    def knows(self, task_id: str) -> bool:
+        """Whether there is or was a task of that id."""
+        return task_id in self._tasks or task_id in self._past or self.outbox.knows(task_id)
 
     def next_id(self) -> str:
         """Give the next task id of this session."""
@@ -135,25 +155,97 @@ class TaskBoard:
         Raises OSError if the file cannot be made, UsageError if the session is closing; the process
         is then still the caller's.
         """
+        work = Shell(title, process)
+        return self.start(work, title=title, agent=agent, emit=emit, first_output=first_output)
+
+    def start(
+        self,
+        work: Work,
+        *,
+        title: str,
+        task_id: str | None = None,
+        notice: str | None = None,
+        agent: str | None = None,
+        emit: Emit | None = None,
+        notify: bool = True,
+        first_output: bytes = b"",
+    ) -> TaskHandle:
+        """Start work as a task: its log goes to a file and, with `notify`, its end is a notice.
+
+        Raises OSError if the file cannot be made, UsageError if the session is closing.
+        """
         if self._closed:
             raise UsageError("The session is closing; nothing new can be started in it.")
-        task_id = self.next_id()
-        log = Log(self._folder / f"{task_id}.log", limit=self._log_limit)
+        task_id = task_id or self.next_id()
+        assert task_id not in self._tasks, f"{task_id} runs already"
+        log = Log(self._folder / f"{_file_name(task_id)}.log", limit=self._log_limit)
         task = _Task(
             id=task_id,
+            notice=notice or task_id,
             agent=agent or self._agent,
             title=title,
-            process=process,
+            work=work,
             log=log,
             emit=emit or self._emit,
             started=anyio.current_time(),
+            notify=notify,
         )
-        self._expect(task)
+        if notify:
+            self._expect(task)
         log.take(first_output)
         self._tasks[task_id] = task
-        task.emit(TaskStarted(task_id=task_id, title=title, kind="shell", output_file=log.path))
+        task.emit(TaskStarted(task_id=task_id, title=title, kind=work.kind, output_file=log.path))
         self._group.start_soon(self._run, task, name=task_id)
         return TaskHandle(task_id, log.path)
+
+    def promote(self, task_id: str) -> TaskHandle | None:
+        """Let a running task notify at its end from now on; None if it does not run any more."""
+        task = self._tasks.get(task_id)
+        if task is None:
+            return None
+        if not task.notify:
+            task.notify = True
+            self._expect(task)
+        return TaskHandle(task.id, task.log.path)
+
+    async def stop_owned(self, agent: str) -> None:
+        """Stop every task that an agent has started and that still runs."""
+        async with anyio.create_task_group() as group:
+            for task in list(self._tasks.values()):
+                if task.agent == agent:
+                    group.start_soon(self._stop, task)
+
+    def listen(self, agent: str, heard: Callable[[], None] | None) -> None:
+        """Call `heard` whenever there is a notice for an agent; None ends that."""
+        if heard is None:
+            self._listeners.pop(agent, None)
+        else:
+            self._listeners[agent] = heard
+
+    def collect(self, agent: str, inbox: Inbox, *, hold: Container[str] = ()) -> bool:
+        """Move an agent's notices from disk into its inbox, each to be acknowledged there.
+
+        False if that could not be noted on disk; they then stay there until the next resume.
+        """
+        try:
+            notices = self.outbox.deliver(agent, hold=hold)
+        except JournalFull as error:
+            self._emit(Warned(text=f"{error}; notices stay on disk until the session is resumed"))
+            return False
+        if notices:
+            ids = [notice.id for notice in notices]
+            entry = User((Text(render(notices)),), "notice")
+            inbox.put(entry, taken=lambda: self.outbox.ack(ids))
+        return True
+
+    def runs(self, task_id: str) -> bool:
+        """Whether a task is running."""
+        return task_id in self._tasks
+
+    async def wait_ended(self, task_id: str) -> None:
+        """Wait for the end of a task; at once if it does not run."""
+        if (task := self._tasks.get(task_id)) is not None:
+            await task.ended.wait()
 
     async def output(self, task_id: str, *, wait: float = 0.0, agent: str | None = None) -> Outcome:
         """Tell what is new, waiting up to so many seconds for the end of the task."""
@@ -181,6 +273,10 @@ class TaskBoard:
         """Count the tasks that run: all, or those of one agent."""
         return sum(agent is None or t.agent == agent for t in self._tasks.values())
 
+    def busy(self, agent: str | None = None) -> bool:
+        """Whether a task of an agent runs, or one has ended that it was not told of yet."""
+        return bool(self.running(agent or self._agent) or self.outbox.pending(agent or self._agent))
+
     async def wait_any(self) -> None:
         """Wait until the next task has ended; at once if none runs."""
         if self._tasks:
@@ -200,56 +296,52 @@ class TaskBoard:
                     group.start_soon(self._stop, task)
 
     async def _run(self, task: _Task) -> None:
-        code: int | None = None
+        ending: Ending | None = None
         try:
-            with task.scope, contextlib.suppress(OSError):
-                async for data in task.process.output():
-                    task.log.take(data)
-                code = await task.process.wait()
+            with task.scope:
+                ending = await task.work.run(task.log)
+        except Exception as error:  # noqa: BLE001 - a failure of background work is always seen
+            ending = task.work.crashed(error)
         finally:
-            # Cancelled with the session or done: either way the group must be gone before anybody
-            # is told that the task has ended.
+            # Done, stopped or cancelled with the session: what it holds must be gone before
+            # anybody is told that the task has ended.
             with anyio.CancelScope(shield=True):
-                await task.process.kill()
-            self._finish(task, code)
+                await task.work.release()
+            if task.stopped or ending is None:
+                ending = task.work.cut_short(stopped=task.stopped, log=task.log)
+            self._finish(task, ending)
 
     async def _stop(self, task: _Task) -> None:
         task.stopped = True
-        await task.process.kill()
-        with anyio.move_on_after(_GRACE):
-            await task.ended.wait()
+        if isinstance(task.work, Shell):
+            await task.work.process.kill()
+            with anyio.move_on_after(_GRACE):
+                await task.ended.wait()
         task.scope.cancel()
         await task.ended.wait()
 
-    def _finish(self, task: _Task, code: int | None) -> None:
+    def _finish(self, task: _Task, ending: Ending) -> None:
         task.log.close()
-        status, summary = _ending(task, code)
-        elapsed = anyio.current_time() - task.started
-        self._put(
-            Notice(
-                id=task.id,
-                agent=task.agent,
-                task_id=task.id,
-                status=status,
-                summary=summary,
-                result=_result(task.log.tail, task.log.path),
-                usage=TaskUsage(duration_ms=round(elapsed * 1000)),
-                output_file=task.log.path,
-            ),
-            task.emit,
-        )
+        elapsed = round((anyio.current_time() - task.started) * 1000)
+        if task.notify:
+            expected = Expected(task.notice, task.agent, task.id, task.title, task.log.path)
+            usage = msgspec.structs.replace(ending.usage, duration_ms=elapsed)
+            ending = msgspec.structs.replace(ending, usage=usage)
+            self._put(_notice(expected, ending), task.emit)
         del self._tasks[task.id]
-        self._past[task.id] = _Past(task.agent, summary, task.log.path, task.offset)
+        self._past[task.id] = _Past(task.agent, ending.summary, task.log.path, task.offset)
         if len(self._past) > REMEMBERED:
             del self._past[next(iter(self._past))]
-        task.emit(TaskFinished(task_id=task.id, status=status, summary=summary))
+        task.emit(TaskFinished(task_id=task.id, status=ending.status, summary=ending.summary))
         task.ended.set()
         change, self._change = self._change, anyio.Event()
         change.set()
 
     def _expect(self, task: _Task) -> None:
         try:
-            self.outbox.expect(Expected(task.id, task.agent, task.id, task.title, task.log.path))
+            self.outbox.expect(
+                Expected(task.notice, task.agent, task.id, task.title, task.log.path)
+            )
         except JournalFull as error:
             task.emit(Warned(text=str(error)))
 
@@ -258,6 +350,8 @@ class TaskBoard:
             self.outbox.put(notice)
         except JournalFull as error:
             emit(Warned(text=str(error)))
+        if (heard := self._listeners.get(notice.agent)) is not None:
+            heard()
 
     def _find(self, task_id: str, agent: str) -> _Task | None:
         task = self._tasks.get(task_id)
@@ -294,26 +388,32 @@ class _Door:
     async def stop(self, task_id: str) -> Outcome:
         return await self.board.stop(task_id, agent=self.agent)
 
+    def busy(self) -> bool:
+        return self.board.busy(self.agent)
+
+
+def _notice(task: Expected, ending: Ending) -> Notice:
+    return Notice(
+        id=task.id,
+        agent=task.agent,
+        task_id=task.task_id,
+        status=ending.status,
+        summary=ending.summary,
+        result=ending.result,
+        usage=ending.usage,
+        output_file=task.output_file,
+    )
+
 
 def _may_see(agent: str, owner: str) -> bool:
     """Let an agent see its own tasks and those of its descendants."""
     return owner == agent or owner.startswith(f"{agent}/")
 
 
-def _ending(task: _Task, code: int | None) -> tuple[Status, str]:
-    name = f'Background command "{task.title}"'
-    if task.stopped:
-        return "killed", f"{name} was stopped"
-    if code is None:
-        return "killed", f"{name} ended with the session"
-    if code == 0:
-        return "completed", f"{name} completed (exit code 0)"
-    how = f"exit code {code}" if code > 0 else f"signal {-code}"
-    return "failed", f"{name} failed ({how})"
-
-
-def _result(tail: str, path: str) -> str:
-    return f"{tail.strip() or '(no output)'}\n[output file: {path}]"
+def _file_name(task_id: str) -> str:
+    """Make a safe file name of an id that a model or a provider chose."""
+    safe = re.sub(r"[^A-Za-z0-9_-]", "_", task_id)[:80]
+    return safe if safe == task_id else f"{safe}-{zlib.crc32(task_id.encode()):08x}"
 
 
 def _told(head: str, text: str, path: str) -> str:

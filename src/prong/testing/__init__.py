@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from prong.testing.model import Model
     from prong.testing.process import ServerProcess
     from prong.testing.request import Request
+    from prong.testing.scene import World, Worlds, world
     from prong.testing.script import (
         Script,
         Step,
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
         cut,
         delay,
         fail,
+        forks,
         malformed,
         refuse,
+        report,
         say,
         stall,
         think,
@@ -50,18 +53,23 @@ __all__ = [
     "ServerProcess",
     "Step",
     "WallClock",
+    "World",
+    "Worlds",
     "break_off",
     "call",
     "calls",
     "cut",
     "delay",
     "fail",
+    "forks",
     "malformed",
     "refuse",
+    "report",
     "say",
     "stall",
     "think",
     "truncate",
+    "world",
 ]
 
 _HOMES = {
@@ -76,6 +84,9 @@ _HOMES = {
     "Server": "server",
     "ServerProcess": "process",
     "WallClock": "clock",
+    "World": "scene",
+    "Worlds": "scene",
+    "world": "scene",
 }
 
 

@@ -143,7 +143,7 @@ def _item(answer: Answer, index: int, part: Part) -> dict[str, Any]:
                 "type": "reasoning",
                 "summary": [{"type": "summary_text", "text": text}],
             }
-            if "reasoning.encrypted_content" in (answer.request.field("include") or ()):
+            if b'"reasoning.encrypted_content"' in bytes(answer.request.fields.get("include", b"")):
                 item["encrypted_content"] = sign(text, answer.prefix)
             return item
         case Call():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
-from prong.testing.request import Request, invalid
+import msgspec
+
+from prong.testing.request import Request, invalid, is_string
 
 _COMMON_FIELDS = frozenset(
     {
@@ -25,6 +27,31 @@ _CHAT_FIELDS = _COMMON_FIELDS | {
     "presence_penalty", "reasoning_effort", "response_format", "seed", "stop", "verbosity",
     "web_search_options",
 }  # fmt: skip
+_ITEM_ROLES = ("user", "assistant", "system", "developer")
+_T = TypeVar("_T")
+
+
+class _Item(msgspec.Struct):
+    type: str | None = None
+    role: str | None = None
+    call_id: str | None = None
+
+
+class _ToolCall(msgspec.Struct):
+    id: str = ""
+
+
+class _ChatMessage(msgspec.Struct):
+    role: str | None = None
+    tool_call_id: str | None = None
+    tool_calls: list[_ToolCall] | None = None
+
+
+def _decode(raw: msgspec.Raw, kind: type[_T], name: str) -> list[_T]:
+    try:
+        return msgspec.json.decode(raw, type=list[kind])
+    except msgspec.DecodeError as error:
+        raise invalid(f"Invalid type for '{name}': {error}") from error
 
 
 def _fields(request: Request, allowed: frozenset[str], message: str) -> None:
@@ -48,53 +75,49 @@ def check_responses(request: Request) -> None:
     _marks(request)
     if request.field("previous_response_id") is not None:
         raise invalid("Previous response not found: this server keeps no conversations.")
-    given = request.field("input")
-    if isinstance(given, str):
+    if is_string(request.fields["input"]):
         return
     calls: set[str] = set()
     answered: set[str] = set()
-    for item in given:
-        kind, call = item.get("type"), str(item.get("call_id", ""))
+    for item in _decode(request.fields["input"], _Item, "input"):
+        kind, call = item.type, item.call_id or ""
         if kind == "function_call":
             calls.add(call)
         elif kind == "function_call_output":
             if call not in calls:
                 raise invalid(f"No tool call found for function call output with call_id {call}.")
             answered.add(call)
-        elif kind in (None, "message") and item.get("role") not in _ITEM_ROLES:
+        elif kind in (None, "message") and item.role not in _ITEM_ROLES:
             raise invalid(
-                f"Invalid value: '{item.get('role')}'. Supported values are: 'assistant', "
+                f"Invalid value: '{item.role}'. Supported values are: 'assistant', "
                 f"'system', 'developer', and 'user'."
             )
     for call in calls - answered:
         raise invalid(f"No tool output found for function call {call}.")
 
 
-_ITEM_ROLES = ("user", "assistant", "system", "developer")
-
-
 def check_chat(request: Request) -> None:
     """Refuse what the Chat Completions API would refuse."""
     _fields(request, _CHAT_FIELDS, "Unrecognized request argument supplied: {}")
     _marks(request)
-    messages: list[dict[str, Any]] = request.field("messages")
+    messages = _decode(request.fields["messages"], _ChatMessage, "messages")
     if not messages:
         raise invalid("Invalid 'messages': empty array. Expected at least one message.")
     open_calls: list[str] = []
     for index, message in enumerate(messages):
-        role = message.get("role")
+        role, call = message.role, message.tool_call_id or ""
         if role not in (*_ITEM_ROLES, "tool", "function"):
             raise invalid(f"Invalid value: '{role}' at messages[{index}].role.")
         if role == "tool":
-            if message.get("tool_call_id") not in open_calls:
+            if call not in open_calls:
                 raise invalid(
                     f"Invalid parameter: messages with role 'tool' must be a response to a "
                     f"preceding message with 'tool_calls'. (messages.[{index}].role)"
                 )
-            open_calls.remove(message["tool_call_id"])
+            open_calls.remove(call)
             continue
         _no_open_calls(open_calls)
-        open_calls = [str(call.get("id")) for call in message.get("tool_calls") or ()]
+        open_calls = [one.id for one in message.tool_calls or ()]
     _no_open_calls(open_calls)
 
 

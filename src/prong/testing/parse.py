@@ -79,7 +79,8 @@ def _anthropic(fields: Members, blocks: Blocks) -> None:
         # Consecutive messages of one role are one turn, so a boundary as such is not hashed.
         opens = _rest(message, "role", "content")
         if is_string(content):
-            blocks.add("messages", role, content, where + ".content", item=index, opens=opens)
+            place = f"{where}.content"
+            blocks.add("messages", role, content, place, item=index, opens=opens, bare=True)
             continue
         for number, one in enumerate(array_items(content, where + ".content")):
             place = f"{where}.content.{number}"
@@ -112,7 +113,7 @@ def _responses(fields: Members, blocks: Blocks) -> None:
     if given is None:
         raise invalid("Missing required parameter: 'input'.")
     if is_string(given):
-        blocks.add("messages", "user", given, "input")
+        blocks.add("messages", "user", given, "input", bare=True)
         return
     _items(array_items(given, "input"), "input", blocks)
 

@@ -271,8 +271,9 @@ class Blocks:
         *,
         item: int = 0,
         opens: bytes = b"",
+        bare: bool = False,
     ) -> None:
-        """Add one block, taking its mark off."""
+        """Add one block, taking its mark off; `bare` says that it is a string, not an object."""
         data = bytes(raw)
         kind, mark = "text", None
         if data[:1] == b"{":
@@ -284,7 +285,7 @@ class Blocks:
             if lead.mark != _NOTHING:
                 mark = _mark(lead.mark)
                 data = unmark(data, object_members(data, where), self._mark_name)
-        elif data[:1] != b'"':
+        elif not bare:
             raise invalid(f"{where}: Input should be a valid dictionary")
         tokens, pictures = _weigh(kind, data, self._count)
         self.pictures += pictures
@@ -300,8 +301,8 @@ class Blocks:
         """Add a string, or every item of an array."""
         if raw is None or bytes(raw) == b"null":
             return
-        if is_string(raw):
-            self.add(section, role, raw, where)
+        if is_string(raw) and section == "system":
+            self.add(section, role, raw, where, bare=True)
             return
         for index, one in enumerate(array_items(raw, where)):
             self.add(section, role, one, f"{where}.{index}")

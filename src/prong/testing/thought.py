@@ -44,7 +44,10 @@ def check_thoughts(request: Request, *, bound: bool) -> None:
     for index, block in enumerate(request.blocks):
         if block.kind != "thinking":
             continue
-        thought = msgspec.json.decode(block.raw, type=_Thought)
+        try:
+            thought = msgspec.json.decode(block.raw, type=_Thought)
+        except msgspec.ValidationError as error:
+            raise invalid(f"{block.where}: {error}") from error
         given = thought.signature
         if not given.startswith(_OURS):
             continue

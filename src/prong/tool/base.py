@@ -71,12 +71,28 @@ class Tasks(Protocol):
         """Kill a task and everything it started."""
         ...
 
+    def busy(self) -> bool:
+        """Whether a task of this agent runs, or one has ended that it was not told of yet."""
+        ...
+
 
 class TaskHandle(msgspec.Struct, frozen=True):
     """What the model needs to know of a task that was started."""
 
     task_id: str
     output_file: str
+
+
+class Delegation(Protocol):
+    """Starts and reaches other agents on behalf of one."""
+
+    async def delegate(self, call_id: CallId, args: Any) -> Outcome:
+        """Start an agent as the arguments of the Agent tool say."""
+        ...
+
+    async def send(self, to: str, message: str) -> Outcome:
+        """Send a message to an agent by name or task id."""
+        ...
 
 
 def _anything(path: str) -> bool:
@@ -104,6 +120,8 @@ class Context:
     """Added to the environment of processes."""
     images: bool = True
     """Whether the model can see pictures."""
+    agents: Delegation | None = None
+    """Starts and reaches other agents; None if this one may not."""
     may_read: Callable[[str], bool] = _anything
     """Whether a rule lets a resolved path be read; for tools that search whole folders."""
 

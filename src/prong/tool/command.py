@@ -12,11 +12,12 @@ import os.path
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from prong.tool.syntax import leaves, parse_text
+from prong.tool.syntax import check_apart, leaves, parse_text
 from prong.tool.word import Muddled, Word, names, read_word, source, unparsed
 from prong.tool.wrapper import Nested, Script, Unclear, find_inner
 
@@ -75,6 +76,7 @@ _INLINE = re.compile(
     r"python[\d.]*|pypy3?|perl|ruby|node|nodejs|deno|bun|php|lua|[gmn]?awk|osascript|tclsh"
 )
 _ARITHMETIC_TESTS = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"])
+_ENDING = frozenset(["&&", "||", "|", "|&", ";", "&", "<", ">", "(", ")"])
 _SEQUENCES = names(
     "program compound_statement do_group else_clause elif_clause case_item negated_command"
 )
@@ -85,7 +87,7 @@ _WORDS = names(
 )
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def parse_command(command: str, cwd: str, home: str) -> Parsed:
     """Take a command line apart; never fails, at worst everything is opaque."""
     walk = _Walk(home, (cwd,))
@@ -235,6 +237,10 @@ class _Walk:
     def _test(self, node: Node) -> None:
         double = source(node).startswith("[[")
         operators = {source(leaf) for leaf in leaves(node) if leaf.type == "test_operator"}
+        outer = {leaf.type for leaf in leaves(node, whole="command_substitution")}
+        if not double and ("\n" in source(node) or outer & _ENDING):
+            # A single bracket is a command like any other, and ends where they end.
+            raise Muddled
         if "-v" in operators or (double and operators & _ARITHMETIC_TESTS):
             # Bash evaluates variables here, and a subscript in a value may run commands.
             self._hide(node)
@@ -250,6 +256,9 @@ class _Walk:
                 self._visit(node)
             case "arithmetic_expansion":
                 self._arithmetic(node)
+            case "simple_expansion":
+                if re.search(r"\s", source(node)):
+                    raise Muddled
             case "expansion":
                 if "@" in [child.type for child in node.children]:
                     self._hide(node)
@@ -285,7 +294,8 @@ class _Walk:
         for child in node.children_by_field_name("redirect"):
             extra += self._redirect(child)
         if body is None:
-            return self._folders
+            # The parser takes the words after a leading redirect for more targets of it.
+            return self._add(extra, (), source(node)) if extra else self._folders
         if body.type in {"command", "declaration_command", "unset_command"}:
             return self._command(body, extra)
         if extra:
@@ -299,7 +309,10 @@ class _Walk:
         self._inside(node)
         if node.type == "herestring_redirect":
             return []
-        words = [read_word(w, self._home) for w in node.children_by_field_name("destination")]
+        places = node.children_by_field_name("destination")
+        for one, other in pairwise(places):
+            check_apart(node, one.end_byte, other.start_byte)
+        words = [read_word(word, self._home) for word in places]
         operators = [c.type for c in node.children if not c.is_named and c.type not in {"", "$"}]
         operator = operators[0] if operators else ""
         if operator in {">&-", "<&-"}:
@@ -355,11 +368,10 @@ class _Walk:
                 case "export" | "declare" | "local" | "readonly" | "typeset" | "unset" | "unsetenv":
                     pass
                 case _:
-                    if child.start_byte == ended:
-                        raise Muddled
+                    check_apart(node, ended, child.start_byte)
                     self._inside(child)
                     words.append(read_word(child, self._home))
-                    ended = child.end_byte
+            ended = child.end_byte
         return self._add((*words, *late, *extra), env, source(node))
 
     def _add(
@@ -381,9 +393,7 @@ class _Walk:
             return self._folders
         if _INLINE.fullmatch(simple.name):
             self._code.append(" ".join(word.text for word in words[1:]))
-        if simple.name in {"declare", "typeset", "local"} and any(
-            word.text[:1] in "-+" and not set("inA").isdisjoint(word.text) for word in words[1:]
-        ):
+        if _evaluates(simple):
             self._opaque.append(text)
         success = self._unwrap(simple, place)
         if simple.name in {"cd", "pushd", "popd", "source", "."}:
@@ -414,6 +424,19 @@ class _Walk:
             self._folders = _union(folders, self._folders)
         self._depth -= 1
         return success
+
+
+def _evaluates(simple: Simple) -> bool:
+    """Whether a builtin may evaluate a subscript in its words, which may run commands."""
+    name, words = simple.name, simple.words[1:]
+    options = "".join(word.text for word in words if word.text[:1] in {"-", "+"})
+    if name in {"declare", "typeset", "local"} and not set("inA").isdisjoint(options):
+        return True
+    if name in {"test", "[", "printf"}:
+        return "v" in options or "R" in options or any(word.loose for word in words[:1])
+    if name in {"read", "unset", "mapfile", "readarray", "getopts", "wait"}:
+        return any(word.loose or "[" in word.text for word in words)
+    return name == "let"
 
 
 def _put_within(simple: Simple, within: int) -> Simple:

@@ -74,23 +74,20 @@ def strictest(verdicts: Iterable[Verdict]) -> Verdict:
     return kept[-1 if worst == 0 else 0] if kept else Allow("nothing is touched")
 
 
-_GUARDED = re.compile(
-    r"(?:.*/)?(?:\.git(?:/.*)?|\.(?:prong|claude)/settings[^/]*\.json|\.mcp\.json"
+# Patterns are texts: they are compiled when a path is first decided on.
+_GUARDED = (
+    r"(?is)(?:.*/)?(?:\.git(?:/.*)?|\.(?:prong|claude)/settings[^/]*\.json|\.mcp\.json"
     r"|\.(?:prong|claude)/(?:agents|hooks|commands|skills)(?:/.*)?|\.(?:vscode|idea)(?:/.*)?"
-    r"|\.gitmodules|\.envrc)",
-    re.IGNORECASE | re.DOTALL,
+    r"|\.gitmodules|\.envrc)"
 )
-_HOME_GUARDED = re.compile(
-    r"\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv|zprofile"
+_HOME_GUARDED = (
+    r"(?is)\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv|zprofile"
     r"|zlogin|zlogout|kshrc|cshrc|tcshrc|inputrc|xprofile|xinitrc|gitconfig|npmrc|pypirc|netrc"
     r"|config/(?:fish|git|systemd|autostart|environment\.d)(?:/.*)?"
-    r"|(?:ssh|gnupg|aws|kube|docker)(?:/.*)?|prong/(?!plans/|sessions/).*|prong|claude/.*)",
-    re.IGNORECASE | re.DOTALL,
+    r"|(?:ssh|gnupg|aws|kube|docker)(?:/.*)?|prong/(?!plans/|sessions/).*|prong|claude/.*)"
 )
-_SECRET = re.compile(r"\.(?:ssh|gnupg)(?:/.*)?", re.IGNORECASE | re.DOTALL)
-_STARTUP = re.compile(
-    r".*/\.(?:bashrc|bash_profile|bash_login|profile|zshrc|zshenv|zprofile|zlogin)", re.IGNORECASE
-)
+_PRIVATE = r"(?is)\.(?:ssh|gnupg)(?:/.*)?"
+_STARTUP = r"(?i).*/\.(?:bashrc|bash_profile|bash_login|profile|zshrc|zshenv|zprofile|zlogin)"
 
 
 def is_inside(path: str, folder: str) -> bool:
@@ -105,20 +102,20 @@ def is_own_ground(policy: Policy, path: str) -> bool:
 
 def is_protected(policy: Policy, path: str) -> bool:
     """Whether changing a path is asked for in every mode; case does not matter."""
-    if _STARTUP.fullmatch(path) or any(
+    if re.fullmatch(_STARTUP, path) or any(
         is_inside(path.lower(), guarded.lower()) for guarded in policy.protected
     ):
         return True
     rest = _below(path, policy.home)
-    if rest is not None and _HOME_GUARDED.fullmatch(rest):
+    if rest is not None and re.fullmatch(_HOME_GUARDED, rest):
         return True
-    return _GUARDED.fullmatch(path) is not None
+    return re.fullmatch(_GUARDED, path) is not None
 
 
 def is_secret(policy: Policy, path: str) -> bool:
     """Whether even reading a path is asked for in every mode."""
     rest = _below(path, policy.home)
-    return rest is not None and _SECRET.fullmatch(rest) is not None
+    return rest is not None and re.fullmatch(_PRIVATE, rest) is not None
 
 
 def _below(path: str, folder: str) -> str | None:
@@ -157,7 +154,7 @@ def decide_reading(policy: Policy, tool: str, path: str) -> Verdict:
         return Allow("permissions are bypassed")
     if is_own_ground(policy, path) or path == policy.plan_file:
         return Allow("reading in the project is free")
-    return Ask(f"{path} is outside the project", (f"Read({as_pattern(policy, _folder(path))}/**)",))
+    return Ask(f"{path} is outside the project", offer(policy, "Read", path))
 
 
 def decide_writing(policy: Policy, tool: str, path: str) -> Verdict:
@@ -185,11 +182,17 @@ def _writing_by_mode(policy: Policy, path: str) -> Verdict:
         return Allow("the scratchpad may be written")
     if policy.mode in {"acceptEdits", "auto"} and is_own_ground(policy, path):
         return Allow("edits in the project are accepted")
-    return Ask(f"{path} would be written", (f"Edit({as_pattern(policy, _folder(path))}/**)",))
+    return Ask(f"{path} would be written", offer(policy, "Edit", path))
 
 
-def _folder(path: str) -> str:
-    return path.rpartition("/")[0]
+def offer(policy: Policy, tool: str, path: str) -> tuple[str, ...]:
+    """Return the rule that would allow a path for good: its folder, unless that is too much."""
+    folder = path.rpartition("/")[0]
+    if re.search(r"[*?\[\]()\s]", path):
+        return ()
+    if folder in {"", policy.root, policy.home}:
+        return (f"{tool}({as_pattern(policy, path)})",)
+    return (f"{tool}({as_pattern(policy, folder)}/**)",)
 
 
 def as_pattern(policy: Policy, path: str) -> str:

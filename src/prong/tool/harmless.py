@@ -67,7 +67,7 @@ READERS: dict[str, Reader] = {
     "jobs": _r("x", paths=False),
     "printf": _r("v", paths=False),
     "hostname": _r("Fb", "file boot", most=0, paths=False),
-    "date": _r("s", "set", prefix="+", paths=False),
+    "date": _r("sf", "set file", prefix="+", paths=False),
     "uniq": _r(most=1),
     "xxd": _r("r", "revert", most=1),
     "column": _ANY,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import codecs
 import os
 import re
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -18,24 +17,25 @@ from typing import BinaryIO
 LONGEST_LINE = 8192
 """Characters of an unfinished line that are held back."""
 
-_ESCAPE = re.compile(
+# Patterns are texts: they are compiled when they are first used, which many sessions never do.
+_ESCAPE = (
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, cursor movement
     r"|\x9b[0-?]*[ -/]*[@-~]"  # the same with the one-character introducer
     r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\|(?=\n)|\Z)"  # titles, links
     r"|\x1b[ -/]*[0-~]"  # character sets and the like
 )
-_CARRIAGE_END = re.compile(r"\r+(?=\n|\Z)")
-_OVERWRITTEN = re.compile(r"^[^\n]*\r", re.MULTILINE)
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CARRIAGE_END = r"\r+(?=\n|\Z)"
+_OVERWRITTEN = r"(?m)^[^\n]*\r"
+_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 
 
 def clean(text: str) -> str:
     """Remove terminal escapes and control characters; keep the last state of a rewritten line."""
     if "\x1b" in text or "\x9b" in text:
-        text = _ESCAPE.sub("", text)
+        text = re.sub(_ESCAPE, "", text)
     if "\r" in text:
-        text = _OVERWRITTEN.sub("", _CARRIAGE_END.sub("", text))
-    return _CONTROL.sub("", text)
+        text = re.sub(_OVERWRITTEN, "", re.sub(_CARRIAGE_END, "", text))
+    return re.sub(_CONTROL, "", text)
 
 
 class Cleaner:
@@ -120,6 +120,8 @@ class Collector:
             self._file = None
 
     def _open(self, before: str) -> None:
+        import tempfile
+
         try:
             Path(self._folder).mkdir(mode=0o700, parents=True, exist_ok=True)
             handle, self.path = tempfile.mkstemp(".txt", self._name, self._folder)

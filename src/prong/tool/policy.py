@@ -28,7 +28,6 @@ from prong.tool.ground import (
     strictest,
 )
 from prong.tool.rule import BadRule, Effect, Rule, fits_use, parse_rule
-from prong.tool.running import decide_running
 
 __all__ = ["Allow", "Ask", "Deny", "Ground", "Mode", "Policy", "PolicyBox", "Verdict", "decide"]
 
@@ -81,6 +80,9 @@ def _decide_one(
         case Writing(path):
             return decide_writing(policy, tool, path)
         case Running():
+            # The shell's grammar takes a while to load, and many sessions never run a command.
+            from prong.tool.running import decide_running
+
             return decide_running(policy, access, resolve)
         case Using(specifier):
             return _decide_use(policy, tool, specifier)

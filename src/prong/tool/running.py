@@ -174,21 +174,30 @@ def _match_loosely(pattern: CommandPattern, simple: Simple) -> Match:
 
 def _match_words(wanted: tuple[str, ...], given: tuple[Word, ...], *, opened: bool) -> Match:
     """Compare words; options may stand between, with or without a value of their own."""
-    if not wanted:
-        if opened or not given:
-            return "yes"
-        return "maybe" if all(word.loose for word in given) else "no"
-    if not given:
-        return "no"
-    word = given[0]
-    if word.loose or not word.sure:
+    places, maybe = {0}, False
+    for text in wanted:
+        tried = _past_options(places, given)
+        maybe = maybe or any(not given[at].sure or given[at].loose for at in tried)
+        places = {at + 1 for at in tried if given[at].text == text and given[at].plain}
+    if any(opened or at == len(given) for at in places):
+        return "yes"
+    if any(all(word.loose for word in given[at:]) for at in places):
         return "maybe"
-    if word.text == wanted[0]:
-        return _match_words(wanted[1:], given[1:], opened=opened)
-    if not word.text.startswith("-"):
-        return "no"
-    skipped = {_match_words(wanted, given[n:], opened=opened) for n in (1, 2)}
-    return "yes" if "yes" in skipped else "maybe" if "maybe" in skipped else "no"
+    return "maybe" if maybe else "no"
+
+
+def _past_options(places: set[int], given: tuple[Word, ...]) -> set[int]:
+    """Return the places reached from these by passing over options and their values."""
+    found: set[int] = set()
+    waiting = list(places)
+    while waiting:
+        at = waiting.pop()
+        if at >= len(given) or at in found:
+            continue
+        found.add(at)
+        if given[at].text.startswith("-"):
+            waiting += [at + 1, at + 2]
+    return found
 
 
 def _in_plan(case: Case) -> Iterator[Verdict]:

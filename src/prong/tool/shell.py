@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import signal
-import tempfile
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -152,6 +150,8 @@ class _Trail:
         if self._path is None:
             return command
         # `>|` because of noclobber; inside the braces nothing shows up under `set -x`.
+        import shlex
+
         write = f"{{ {{ builtin jobs -rp; builtin pwd -P; }} >|{shlex.quote(str(self._path))}; }}"
         return f"trap {shlex.quote(f'{write} 2>/dev/null || :')} EXIT; {command}"
 
@@ -172,6 +172,8 @@ class _Trail:
 
 @contextlib.contextmanager
 def _trail(storage: str) -> Generator[_Trail]:
+    import tempfile
+
     try:
         Path(storage).mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(".cwd", "shell-", storage)

@@ -17,6 +17,7 @@ _ODD = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f\u3000\ufeff]"
 )
 _SPLICED = re.compile(r"(?<![\s\\])(?:\\\\)*\\\n(?!\s)")
+_LONELY = re.compile(r"(?:^|\n)[ \t]*\\\n")
 _GAP = re.compile(r"(?:[ \t\n]|\\\n)*\Z")
 
 
@@ -56,7 +57,7 @@ def leaves(root: Node, *, whole: str = "") -> Iterator[Node]:
 
 
 def _check_text(text: str) -> None:
-    if len(text) > _LIMIT or _ODD.search(text) or _SPLICED.search(text):
+    if len(text) > _LIMIT or any(p.search(text) for p in (_ODD, _SPLICED, _LONELY)):
         raise Muddled
     if any("\ud800" <= char <= "\udfff" for char in text):
         raise Muddled
@@ -79,4 +80,14 @@ def _check_tree(root: Node, raw: bytes) -> None:
                 raise Muddled
         at = max(at, leaf.end_byte)
     if not root.parent and not _GAP.match(raw[at:].decode(errors="replace")):
+        raise Muddled
+
+
+def check_apart(node: Node, start: int, end: int) -> None:
+    """Refuse two words of one command that bash would join, or would take for two commands."""
+    if start < 0:
+        return
+    gap = (node.text or b"")[start - node.start_byte : end - node.start_byte]
+    gap = gap.replace(b"\\\n", b"")
+    if not gap or b"\n" in gap:
         raise Muddled

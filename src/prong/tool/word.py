@@ -84,7 +84,7 @@ def join_pieces(pieces: list[Piece], home: str, raw: str) -> Word:
     """Put the pieces of a word together: tilde, braces and globs count only unquoted."""
     bare = "".join(text if not quoted else "\0" * len(text) for text, quoted in pieces)
     text = "".join(text for text, _ in pieces)
-    if re.search(r"\{.*(?:,|\.\.).*\}", bare, re.DOTALL):
+    if "{" in bare and "}" in bare and ("," in bare or ".." in bare):
         return Word(raw, sure=False)
     if bare.startswith("~"):
         if bare[1:2] not in {"", "/"}:

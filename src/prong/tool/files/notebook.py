@@ -152,9 +152,10 @@ def _new_id(notebook: Notebook, source: str) -> str:
 
 def _dump(raw: dict[str, Any], data: bytes) -> bytes:
     """Encode with the file's own indent and final line feed."""
+    import json
+
     found = re.match(rb"[^\S\n]*\{\r?\n([ \t]+)", data)
     indent = found[1].decode() if found else (None if b"\n" not in data.strip() else 1)
-    import json
 
     text = json.dumps(raw, indent=indent, ensure_ascii=False)
     return (text + ("\n" if data.endswith(b"\n") else "")).encode()

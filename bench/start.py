@@ -1,0 +1,77 @@
+"""From the start of the process to an answer, or to the first byte of a request."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from measure import Row, under
+
+ROUNDS = 20
+_ENTRY = "import sys; from prong.face.cli import main; sys.exit(main())"
+
+
+def _environment(folder: str) -> dict[str, str]:
+    env = dict(os.environ, HOME=folder, PRONG_HOME=f"{folder}/prong", ANTHROPIC_API_KEY="none")
+    # As an installed program runs: with its bytecode kept, and past no proxy.
+    for name in list(env):
+        if name == "PYTHONDONTWRITEBYTECODE" or name.lower().endswith("_proxy"):
+            del env[name]
+    return env
+
+
+def _ended(argv: list[str], env: dict[str, str]) -> float:
+    start = time.monotonic()
+    subprocess.run(argv, env=env, check=True, stdout=subprocess.DEVNULL)
+    return time.monotonic() - start
+
+
+def _first_byte(argv: list[str], env: dict[str, str], folder: str) -> float:
+    """Give the seconds until a bare socket has the first byte of the request."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(30)
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        start = time.monotonic()
+        with subprocess.Popen(
+            [*argv, "--base-url", url],
+            env=env,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            connection, _ = server.accept()
+            with connection:
+                assert connection.recv(1) == b"P"
+                taken = time.monotonic() - start
+                process.kill()
+    return taken
+
+
+def rows() -> Iterator[Row]:
+    script = Path(sys.executable).with_name("prong")
+    prong = [str(script)] if script.exists() else [sys.executable, "-c", _ENTRY]
+    with tempfile.TemporaryDirectory() as folder:
+        env = _environment(folder)
+        ask = [*prong, "-p", "hello", "--model", "claude-sonnet-5-5"]
+        works: list[Callable[[], float]] = [
+            lambda: _ended([sys.executable, "-c", "pass"], env),
+            lambda: _ended([*prong, "--version"], env),
+            lambda: _first_byte(ask, env, folder),
+        ]
+        for work in works:
+            work()
+        times = [[work() for work in works] for _ in range(ROUNDS)]
+    python, version, request = ([each[i] * 1e3 for each in times] for i in range(3))
+    for what, bar, taken in (
+        ("prong --version, against python -c pass", 5, version),
+        ("prong -p to the first byte sent, against python -c pass", 15, request),
+    ):
+        detail = f"best of {ROUNDS}: {min(taken):.0f} ms to {min(python):.0f} ms"
+        yield under(what, min(taken) / min(python), bar, detail)

@@ -1,0 +1,293 @@
+"""What a fork shared, what it paid, and what it would have paid.
+
+A receipt is made when a child starts, with what it should read from the cache, and settled from the
+rows of the ledger when it ends. `reconcile` holds the first reply's counters against the prediction
+and names the likeliest cause of a miss, the strongest evidence first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from prong.cost.fan import LIFETIME, Dispatch, FanPlan, Schedule
+from prong.cost.ledger import Row, total
+from prong.cost.price import Price
+from prong.entry import Usage
+from prong.wire import Ttl
+
+Delivered: TypeAlias = Literal["pending", "notice", "returned"]
+"""How a child's report reached its parent."""
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What one child shared and paid; costs are dollars, None where a price is unknown."""
+
+    task_id: str
+    agent: str
+    """The child's path."""
+    kind: Literal["fork", "typed"] = "fork"
+    status: str = ""
+    base: str = ""
+    """Digest of the prompt it shares with its siblings."""
+    bytes_shared: int = 0
+    bytes_first: int = 0
+    """Length of its first request's open bytes."""
+    tokens_shared: int = 0
+    """Estimated from the tokens that the provider counted for the parent."""
+    predicted_read: int = 0
+    predicted_write: int = 0
+    read: int = 0
+    """Reported for its first request."""
+    written: int = 0
+    """Reported for its first request."""
+    requests: int = 0
+    usage: Usage = Usage()
+    """Of all its requests."""
+    cost: float | None = None
+    uncached: float | None = None
+    """The same requests without any cache."""
+    unshared: float | None = None
+    """The same requests if the child had had to write the shared prefix itself, once."""
+    first_event: float = 0.0
+    """Seconds from its first request to the first event of the reply."""
+    dispatch: Dispatch = "keep"
+    schedule: Schedule = "at_once"
+    reason: str = ""
+    diagnosis: str = ""
+    """The provider's own cache diagnostics."""
+    miss: str = ""
+    """Why it read less than predicted, as far as can be told; empty if it did not."""
+    delivered: Delivered = "pending"
+
+    @property
+    def saved(self) -> float | None:
+        """What the cache saved, in dollars."""
+        return _minus(self.uncached, self.cost)
+
+    @property
+    def saved_share(self) -> float | None:
+        """What the cache saved, as a share of the cost without it."""
+        return _share(self.saved, self.uncached)
+
+
+class FanReceipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What siblings of one dispatch shared and paid."""
+
+    base: str
+    size: int
+    plan: FanPlan | None = None
+    receipts: tuple[Receipt, ...] = ()
+    least: float | None = None
+    """The same requests with every distinct block written once and read in all others."""
+
+    @property
+    def paid(self) -> float | None:
+        """What all children cost."""
+        return _sum([receipt.cost for receipt in self.receipts])
+
+    @property
+    def uncached(self) -> float | None:
+        """The same requests without any cache."""
+        return _sum([receipt.uncached for receipt in self.receipts])
+
+    @property
+    def unshared(self) -> float | None:
+        """The same requests if every child had had to write the shared prefix."""
+        return _sum([receipt.unshared for receipt in self.receipts])
+
+    @property
+    def saved(self) -> float | None:
+        """What the cache saved."""
+        return _minus(self.uncached, self.paid)
+
+    @property
+    def saved_share(self) -> float | None:
+        """What the cache saved, as a share of the cost without it."""
+        return _share(self.saved, self.uncached)
+
+
+def as_json(receipt: Receipt | FanReceipt) -> dict[str, Any]:
+    """Give a receipt for programs, what is derived included."""
+    found: dict[str, Any] = msgspec.to_builtins(receipt)
+    if isinstance(receipt, FanReceipt):
+        found["receipts"] = [as_json(one) for one in receipt.receipts]
+        found |= {"paid": receipt.paid, "uncached": receipt.uncached, "unshared": receipt.unshared}
+    return found | {"saved": receipt.saved, "saved_share": receipt.saved_share}
+
+
+def settle(
+    receipt: Receipt, rows: Sequence[Row], price: Price | None, *, ttl: Ttl = "5m"
+) -> Receipt:
+    """Fill in what the rows of a child's requests say, the first of them first."""
+    own = [row for row in rows if not row.sidecar]
+    if not own:
+        return receipt
+    first, summed = own[0], total(rows)
+    return msgspec.structs.replace(
+        receipt,
+        read=first.usage.read,
+        written=first.usage.written,
+        requests=summed.requests,
+        usage=summed.usage,
+        cost=summed.cost,
+        uncached=summed.uncached,
+        unshared=unshared(receipt, first.usage, summed.cost, price, ttl=ttl),
+        first_event=first.first_event,
+    )
+
+
+def unshared(
+    receipt: Receipt, first: Usage, cost: float | None, price: Price | None, *, ttl: Ttl = "5m"
+) -> float | None:
+    """Price a child's requests as if it had found nothing of the shared prefix in the cache."""
+    if cost is None or price is None:
+        return None
+    found = min(first.read, receipt.tokens_shared or first.read)
+    write: float = getattr(price, f"write_{ttl}")
+    return cost + found * (write - price.read) / 1_000_000
+
+
+class Circumstance(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a request that should have read from the cache."""
+
+    diagnostics: bytes = b""
+    """The provider's own, as they came."""
+    minimum: int = 0
+    """The shortest prefix the model caches, in tokens."""
+    idle: float | None = None
+    """Seconds since a request last used the base."""
+    ttl: Ttl = "5m"
+    in_flight: bool = False
+    """Whether no reply of another request on this base had begun when this one was sent."""
+    drops_thinking: bool = False
+    """Whether the model drops earlier thinking and the directive came as plain text."""
+    marks: int = 0
+    """How many cache marks the request had."""
+    rounds_to: int = 0
+    """Providers that cache by themselves count in steps of so many tokens."""
+
+
+_ENOUGH = 0.99
+
+
+def reconcile(predicted_read: int, usage: Usage, circumstance: Circumstance) -> str:
+    """Say why a request read less from the cache than predicted; empty if it read enough."""
+    if usage.read >= _ENOUGH * predicted_read - circumstance.rounds_to:
+        return ""
+    missed = f"read {usage.read:,} of {predicted_read:,} tokens predicted: "
+    return missed + _cause(predicted_read, usage, circumstance)
+
+
+def _cause(predicted_read: int, usage: Usage, known: Circumstance) -> str:
+    if _reason(known.diagnostics)[0] not in _SILENT:
+        return f"the provider says {diagnosis(known.diagnostics)}"
+    if predicted_read < known.minimum:
+        return f"the prefix is shorter than the {known.minimum:,} tokens this model caches"
+    lifetime = LIFETIME[known.ttl]
+    if known.idle is not None and known.idle >= lifetime:
+        return f"the entry lives {lifetime:g} s and was last used {known.idle:,.0f} s before"
+    if known.in_flight:
+        return "no sibling's reply had begun yet, and an entry can be read only from then on"
+    if known.drops_thinking:
+        return "this model drops earlier thinking when plain user text arrives"
+    if known.marks and not usage.read and not usage.written:
+        return "the provider reports no cache at all although marks were sent"
+    return "the provider did not find the entry"
+
+
+def diagnosis(data: bytes) -> str:
+    """Read a provider's own cache diagnostics into a few words; empty if it gave none."""
+    kind, tokens = _reason(data)
+    count = f" ({tokens:,} tokens)" if tokens is not None else ""
+    return kind.replace("_", " ") + count
+
+
+_SILENT = frozenset(
+    {
+        "",
+        "cache_hit",
+        "unavailable",
+        "previous_message_not_found",
+        "comparison_response_not_found",
+    }
+)
+"""What diagnostics say when they do not name a cause."""
+
+
+def _reason(data: bytes) -> tuple[str, int | None]:
+    told = _diagnostics(data)
+    kind: Any = told.get("reason") or told.get("type")
+    tokens: Any = told.get("cache_missed_tokens")
+    if isinstance(told.get("cache_miss_reason"), dict):
+        inner = msgspec.convert(told["cache_miss_reason"], dict[str, Any])
+        kind, tokens = inner.get("type"), inner.get("cache_missed_input_tokens")
+    return kind if isinstance(kind, str) else "", tokens if isinstance(tokens, int) else None
+
+
+def _diagnostics(data: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(data or b"{}", type=dict[str, Any])
+    except (msgspec.MsgspecError, RecursionError):
+        return {}
+
+
+def line(receipt: Receipt) -> str:
+    """Say a receipt in one line."""
+    parts = [f"read {receipt.read:,} of {receipt.tokens_shared:,} shared", _dollars(receipt.cost)]
+    if receipt.saved is not None:
+        parts.append(f"saved {_dollars(receipt.saved)} ({receipt.saved_share or 0:.0%})")
+    if receipt.miss:
+        parts.append("missed")
+    return f"{receipt.task_id} {receipt.status}: {', '.join(parts)}"
+
+
+def describe(receipt: Receipt) -> str:
+    """Say a receipt in lines of at most 80 columns."""
+    import textwrap
+
+    r = receipt
+    share = r.bytes_shared / r.bytes_first if r.bytes_first else 0.0
+    seconds = f"{r.first_event:.2f} s to the first event"
+    saved = "" if r.saved is None else f", saved {_dollars(r.saved)} ({r.saved_share or 0:.1%})"
+    told = {
+        "base": r.base[:40],
+        "shared": f"{r.bytes_shared:,} of {r.bytes_first:,} bytes ({share:.2%}), "
+        f"about {r.tokens_shared:,} tokens",
+        "cache": f"read {r.read:,} (predicted {r.predicted_read:,}), "
+        f"wrote {r.written:,} (predicted {r.predicted_write:,})",
+        "cost": f"{_dollars(r.cost)} for {r.requests} requests{saved}",
+        "": f"without cache {_dollars(r.uncached)}, without sharing {_dollars(r.unshared)}",
+        "start": f"{r.dispatch}, {r.schedule.replace('_', ' ')}, {seconds}",
+        "reason": r.reason,
+        "provider": r.diagnosis,
+        "miss": r.miss,
+        "report": {"pending": "not delivered yet"}.get(r.delivered, f"delivered as {r.delivered}"),
+    }
+    lines = [f"{r.task_id} {r.status} ({r.kind} {r.agent})"]
+    for name, text in told.items():
+        if text:
+            start = f"  {name:<9}"
+            lines += textwrap.wrap(
+                text, 80, initial_indent=start, subsequent_indent=" " * 11, break_on_hyphens=False
+            )
+    return "\n".join(lines)
+
+
+def _dollars(amount: float | None) -> str:
+    return "price unknown" if amount is None else f"${amount:.4f}"
+
+
+def _minus(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else a - b
+
+
+def _share(part: float | None, whole: float | None) -> float | None:
+    return None if part is None or not whole else part / whole
+
+
+def _sum(amounts: Sequence[float | None]) -> float | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if len(known) == len(amounts) else None

@@ -1,0 +1,83 @@
+"""What a call of the Agent tool means: a pure function of the call, the mode and the lineage."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import TypeAlias
+
+import msgspec
+
+from prong.agent.lineage import MAX_DEPTH, Lineage
+from prong.tool.delegate import AnyAgentArguments
+
+FORK = "fork"
+DEFAULT = "general-purpose"
+NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}"
+"""What agents may be called: names become parts of paths and of notices."""
+
+
+class ForkMode(msgspec.Struct, frozen=True):
+    """Whether forks are on, and if not, why."""
+
+    on: bool
+    why_off: str = ""
+
+
+class Fork(msgspec.Struct, frozen=True):
+    """Split the caller."""
+
+
+class Typed(msgspec.Struct, frozen=True):
+    """Start an agent of a type, from nothing."""
+
+    type: str
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """Do neither, and say why."""
+
+    why: str
+
+
+Route: TypeAlias = Fork | Typed | Refused
+
+
+def route(
+    args: AnyAgentArguments,
+    mode: ForkMode,
+    lineage: Lineage,
+    types: Collection[str],
+    *,
+    model: str,
+) -> Route:
+    """Decide; an explicit type always wins, and nothing is honoured in part."""
+    if lineage.is_fork:
+        return Refused("a fork cannot start agents; this is permanent, do the work yourself")
+    if lineage.depth >= MAX_DEPTH:
+        return Refused(
+            f"agents are nested {lineage.depth} deep already and may not go deeper; do it yourself"
+        )
+    wanted = args.subagent_type or (FORK if mode.on else DEFAULT)
+    if wanted != FORK and wanted not in types:
+        return Refused(_unknown(wanted, types))
+    if args.isolation is not None:
+        return Refused(f"isolation {args.isolation!r} is not available here; leave it out")
+    if args.name is not None and not re.fullmatch(NAME, args.name):
+        return Refused(
+            f"{args.name!r} is no name for an agent; use up to 64 letters, digits, '.', '_', '-'"
+        )
+    if wanted != FORK:
+        return Typed(wanted)
+    if not mode.on:
+        return Refused(f"forks are off: {mode.why_off}; name a subagent_type and write a brief")
+    if args.model and args.model != model:
+        return Refused(
+            f"a fork runs on its parent's model ({model}), or it would share nothing with it; "
+            f"leave `model` out, or use a subagent_type to have {args.model}"
+        )
+    return Fork()
+
+
+def _unknown(wanted: str, types: Collection[str]) -> str:
+    return f"there is no agent type {wanted!r}; the types are: {', '.join(sorted(types)) or 'none'}"

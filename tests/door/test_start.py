@@ -1,0 +1,88 @@
+"""What happens between the start of the program and the first byte of its first request."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# Everything is looked at when the connection is made, by the interpreter's own audit events.
+_CHILD = """
+import json, os, sys
+seen = set()
+def watch(event, args):
+    seen.add(event)
+    if event == "socket.connect":
+        os.write(1, json.dumps([sorted(sys.modules), sorted(seen)]).encode())
+        os._exit(0)
+sys.addaudithook(watch)
+from prong.face.cli import main
+main(["-p", "hello", "--model", "claude-sonnet-5-5", "--base-url", "http://127.0.0.1:9"])
+"""
+
+HEAVY = {
+    "email",
+    "filelock",
+    "genai_prices",
+    "http.client",
+    "jsonschema",
+    "mcp",
+    "pydantic",
+    "shutil",
+    "tempfile",
+    "tree_sitter",
+    "urllib.request",
+    "yaml",
+    "prong.provider.fault",
+    "prong.session.connection",
+    "prong.testing",
+    "prong.tool.running",
+    "prong.wire.chat",
+    "prong.wire.responses",
+}
+"""Modules that a first request has no use for, each of which would delay it."""
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> tuple[set[str], set[str]]:
+    """Give the modules loaded and the audit events seen when the first connection is made."""
+    env = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
+    env |= {"HOME": str(tmp_path), "ANTHROPIC_API_KEY": "none"}
+    for name in ("PRONG_HOME", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"):
+        env.pop(name, None)
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD],
+        cwd=tmp_path,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+    )
+    modules, events = json.loads(done.stdout)
+    return set(modules), set(events)
+
+
+def test_a_first_request_loads_only_what_it_needs(start: tuple[set[str], set[str]]) -> None:
+    """`prong -p` has loaded no heavy module when it connects."""
+    modules, _ = start
+    assert "prong.session.opening" in modules
+    assert not HEAVY & modules
+
+
+def test_nothing_is_waited_for_before_the_first_request(
+    start: tuple[set[str], set[str]],
+) -> None:
+    """No process is started and no name is looked up before `prong -p` connects."""
+    _, events = start
+    assert not events & {"subprocess.Popen", "os.fork", "os.posix_spawn", "socket.getaddrinfo"}
+
+
+def test_the_version_needs_next_to_nothing() -> None:
+    """`prong --version` loads neither the event loop nor the argument parser."""
+    code = "import sys; from prong.face.cli import main; main(['--version']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert not {"asyncio", "msgspec", "argparse", "anyio"} & set(done.stdout.split())

@@ -1,0 +1,187 @@
+"""Compaction: a summary takes the place of a long conversation."""
+
+from __future__ import annotations
+
+import anyio
+import msgspec
+import pytest
+
+from prong.errors import BrokenReply, Interrupted
+from prong.event import PromptMoved, RequestSent, Warned
+from prong.testing import Options, Step, Worlds, call, delay, say, stall
+from prong.testing.request import Request
+
+pytestmark = [pytest.mark.anyio, pytest.mark.spec("L7")]
+
+APIS = ["anthropic", "responses", "chat"]
+LONG = "All work and no play makes a dull story. " * 200
+
+
+@pytest.mark.moves_prefix("compaction starts a new prompt")
+@pytest.mark.parametrize("api", APIS)
+async def test_on_command(world: Worlds, api: str) -> None:
+    """The summary is asked for on the cached prompt; then a new prompt begins with it."""
+    script = [say(LONG), say("THE SUMMARY"), say("Going on.")]
+    async with world(script, api=api) as w:
+        await w.session.run(f"Tell me. {LONG}")
+        await w.session.compact("the plot")
+        moved = w.told(PromptMoved)
+        assert [m.reason for m in moved] == ["compaction"]
+        assert moved[0].after < moved[0].before
+        asked = w.server.records[1]
+        assert "the plot" in asked.request.last_text
+        assert asked.headers["x-prong-sidecar"] == "compaction"
+        # The law for sidecars: the request extends the conversation, so nearly all is read.
+        assert asked.seen is not None
+        assert asked.seen.breach is None
+        if api == "anthropic":
+            assert asked.usage.read > 0.8 * w.server.records[0].usage.input
+        assert (await w.session.run("Go on")).text == "Going on."
+        body = w.server.records[2].body.decode()
+        assert "THE SUMMARY" in body
+        assert "dull story" not in body
+        assert [e.sidecar for e in w.told(RequestSent)] == ["", "compaction", ""]
+
+
+@pytest.mark.moves_prefix("compaction starts a new prompt")
+@pytest.mark.parametrize("api", APIS)
+async def test_at_the_threshold(world: Worlds, api: str) -> None:
+    """Near the limit the agent compacts by itself, and the last message survives word for word."""
+    script = [say(LONG), say("THE SUMMARY"), say("Going on.")]
+    async with world(script, api=api, context_tokens=12_000, compact_at=0.6) as w:
+        await w.session.run(f"Tell me. {LONG}")
+        assert (await w.session.run("Now the END, exactly so")).text == "Going on."
+        assert [m.reason for m in w.told(PromptMoved)] == ["compaction"]
+        body = w.server.records[2].body.decode()
+        assert "THE SUMMARY" in body
+        assert "Now the END, exactly so" in body
+        assert "dull story" not in body
+
+
+@pytest.mark.moves_prefix("compaction starts a new prompt")
+async def test_in_the_middle_of_a_turn(world: Worlds) -> None:
+    """A turn goes on after a compaction between two of its requests."""
+    script = [
+        say("A", then=call("Read", {"file_path": "a.txt"})),
+        say("THE SUMMARY"),
+        call("Bash", {"command": "ls"}),
+        say("Done."),
+    ]
+    files = {"a.txt": LONG.replace(". ", ".\n") * 4}
+    async with world(script, files=files, context_tokens=10_000, compact_at=0.6) as w:
+        turn = await w.session.run("Go")
+        assert (turn.text, turn.why) == ("Done.", "done")
+        assert len(w.told(PromptMoved)) == 1
+
+
+@pytest.mark.moves_prefix("compaction starts a new prompt")
+@pytest.mark.spec("L10")
+@pytest.mark.parametrize("context", [10_000, 12_000, 14_500])
+@pytest.mark.parametrize("api", APIS)
+async def test_after_an_overflow(world: Worlds, api: str, context: int) -> None:
+    """When the provider says it is too long, as much as fits is summarised and the rest kept."""
+
+    def script(request: Request) -> Step:
+        if "replaced by a summary" in request.last_text:
+            return say("THE SUMMARY")
+        return say("Fine." if "END" in request.last_text else LONG)
+
+    serving = Options(context=context)
+    async with world(script, api=api, serving=serving, compact_at=0.0) as w:
+        for text in ("One", "Two"):
+            assert (await w.session.run(f"{text}. {LONG}")).ok
+        turn = await w.session.run(f"END. {LONG}")
+        assert (turn.text, turn.why) == ("Fine.", "done"), turn.detail
+        assert {r.status for r in w.server.records} == {200, 400}
+        moved = w.told(PromptMoved)
+        assert {m.reason for m in moved} == {"compaction"}
+        assert all("too long" in m.detail for m in moved)
+        assert "THE SUMMARY" in w.server.records[-1].body.decode()
+
+
+async def test_no_summary_no_change(world: Worlds) -> None:
+    """A model that calls a tool instead of summing up changes nothing."""
+    script = [say("Hello."), call("Read", {"file_path": "a"}), say("Still here.")]
+    async with world(script) as w:
+        await w.session.run("Hi")
+        before = w.session.agent.prompt
+        with pytest.raises(BrokenReply, match="stays as it was"):
+            await w.session.compact()
+        assert w.session.agent.prompt is before
+        assert (await w.session.run("And?")).text == "Still here."
+
+
+@pytest.mark.moves_prefix("compaction starts a new prompt")
+@pytest.mark.spec("L10")
+async def test_a_cut_off_summary_is_told(world: Worlds) -> None:
+    """A summary that hit the output limit is used, with a warning."""
+    cut_off = msgspec.structs.replace(say("HALF A SUMM"), stop="length")
+    async with world([say("Hello."), cut_off, say("Fine.")]) as w:
+        await w.session.run("Hi")
+        await w.session.compact()
+        assert any("cut off" in e.text for e in w.told(Warned))
+
+
+@pytest.mark.moves_prefix("the user cleared the conversation")
+async def test_clear_starts_over(world: Worlds) -> None:
+    """After a clear the model sees nothing of what was said."""
+    async with world([say("Hello."), say("Who?")]) as w:
+        await w.session.run("I am Ishmael")
+        w.session.agent.context.reads.hashes["/a"] = "b"
+        w.session.clear()
+        assert not w.session.agent.context.reads.hashes
+        await w.session.run("Who am I?")
+        assert "Ishmael" not in w.server.records[1].body.decode()
+        assert [m.reason for m in w.told(PromptMoved)] == ["clear"]
+
+
+@pytest.mark.spec("L1")
+async def test_a_compaction_can_be_interrupted(world: Worlds) -> None:
+    """An interrupt stops a compaction by command, and the conversation is as it was."""
+    async with world([say("Hello."), stall(600), say("Still here.")]) as w:
+        await w.session.run("Hi")
+        before = w.session.agent.prompt
+
+        async def stop() -> None:
+            while len(w.server.records) < 2:
+                await anyio.sleep(0.01)
+            assert w.session.busy
+            assert w.session.interrupt()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(stop)
+            with pytest.raises(Interrupted):
+                await w.session.compact()
+        assert w.session.agent.prompt is before
+        assert (await w.session.run("And?")).text == "Still here."
+
+
+@pytest.mark.moves_prefix("compaction starts a new prompt")
+async def test_a_message_waits_for_a_compaction(world: Worlds) -> None:
+    """What is said while a compaction by command runs is answered after it, on the new prompt."""
+    script = [say("Hello."), delay(0.3, then=say("THE SUMMARY")), say("Fine.")]
+    async with world(script) as w:
+        await w.session.run("Hi")
+        async with anyio.create_task_group() as group:
+            group.start_soon(w.session.compact)
+            while len(w.server.records) < 2:
+                await anyio.sleep(0.01)
+            turn = await w.session.run("Meanwhile")
+            assert turn.text == "Fine."
+        kinds = [kind for kind, _ in w.session.agent.prompt.entries()]
+        assert kinds == ["summary", "user", "reply"]
+
+
+@pytest.mark.moves_prefix("compaction starts a new prompt")
+@pytest.mark.spec("L11")
+async def test_nested_instructions_come_again(world: Worlds) -> None:
+    """Instructions of a folder that a summary swallowed are shown again with its next file."""
+    read = call("Read", {"file_path": "sub/a.py"})
+    script = [read, say("1."), say("THE SUMMARY"), read, say("2.")]
+    files = {"sub/AGENTS.md": "Here use spaces.", "sub/a.py": "x = 1", "AGENTS.md": "Tabs."}
+    async with world(script, files=files) as w:
+        await w.session.run("Go")
+        await w.session.compact()
+        await w.session.run("Go")
+        assert "Here use spaces." in w.server.records[4].request.last_text
+        assert "Tabs." not in w.server.records[4].request.last_text
