@@ -314,7 +314,7 @@ class _Maker:
 
     async def _kit(self, structured: StructuredOutput | None, *, forks: bool) -> Kit:
         tools: list[Tool] = [
-            *_built_in(self._place, forks=forks),
+            *built_in_tools(self._place, forks=forks),
             *await self._server_tools(),
         ]
         wanted = self._place.options.tools
@@ -508,7 +508,7 @@ def _structured(options: Options) -> StructuredOutput | None:
     return StructuredOutput(given if given.startswith("{") else Path(given).read_text("utf-8"))
 
 
-def _built_in(place: Place, *, forks: bool) -> list[Tool]:
+def built_in_tools(place: Place, *, forks: bool) -> list[Tool]:
     """Make the tools that every session has, in the order in which the model sees them."""
     from prong.tool.delegate import Agent as AgentTool
     from prong.tool.delegate import SendMessage
