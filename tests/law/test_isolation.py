@@ -16,7 +16,7 @@ from prong.tool.base import Context, Reads
 
 pytestmark = [pytest.mark.spec("S9")]
 
-ROWS = [
+ROWS: list[tuple[str, str, Kind]] = [
     (table, name, kind)
     for table, rows in (("agent", AGENT), ("context", CONTEXT))
     for name in rows

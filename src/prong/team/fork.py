@@ -84,7 +84,7 @@ def parse_report(text: str) -> Report:
     """Read a report; one that is off the format arrives whole, marked as unstructured."""
     labels = list(_LABEL.finditer(text))
     fields: dict[str, str] = {}
-    for label, following in zip(labels, [*labels[1:], None], strict=True):
+    for label, following in zip(labels, [*labels[1:], None], strict=False):
         name = _FIELDS[label[1].lower()]
         end = following.start() if following else len(text)
         fields.setdefault(name, text[label.end() : end].strip())
