@@ -47,7 +47,8 @@ async def answer(agent: Agent, calls: Sequence[Call]) -> None:
                     for index in group:
                         running.start_soon(perform, index)
             except BaseExceptionGroup as failures:
-                raise _first(failures) from failures
+                # As if the call that failed had run alone.
+                raise failures.exceptions[0] from failures
     finally:
         filled = (
             result or Result(call.id, (Text(INTERRUPTED),), failed=True)
@@ -69,14 +70,6 @@ def _groups(agent: Agent, calls: Sequence[Call]) -> Iterator[list[int]]:
         yield [index]
     if group:
         yield group
-
-
-def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Give the failure that ended a group, as if its call had run alone."""
-    found: BaseException = failures
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found
 
 
 async def _perform(agent: Agent, call: Call) -> Result:

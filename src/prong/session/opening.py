@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import anyio
 import anyio.abc
@@ -19,8 +19,8 @@ from prong.agent.compact import carried
 from prong.agent.lineage import told_by
 from prong.cost import Ledger, Prices, markable, read_prices
 from prong.cost.budget import Bounds, Purse
-from prong.entry import Usage
-from prong.errors import UsageError
+from prong.entry import ToolSpec, Usage
+from prong.errors import ProngError, UsageError
 from prong.event import Answer, Event, Question, QuestionAsked, SessionStarted, Todo
 from prong.host import LocalHost
 from prong.prompt import Prompt
@@ -31,7 +31,15 @@ from prong.session.bus import Bus
 from prong.session.guard import Guard
 from prong.session.hook import CommandHooks
 from prong.session.journal import Journal
-from prong.session.model import Chosen, cache_ttl, choose, diagnoses, remembered, render_head
+from prong.session.model import (
+    Chosen,
+    cache_ttl,
+    choose,
+    diagnoses,
+    left_out,
+    remembered,
+    render_head,
+)
 from prong.session.option import Given, Options
 from prong.session.place import Place, look_around, make_policy, read_mode
 from prong.session.record import Opened
@@ -78,26 +86,22 @@ async def open_session(
 
     """
     options = msgspec.structs.replace(options or Options(), **given)
+    place = look_around(options)
     failure: BaseException | None = None
     async with anyio.create_task_group() as group, Http(env=options.env) as http:
-        desk = Desk(respond, attended=attended)
-        maker = _Maker(look_around(options), http, group, desk, clock)
+        maker = _Maker(place, http, group, Desk(respond, attended=attended), clock)
         try:
             session = await maker.make()
             group.start_soon(session.drive)
-            try:
-                yield session
-            except anyio.get_cancelled_exc_class():
-                raise
-            except BaseException as error:  # noqa: BLE001 - given back below, bare of its group
-                failure = error
-        except BaseException as error:
-            if isinstance(error, anyio.get_cancelled_exc_class()):
-                raise
+            yield session
+        except anyio.get_cancelled_exc_class():
+            raise
+        except BaseException as error:  # noqa: BLE001 - given back below, bare of its group
             failure = error
         finally:
             with anyio.CancelScope(shield=True):
-                await maker.close()
+                closing = await maker.close()
+                failure = failure or closing
             group.cancel_scope.cancel()
     if failure is not None:
         raise failure
@@ -231,12 +235,18 @@ class _Maker:
         await self._begin(session, chosen)
         return session
 
-    async def close(self) -> None:
-        """Take everything apart, the last part first."""
+    async def close(self) -> Exception | None:
+        """Take everything apart, the last part first; gives what went wrong in that."""
+        failures: list[Exception] = []
         for closer in reversed(self._closers):
-            waiting = closer()
-            if waiting is not None:
-                await waiting
+            try:
+                waiting = closer()
+                if waiting is not None:
+                    await waiting
+            except (ProngError, OSError) as error:
+                # The rest must be closed all the same: processes of the user's hang on it.
+                failures.append(error)
+        return failures[0] if failures else None
 
     async def _begin(self, session: Session, chosen: Chosen) -> None:
         """Bring a new or resumed conversation into a state from which it can go on."""
@@ -349,6 +359,11 @@ class _Maker:
         if head.model != chosen.model or head.dialect.name != chosen.endpoint.dialect:
             self._move(agent, chosen, f"from {head.model} to {chosen.model}")
             return
+        self._place.warnings += left_out(self._place.options, head.spec)
+        specs = agent.kit.specs(lambda name: text(f"tool/{name}"))
+        if _answer_schema(specs) not in (None, _answer_schema(head.spec.tools)):
+            self._move(agent, chosen, "the answer has a new schema", reason="tools")
+            return
         now, then = set(agent.kit.names), set(head.tools)
         if now != then:
             changes = [
@@ -366,10 +381,17 @@ class _Maker:
         self._move(session.agent, chosen, f"from {session.model} to {chosen.model}")
         session.journal.note(MAIN, "endpoint", remembered(chosen))
 
-    def _move(self, agent: Agent, chosen: Chosen, detail: str) -> None:
+    def _move(
+        self,
+        agent: Agent,
+        chosen: Chosen,
+        detail: str,
+        *,
+        reason: Literal["model", "tools"] = "model",
+    ) -> None:
         specs = agent.kit.specs(lambda name: text(f"tool/{name}"))
         head = render_head(self._place, chosen, specs, cache_key=agent.prompt.head.spec.cache_key)
-        agent.restart(Prompt(head).append(*carried(agent.prompt)), reason="model", detail=detail)
+        agent.restart(Prompt(head).append(*carried(agent.prompt)), reason=reason, detail=detail)
 
     def _context(
         self, host: LocalHost, board: TaskBoard, policy: PolicyBox, storage: Path
@@ -501,11 +523,23 @@ def _first(*values: float | None) -> float | None:
     return next((value for value in values if value is not None), None)
 
 
+def _answer_schema(tools: Sequence[ToolSpec]) -> bytes | None:
+    found = [bytes(tool.schema) for tool in tools if tool.name == StructuredOutput.name]
+    return found[0] if found else None
+
+
 def _structured(options: Options) -> StructuredOutput | None:
     if options.json_schema is None:
         return None
     given = options.json_schema.strip()
-    return StructuredOutput(given if given.startswith("{") else Path(given).read_text("utf-8"))
+    if not given.startswith("{"):
+        try:
+            given = Path(given).read_text("utf-8")
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"the JSON schema is neither an object nor a file that can be read: {error}"
+            ) from error
+    return StructuredOutput(given)
 
 
 def built_in_tools(place: Place, *, forks: bool) -> list[Tool]:

@@ -51,6 +51,7 @@ def look_around(options: Options) -> Place:
     Raises UsageError if the folder is none.
     """
     env = os.environ if options.env is None else options.env
+    _check(options)
     home, cwd, root = folders(options)
     trusted = Trust(home).is_trusted(root)
     place = Place(
@@ -74,6 +75,17 @@ def look_around(options: Options) -> Place:
     place.types = types.types
     place.warnings += [*map(str, types.problems), *types.warnings]
     return place
+
+
+def _check(options: Options) -> None:
+    """Refuse options that cannot be obeyed together."""
+    resumes = options.resume is not None or options.continue_last
+    if options.resume is not None and options.continue_last:
+        raise UsageError("--resume names a session and --continue means the last; give one")
+    if options.fork_session and not resumes:
+        raise UsageError("--fork-session copies a session: say which with --resume or --continue")
+    if options.session_id is not None and resumes and not options.fork_session:
+        raise UsageError("a resumed session keeps its id; add --fork-session for a copy of that id")
 
 
 def folders(options: Options) -> tuple[str, str, str]:

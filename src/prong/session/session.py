@@ -23,7 +23,7 @@ from prong.cost import Ledger, Total, total
 from prong.cost.budget import Bounds
 from prong.cost.receipt import Receipt
 from prong.entry import Text, Usage, User, plain, user_text
-from prong.errors import JournalError, ProngError, UsageError
+from prong.errors import Interrupted, JournalError, ProngError, UsageError
 from prong.event import (
     Answer,
     Command,
@@ -109,6 +109,8 @@ class Session:
         """Everything the user was warned of so far."""
         self._notes: list[User] = []
         self._driving = anyio.CancelScope()
+        self._floor = anyio.Lock()
+        """Held by whoever works on the conversation: a turn, or a compaction by command."""
         self._scope: anyio.CancelScope | None = None
         self._last: Turn | None = None
         self._ended = 0
@@ -345,16 +347,30 @@ class Session:
         self._emit(ModeChanged(mode=self.mode))
 
     async def compact(self, focus: str = "") -> None:
-        """Replace the conversation by a summary of it, now."""
+        """Replace the conversation by a summary of it, now; an interrupt stops that.
+
+        Raises Interrupted, or ProviderError if there is no summary; nothing is changed then.
+        """
         self._must_be_idle("compact")
-        if self.agent.prompt.depth:
-            await compact(self.agent, detail="the user asked for it", focus=focus)
+        if not self.agent.prompt.depth:
+            return
+        async with self._floor:
+            try:
+                with anyio.CancelScope() as self._scope:
+                    await compact(self.agent, detail="the user asked for it", focus=focus)
+                    return
+            finally:
+                self._scope = None
+        raise Interrupted("the compaction was stopped; the conversation is as it was")
 
     def clear(self) -> None:
         """Start over with an empty conversation; the old one stays in the journal."""
         self._must_be_idle("clear")
-        head = self.agent.prompt.head
+        head, context = self.agent.prompt.head, self.agent.context
         self.agent.restart(Prompt(head), reason="clear", detail="the user cleared it")
+        # Whoever remembers nothing has read nothing.
+        context.reads.hashes.clear()
+        context.todos = ()
 
     def set_model(self, model: str) -> None:
         """Go on with another model, which has to read the conversation anew.
@@ -397,7 +413,8 @@ class Session:
         with self._driving:
             while not self._driving.cancel_called:
                 await self.agent.inbox.wait()
-                await self._one_turn()
+                async with self._floor:
+                    await self._one_turn()
 
     async def finish(self) -> None:
         """Say goodbye: stop what runs, store what there is."""
@@ -465,8 +482,11 @@ class Session:
 
     def _report(self, error: BaseException) -> str:
         path = Path(self.agent.context.storage) / "failure.txt"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        except OSError as full:
+            return f"no file, which could not be written ({full})"
         return str(path)
 
     def _must_be_idle(self, what: str) -> None:
