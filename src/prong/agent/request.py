@@ -127,6 +127,7 @@ def _enter(
     )
     agent.recorder.request(row)
     agent.ledger.add(row)
+    agent.purse.charge(usage.input + usage.output, row.cost, turns=0 if sidecar else 1, model=model)
     if agent.on_paid is not None:
         agent.on_paid(row, ended)
     if not sidecar:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
 from prong.agent import Agent, loop
 from prong.cost import Row
+from prong.cost.budget import Bounds
 from prong.cost.receipt import Receipt
 from prong.entry import Reply, Text, User
 from prong.errors import ProngError
@@ -17,9 +18,13 @@ from prong.event import Event, ReplyFinished, ToolStarted
 from prong.prompt import Prompt
 from prong.team.fan import Fan
 from prong.team.fork import Report, parse_report
+from prong.team.handback import Finding, check, warning
 from prong.team.log import Log
 from prong.team.notice import TaskUsage
 from prong.team.work import Ending
+
+if TYPE_CHECKING:
+    from prong.team.typed import Waiting
 
 Status: TypeAlias = Literal["running", "completed", "failed", "killed"]
 
@@ -41,6 +46,12 @@ class ChildSpec(msgspec.Struct, frozen=True, kw_only=True):
     """How many entries of its prompt it shares with its siblings."""
     base: str = ""
     """Digest of that part."""
+    model: str = ""
+    """The model of a typed child, as it was named."""
+    spawns: tuple[str, ...] | None = None
+    """The only types of agents that it may start; None for any."""
+    budget: Bounds = Bounds()
+    """What was reserved for it."""
 
 
 @dataclass(slots=True)
@@ -64,6 +75,14 @@ class Child:
     used_at: float = 0.0
     """When its last request was sent, on the agent's clock."""
     tool_uses: int = 0
+    waiting: Waiting | None = None
+    """The parent's wait for it, while it is in the foreground."""
+    findings: tuple[Finding, ...] = ()
+    """What is suspicious about its result."""
+    inspect: Callable[[str], Awaitable[tuple[Finding, ...]]] | None = None
+    """Looks through its result before the parent gets it."""
+    leave: Callable[[], Awaitable[None]] | None = None
+    """Stops whatever it has started and forgets it."""
     on_end: Callable[[Child], None] | None = None
 
     @property
@@ -77,6 +96,11 @@ class Child:
         return self.spec.kind if self.spec.kind == "fork" else self.spec.type
 
     @property
+    def flags(self) -> tuple[Finding, ...]:
+        """What a reader of its result should be warned of."""
+        return self.findings or check(self.text)
+
+    @property
     def report(self) -> Report:
         """Its report, by field."""
         return parse_report(self.text)
@@ -85,6 +109,7 @@ class Child:
         """Write to the log what the child says and does."""
         match event:
             case ReplyFinished(text=text) if text:
+                self.text = text
                 log.take(f"{text}\n".encode())
             case ToolStarted(title=title):
                 self.tool_uses += 1
@@ -108,6 +133,8 @@ class Child:
         except ProngError as error:
             return self._failed(str(error))
         self.text = stopped.text or self.text
+        if self.inspect is not None:
+            self.findings = await self.inspect(self.text)
         self.status = "completed" if stopped.why == "done" else "failed"
         self.detail = stopped.detail
         return self._ending()
@@ -128,6 +155,9 @@ class Child:
         if self.fan is not None:
             self.fan.left(self.spec.task_id)
         self.agent.on_began = self.agent.on_paid = None
+        self.agent.purse.close()
+        if self.leave is not None:
+            await self.leave()
 
     def crashed(self, error: Exception) -> Ending:
         """Fail by a failure that nobody foresaw; its trace is in the log."""
@@ -168,6 +198,10 @@ class Child:
         result = self.text
         if self.status == "completed" and self.spec.kind == "fork" and not self.report.structured:
             result = f"[This report is not of the agreed form.]\n{result}"
+        if self.status != "completed" and result:
+            result = f"[Unfinished: what follows is the last that it said.]\n{result}"
+        if flagged := warning(self.flags):
+            result = f"{flagged}\n\n{result}"
         return Ending(
             status="failed" if self.status == "running" else self.status,
             summary=summary,
@@ -197,6 +231,7 @@ def last_text(prompt: Prompt) -> str:
     return ""
 
 
-def message(text: str) -> User:
-    """Make the entry by which a message reaches a child."""
-    return User((Text(f"Message from the agent that started you:\n\n{text}"),), "directive")
+def message(text: str, spec: ChildSpec) -> User:
+    """Make the entry by which a message reaches a child; only a fork's is a directive."""
+    kind = "directive" if spec.kind == "fork" else "user"
+    return User((Text(f"Message from the agent that started you:\n\n{text}"),), kind)

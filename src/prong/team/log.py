@@ -44,17 +44,17 @@ class Log:
         """The end of everything that came, whether or not the file could hold it."""
         return self._tail.text()
 
-    def end(self) -> None:
-        """Write the line that has not ended: nothing more will come."""
-        self._add(self._cleaner.finish())
-
     def take(self, data: bytes) -> None:
         """Write what has become whole lines."""
         self._add(self._cleaner.feed(data))
 
+    def flush(self) -> None:
+        """Write the line that has not ended, since nothing more will come."""
+        self._add(self._cleaner.finish())
+
     def close(self) -> None:
         """Write the rest and close the file."""
-        self.end()
+        self.flush()
         self._drop()
 
     def _add(self, text: str) -> None:

@@ -59,20 +59,22 @@ def route(
             f"agents are nested {lineage.depth} deep already and may not go deeper; do it yourself"
         )
     wanted = args.subagent_type or (FORK if mode.on else DEFAULT)
+    if wanted != FORK and wanted not in types:
+        return Refused(_unknown(wanted, types))
+    if args.isolation is not None:
+        return Refused(f"isolation {args.isolation!r} is not available here; leave it out")
+    if args.name is not None and not re.fullmatch(NAME, args.name):
+        return Refused(
+            f"{args.name!r} is no name for an agent; use up to 64 letters, digits, '.', '_', '-'"
+        )
     if wanted != FORK:
-        return Typed(wanted) if wanted in types else Refused(_unknown(wanted, types))
+        return Typed(wanted)
     if not mode.on:
         return Refused(f"forks are off: {mode.why_off}; name a subagent_type and write a brief")
     if args.model and args.model != model:
         return Refused(
             f"a fork runs on its parent's model ({model}), or it would share nothing with it; "
             f"leave `model` out, or use a subagent_type to have {args.model}"
-        )
-    if args.isolation is not None:
-        return Refused(f"isolation {args.isolation!r} is not available here; leave it out")
-    if args.name is not None and not re.fullmatch(NAME, args.name):
-        return Refused(
-            f"{args.name!r} is no name for an agent; use up to 64 letters, digits, '.', '_', '-'"
         )
     return Fork()
 

@@ -198,6 +198,23 @@ class TaskBoard:
         self._group.start_soon(self._run, task, name=task_id)
         return TaskHandle(task_id, log.path)
 
+    def promote(self, task_id: str) -> TaskHandle | None:
+        """Let a running task notify at its end from now on; None if it does not run any more."""
+        task = self._tasks.get(task_id)
+        if task is None:
+            return None
+        if not task.notify:
+            task.notify = True
+            self._expect(task)
+        return TaskHandle(task.id, task.log.path)
+
+    async def stop_owned(self, agent: str) -> None:
+        """Stop every task that an agent has started and that still runs."""
+        async with anyio.create_task_group() as group:
+            for task in list(self._tasks.values()):
+                if task.agent == agent:
+                    group.start_soon(self._stop, task)
+
     def listen(self, agent: str, heard: Callable[[], None] | None) -> None:
         """Call `heard` whenever there is a notice for an agent; None ends that."""
         if heard is None:
