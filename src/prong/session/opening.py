@@ -31,7 +31,15 @@ from prong.session.bus import Bus
 from prong.session.guard import Guard
 from prong.session.hook import CommandHooks
 from prong.session.journal import Journal
-from prong.session.model import Chosen, cache_ttl, choose, diagnoses, left_out, remembered, render_head
+from prong.session.model import (
+    Chosen,
+    cache_ttl,
+    choose,
+    diagnoses,
+    left_out,
+    remembered,
+    render_head,
+)
 from prong.session.option import Given, Options
 from prong.session.place import Place, look_around, make_policy, read_mode
 from prong.session.record import Opened
