@@ -29,6 +29,9 @@ ECHO = call("Bash", {"command": "echo x"})
 MISSING = fail(400, "invalid_request_error", "no")
 
 
+LEAD = "Do what follows with care, as one part of several, and report: "
+
+
 def parts(count: int) -> list[str]:
     return [f"Part {n}." for n in range(1, count + 1)]
 
@@ -176,7 +179,7 @@ async def test_a_stopped_leader_is_replaced(world: Worlds) -> None:
     script = Script([say("Hello.")], {part: [delay(0.4, then=report())] for part in parts(4)})
     async with world(script, mode="bypassPermissions") as w:
         await expire(w)
-        ids = await w.session.start_forks(parts(4))
+        ids = await w.session.start_forks([LEAD + part for part in parts(4)])
         while len(w.server.records) < 2:
             await anyio.sleep(0.01)
         w.server.service.player.push([], None, say("done"))
@@ -266,7 +269,7 @@ async def test_a_fork_woken_after_the_entrys_end(world: Worlds) -> None:
     script = Script([say("Hello."), say("done")], {"Part 1.": [report(), report("more")]})
     async with world(script, mode="bypassPermissions") as w:
         await w.session.run(f"Hi {LONG}")
-        (task,) = await w.session.start_forks(["Part 1."])
+        (task,) = await w.session.start_forks([f"{LEAD}Part 1."])
         await w.session.wait_settled()
         w.advance(400)
         w.server.push(say("done again"))
