@@ -328,6 +328,7 @@ class Supervisor:
             before = Prompt(parent.prompt.head, tip.parent)
             size = sum(self._forks(parent, call) for call in reply.calls)
             fan = self._plan(parent, before, reply, size)
+            parent.gate = fan.wait_led
             self._fans[parent.path] = (tip, fan)
         return fan
 
