@@ -18,7 +18,6 @@ from prong.errors import ProngError
 from prong.prompt import Node, Prompt
 from prong.team import fork
 
-
 _PARENT_WAITS = 10.0
 """Seconds that a parent waits at most for the first event of a child."""
 
