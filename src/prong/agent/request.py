@@ -103,6 +103,9 @@ async def request(agent: Agent, prompt: Prompt | None = None, *, sidecar: str = 
     Raises ProviderError when there is no whole reply after all retries.
     """
     prompt = prompt or agent.prompt
+    if agent.gate is not None and not sidecar:
+        gate, agent.gate = agent.gate, None
+        await gate()
     marks = plan(prompt, sent=agent.sent, base=agent.base, ttl=agent.ttl)
     most = agent.max_output or fact(prompt.head.model).max_output
     previous = agent.last_id if agent.diagnose else ""

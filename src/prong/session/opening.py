@@ -49,10 +49,11 @@ from prong.session.session import MAIN, Session
 from prong.session.text import text
 from prong.team.departure import ForkSettings
 from prong.team.handback import Classifier
+from prong.team.office import PATIENCE, Office
 from prong.team.outbox import Outbox
 from prong.team.revival import Past
 from prong.team.route import ForkMode
-from prong.team.supervisor import PATIENCE, Supervisor
+from prong.team.supervisor import Supervisor
 from prong.team.task import TaskBoard
 from prong.tool.base import Context, Reads, Tool
 from prong.tool.kit import Kit
@@ -204,11 +205,13 @@ class _Maker:
             cache_key=journal.session,
         )
         supervisor = Supervisor(
-            types=place.types,
-            make_child=recruiter.make,
+            office=Office(
+                types=place.types,
+                make_child=recruiter.make,
+                task_budget=_task_budget(place),
+                patience=_patience(place),
+            ),
             reload=lambda: past_of(read_journal(journal.path)),
-            task_budget=_task_budget(place),
-            patience=_patience(place),
             classifier=self._classifier(agent),
             board=board,
             emit=self._bus.emit,
@@ -324,7 +327,7 @@ class _Maker:
 
     async def _kit(self, structured: StructuredOutput | None, *, forks: bool) -> Kit:
         tools: list[Tool] = [
-            *_built_in(self._place, forks=forks),
+            *built_in_tools(self._place, forks=forks),
             *await self._server_tools(),
         ]
         wanted = self._place.options.tools
@@ -542,7 +545,7 @@ def _structured(options: Options) -> StructuredOutput | None:
     return StructuredOutput(given)
 
 
-def _built_in(place: Place, *, forks: bool) -> list[Tool]:
+def built_in_tools(place: Place, *, forks: bool) -> list[Tool]:
     """Make the tools that every session has, in the order in which the model sees them."""
     from prong.tool.delegate import Agent as AgentTool
     from prong.tool.delegate import SendMessage
