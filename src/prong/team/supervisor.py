@@ -19,7 +19,7 @@ from prong.cost import Prices
 from prong.cost.budget import Bounds, Purse
 from prong.cost.receipt import Receipt
 from prong.entry import Call, CallId, Reply, Result, Results, Text
-from prong.errors import ProngError
+from prong.errors import JournalError, ProngError
 from prong.event import Answer, Event, Question, QuestionAsked, Warned
 from prong.prompt import Node, Prompt
 from prong.team import fork
@@ -378,10 +378,13 @@ class Supervisor:
         return receipt_of(child, self.prices)
 
     def _ended(self, child: Child) -> None:
-        """Store a child's end and issue its receipt."""
-        close_receipt(child, self.prices, self.emit)
+        """Store a child's end and issue its receipt; a full disk must not keep it from ending."""
         ended = Ended(child.runs, child.status, child.detail, child.tool_uses)
-        child.agent.recorder.note(child.spec.path, "ended", ended)
+        try:
+            close_receipt(child, self.prices, self.emit)
+            child.agent.recorder.note(child.spec.path, "ended", ended)
+        except JournalError as error:
+            self.emit(child.spec.path, Warned(text=str(error)))
         if said := warning(child.flags):
             self.emit(child.spec.path, Warned(text=said))
         if child.waiting is not None:
