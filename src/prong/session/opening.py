@@ -31,7 +31,15 @@ from prong.session.bus import Bus
 from prong.session.guard import Guard
 from prong.session.hook import CommandHooks
 from prong.session.journal import Journal
-from prong.session.model import Chosen, cache_ttl, choose, diagnoses, left_out, remembered, render_head
+from prong.session.model import (
+    Chosen,
+    cache_ttl,
+    choose,
+    diagnoses,
+    left_out,
+    remembered,
+    render_head,
+)
 from prong.session.option import Given, Options
 from prong.session.place import Place, look_around, make_policy, read_mode
 from prong.session.record import Opened
@@ -85,20 +93,15 @@ async def open_session(
         try:
             session = await maker.make()
             group.start_soon(session.drive)
-            try:
-                yield session
-            except anyio.get_cancelled_exc_class():
-                raise
-            except BaseException as error:  # noqa: BLE001 - given back below, bare of its group
-                failure = error
-        except BaseException as error:
-            if isinstance(error, anyio.get_cancelled_exc_class()):
-                raise
+            yield session
+        except anyio.get_cancelled_exc_class():
+            raise
+        except BaseException as error:  # noqa: BLE001 - given back below, bare of its group
             failure = error
         finally:
             with anyio.CancelScope(shield=True):
                 closing = await maker.close()
-            failure = failure or closing
+                failure = failure or closing
             group.cancel_scope.cancel()
     if failure is not None:
         raise failure
