@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -96,6 +96,8 @@ class Agent:
     """Whether to ask the provider for its own cache diagnostics."""
     clock: Callable[[], float] = time.time
     """Seconds since the epoch."""
+    gate: Callable[[], Awaitable[None]] | None = None
+    """Waited for before the next request is sent, once."""
     on_began: Callable[[], None] | None = None
     """Called when a response has begun: its cache entries can be read from then on."""
     on_paid: Callable[[Row, Ended], None] | None = None

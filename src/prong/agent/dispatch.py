@@ -111,7 +111,7 @@ async def _refusal(
 ) -> Failed | None:
     """Say why a call may not run; None if it may."""
     accesses = tool.access(args, agent.context)
-    decision = agent.policy.decide(call.name, accesses, resolve=agent.context.host.resolve)
+    decision = agent.policy.decide(call.name, accesses, resolve=agent.context.host.follow)
     if isinstance(decision, Deny):
         return Failed(decision.why)
     before = _warn(agent, await agent.hooks.fire("PreToolUse", payload, matcher=call.name))

@@ -49,6 +49,7 @@ _HELP = """\
 /mode [mode]       show the permission mode, or change it; "next" goes round (also Shift+Tab)
 /plan [task]       plan first: only reading, until you approve a plan
 /resume            list the sessions of this folder, or go on with one: /resume ID
+/agents [name]     the types of agents, or one with its tools
 /outline           the conversation as the model sees it
 /quit              leave (also Ctrl+D)
 Ctrl+C interrupts the turn that runs."""
@@ -307,6 +308,7 @@ class _Talk:
             "plan": self._plan,
             "resume": self._resume,
             "outline": self._outline,
+            "agents": self._agents,
         }
         try:
             if name in commands:
@@ -354,6 +356,16 @@ class _Talk:
         for info in self._session.others()[:20]:
             self._screen.line(f"{info.id}  {info.title[:60]}")
         self._screen.line("/resume ID goes on with one")
+
+    async def _agents(self, name: str) -> None:
+        from prong.face.roster import list_types, show_type
+        from prong.session.recruit import known_type
+
+        types = self._session.types
+        kit = self._session.agent.kit.names
+        lines = show_type(known_type(types, name), kit) if name else list_types(types)
+        for line in lines:
+            self._screen.line(line)
 
     async def _outline(self, _: str) -> None:
         self._screen.line(self._session.outline())

@@ -48,13 +48,14 @@ from prong.session.recruit import Recruiter
 from prong.session.replay import Replay, read_journal
 from prong.session.session import MAIN, Session
 from prong.session.text import text
-from prong.session.toolbox import built_in
+from prong.session.toolbox import built_in_tools
 from prong.team.departure import ForkSettings
 from prong.team.handback import Classifier
+from prong.team.office import PATIENCE, Office
 from prong.team.outbox import Outbox
 from prong.team.revival import Past
 from prong.team.route import ForkMode
-from prong.team.supervisor import PATIENCE, Supervisor
+from prong.team.supervisor import Supervisor
 from prong.team.task import TaskBoard
 from prong.tool.base import Context, Reads, Tool
 from prong.tool.kit import Kit
@@ -95,20 +96,15 @@ async def open_session(
         try:
             session = await maker.make()
             group.start_soon(session.drive)
-            try:
-                yield session
-            except anyio.get_cancelled_exc_class():
-                raise
-            except BaseException as error:  # noqa: BLE001 - given back below, bare of its group
-                failure = error
-        except BaseException as error:
-            if isinstance(error, anyio.get_cancelled_exc_class()):
-                raise
+            yield session
+        except anyio.get_cancelled_exc_class():
+            raise
+        except BaseException as error:  # noqa: BLE001 - given back below, bare of its group
             failure = error
         finally:
             with anyio.CancelScope(shield=True):
                 closing = await maker.close()
-            failure = failure or closing
+                failure = failure or closing
             group.cancel_scope.cancel()
     if failure is not None:
         raise failure
@@ -218,11 +214,13 @@ class _Maker:
             cache_key=journal.session,
         )
         supervisor = Supervisor(
-            types=place.types,
-            make_child=recruiter.make,
+            office=Office(
+                types=place.types,
+                make_child=recruiter.make,
+                task_budget=_task_budget(place),
+                patience=_patience(place),
+            ),
             reload=lambda: past_of(read_journal(journal.path)),
-            task_budget=_task_budget(place),
-            patience=_patience(place),
             classifier=self._classifier(agent),
             board=board,
             emit=self._bus.emit,
@@ -356,7 +354,7 @@ class _Maker:
         self, structured: StructuredOutput | None, planner: Planner, *, forks: bool
     ) -> Kit:
         tools: list[Tool] = [
-            *built_in(self._place, planner, forks=forks),
+            *built_in_tools(self._place, planner, forks=forks),
             *await self._server_tools(),
         ]
         wanted = self._place.options.tools
@@ -510,7 +508,7 @@ def restore(agent: Agent, replay: Replay) -> None:
     """Let an agent remember its last request: what was counted, when, and where it ended."""
     for paid in reversed(replay.requests):
         row, prompt = paid.row, replay.known.get(paid.row.digest)
-        if row.agent == agent.path and not row.sidecar and prompt is not None:
+        if row.agent == agent.path and not (row.sidecar or row.broken) and prompt:
             if agent.prompt.extends(prompt):
                 agent.last_usage, agent.last_length = row.usage, len(prompt)
                 agent.last_id, agent.last_at = row.response_id, paid.at - row.latency

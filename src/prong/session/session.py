@@ -18,6 +18,7 @@ import anyio
 import msgspec
 
 from prong.agent import Agent, Limits, Verdict, compact, loop, request
+from prong.agent.spec import AgentTypes
 from prong.cost import Ledger, Total, total
 from prong.cost.budget import Bounds
 from prong.cost.receipt import Receipt
@@ -129,6 +130,11 @@ class Session:
     def mode(self) -> Mode:
         """The permission mode."""
         return self.agent.policy.policy.mode
+
+    @property
+    def types(self) -> AgentTypes:
+        """The types of agents that can be started."""
+        return self._place.types
 
     @property
     def ledger(self) -> Ledger:
@@ -447,7 +453,7 @@ class Session:
         await self._store()
         made = self.ledger.rows[rows:]
         spent = total(made)
-        turns = sum(not row.sidecar and row.agent == MAIN for row in made)
+        turns = sum(not (row.sidecar or row.broken) and row.agent == MAIN for row in made)
         self._last = Turn(
             text=text, why=why, detail=detail, turns=turns, usage=spent.usage, cost=spent.cost
         )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from prong.session.place import Place
-from prong.session.planning import Planner
 from prong.session.recruit import describe_agent_tool
 from prong.session.text import text
 from prong.tool.base import Tool
+from prong.tool.plan import Planning
 
 
-def built_in(place: Place, planner: Planner, *, forks: bool) -> list[Tool]:
+def built_in_tools(place: Place, planning: Planning | None = None, *, forks: bool) -> list[Tool]:
     """Make the tools that every session has, in the order in which the model sees them."""
     from prong.tool.delegate import Agent as AgentTool
     from prong.tool.delegate import SendMessage
@@ -36,8 +36,8 @@ def built_in(place: Place, planner: Planner, *, forks: bool) -> list[Tool]:
         AskUserQuestion(),
         AgentTool(forks=forks, description=about),
         SendMessage(),
-        EnterPlanMode(planner),
-        ExitPlanMode(planner),
+        EnterPlanMode(planning),
+        ExitPlanMode(planning),
     ]
     if any(skill.for_model for skill in place.skills):
         tools.append(SkillTool(place.skills, text("tool/Skill")))
