@@ -16,7 +16,7 @@ from prong.about import __version__
 from prong.agent import Agent, Desk, Limits, NoHooks, Respond
 from prong.agent.answer import interrupted
 from prong.agent.compact import carried
-from prong.agent.lineage import told_by
+from prong.agent.lineage import COORDINATOR, told_by
 from prong.cost import Ledger, Prices, markable, read_prices
 from prong.cost.budget import Bounds, Purse
 from prong.entry import ToolSpec, Usage
@@ -28,6 +28,7 @@ from prong.provider import Http
 from prong.session import store
 from prong.session.branch import branch
 from prong.session.bus import Bus
+from prong.session.coordination import Coordination, coordinate, make_scratchpad, tool_set
 from prong.session.guard import Guard
 from prong.session.hook import CommandHooks
 from prong.session.journal import Journal
@@ -49,6 +50,7 @@ from prong.session.replay import Replay, read_journal
 from prong.session.session import MAIN, Session
 from prong.session.text import text
 from prong.session.toolbox import built_in_tools
+from prong.team.claim import Claims
 from prong.team.departure import ForkSettings
 from prong.team.handback import Classifier
 from prong.team.office import PATIENCE, Office
@@ -163,7 +165,12 @@ class _Maker:
         )
         self._mode(policy, planner)
         forks = self._forks(policy)
-        kit = await self._kit(structured, planner, forks=forks.on)
+        pool = kit = await self._kit(structured, planner, forks=forks.on)
+        types = place.types
+        if (team := self._coordination(pool, policy, journal, storage)) is not None:
+            kit, types, place.role = team.kit, team.types, team.role
+            planner.words = "plan_coordinator"
+            forks = ForkMode(on=False, why_off="a coordinator's workers start from nothing")
         commands = CommandHooks(
             hooks=place.settings.hooks,
             host=host,
@@ -174,7 +181,7 @@ class _Maker:
         prompt = self._prompt(journal, chosen, kit)
         agent = Agent(
             path=MAIN,
-            lineage=told_by(prompt),
+            lineage=told_by(prompt) if team is None else COORDINATOR,
             prompt=prompt,
             provider=chosen.connect(self._http),
             kit=kit,
@@ -208,14 +215,15 @@ class _Maker:
         recruiter = Recruiter(
             place=place,
             http=self._http,
-            types=place.types,
-            kit=kit,
+            types=types,
+            kit=pool,
             commands=commands,
             cache_key=journal.session,
         )
         supervisor = Supervisor(
             office=Office(
-                types=place.types,
+                types=types,
+                claims=None if team is None else Claims(),
                 make_child=recruiter.make,
                 task_budget=_task_budget(place),
                 patience=_patience(place),
@@ -277,6 +285,18 @@ class _Maker:
         source = "resume" if self._replay else "startup"
         verdict = await agent.hooks.fire("SessionStart", {"source": source}, matcher=source)
         session.heed(verdict)
+
+    def _coordination(
+        self, pool: Kit, policy: PolicyBox, journal: Journal, storage: Path
+    ) -> Coordination | None:
+        """Make what a coordinator has of its own, if the session is one's."""
+        tools = tool_set(self._place, self._note("coordinator"), resumed=self._replay is not None)
+        if tools is None:
+            return None
+        journal.note(MAIN, "coordinator", tools)
+        scratchpad = make_scratchpad(str(storage))
+        policy.revise(msgspec.structs.replace(policy.policy, scratchpad=scratchpad))
+        return coordinate(self._place, pool, tools=tools, scratchpad=scratchpad)
 
     def _mode(self, policy: PolicyBox, planner: Planner) -> None:
         """Begin in the mode that is asked for, or go on in that of a resumed session."""

@@ -71,14 +71,19 @@ class Planner:
         note: Callable[[str, Any], None],
         emit: Callable[[Event], None],
         shells: Callable[[], Sequence[str]] = tuple,
+        words: str = "plan",
     ) -> None:
-        """Take the tree's policy; `note` stores a value, `shells` names background commands."""
+        """Take the tree's policy; `note` stores a value, `shells` names background commands.
+
+        `words` is the text by which the model is told.
+        """
         self._policy = policy
         self._root = root
         self._storage = storage
         self._note = note
         self._emit = emit
         self._shells = shells
+        self.words = words
         self._kept: Kept | None = None
         self._agent: Agent | None = None
         self._said = ""
@@ -182,7 +187,7 @@ class Planner:
         return User((Text(self._instructions()),), "reminder")
 
     def _instructions(self) -> str:
-        return text("plan").format(file=self._named())
+        return text(self.words).format(file=self._named())
 
     def _stands(self) -> bool:
         """Whether the conversation, as it is now, tells of the plan file."""

@@ -44,6 +44,7 @@ _KINDS: dict[str, Kind] = {
     "fork": "object",
     "retry": "object",
     "exploreModel": "text",
+    "workerTools": "text",
     "modelAliases": "map",
     "foregroundSeconds": "number",
     "taskBudget": "object",

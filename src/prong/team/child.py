@@ -52,6 +52,8 @@ class ChildSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The only types of agents that it may start; None for any."""
     budget: Bounds = Bounds()
     """What was reserved for it."""
+    files: tuple[str, ...] | None = None
+    """Patterns of the files it may change; None if nothing was declared."""
 
 
 @dataclass(slots=True)
@@ -81,6 +83,10 @@ class Child:
     """What is suspicious about its result."""
     inspect: Callable[[str], Awaitable[tuple[Finding, ...]]] | None = None
     """Looks through its result before the parent gets it."""
+    admit: Callable[[], Awaitable[None]] | None = None
+    """Waits until nobody else changes its files."""
+    waits_for: tuple[str, ...] = ()
+    """Those that had its files when it was started."""
     leave: Callable[[], Awaitable[None]] | None = None
     """Stops whatever it has started and forgets it."""
     on_end: Callable[[Child], None] | None = None
@@ -129,6 +135,8 @@ class Child:
         try:
             if self.fan is not None:
                 await self.fan.admit(self.spec.task_id)
+            if self.admit is not None:
+                await self.admit()
             stopped = await self._work()
         except ProngError as error:
             return self._failed(str(error))

@@ -112,15 +112,15 @@ class FileBox(PolicyBox):
         """The policy as it stands now."""
         return self._parent.policy
 
-    def decide(
+    def _judge(
         self,
         tool: str,
         accesses: Sequence[Access],
-        *,
-        resolve: Callable[[str], str] = os.path.normpath,
+        resolve: Callable[[str], str],
+        granted: tuple[str, ...],
     ) -> Verdict:
         """Decide as the tree does, then by the worker's files."""
-        verdict = self._parent.decide(tool, accesses, resolve=resolve)
+        verdict = self._parent._judge(tool, accesses, resolve, granted)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] # its own kind
         if isinstance(verdict, Deny):
             return verdict
         pad = self.policy.scratchpad

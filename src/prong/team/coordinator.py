@@ -17,9 +17,6 @@ from prong.tool.filter import is_mcp
 ToolSet: TypeAlias = Literal["simple", "full"]
 """What workers have: a shell and edits, or everything that an agent in the background may have."""
 
-WORKER = "worker"
-"""The one type of agent that a coordinator starts."""
-
 _SIMPLE = ("Bash", "Read", "Edit", "Skill")
 
 

@@ -29,7 +29,7 @@ from prong.team.departure import ForkSettings, plan_departure
 from prong.team.fan import Fan
 from prong.team.handback import Classifier, Finding, inspect, warning
 from prong.team.isolation import make_agent, nobody
-from prong.team.office import Office, notifies
+from prong.team.office import Office, held_back, notifies
 from prong.team.revival import Ended, Past, revived, specs, spent_purse
 from prong.team.route import Fork, ForkMode, Refused, Typed, route
 from prong.team.shelf import Shelf
@@ -194,7 +194,8 @@ class Supervisor:
         if self.board.runs(child.spec.task_id):
             return done(f"{to} is working and will read the message before its next step.")
         self._wake(child)
-        return done(f"{to} goes on with your message and will report again.")
+        notes = ("", *held_back(child))
+        return done(f"{to} goes on with your message and will report again.{' '.join(notes)}")
 
     def _wake(self, child: Child) -> None:
         """Run a finished child again on its very prompt, so that its cache is read again."""
@@ -350,8 +351,9 @@ class Supervisor:
             fan = child.fan
             agent.on_began = lambda: fan.began(spec.task_id)
         child.on_end = self._ended
+        self.office.claim(child)
         child.inspect = self._inspect
-        child.leave = lambda: self._left(spec.path)
+        child.leave = lambda: self._left(spec)
         return self.board.start(
             child,
             title=spec.description,
@@ -365,10 +367,11 @@ class Supervisor:
     async def _inspect(self, text: str) -> tuple[Finding, ...]:
         return await inspect(text, self.classifier)
 
-    async def _left(self, path: str) -> None:
+    async def _left(self, spec: ChildSpec) -> None:
         """Stop what a child has started and forget it: nothing of it outlives the child."""
-        await self.board.stop_owned(path)
-        self.board.listen(path, None)
+        await self.board.stop_owned(spec.path)
+        self.board.listen(spec.path, None)
+        self.office.yield_files(spec.task_id)
 
     def _collect(self, agent: Agent) -> None:
         self.board.collect(agent.path, agent.inbox)

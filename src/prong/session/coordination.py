@@ -1,0 +1,81 @@
+"""What makes a session a coordinator's: its tools, its one type of agent, its prompt."""
+
+from __future__ import annotations
+
+import os
+from typing import cast
+
+import msgspec
+
+from prong.agent.spec import AgentTypes
+from prong.errors import UsageError
+from prong.session.place import Place
+from prong.session.recruit import filtered
+from prong.session.text import text
+from prong.team.coordinator import ToolSet, describe_workers, worker_type
+from prong.team.route import WORKER
+from prong.tool.base import Tool
+from prong.tool.kit import Kit
+
+
+class Coordination(msgspec.Struct, frozen=True):
+    """A coordinator's own parts of a session."""
+
+    kit: Kit
+    types: AgentTypes
+    role: tuple[str, str]
+    """Its system prompt, and what is true of this session's workers."""
+
+
+def tool_set(place: Place, recorded: object, *, resumed: bool) -> ToolSet | None:
+    """Say what workers have if the session is a coordinator's; None if it is not.
+
+    Raises UsageError if a session that is none should become one, or for a wrong set of tools.
+    """
+    options = place.options
+    if resumed:
+        if options.coordinator and recorded is None:
+            raise UsageError(
+                "the session was not begun by a coordinator and cannot become one: its tools are "
+                "part of its conversation; start a new one, or leave out --coordinator"
+            )
+        return cast("ToolSet | None", recorded)
+    if not options.coordinator:
+        return None
+    if options.json_schema is not None:
+        raise UsageError("a coordinator has no tool to answer by a JSON schema; leave out one")
+    wanted = options.worker_tools or place.settings.text("workerTools") or "full"
+    if wanted not in {"simple", "full"}:
+        raise UsageError(f"workerTools is {wanted!r}; it must be simple or full")
+    return cast("ToolSet", wanted)
+
+
+def make_scratchpad(storage: str) -> str:
+    """Make the folder that all workers share."""
+    path = os.path.join(storage, "scratchpad")  # noqa: PTH118 - strings throughout
+    os.makedirs(path, mode=0o700, exist_ok=True)  # noqa: PTH103 - strings throughout
+    return os.path.realpath(path)
+
+
+def coordinate(
+    place: Place, pool: Kit, *, tools: ToolSet, scratchpad: str, more: tuple[Tool, ...] = ()
+) -> Coordination:
+    """Make a coordinator's parts; `pool` holds what workers' tools are chosen from."""
+    from prong.tool.delegate import SendMessage, WorkerAgent
+    from prong.tool.task import TaskStop
+
+    kind = worker_type(place.types[WORKER], tools=tools, scratchpad=scratchpad)
+    kept = filtered(kind, pool.names, background=True).kept
+    skills = [skill.name for skill in place.skills if skill.for_model]
+    return Coordination(
+        Kit(
+            [
+                WorkerAgent(description=text("tool/AgentCoordinator")),
+                SendMessage(),
+                TaskStop(),
+                *more,
+            ]
+        ),
+        AgentTypes({WORKER: kind}),
+        (text("coordinator"), describe_workers(kept, skills, scratchpad)),
+    )
