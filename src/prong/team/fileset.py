@@ -1,8 +1,8 @@
 """Which files a worker will change: sets of paths that can be compared before any work begins.
 
 A set is written as paths, `*` and `?` inside a name, and `**` for any number of folders. A path
-stands for itself and everything below it. Brackets and braces mean themselves. The law that the
-runtime leans on: if two sets cover one path, they overlap.
+that ends in a plain name stands for itself and everything below it. Brackets mean themselves. The
+law that the runtime leans on: if two sets cover one path, they overlap.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class FileSet(msgspec.Struct, frozen=True):
 
     def covers(self, path: str) -> bool:
         """Whether an absolute path belongs to the set."""
-        return any(_covers(_split(one), _split(path)) for one in self.patterns)
+        return any(_covers(_whole(one), _split(path)) for one in self.patterns)
 
     def overlaps(self, other: FileSet) -> bool:
         """Whether there can be a path that belongs to both."""
         return any(
-            _meet(_split(one), _split(two)) for one in self.patterns for two in other.patterns
+            _meet(_whole(one), _whole(two)) for one in self.patterns for two in other.patterns
         )
 
 
@@ -83,9 +83,16 @@ def _split(path: str) -> Segments:
     return tuple(part for part in path.split("/") if part)
 
 
+def _whole(pattern: str) -> Segments:
+    """Give a pattern's parts, and those of everything below it if it ends in a plain name."""
+    parts = _split(pattern)
+    plain = not parts or not ("*" in parts[-1] or "?" in parts[-1])
+    return (*parts, "**") if plain else parts
+
+
 def _covers(pattern: Segments, path: Segments) -> bool:
     if not pattern:
-        return True  # what is left lies below
+        return not path
     if pattern[0] == "**":
         return _covers(pattern[1:], path) or (bool(path) and _covers(pattern, path[1:]))
     if not path or not _regex(pattern[0]).fullmatch(path[0]):
@@ -102,7 +109,7 @@ def _regex(name: str) -> re.Pattern[str]:
 @lru_cache(maxsize=4096)
 def _meet(one: Segments, two: Segments) -> bool:
     if not one or not two:
-        return True  # where one ends, everything below belongs to it
+        return all(part == "**" for part in (*one, *two))
     if one[0] == "**":
         return _meet(one[1:], two) or _meet(one, two[1:])
     if two[0] == "**":

@@ -185,10 +185,8 @@ def held_back(child: Child) -> tuple[str, ...]:
     if not child.waits_for:
         return ()
     others = ", ".join(child.waits_for)
-    return (
-        f"It has not begun yet: its files overlap those of {others}, so it waits until that has "
-        f"ended and then begins by itself.",
-    )
+    why = f"its files overlap those of {others}"
+    return (f"It has not begun yet: {why}, so it waits for that to end and then begins by itself.",)
 
 
 def _declared(spec: ChildSpec) -> FileSet | None:
