@@ -13,6 +13,7 @@ from prong.session.place import Place
 from prong.session.recruit import filtered
 from prong.session.text import text
 from prong.team.coordinator import ToolSet, describe_workers, worker_type
+from prong.team.pull import Pulls
 from prong.team.route import WORKER
 from prong.tool.base import Tool
 from prong.tool.kit import Kit
@@ -55,6 +56,18 @@ def make_scratchpad(storage: str) -> str:
     path = os.path.join(storage, "scratchpad")  # noqa: PTH118 - strings throughout
     os.makedirs(path, mode=0o700, exist_ok=True)  # noqa: PTH103 - strings throughout
     return os.path.realpath(path)
+
+
+def pull_tools(place: Place, pulls: Pulls) -> tuple[Tool, ...]:
+    """Offer pull requests where they can be watched: in a repository, with `gh` at hand."""
+    import shutil
+
+    inside = os.path.exists(os.path.join(place.root, ".git"))  # noqa: PTH110, PTH118 - strings
+    if not inside or shutil.which("gh", path=place.env.get("PATH")) is None:
+        return ()
+    from prong.tool.pull import SubscribePullActivity
+
+    return (SubscribePullActivity(pulls.subscribe),)
 
 
 def coordinate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -28,7 +29,13 @@ from prong.provider import Http
 from prong.session import store
 from prong.session.branch import branch
 from prong.session.bus import Bus
-from prong.session.coordination import Coordination, coordinate, make_scratchpad, tool_set
+from prong.session.coordination import (
+    Coordination,
+    coordinate,
+    make_scratchpad,
+    pull_tools,
+    tool_set,
+)
 from prong.session.guard import Guard
 from prong.session.hook import CommandHooks
 from prong.session.journal import Journal
@@ -55,6 +62,7 @@ from prong.team.departure import ForkSettings
 from prong.team.handback import Classifier
 from prong.team.office import PATIENCE, Office
 from prong.team.outbox import Outbox
+from prong.team.pull import SECONDS, Pulls
 from prong.team.revival import Past
 from prong.team.route import ForkMode
 from prong.team.supervisor import Supervisor
@@ -167,7 +175,16 @@ class _Maker:
         forks = self._forks(policy)
         pool = kit = await self._kit(structured, planner, forks=forks.on)
         types = place.types
-        if (team := self._coordination(pool, policy, journal, storage)) is not None:
+        pulls = Pulls(
+            host=host,
+            board=board,
+            agent=MAIN,
+            note=lambda name, value: journal.note(MAIN, name, value),
+            emit=self._emit,
+            env={"PATH": place.env.get("PATH", os.defpath), **self._env()},
+            seconds=place.settings.number("pullSeconds") or SECONDS,
+        )
+        if (team := self._coordination(pool, policy, pulls, storage)) is not None:
             kit, types, place.role = team.kit, team.types, team.role
             planner.words = "plan_coordinator"
             forks = ForkMode(on=False, why_off="a coordinator's workers start from nothing")
@@ -254,6 +271,8 @@ class _Maker:
         )
         self._closers.append(session.finish)
         await self._begin(session, chosen)
+        if self._replay is not None and not options.fork_session:
+            pulls.restore(self._replay.note(MAIN, "pulls", dict[str, list[str]]) or {})
         return session
 
     async def close(self) -> Exception | None:
@@ -287,16 +306,17 @@ class _Maker:
         session.heed(verdict)
 
     def _coordination(
-        self, pool: Kit, policy: PolicyBox, journal: Journal, storage: Path
+        self, pool: Kit, policy: PolicyBox, pulls: Pulls, storage: Path
     ) -> Coordination | None:
         """Make what a coordinator has of its own, if the session is one's."""
         tools = tool_set(self._place, self._note("coordinator"), resumed=self._replay is not None)
         if tools is None:
             return None
-        journal.note(MAIN, "coordinator", tools)
+        pulls.note("coordinator", tools)
         scratchpad = make_scratchpad(str(storage))
         policy.revise(msgspec.structs.replace(policy.policy, scratchpad=scratchpad))
-        return coordinate(self._place, pool, tools=tools, scratchpad=scratchpad)
+        more = pull_tools(self._place, pulls)
+        return coordinate(self._place, pool, tools=tools, scratchpad=scratchpad, more=more)
 
     def _mode(self, policy: PolicyBox, planner: Planner) -> None:
         """Begin in the mode that is asked for, or go on in that of a resumed session."""

@@ -45,6 +45,7 @@ _KINDS: dict[str, Kind] = {
     "retry": "object",
     "exploreModel": "text",
     "workerTools": "text",
+    "pullSeconds": "number",
     "modelAliases": "map",
     "foregroundSeconds": "number",
     "taskBudget": "object",
