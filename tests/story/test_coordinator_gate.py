@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import anyio
 import pytest
 
+from prong.agent.request import LINEAGE
 from prong.errors import UsageError
-from prong.event import TaskStarted, ToolFinished, Warned
-from prong.testing import Script, Worlds, call, calls, say
+from prong.event import TaskFinished, TaskStarted, ToolFinished, Warned
+from prong.testing import Request, Script, Step, World, Worlds, call, calls, refuse, say
 
 pytestmark = pytest.mark.anyio
 
@@ -96,36 +100,33 @@ async def test_workers(world: Worlds, tools: str, has: list[str]) -> None:
 @pytest.mark.spec("C7")
 async def test_the_scratchpad(world: Worlds) -> None:
     """Workers share the scratchpad without questions, and nothing else by links or dots."""
-    async with world(opens=False) as w:
-        async with w.open(coordinator=True) as session:
-            pad = session.agent.policy.policy.scratchpad
-            outside = pad.rpartition("/")[0]
-            steps = [
-                call("Write", {"file_path": f"{pad}/a.txt", "content": "one"}),
-                call("Bash", {"command": f"mkdir {pad}/sub && cp {pad}/a.txt {pad}/sub/b.txt"}),
-                call("Bash", {"command": f"echo two > {pad}/c.txt"}),
-                call("Read", {"file_path": f"{pad}/sub/b.txt"}),
-                call("Write", {"file_path": f"{pad}/../x.txt", "content": "no"}),
-                call("Write", {"file_path": f"{pad}/link/x.txt", "content": "no"}),
-                call("Bash", {"command": f"echo no > {pad}/link/y.txt"}),
-                call("Bash", {"command": f"touch {pad}/../z.txt"}),
-                call("Write", {"file_path": f"{outside}/outbox.jsonl", "content": "no"}),
-                say("Done."),
-            ]
-            (w.root / "sub").mkdir()
-            import os
-
-            os.symlink(w.root / "sub", f"{pad}/link")
-            w.server.service.player.push(
-                [calls(worker("Use the pad.")), say("Started."), say("Seen.")],
-                {"Use the pad.": steps},
-            )
-            await session.run("Go")
-            ended = [e for e in w.told(ToolFinished) if e.name != "Agent"]
-            failed = [e.failed for e in ended]
-            assert failed == [False] * 4 + [True] * 5, [e.text for e in ended]
-            assert list((w.root / "sub").iterdir()) == []
-            assert sorted(p for p in os.listdir(outside) if p.endswith(".txt")) == []
+    async with world(opens=False) as w, w.open(coordinator=True) as session:
+        pad = session.agent.policy.policy.scratchpad
+        outside = pad.rpartition("/")[0]
+        steps = [
+            call("Write", {"file_path": f"{pad}/a.txt", "content": "one"}),
+            call("Bash", {"command": f"mkdir {pad}/sub && cp {pad}/a.txt {pad}/sub/b.txt"}),
+            call("Bash", {"command": f"echo two > {pad}/c.txt"}),
+            call("Read", {"file_path": f"{pad}/sub/b.txt"}),
+            call("Write", {"file_path": f"{pad}/../x.txt", "content": "no"}),
+            call("Write", {"file_path": f"{pad}/link/x.txt", "content": "no"}),
+            call("Bash", {"command": f"echo no > {pad}/link/y.txt"}),
+            call("Bash", {"command": f"touch {pad}/../z.txt"}),
+            call("Write", {"file_path": f"{outside}/outbox.jsonl", "content": "no"}),
+            say("Done."),
+        ]
+        (w.root / "sub").mkdir()
+        Path(pad, "link").symlink_to(w.root / "sub")
+        w.server.service.player.push(
+            [calls(worker("Use the pad.")), say("Started."), say("Seen.")],
+            {"Use the pad.": steps},
+        )
+        await session.run("Go")
+        ended = [e for e in w.told(ToolFinished) if e.name != "Agent"]
+        failed = [e.failed for e in ended]
+        assert failed == [False] * 4 + [True] * 5, [e.text for e in ended]
+        assert list((w.root / "sub").iterdir()) == []
+        assert list(Path(outside).glob("*.txt")) == []
 
 
 @pytest.mark.spec("C4")
@@ -191,6 +192,88 @@ async def test_resumed(world: Worlds) -> None:
         failed = [e.name for e in w.told(ToolFinished) if e.failed]
         assert failed == ["Bash"]
         assert not [e for e in w.told(Warned) if "tools have changed" in e.text]
+
+
+def send(to: str, text: str):
+    return call("SendMessage", {"to": to, "message": text})
+
+
+@pytest.mark.spec("C5")
+async def test_messages_reach_a_running_a_stopped_and_a_failed_worker(world: Worlds) -> None:
+    """A running worker reads it at its next step; a stopped or failed one goes on with it."""
+    wait = call("Bash", {"command": "until [ -e go ]; do sleep 0.02; done"})
+    mine = {
+        "Go": calls(worker("Begin.", name="w1", files=["a.txt"])),
+        "Blue please": send("w1", "Do it in blue."),
+        "Stop it": call("TaskStop", {"task_id": "w1"}),
+        "Red please": send("w1", "Now in red."),
+        "Green please": send("w1", "And in green."),
+    }
+    steps = [
+        wait,
+        call("Bash", {"command": "sleep 600"}),
+        call("Bash", {"command": "echo red >> a.txt"}),
+        refuse("No."),
+        call("Bash", {"command": "echo green >> a.txt"}),
+        say("Did green."),
+    ]
+
+    def model(request: Request) -> Step:
+        if request.headers[LINEAGE] == "main":
+            return mine.get(request.last_text, say("Noted."))
+        return steps.pop(0)
+
+    async with world(model, coordinator=True, mode="bypassPermissions") as w:
+        await w.session.run("Go", wait_tasks=False)
+        await w.session.run("Blue please", wait_tasks=False)
+        (w.root / "go").touch()
+        while len(own := sent_by(w, "main/w1")) < 2:
+            await anyio.sleep(0.01)
+        assert "Do it in blue." in own[1].body.decode()
+        for said in ("Stop it", "Red please", "Green please"):
+            await w.session.run(said)
+        assert (w.root / "a.txt").read_text() == "red\ngreen\n"
+        statuses = [e.status for e in w.told(TaskFinished)]
+        assert statuses == ["killed", "failed", "completed"]
+        assert steps == []
+
+
+@pytest.mark.spec("C4", "C5")
+async def test_workers_go_on_after_a_resume(world: Worlds) -> None:
+    """Workers that ended with the session go on by messages, still one after another."""
+    mine = {
+        "Go": calls(
+            worker("One.", name="w1", files=["a.txt"]), worker("Two.", name="w2", files=["a.txt"])
+        ),
+        "Go on": calls(
+            ("SendMessage", {"to": "w1", "message": "Now."}),
+            ("SendMessage", {"to": "w2", "message": "Now."}),
+        ),
+    }
+
+    def model(request: Request) -> Step:
+        path, text = request.headers[LINEAGE], request.last_text
+        if path == "main":
+            return mine.get(text, say("Noted."))
+        name = path[-2:]
+        code = f"until [ -e go ]; do sleep 0.02; done; sleep 0.1; echo {name} >> a.txt; echo wrote"
+        return say("Did it.") if "wrote" in text else call("Bash", {"command": code})
+
+    async with world(model, opens=False, mode="bypassPermissions") as w:
+        async with w.open(coordinator=True) as session:
+            await session.run("Go", wait_tasks=False)
+            while not sent_by(w, "main/w1"):
+                await anyio.sleep(0.01)
+            assert not sent_by(w, "main/w2")
+        async with w.open(continue_last=True) as session:
+            (w.root / "go").touch()
+            await session.run("Go on")
+        assert (w.root / "a.txt").read_text() == "w1\nw2\n"
+        assert "overlap those of w1" in sent_by(w, "main")[-1].body.decode()
+
+
+def sent_by(w: World, path: str):
+    return [r for r in w.server.records if r.headers[LINEAGE] == path]
 
 
 @pytest.mark.spec("C1")
