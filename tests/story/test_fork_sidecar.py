@@ -66,6 +66,7 @@ async def test_a_session_with_a_name_keeps_it(world: Worlds) -> None:
 
 
 @pytest.mark.spec("F20")
+@pytest.mark.moves_prefix("the snapshot is older than the turn that runs")
 async def test_an_aside_while_a_turn_runs(world: Worlds) -> None:
     """In the middle of a turn the snapshot is the conversation after the last one."""
     wait = call("Bash", {"command": "while [ ! -e go ]; do sleep 0.02; done"})
