@@ -157,6 +157,10 @@ class PolicyBox:
         """Change the mode from now on."""
         self._policy = replace(self._policy, mode=mode)
 
+    def revise(self, policy: Policy) -> None:
+        """Take another policy from now on, for the whole tree."""
+        self._policy = policy
+
     def narrow(
         self, *, mode: Mode = "bubble", rules: Sequence[Rule] = (), ground: Ground | None = None
     ) -> PolicyBox:
