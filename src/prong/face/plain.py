@@ -38,6 +38,7 @@ from prong.face.line import (
     printable,
     stop_signals,
 )
+from prong.face.team import Team
 from prong.session import Options, Session, Subscription, open_session
 
 _HELP = """\
@@ -50,6 +51,11 @@ _HELP = """\
 /plan [task]       plan first: only reading, until you approve a plan
 /resume            list the sessions of this folder, or go on with one: /resume ID
 /agents [name]     the types of agents, or one with its tools
+/fork TEXT         split off forks that work in the background; several: one / two
+/tasks             what runs in the background, and what has ended
+/tell ID TEXT      send a message to a fork or agent
+/stop ID           stop a task
+/receipt [ID]      what forks shared and paid
 /outline           the conversation as the model sees it
 /quit              leave (also Ctrl+D)
 Ctrl+C interrupts the turn that runs."""
@@ -168,6 +174,7 @@ class _Talk:
         self._screen = _Screen()
         self._questions: dict[str, tuple[str, PermissionAsked | QuestionAsked]] = {}
         self._ready = anyio.Event()
+        self._turned = anyio.Event()
         self._idle = True
         self._following: str | None = None
 
@@ -185,6 +192,7 @@ class _Talk:
         async with anyio.create_task_group() as group:
             group.start_soon(self._show, events)
             group.start_soon(self._on_interrupt, group.cancel_scope)
+            group.start_soon(self._see_to_title)
             if first:
                 self._screen.line(f"> {first}")
                 await self._say(first)
@@ -195,6 +203,13 @@ class _Talk:
             for number in (signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
         return self._following
+
+    async def _see_to_title(self) -> None:
+        """After the first turn, have the session named for the list of sessions."""
+        await self._turned.wait()
+        if self._session.wants_title:
+            with suppress(ProngError):
+                await self._session.title()
 
     async def _read(self) -> None:
         """Take one line after the other, each for whatever waits for one at that moment."""
@@ -268,6 +283,7 @@ class _Talk:
             case RequestSettled():
                 self._questions.pop(event.request_id, None)
             case TurnFinished():
+                self._turned.set()
                 self._idle = not badge or self._idle
                 if event.why != "done":
                     screen.line(f"{badge}({event.why}: {event.detail})", style="bad")
@@ -309,6 +325,7 @@ class _Talk:
             "resume": self._resume,
             "outline": self._outline,
             "agents": self._agents,
+            **Team(self._session, self._screen.line).commands,
         }
         try:
             if name in commands:

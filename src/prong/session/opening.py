@@ -52,6 +52,7 @@ from prong.session.toolbox import built_in
 from prong.team.departure import ForkSettings
 from prong.team.handback import Classifier
 from prong.team.office import PATIENCE, Office
+from prong.team.notice import told_in
 from prong.team.outbox import Outbox
 from prong.team.revival import Past
 from prong.team.route import ForkMode
@@ -269,7 +270,8 @@ class _Maker:
             journal.note(MAIN, "title", self._place.options.name)
         running = self._revive(session, chosen) if self._replay else set[str]()
         session.tasks.recover(keep=running)
-        session.tasks.outbox.ack(session.already_told())
+        outbox = session.tasks.outbox
+        outbox.ack(told_in(agent.prompt, outbox.uncertain))
         session.tasks.listen(MAIN, session.collect)
         session.collect()
         for warning in self._place.warnings:
