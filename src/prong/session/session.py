@@ -433,7 +433,9 @@ class Session:
             while not self._driving.cancel_called:
                 await self.agent.inbox.wait()
                 async with self._floor:
-                    await self._one_turn()
+                    # Woken just before the session began to close: no checkpoint lies between.
+                    if not self._driving.cancel_called:
+                        await self._one_turn()
 
     async def finish(self) -> None:
         """Say goodbye: stop what runs, store what there is."""
