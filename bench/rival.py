@@ -43,13 +43,15 @@ async def plain(url: str, tokens: int, folder: str) -> tuple[float, str]:
     async def ask(messages: list[dict[str, Any]]) -> Any:
         last = messages[-1]["content"]
         tip = {**messages[-1], "content": [*last[:-1], {**last[-1], "cache_control": marked}]}
-        async with client.messages.stream(
-            model=scenario.MODEL,
-            max_tokens=8_000,
-            system=system,  # type: ignore[arg-type]
-            tools=_TOOLS,  # type: ignore[arg-type]
-            messages=[*messages[:-1], tip],  # type: ignore[list-item]
-        ) as stream:
+        async with (
+            client.messages.stream(
+                model=scenario.MODEL,
+                max_tokens=8_000,
+                system=system,  # type: ignore[arg-type]
+                tools=_TOOLS,  # type: ignore[arg-type]
+                messages=[*messages[:-1], tip],  # type: ignore[list-item]
+            ) as stream
+        ):
             return await stream.get_final_message()
 
     async def perform(call: Any, messages: list[dict[str, Any]], reply: Any) -> str:

@@ -7,7 +7,7 @@ session's task group, a notice at its end. A fork differs only in its first prom
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -102,15 +102,10 @@ class Supervisor:
         """All children of the session, in the order in which they began."""
         return list(self._children.values())
 
-    def held(self, agent: str) -> set[str]:
-        """Name the tasks whose notices wait for their siblings."""
-        if not self.wake_once:
-            return set()
-        return {
-            child.spec.task_id
-            for child in self._children.values()
-            if child.spec.parent == agent and child.fan is not None and child.fan.running
-        }
+    @property
+    def held(self) -> Container[str]:
+        """The tasks whose notices wait for their siblings."""
+        return _Held(self._children) if self.wake_once else ()
 
     async def delegate(self, parent: Agent, call_id: CallId, args: AnyAgentArguments) -> Outcome:
         """Start what a call of the Agent tool asks for."""
@@ -466,6 +461,15 @@ class Supervisor:
             task_id=spec.task_id, agent=spec.path, base=spec.base
         )
         return child
+
+
+@dataclass(slots=True, frozen=True)
+class _Held:
+    children: Mapping[str, Child]
+
+    def __contains__(self, task_id: object) -> bool:
+        child = self.children.get(task_id) if isinstance(task_id, str) else None
+        return child is not None and child.fan is not None and bool(child.fan.running)
 
 
 class _Ended(msgspec.Struct, frozen=True):
