@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from prong.about import __version__
 
@@ -67,16 +67,38 @@ def _guarded(work: Any) -> int:
 
     try:
         return work()
-    except (UsageError, ConfigError) as error:
-        print(f"prong: {error}", file=sys.stderr)
-        return 2
-    except ProngError as error:
-        print(f"prong: {error}", file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        return 141
+    except Exception as error:
+        match _bare(error):
+            case UsageError() | ConfigError() as wrong:
+                print(f"prong: {wrong}", file=sys.stderr)
+                return 2
+            case ProngError() as failed:
+                print(f"prong: {failed}", file=sys.stderr)
+                return 1
+            case BrokenPipeError():
+                _forget_stdout()
+                return 141
+            case _:
+                raise
+
+
+def _bare(error: BaseException) -> BaseException:
+    """Take a failure out of the groups around it."""
+    if isinstance(error, BaseExceptionGroup):
+        inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        return _bare(next(iter(inner))) if len(inner) == 1 else error
+    return error
+
+
+def _forget_stdout() -> None:
+    """Nobody reads any more: what is still held must not fail a second time at the exit."""
+    import os
+
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _work(args: argparse.Namespace) -> int:

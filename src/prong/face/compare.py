@@ -12,7 +12,7 @@ import msgspec
 from prong.errors import UsageError
 from prong.face.inspect import print_json, replayed
 from prong.face.line import money, printable
-from prong.prompt import Difference, first_difference
+from prong.prompt import Difference, first_difference, prompt_bytes
 from prong.session.replay import Replay
 
 _BYTES_PER_TOKEN = 4
@@ -71,13 +71,14 @@ def compare(left: Side, right: Side) -> Explanation:
 
     try:
         found = _betas(left, right) or first_difference(left.body, right.body)
+        whole = prompt_bytes(right.body)
     except (msgspec.MsgspecError, RecursionError) as error:
         why = f"{left.name} and {right.name} cannot be compared: a request body is expected"
         raise UsageError(f"{why} ({error})") from error
     relation = _relation(found)
     shared = right.tokens
     if found is not None and relation != "extended":
-        shared = min(shared, round(right.tokens * found.shared_bytes / max(1, len(right.body))))
+        shared = min(shared, round(right.tokens * found.shared_bytes / max(1, whole)))
     rewritten = right.tokens - shared if relation == "differs" else 0
     price = own_prices().of(right.model) if right.model else None
     return Explanation(

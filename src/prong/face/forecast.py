@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 import time
 from typing import Any
 
@@ -28,7 +29,7 @@ _NUMBERS = {
     "setup": "tokens of a fresh agent's system text and tools",
     "explore": "turns that a fresh agent needs to learn what the parent knows",
 }
-_AT_LEAST_ONE = {"children", "turns", "wakes"}
+_AT_LEAST_ONE = {"children", "turns"}
 
 
 def plan_fork(parser: argparse.ArgumentParser, words: list[str]) -> int:
@@ -123,7 +124,7 @@ def _print(told: BreakEven, model: str, price: Price | None) -> None:
     print("first, input and all are in input-token equivalents; the cheapest stands first")
     print(f"fork: first child {told.first_child:,.0f}, each other {told.each_other:,.0f}")
     for reason in told.plan.reason.split("; "):
-        print(f"  {reason}")
+        print(textwrap.fill(reason, 80, initial_indent="  ", subsequent_indent="    "))
     if told.until_turns is None:
         print("forks cost less than fresh agents however long they work")
     else:
