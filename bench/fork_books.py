@@ -47,19 +47,19 @@ def script(children: int, *more: Step) -> Script:
 @asynccontextmanager
 async def serving(
     tokens: int, steps: Script, **options: Any
-) -> AsyncGenerator[tuple[Server, Session, str]]:
+) -> AsyncGenerator[tuple[Server, Session]]:
     """Open a session with a history on a server of its own; it has answered once."""
     with tempfile.TemporaryDirectory() as folder:
         async with Server(steps) as server:
             async with fork_prong.opened(server.url, folder, **options) as session:
                 session.agent.append(*fork_prong.entries(tokens))
                 await session.run("Are you ready?")
-                yield server, session, folder
+                yield server, session
 
 
 async def shared(tokens: int, children: int) -> tuple[int, int, int]:
     """Give the bytes that siblings' first requests share, should share, and have."""
-    async with serving(tokens, script(children)) as (server, session, _):
+    async with serving(tokens, script(children)) as (server, session):
         await session.run(scenario.GO)
         first = [records[0].body for path, records in server.lineages().items() if path != "main"]
         assert len(first) == children
@@ -89,7 +89,7 @@ async def cold(tokens: int, children: int) -> tuple[float, str]:
         {key: [delay(0.5, then=step) for step in route] for key, route in steps.routes.items()},
     )
     given = {"respond": respond, "mode": "default", "ask": ("Agent",)}
-    async with serving(tokens, slow, **given) as (server, session, _):
+    async with serving(tokens, slow, **given) as (server, session):
         await session.run(scenario.GO)
         rates = server.ledger.rates
         # Everything up to the dispatching request must be written a second time by somebody.
@@ -102,24 +102,27 @@ async def woken(tokens: int) -> tuple[float, float]:
     """Give the shares of what was cached that a woken fork and a resumed session read."""
     steps = script(3, say("Noted."), say("Here again."))
     steps.routes["PART-0."].append(say(scenario.report(0)))
-    async with serving(tokens, steps) as (server, session, folder):
-        await session.run(scenario.GO)
-        task_id = session.receipts()[0].task_id
-        await session.message(task_id, "Look again.")
-        await session.wait_settled()
-        *_, before, after = server.lineages()[f"main/{task_id}"]
-        fork = after.usage.read / (before.usage.read + before.usage.written)
-        id_ = session.id
-        last = server.lineages()["main"][-1].usage
-        async with fork_prong.opened(server.url, folder, resume=id_, fork_session=True) as again:
-            await again.run("Are you still there?")
-        read = server.lineages()["main"][-1].usage.read
+    with tempfile.TemporaryDirectory() as folder:
+        async with Server(steps) as server:
+            async with fork_prong.opened(server.url, folder) as session:
+                session.agent.append(*fork_prong.entries(tokens))
+                await session.run("Are you ready?")
+                await session.run(scenario.GO)
+                task_id = session.receipts()[0].task_id
+                await session.message(task_id, "Look again.")
+                await session.wait_settled()
+            *_, before, after = server.lineages()[f"main/{task_id}"]
+            fork = after.usage.read / (before.usage.read + before.usage.written)
+            last = server.lineages()["main"][-1].usage
+            async with fork_prong.opened(server.url, folder, resume=session.id) as again:
+                await again.run("Are you still there?")
+            read = server.lineages()["main"][-1].usage.read
     return fork, read / (last.read + last.written)
 
 
 async def forecast(tokens: int, children: int) -> tuple[float, float]:
     """Give what a fan-out is estimated to cost, and what the server bills, in input tokens."""
-    async with serving(tokens, script(children)) as (server, session, _):
+    async with serving(tokens, script(children)) as (server, session):
         before = server.paid()
         await session.run(scenario.GO)
         lineages = server.lineages()
@@ -182,7 +185,7 @@ async def faults(tokens: int, children: int) -> dict[str, tuple[int, int, bool]]
     for name, step in FAULTS.items():
         steps = script(children)
         steps.routes["PART-1."] = [step] * 20
-        async with serving(tokens, steps) as (server, session, _):
+        async with serving(tokens, steps) as (server, session):
             agent = session.agent
             agent.kit = Kit([*agent.kit, Crash()])
             agent.provider._patience = Patience(tries=3, first=0.01)
