@@ -57,9 +57,13 @@ class Log:
         """Write what has become whole lines."""
         self._add(self._cleaner.feed(data))
 
+    def flush(self) -> None:
+        """Write the line that has not ended, since nothing more will come."""
+        self._add(self._cleaner.finish())
+
     def close(self) -> None:
         """Write the rest and close the file, which is there from now on, even if empty."""
-        self._add(self._cleaner.finish())
+        self.flush()
         self._write(b"")
         self._drop()
 
