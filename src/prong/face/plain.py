@@ -28,7 +28,15 @@ from prong.event import (
     TurnFinished,
     Warned,
 )
-from prong.face.line import chosen, describe, describe_question, describe_usage, money, printable
+from prong.face.line import (
+    chosen,
+    describe,
+    describe_question,
+    describe_usage,
+    money,
+    printable,
+    stop_signals,
+)
 from prong.session import Options, Session, Subscription, open_session
 
 _HELP = """\
@@ -55,7 +63,8 @@ async def run(options: Options, first: str) -> int:
             talk = _Talk(session)
             following = await talk.run(message)
         if following is None:
-            sys.stdout.flush()
+            with suppress(OSError):
+                sys.stdout.flush()
             terminal.restore()
             # A thread may still wait for a line; nothing is left to do, so it must not hold us up.
             os._exit(0)
@@ -127,8 +136,10 @@ class _Screen:
         self._write(printable(text))
 
     def _write(self, text: str) -> None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        # A terminal that is gone must not keep the session from being closed in order.
+        with suppress(OSError):
+            sys.stdout.write(text)
+            sys.stdout.flush()
         if text:
             self._open = not text.endswith("\n")
 
@@ -176,6 +187,10 @@ class _Talk:
                 await self._say(first)
             await self._read()
             group.cancel_scope.cancel()
+        if self._following is None:
+            # A closed terminal hangs up more than once; the session must still end in order.
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
         return self._following
 
     async def _read(self) -> None:
@@ -210,9 +225,12 @@ class _Talk:
 
     async def _on_interrupt(self, scope: anyio.CancelScope) -> None:
         warned = False
-        with anyio.open_signal_receiver(signal.SIGINT) as signals:
-            async for _ in signals:
-                if self._session.interrupt():
+        with anyio.open_signal_receiver(*stop_signals()) as signals:
+            async for number in signals:
+                if number != signal.SIGINT:
+                    # The terminal is gone or the system ends: leave, so that all is stored.
+                    scope.cancel()
+                elif self._session.interrupt():
                     warned = False
                 elif warned:
                     scope.cancel()
