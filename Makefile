@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+RIVALS := .venv-rivals
 
 .PHONY: help demo test lint check bench format clean
 
@@ -33,11 +34,15 @@ check: lint ## Format, lint, types, layers, tests with coverage, and the long ta
 
 bench: $(READY) ## Run the benchmarks
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group bench
-	@$(BIN)/python bench/run.py
+	@test -x $(RIVALS)/bin/python || $(PYTHON) -m venv $(RIVALS)
+	@$(RIVALS)/bin/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(RIVALS)/bin/python -m pip install -q --disable-pip-version-check --group bench-rivals \
+		|| echo "The rivals could not all be installed; the table names those that are missing."
+	@BENCH_RIVALS=$(RIVALS)/bin/python $(BIN)/python bench/run.py
 
 format: $(READY) ## Format and fix what can be fixed
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
 clean: ## Remove the virtual environment and caches
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(RIVALS) .pytest_cache .ruff_cache .hypothesis build dist

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -50,11 +49,13 @@ async def serving(
 ) -> AsyncGenerator[tuple[Server, Session]]:
     """Open a session with a history on a server of its own; it has answered once."""
     with tempfile.TemporaryDirectory() as folder:
-        async with Server(steps) as server:
-            async with fork_prong.opened(server.url, folder, **options) as session:
-                session.agent.append(*fork_prong.entries(tokens))
-                await session.run("Are you ready?")
-                yield server, session
+        async with (
+            Server(steps) as server,
+            fork_prong.opened(server.url, folder, **options) as session,
+        ):
+            session.agent.append(*fork_prong.entries(tokens))
+            await session.run("Are you ready?")
+            yield server, session
 
 
 async def shared(tokens: int, children: int) -> tuple[int, int, int]:
@@ -63,7 +64,7 @@ async def shared(tokens: int, children: int) -> tuple[int, int, int]:
         await session.run(scenario.GO)
         first = [records[0].body for path, records in server.lineages().items() if path != "main"]
         assert len(first) == children
-    common = len(os.path.commonprefix(first))
+    common = next(at for at, bytes_ in enumerate(zip(*first, strict=False)) if len({*bytes_}) > 1)
     # The directive ends the conversation; up to the number in it, all are to be the same.
     due = min(body.rindex(b"PART-") for body in first)
     return common, due, min(map(len, first))
@@ -120,8 +121,20 @@ async def woken(tokens: int) -> tuple[float, float]:
     return fork, read / (last.read + last.written)
 
 
-async def forecast(tokens: int, children: int) -> tuple[float, float]:
-    """Give what a fan-out is estimated to cost, and what the server bills, in input tokens."""
+class Sizes(msgspec.Struct, frozen=True):
+    """What a fan-out was like, in tokens for each child, and what it was billed."""
+
+    history: int
+    growth: int
+    directive: int
+    dispatch: int
+    placeholder: int
+    report: int
+    billed: float
+
+
+async def sizes(tokens: int, children: int) -> Sizes:
+    """Measure a fan-out."""
     async with serving(tokens, script(children)) as (server, session):
         before = server.paid()
         await session.run(scenario.GO)
@@ -134,23 +147,40 @@ async def forecast(tokens: int, children: int) -> tuple[float, float]:
         base = asked.usage.input + (kept if receipt.dispatch == "keep" else 0)
         notices = lineages["main"][-1].usage.input - lineages["main"][-2].usage.input
         billed = server.paid() - before - server.ledger.rates.cost(asked.usage)
-    dispatch = asked.usage.output
-    found = estimate(
+    return Sizes(
+        history=asked.usage.input,
+        growth=(child[-1].input - child[0].input) // 2,
+        directive=child[0].input - base,
+        dispatch=asked.usage.output // children,
+        placeholder=(kept - asked.usage.output) // children,
+        report=notices // children,
+        billed=billed,
+    )
+
+
+async def forecast(tokens: int, children: int) -> tuple[float, float]:
+    """Give what a fan-out is estimated to cost, and what the server bills, in input tokens.
+
+    What a child is like is taken from a small fan-out of another conversation; of the one that is
+    billed, the estimate knows the length of the history and the number of children.
+    """
+    known, found = await sizes(20_000, 3), await sizes(tokens, children)
+    guessed = estimate(
         Scenario(
-            history=asked.usage.input,
+            history=found.history,
             children=children,
             turns=3,
-            growth=(child[-1].input - child[0].input) // 2,
-            directive=child[0].input - base,
-            dispatch=dispatch,
-            placeholders=kept - dispatch,
-            report=notices // children,
+            growth=known.growth,
+            directive=known.directive,
+            dispatch=known.dispatch * children,
+            placeholders=known.placeholder * children,
+            report=known.report,
             closing=5,
             wakes=2,
         ),
         rates=Rates(),
     )
-    return found.fork.input, billed
+    return guessed.fork.input, found.billed
 
 
 class Crash:
@@ -161,13 +191,13 @@ class Crash:
     arguments: type[msgspec.Struct] = msgspec.defstruct("None_", [])
     budget = 0
 
-    def title(self, args: object) -> str:
+    def title(self, _args: object) -> str:
         return "Crash"
 
-    def access(self, args: object, context: Context) -> Sequence[Any]:
+    def access(self, _args: object, _context: Context) -> Sequence[Any]:
         return ()
 
-    async def run(self, call_id: str, args: object, context: Context) -> Outcome:
+    async def run(self, _call_id: str, _args: object, _context: Context) -> Outcome:
         raise ZeroDivisionError("a mistake in a tool")
 
 
