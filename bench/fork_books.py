@@ -15,7 +15,7 @@ import scenario
 from prong.cost.breakeven import Scenario, estimate
 from prong.cost.fan import Rates
 from prong.event import Answer, PermissionAsked
-from prong.provider.api import Patience
+from prong.provider.api import Api, Patience
 from prong.session import Session
 from prong.testing import Script, Server, Step, call, calls, cut, delay, fail, malformed, say
 from prong.tool.base import Context, Effect, Outcome
@@ -191,13 +191,16 @@ class Crash:
     arguments: type[msgspec.Struct] = msgspec.defstruct("None_", [])
     budget = 0
 
-    def title(self, _args: object) -> str:
+    def title(self, args: object) -> str:
+        del args
         return "Crash"
 
-    def access(self, _args: object, _context: Context) -> Sequence[Any]:
+    def access(self, args: object, context: Context) -> Sequence[Any]:
+        del args, context
         return ()
 
-    async def run(self, _call_id: str, _args: object, _context: Context) -> Outcome:
+    async def run(self, call_id: str, args: object, context: Context) -> Outcome:
+        del call_id, args, context
         raise ZeroDivisionError("a mistake in a tool")
 
 
@@ -218,6 +221,7 @@ async def faults(tokens: int, children: int) -> dict[str, tuple[int, int, bool]]
         async with serving(tokens, steps) as (server, session):
             agent = session.agent
             agent.kit = Kit([*agent.kit, Crash()])
+            assert isinstance(agent.provider, Api)
             agent.provider._patience = Patience(tries=3, first=0.01)
             turn = await session.run(scenario.GO)
             done = sum(receipt.status == "completed" for receipt in session.receipts())
