@@ -114,7 +114,20 @@ def test_anthropic_stream():
     )
     assert events == snapshot(
         [
-            Began(id="msg_1", model="claude"),
+            Began(
+                id="msg_1",
+                model="claude",
+                usage=Usage(
+                    uncached=5,
+                    read=100,
+                    written_5m=10,
+                    written_1h=20,
+                    written_30m=0,
+                    written_12h=0,
+                    output=1,
+                    reasoning=0,
+                ),
+            ),
             ThinkingPiece(text="Let me "),
             ThinkingPiece(text="see."),
             TextPiece(text="Hi é"),

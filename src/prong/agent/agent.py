@@ -96,12 +96,19 @@ class Agent:
     """Whether to ask the provider for its own cache diagnostics."""
     clock: Callable[[], float] = time.time
     """Seconds since the epoch."""
+<<<<<<< HEAD
     ready: Callable[[], Awaitable[None]] | None = None
     """Awaited once before the next request: somebody else may be filling the cache for it."""
+=======
+    gate: Callable[[], Awaitable[None]] | None = None
+    """Waited for before the next request is sent, once."""
+>>>>>>> main
     on_began: Callable[[], None] | None = None
     """Called when a response has begun: its cache entries can be read from then on."""
     on_paid: Callable[[Row, Ended], None] | None = None
     """Called for every answered request."""
+    finale: str = ""
+    """Text with which the run ends after the calls at hand, if a tool has set it."""
     refusals: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """Calls that were refused for good, by name and arguments."""
 

@@ -18,6 +18,7 @@ import anyio
 import msgspec
 
 from prong.agent import Agent, Limits, Verdict, compact, loop, request
+from prong.agent.spec import AgentTypes
 from prong.cost import Ledger, Total, total
 from prong.cost.budget import Bounds
 from prong.cost.receipt import Receipt
@@ -28,7 +29,6 @@ from prong.event import (
     Command,
     Event,
     Interrupt,
-    ModeChanged,
     Say,
     SessionFinished,
     SessionStarted,
@@ -42,10 +42,10 @@ from prong.session import store
 from prong.session.bus import Bus, Subscription
 from prong.session.journal import Journal
 from prong.session.place import Place, read_mode
+from prong.session.planning import Planner
 from prong.session.store import SessionInfo
 from prong.team.notice import mentions
 from prong.team.supervisor import ForkResult, Supervisor
-from prong.team.task import TaskBoard
 from prong.tool.base import Failed
 from prong.tool.policy import Mode
 from prong.tool.skill import render as render_skill
@@ -85,22 +85,23 @@ class Session:
         *,
         agent: Agent,
         bus: Bus,
-        board: TaskBoard,
         journal: Journal,
         place: Place,
         supervisor: Supervisor,
+        planner: Planner,
         started: SessionStarted,
         switch: Callable[[Session, str], None],
     ) -> None:
         """Use `prong.open_session`."""
         self.agent = agent
         self.journal = journal
-        self.tasks = board
+        self.tasks = supervisor.board
         self.started = started
         """How the session began."""
         self.supervisor = supervisor
+        self.planner = planner
         self._snapshot: Prompt | None = None
-        self._outbox = board.outbox
+        self._outbox = supervisor.board.outbox
         self._place = place
         self._bus = bus
         self._switch = switch
@@ -129,6 +130,11 @@ class Session:
     def mode(self) -> Mode:
         """The permission mode."""
         return self.agent.policy.policy.mode
+
+    @property
+    def types(self) -> AgentTypes:
+        """The types of agents that can be started."""
+        return self._place.types
 
     @property
     def ledger(self) -> Ledger:
@@ -210,6 +216,8 @@ class Session:
         notes, self._notes = self._notes, []
         for note in notes:
             self.agent.inbox.put(note)
+        if (reminder := self.planner.reminder(text)) is not None:
+            self.agent.inbox.put(reminder)
         message = user_text(text)
         self.agent.inbox.put(message, taken=taken)
         return message
@@ -334,11 +342,19 @@ class Session:
     def set_mode(self, mode: str) -> None:
         """Change the permission mode for the whole tree of agents.
 
+        Into plan mode and out of it too: what plan mode put aside comes back. The model is told
+        with the next message, or at the next turn boundary while a turn runs.
+
         Raises UsageError if there is no such mode.
         """
-        self.agent.policy.set_mode(read_mode(mode))
-        self.journal.note(self.agent.path, "mode", mode)
-        self._emit(ModeChanged(mode=self.mode))
+        self.planner.change(read_mode(mode))
+        if self._scope is not None and (note := self.planner.reminder()) is not None:
+            self.agent.inbox.put(note)
+
+    @property
+    def plan_file(self) -> str:
+        """The plan file; empty outside of plan mode and before the first message in it."""
+        return self.planner.file
 
     async def compact(self, focus: str = "") -> None:
         """Replace the conversation by a summary of it, now; an interrupt stops that.
@@ -437,7 +453,7 @@ class Session:
         await self._store()
         made = self.ledger.rows[rows:]
         spent = total(made)
-        turns = sum(not row.sidecar and row.agent == MAIN for row in made)
+        turns = sum(not (row.sidecar or row.broken) and row.agent == MAIN for row in made)
         self._last = Turn(
             text=text, why=why, detail=detail, turns=turns, usage=spent.usage, cost=spent.cost
         )

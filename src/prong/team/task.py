@@ -276,6 +276,10 @@ class TaskBoard:
         """Count the tasks that run: all, or those of one agent."""
         return sum(agent is None or t.agent == agent for t in self._tasks.values())
 
+    def shells(self) -> list[str]:
+        """Name the commands that run in the background, whoever started them."""
+        return [task.title for task in self._tasks.values() if task.work.kind == "shell"]
+
     def busy(self, agent: str | None = None) -> bool:
         """Whether a task of an agent runs, or one has ended that it was not told of yet."""
         return bool(self.running(agent or self._agent) or self.outbox.pending(agent or self._agent))

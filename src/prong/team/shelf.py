@@ -1,0 +1,61 @@
+"""Children that ended a while ago: little stays in memory, the journal has the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from prong.cost.receipt import Receipt
+from prong.team.child import Child, ChildSpec
+
+KEPT = 64
+"""Finished children whose prompts stay in memory; older ones are read from the journal again."""
+
+
+class _Shelved(msgspec.Struct, frozen=True):
+    spec: ChildSpec
+    receipt: Receipt
+
+
+class Shelf:
+    """What stays in memory of old children."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._shelved: dict[str, _Shelved] = {}
+
+    def __len__(self) -> int:
+        """Count the children on it."""
+        return len(self._shelved)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether a child of that name is on it."""
+        return name in self._shelved
+
+    def spec(self, name: str) -> ChildSpec | None:
+        """Say what a child was."""
+        shelved = self._shelved.get(name)
+        return shelved.spec if shelved is not None else None
+
+    def receipts(self) -> list[Receipt]:
+        """Give the receipts of all of them."""
+        return [shelved.receipt for shelved in self._shelved.values()]
+
+    def drop(self, name: str) -> None:
+        """Take a child off it."""
+        self._shelved.pop(name, None)
+
+    def take(
+        self,
+        children: dict[str, Child],
+        runs: Callable[[str], bool],
+        receipt: Callable[[Child], Receipt],
+    ) -> None:
+        """Take all but the last finished children over, so that their agents can be freed."""
+        if len(children) <= KEPT:
+            return
+        over = [n for n, child in children.items() if child.status != "running" and not runs(n)]
+        for name in over[: max(0, len(over) - KEPT)]:
+            child = children.pop(name)
+            self._shelved[name] = _Shelved(child.spec, receipt(child))
