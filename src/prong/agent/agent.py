@@ -96,13 +96,8 @@ class Agent:
     """Whether to ask the provider for its own cache diagnostics."""
     clock: Callable[[], float] = time.time
     """Seconds since the epoch."""
-<<<<<<< HEAD
-    ready: Callable[[], Awaitable[None]] | None = None
-    """Awaited once before the next request: somebody else may be filling the cache for it."""
-=======
     gate: Callable[[], Awaitable[None]] | None = None
     """Waited for before the next request is sent, once."""
->>>>>>> main
     on_began: Callable[[], None] | None = None
     """Called when a response has begun: its cache entries can be read from then on."""
     on_paid: Callable[[Row, Ended], None] | None = None

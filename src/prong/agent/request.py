@@ -103,15 +103,9 @@ async def request(agent: Agent, prompt: Prompt | None = None, *, sidecar: str = 
     Raises ProviderError when there is no whole reply after all retries.
     """
     prompt = prompt or agent.prompt
-<<<<<<< HEAD
-    if agent.ready is not None:
-        await agent.ready()
-        agent.ready = None
-=======
     if agent.gate is not None and not sidecar:
         gate, agent.gate = agent.gate, None
         await gate()
->>>>>>> main
     marks = plan(prompt, sent=agent.sent, base=agent.base, ttl=agent.ttl)
     most = agent.max_output or fact(prompt.head.model).max_output
     previous = agent.last_id if agent.diagnose else ""

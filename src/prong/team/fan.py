@@ -108,14 +108,6 @@ class Fan:
             return
         self._release()
 
-    async def follow(self) -> None:
-        """Wait, as the parent, until the base can be read or nobody is left to write it.
-
-        Its own next request extends the same base, and would pay for it a second time.
-        """
-        while not self._open and self.running:
-            await self._changed.wait()
-
     def began(self, task_id: str) -> None:
         """Note that a child's response has begun: whatever it wrote can be read from now on."""
         self._readable = self.plan.cached + self.plan.fresh

@@ -75,11 +75,7 @@ AGENT: Mapping[str, Row] = {
     "last_at": Row("shared", "empty", "likewise"),
     "diagnose": _both("shared", "a setting"),
     "clock": _both("shared", "the time is the same for all"),
-<<<<<<< HEAD
-    "ready": _both("empty", "the parent waits for its children, not they for each other"),
-=======
     "gate": _both("empty", "its parent's wait for a fan-out of its own"),
->>>>>>> main
     "on_began": _both("empty", "the supervisor's, set when the child is launched"),
     "on_paid": _both("empty", "likewise"),
     "finale": _both("empty", "ends a run of the agent that it was set for"),

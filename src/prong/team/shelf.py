@@ -55,7 +55,14 @@ class Shelf:
         """Take all but the last finished children over, so that their agents can be freed."""
         if len(children) <= KEPT:
             return
-        over = [n for n, child in children.items() if child.status != "running" and not runs(n)]
+        over = [
+            name
+            for name, child in children.items()
+            if child.status != "running"
+            and not runs(name)
+            # While a sibling runs, its notice may be held for it.
+            and not (child.fan is not None and child.fan.running)
+        ]
         for name in over[: max(0, len(over) - KEPT)]:
             child = children.pop(name)
             self._shelved[name] = _Shelved(child.spec, receipt(child))

@@ -6,11 +6,7 @@ session's task group, a notice at its end. A fork differs only in its first prom
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 from collections.abc import Callable, Container, Mapping, Sequence
-=======
-from collections.abc import Callable, Sequence
->>>>>>> main
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -221,7 +217,6 @@ class Supervisor:
             fan = self._plan(parent, before, reply, size)
             parent.gate = fan.wait_led
             self._fans[parent.path] = (tip, fan)
-            parent.ready = fan.follow
         return fan
 
     def _forks(self, parent: Agent, call: Call) -> bool:
@@ -389,38 +384,7 @@ class Supervisor:
             self.emit(child.spec.path, Warned(text=said))
         if child.waiting is not None:
             child.waiting.end()
-<<<<<<< HEAD
-        self._shelve()
-
-    def _shelve(self) -> None:
-        """Let go of all but the last finished children; the journal has them."""
-        over = [
-            child
-            for child in self._children.values()
-            if child.status != "running"
-            and not self.board.runs(child.spec.task_id)
-            # Its notice may still wait for its siblings.
-            and not (child.fan is not None and child.fan.running)
-        ]
-        for child in over[: max(0, len(over) - KEPT)]:
-            name = child.spec.task_id
-            self._shelf[name] = Shelved(child.spec, self.receipt(child))
-            del self._children[name]
-
-    def _unshelved(self, sender: Agent, name: str) -> Child | None:
-        """Read a child that ended a while ago from the journal again."""
-        shelved = self._shelf.get(name)
-        if shelved is None or not shelved.spec.path.startswith(f"{sender.path}/"):
-            return None
-        past = self.reload()
-        child = self._taken_up(sender, shelved.spec, past)
-        if child is not None:
-            del self._shelf[name]
-            self._children[name] = child
-        return child
-=======
         self._shelf.take(self._children, self.board.runs, self.receipt)
->>>>>>> main
 
     def receipts(self) -> list[Receipt]:
         """Give the receipts of all children."""
