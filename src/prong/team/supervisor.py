@@ -6,7 +6,7 @@ session's task group, a notice at its end. A fork differs only in its first prom
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +32,7 @@ from prong.team.isolation import make_agent, nobody
 from prong.team.office import Office, notifies
 from prong.team.revival import Ended, Past, revived, specs, spent_purse
 from prong.team.route import Fork, ForkMode, Refused, Typed, route
-from prong.team.shelf import Shelf
+from prong.team.shelf import Held, Shelf
 from prong.team.task import TaskBoard
 from prong.tool.base import Failed, Outcome, TaskHandle, done
 from prong.tool.delegate import AgentArguments, AnyAgentArguments
@@ -96,7 +96,7 @@ class Supervisor:
     @property
     def held(self) -> Container[str]:
         """The tasks whose notices wait for their siblings."""
-        return _Held(self._children) if self.wake_once else ()
+        return Held(self._children) if self.wake_once else ()
 
     async def delegate(self, parent: Agent, call_id: CallId, args: AnyAgentArguments) -> Outcome:
         """Start what a call of the Agent tool asks for."""
@@ -471,15 +471,6 @@ class Supervisor:
                 for call in calls
             )
         )
-
-
-@dataclass(slots=True, frozen=True)
-class _Held:
-    children: Mapping[str, Child]
-
-    def __contains__(self, task_id: object) -> bool:
-        child = self.children.get(task_id) if isinstance(task_id, str) else None
-        return child is not None and child.fan is not None and bool(child.fan.running)
 
 
 @dataclass(slots=True, frozen=True)
