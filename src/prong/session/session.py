@@ -235,8 +235,8 @@ class Session:
 
     def collect(self) -> None:
         """Put notices before the agent, less those that wait for their siblings."""
-        hold = self.supervisor.held(MAIN)
-        self._watching = self.tasks.collect(MAIN, self.agent.inbox, hold=hold)
+        held = self.supervisor.held
+        self._watching = self.tasks.collect(MAIN, self.agent.inbox, hold=held)
 
     async def fork(self, directives: Sequence[str], *, notify: bool = False) -> list[ForkResult]:
         """Split the main agent by hand: one fork per directive, all from its conversation as it is.
