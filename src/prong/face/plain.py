@@ -204,12 +204,13 @@ class _Talk:
     def _prompt(self) -> str:
         if not self._questions:
             return "> "
-        _, asked = next(iter(self._questions.values()))
+        agent, asked = next(iter(self._questions.values()))
+        badge = "" if agent == "main" else f"[{agent}] "
         if isinstance(asked, QuestionAsked):
-            return "? "
+            return f"{badge}? "
         if asked.plan:
-            return "[y]es, [e]dit and approve, [n]o, or what to change: "
-        return "[y]es, [a]lways, [n]o: "
+            return f"{badge}[y]es, [e]dit and approve, [n]o, or what to change: "
+        return f"{badge}{asked.tool}: [y]es, [a]lways, [n]o, or why not: "
 
     async def _on_interrupt(self, scope: anyio.CancelScope) -> None:
         warned = False
