@@ -32,7 +32,7 @@ class Chosen:
     base_url: str | None = None
     """As asked for; None is the vendor's own, or what the environment says."""
     api: str | None = None
-    patience: Patience = Patience()
+    patience: Patience | None = None
 
     def connect(self, http: Http) -> Api:
         """Make the provider."""

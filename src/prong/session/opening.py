@@ -51,8 +51,8 @@ from prong.session.text import text
 from prong.session.toolbox import built_in
 from prong.team.departure import ForkSettings
 from prong.team.handback import Classifier
-from prong.team.office import PATIENCE, Office
 from prong.team.notice import told_in
+from prong.team.office import PATIENCE, Office
 from prong.team.outbox import Outbox
 from prong.team.revival import Past
 from prong.team.route import ForkMode
