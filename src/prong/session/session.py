@@ -235,8 +235,8 @@ class Session:
 
     def collect(self) -> None:
         """Put notices before the agent, less those that wait for their siblings."""
-        hold = self.supervisor.held(MAIN)
-        self._watching = self.tasks.collect(MAIN, self.agent.inbox, hold=hold)
+        held = self.supervisor.held
+        self._watching = self.tasks.collect(MAIN, self.agent.inbox, hold=held)
 
     async def fork(self, directives: Sequence[str], *, notify: bool = False) -> list[ForkResult]:
         """Split the main agent by hand: one fork per directive, all from its conversation as it is.
@@ -433,7 +433,9 @@ class Session:
             while not self._driving.cancel_called:
                 await self.agent.inbox.wait()
                 async with self._floor:
-                    await self._one_turn()
+                    # Woken just before the session began to close: no checkpoint lies between.
+                    if not self._driving.cancel_called:
+                        await self._one_turn()
 
     async def finish(self) -> None:
         """Say goodbye: stop what runs, store what there is."""
