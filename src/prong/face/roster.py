@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from prong.agent.spec import AgentType, AgentTypes
 from prong.face.line import printable
 from prong.session import Options
-from prong.session.opening import built_in_tools
 from prong.session.place import look_around
 from prong.session.recruit import filtered, known_type
+from prong.session.toolbox import built_in_tools
 
 
 def run_agents(words: list[str]) -> int:

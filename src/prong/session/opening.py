@@ -17,7 +17,7 @@ from prong.agent import Agent, Desk, Limits, NoHooks, Respond
 from prong.agent.answer import interrupted
 from prong.agent.compact import carried
 from prong.agent.lineage import told_by
-from prong.cost import Ledger, Prices, markable, read_prices
+from prong.cost import Ledger, Prices, read_prices
 from prong.cost.budget import Bounds, Purse
 from prong.entry import ToolSpec, Usage
 from prong.errors import ProngError, UsageError
@@ -41,17 +41,18 @@ from prong.session.model import (
     render_head,
 )
 from prong.session.option import Given, Options
+from prong.session.past import past_of, restore
 from prong.session.place import Place, look_around, make_policy, read_mode
 from prong.session.record import Opened
-from prong.session.recruit import Recruiter, describe_agent_tool
+from prong.session.recruit import Recruiter
 from prong.session.replay import Replay, read_journal
 from prong.session.session import MAIN, Session
 from prong.session.text import text
+from prong.session.toolbox import built_in_tools
 from prong.team.departure import ForkSettings
 from prong.team.handback import Classifier
 from prong.team.office import PATIENCE, Office
 from prong.team.outbox import Outbox
-from prong.team.revival import Past
 from prong.team.route import ForkMode
 from prong.team.supervisor import Supervisor
 from prong.team.task import TaskBoard
@@ -467,28 +468,6 @@ class _Maker:
         self._bus.emit(MAIN, event)
 
 
-def past_of(replay: Replay) -> Past:
-    """Give what a journal knows of a session's agents."""
-    return Past(
-        prompts=replay.agents,
-        note=replay.note,
-        rows=lambda path: [paid.row for paid in replay.requests if paid.row.agent == path],
-        restore=lambda agent: restore(agent, replay),
-    )
-
-
-def restore(agent: Agent, replay: Replay) -> None:
-    """Let an agent remember its last request: what was counted, when, and where it ended."""
-    for paid in reversed(replay.requests):
-        row, prompt = paid.row, replay.known.get(paid.row.digest)
-        if row.agent == agent.path and not row.sidecar and prompt is not None:
-            if agent.prompt.extends(prompt):
-                agent.last_usage, agent.last_length = row.usage, len(prompt)
-                agent.last_id, agent.last_at = row.response_id, paid.at - row.latency
-                agent.sent = markable(prompt.tip)
-            return
-
-
 def _fork_settings(place: Place) -> ForkSettings:
     given = place.settings.map("fork")
     try:
@@ -543,35 +522,3 @@ def _structured(options: Options) -> StructuredOutput | None:
                 f"the JSON schema is neither an object nor a file that can be read: {error}"
             ) from error
     return StructuredOutput(given)
-
-
-def built_in_tools(place: Place, *, forks: bool) -> list[Tool]:
-    """Make the tools that every session has, in the order in which the model sees them."""
-    from prong.tool.delegate import Agent as AgentTool
-    from prong.tool.delegate import SendMessage
-    from prong.tool.files import Edit, Glob, Grep, NotebookEdit, Read, Write
-    from prong.tool.question import AskUserQuestion
-    from prong.tool.shell import Bash
-    from prong.tool.skill import SkillTool
-    from prong.tool.task import TaskOutput, TaskStop
-    from prong.tool.todo import TodoWrite
-
-    about = describe_agent_tool(place.types, forks=forks, only=None)
-    tools: list[Tool] = [
-        Read(),
-        Write(),
-        Edit(),
-        NotebookEdit(),
-        Glob(),
-        Grep(),
-        Bash(),
-        TaskOutput(),
-        TaskStop(),
-        TodoWrite(),
-        AskUserQuestion(),
-        AgentTool(forks=forks, description=about),
-        SendMessage(),
-    ]
-    if any(skill.for_model for skill in place.skills):
-        tools.append(SkillTool(place.skills, text("tool/Skill")))
-    return tools
