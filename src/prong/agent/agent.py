@@ -102,6 +102,8 @@ class Agent:
     """Called when a response has begun: its cache entries can be read from then on."""
     on_paid: Callable[[Row, Ended], None] | None = None
     """Called for every answered request."""
+    finale: str = ""
+    """Text with which the run ends after the calls at hand, if a tool has set it."""
     refusals: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """Calls that were refused for good, by name and arguments."""
 

@@ -43,14 +43,16 @@ from prong.session.model import (
 from prong.session.option import Given, Options
 from prong.session.past import past_of, restore
 from prong.session.place import Place, look_around, make_policy, read_mode
+from prong.session.planning import Kept, Planner
 from prong.session.preference import fork_settings, patience, task_budget, wakes_once
 from prong.session.record import Opened
 from prong.session.recruit import Recruiter
 from prong.session.replay import Replay, read_journal
 from prong.session.session import MAIN, Session
 from prong.session.text import text
-from prong.session.toolbox import built_in_tools
+from prong.session.toolbox import built_in
 from prong.team.handback import Classifier
+from prong.team.notice import told_in
 from prong.team.office import Office
 from prong.team.outbox import Outbox
 from prong.team.route import ForkMode
@@ -138,8 +140,6 @@ class _Maker:
         self._closers.append(host.close)
         chosen = choose(place, options.model, self._note("endpoint"))
         policy = PolicyBox(make_policy(place, storage=str(storage)))
-        if (mode := self._note("mode")) and not options.mode:
-            policy.set_mode(read_mode(mode))
         limits, prices = self._limits(), self._prices()
         if limits.max_usd is not None and prices.of(chosen.model, Usage()) is None:
             raise UsageError(
@@ -147,15 +147,24 @@ class _Maker:
                 f"unknown; add it to {place.store / 'prices.json'} or drop the budget"
             )
         structured = _structured(options)
-        forks = self._forks(policy)
         purse = Purse(Bounds(tokens=limits.max_tokens, usd=limits.max_usd))
-        kit = await self._kit(structured, forks=forks.on)
         outbox = Outbox(str(storage / "outbox.jsonl"))
         self._closers.append(outbox.close)
         board = TaskBoard(
             group=self._group, storage=str(storage), outbox=outbox, emit=self._emit, agent=MAIN
         )
         self._closers.append(board.close)
+        planner = Planner(
+            policy,
+            root=place.root,
+            storage=str(storage),
+            note=lambda name, value: journal.note(MAIN, name, value),
+            emit=self._emit,
+            shells=board.shells,
+        )
+        self._mode(policy, planner)
+        forks = self._forks(policy)
+        kit = await self._kit(structured, planner, forks=forks.on)
         commands = CommandHooks(
             hooks=place.settings.hooks,
             host=host,
@@ -223,15 +232,16 @@ class _Maker:
             child_hooks=lambda hooks: hooks.clone() if isinstance(hooks, Guard) else hooks,
         )
         agent.context.agents = supervisor.door(agent)
+        planner.bind(agent)
         if (share := _first(options.compact_at, place.settings.number("compactAt"))) is not None:
             agent.compact_at = share
         session = Session(
             agent=agent,
             bus=self._bus,
-            board=board,
             journal=journal,
             place=place,
             supervisor=supervisor,
+            planner=planner,
             started=self._started(journal, chosen, kit, policy),
             switch=self._switch,
         )
@@ -260,7 +270,8 @@ class _Maker:
             journal.note(MAIN, "title", self._place.options.name)
         running = self._revive(session, chosen) if self._replay else set[str]()
         session.tasks.recover(keep=running)
-        session.tasks.outbox.ack(session.already_told())
+        outbox = session.tasks.outbox
+        outbox.ack(told_in(agent.prompt, outbox.uncertain))
         session.tasks.listen(MAIN, session.collect)
         session.collect()
         for warning in self._place.warnings:
@@ -268,6 +279,21 @@ class _Maker:
         source = "resume" if self._replay else "startup"
         verdict = await agent.hooks.fire("SessionStart", {"source": source}, matcher=source)
         session.heed(verdict)
+
+    def _mode(self, policy: PolicyBox, planner: Planner) -> None:
+        """Begin in the mode that is asked for, or go on in that of a resumed session."""
+        wanted, recorded = self._place.options.mode, self._note("mode")
+        kept = self._replay.note(MAIN, "plan", Kept | None) if self._replay else None
+        if recorded == "plan" and kept is not None:
+            planner.resume(kept)
+            if wanted and read_mode(wanted) != "plan":
+                planner.change(read_mode(wanted))
+            return
+        if recorded and not wanted:
+            policy.set_mode(read_mode(recorded))
+        elif policy.policy.mode == "plan":
+            otherwise = read_mode(recorded or self._place.settings.permissions.mode)
+            planner.enter(before="default" if otherwise == "plan" else otherwise)
 
     def _forks(self, policy: PolicyBox) -> ForkMode:
         """Whether forks are on: somebody, or a rule, must be there to answer for them."""
@@ -326,9 +352,11 @@ class _Maker:
     def _note(self, name: str) -> Any:
         return self._replay.note(MAIN, name) if self._replay else None
 
-    async def _kit(self, structured: StructuredOutput | None, *, forks: bool) -> Kit:
+    async def _kit(
+        self, structured: StructuredOutput | None, planner: Planner, *, forks: bool
+    ) -> Kit:
         tools: list[Tool] = [
-            *built_in_tools(self._place, forks=forks),
+            *built_in(self._place, planner, forks=forks),
             *await self._server_tools(),
         ]
         wanted = self._place.options.tools

@@ -22,7 +22,7 @@ def restore(agent: Agent, replay: Replay) -> None:
     """Let an agent remember its last request: what was counted, when, and where it ended."""
     for paid in reversed(replay.requests):
         row, prompt = paid.row, replay.known.get(paid.row.digest)
-        if row.agent == agent.path and not row.sidecar and prompt is not None:
+        if row.agent == agent.path and not (row.sidecar or row.broken) and prompt:
             if agent.prompt.extends(prompt):
                 agent.last_usage, agent.last_length = row.usage, len(prompt)
                 agent.last_id, agent.last_at = row.response_id, paid.at - row.latency

@@ -78,6 +78,7 @@ AGENT: Mapping[str, Row] = {
     "gate": _both("empty", "its parent's wait for a fan-out of its own"),
     "on_began": _both("empty", "the supervisor's, set when the child is launched"),
     "on_paid": _both("empty", "likewise"),
+    "finale": _both("empty", "ends a run of the agent that it was set for"),
     "refusals": _both("empty", "each agent is stopped for its own obstinacy"),
 }
 """Every field of `Agent`."""
