@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+RIVALS := .venv-rivals
 
 .PHONY: help demo tmux test lint check bench docs format clean
 
@@ -42,7 +43,11 @@ check: lint tmux ## Format, lint, types, layers, tests with coverage, and the lo
 
 bench: $(READY) ## Run the benchmarks
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group bench
-	@$(BIN)/python bench/run.py
+	@test -x $(RIVALS)/bin/python || $(PYTHON) -m venv $(RIVALS)
+	@$(RIVALS)/bin/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(RIVALS)/bin/python -m pip install -q --disable-pip-version-check --group bench-rivals \
+		|| echo "The rivals could not all be installed; the table names those that are missing."
+	@BENCH_RIVALS=$(RIVALS)/bin/python $(BIN)/python bench/run.py
 
 docs: $(READY) ## Write the generated parts of the documentation anew
 	@$(BIN)/python docs/regenerate.py
@@ -52,4 +57,4 @@ format: $(READY) ## Format and fix what can be fixed
 	$(BIN)/ruff check --fix
 
 clean: ## Remove the virtual environment and caches
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(RIVALS) .pytest_cache .ruff_cache .hypothesis build dist

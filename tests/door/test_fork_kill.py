@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -73,9 +71,7 @@ def test_exactly_once(tmp_path: Path, seed: int, wake: str) -> None:
             if process.stdout.readline():
                 how = "resumed"
                 time.sleep(chance.uniform(0.0, 0.25))
-            if process.poll() is not None:
-                break
-            os.kill(process.pid, signal.SIGKILL)
+            process.kill()
             process.communicate()
         process = start(server.url, tmp_path, how, wake)
         output, errors = process.communicate(timeout=30)

@@ -280,7 +280,7 @@ def test_anthropic_whole():
     }
     events = dialect("anthropic").decoder().whole(json.dumps(body, indent=2).encode())
     assert events[:-1] == [
-        Began("msg_2", "claude"),
+        Began("msg_2", "claude", Usage(uncached=1, output=2)),
         TextPiece("Hi"),
         CallBegan(CallId("t"), "Read"),
         CallPiece(CallId("t"), '{\n        "b": 1,\n        "a": 2\n      }'),

@@ -9,8 +9,8 @@ import pytest
 
 from prong.errors import UsageError
 from prong.event import CacheMissed
-from prong.testing import Script, Worlds, call, fail, forks, report, say
 from prong.team.fork import PLACEHOLDER
+from prong.testing import Script, Worlds, call, fail, forks, report, say
 
 pytestmark = pytest.mark.anyio
 

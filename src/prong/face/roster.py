@@ -11,7 +11,7 @@ from prong.face.line import printable
 from prong.session import Options
 from prong.session.place import look_around
 from prong.session.recruit import filtered, known_type
-from prong.session.toolbox import built_in_tools
+from prong.session.toolbox import built_in_names
 
 
 def run_agents(words: list[str]) -> int:
@@ -35,7 +35,7 @@ def run_agents(words: list[str]) -> int:
         lines = list_types(place.types)
     else:
         kind = known_type(place.types, args.name)
-        names = [tool.name for tool in built_in_tools(place, forks=False)]
+        names = built_in_names(place)
         lines = show_type(kind, names)
         if place.servers.servers:
             lines = [*lines, "", "Tools of MCP servers come on top of these."]

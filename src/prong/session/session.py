@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 import anyio
 import msgspec
 
-from prong.agent import Agent, Limits, Verdict, compact, loop, request
+from prong.agent import Agent, Limits, Verdict, compact, loop
 from prong.agent.spec import AgentTypes
 from prong.cost import Ledger, Total, total
 from prong.cost.budget import Bounds
@@ -38,13 +38,13 @@ from prong.event import (
     Warned,
 )
 from prong.prompt import Prompt, outline
-from prong.session import store
+from prong.session import sidecar, store
 from prong.session.bus import Bus, Subscription
 from prong.session.journal import Journal
 from prong.session.place import Place, read_mode
 from prong.session.planning import Planner
 from prong.session.store import SessionInfo
-from prong.team.notice import mentions
+from prong.session.text import text
 from prong.team.supervisor import ForkResult, Supervisor
 from prong.tool.base import Failed
 from prong.tool.policy import Mode
@@ -235,8 +235,8 @@ class Session:
 
     def collect(self) -> None:
         """Put notices before the agent, less those that wait for their siblings."""
-        hold = self.supervisor.held(MAIN)
-        self._watching = self.tasks.collect(MAIN, self.agent.inbox, hold=hold)
+        held = self.supervisor.held
+        self._watching = self.tasks.collect(MAIN, self.agent.inbox, hold=held)
 
     async def fork(self, directives: Sequence[str], *, notify: bool = False) -> list[ForkResult]:
         """Split the main agent by hand: one fork per directive, all from its conversation as it is.
@@ -286,23 +286,32 @@ class Session:
 
     async def aside(self, question: str, *, purpose: str = "aside") -> str:
         """Ask something beside the conversation: it reads the same cache and leaves no trace."""
-        prompt = self.snapshot.append(user_text(question))
-        ended = await request(self.agent, prompt, sidecar=purpose)
-        return ended.reply.text
+        return await sidecar.ask(self.agent, self.snapshot, question, purpose=purpose)
+
+    async def title(self) -> str:
+        """Give the session's name; without one, the model is asked for a title beside it."""
+        if not self.journal.tally.title:
+            named = await sidecar.title(self.agent, self.snapshot)
+            self.journal.note(self.agent.path, "title", named)
+        return self.journal.tally.title
+
+    @property
+    def wants_title(self) -> bool:
+        """Whether a face should see to a title: there is none, and settings do not forbid it."""
+        allowed = self._place.settings.values.get("titles") is not False
+        return allowed and not self.journal.tally.title
+
+    async def suggest(self) -> str:
+        """Ask the model, beside the conversation, what the user may want to say next."""
+        return await self.aside(text("suggest"), purpose="suggestion")
 
     @property
     def snapshot(self) -> Prompt:
         """The conversation as it stood when the last turn ended."""
-        return self._snapshot or self.agent.prompt
-
-    def already_told(self) -> set[str]:
-        """Name the notices whose delivery a crash left in doubt and which the journal holds."""
-        doubtful, told = self._outbox.uncertain, set[str]()
-        if doubtful:
-            for kind, entry in self.agent.prompt.entries():
-                if kind == "notice" and isinstance(entry, User):
-                    told |= {name for name in doubtful if mentions(plain(entry.parts), name)}
-        return told
+        now, before = self.agent.prompt, self._snapshot
+        if before is not None and (self.busy or now.extends(before)):
+            return before
+        return sidecar.sendable(now)
 
     async def wait_settled(self) -> None:
         """Wait until no turn runs, nothing waits for the agent, and no background task runs."""
@@ -426,7 +435,9 @@ class Session:
             while not self._driving.cancel_called:
                 await self.agent.inbox.wait()
                 async with self._floor:
-                    await self._one_turn()
+                    # Woken just before the session began to close: no checkpoint lies between.
+                    if not self._driving.cancel_called:
+                        await self._one_turn()
 
     async def finish(self) -> None:
         """Say goodbye: stop what runs, store what there is."""

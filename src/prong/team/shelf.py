@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import msgspec
 
@@ -16,6 +17,23 @@ KEPT = 64
 class _Shelved(msgspec.Struct, frozen=True):
     spec: ChildSpec
     receipt: Receipt
+
+
+@dataclass(slots=True, frozen=True)
+class Held:
+    """The tasks of children whose notices wait for their siblings."""
+
+    children: Mapping[str, Child]
+
+    def __contains__(self, task_id: object) -> bool:
+        """Whether a task's notice has to wait."""
+        child = self.children.get(task_id) if isinstance(task_id, str) else None
+        return child is not None and waits(child)
+
+
+def waits(child: Child) -> bool:
+    """Whether a child's siblings are still at work."""
+    return child.fan is not None and bool(child.fan.running)
 
 
 class Shelf:
@@ -55,7 +73,12 @@ class Shelf:
         """Take all but the last finished children over, so that their agents can be freed."""
         if len(children) <= KEPT:
             return
-        over = [n for n, child in children.items() if child.status != "running" and not runs(n)]
+        over = [
+            name
+            for name, child in children.items()
+            # While a sibling runs, a child's notice may be held.
+            if child.status != "running" and not runs(name) and not waits(child)
+        ]
         for name in over[: max(0, len(over) - KEPT)]:
             child = children.pop(name)
             self._shelved[name] = _Shelved(child.spec, receipt(child))

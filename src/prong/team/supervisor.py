@@ -6,7 +6,7 @@ session's task group, a notice at its end. A fork differs only in its first prom
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +32,7 @@ from prong.team.isolation import make_agent, nobody
 from prong.team.office import Office, held_back, notifies
 from prong.team.revival import Ended, Past, revived, specs, spent_purse
 from prong.team.route import Fork, ForkMode, Refused, Typed, route
-from prong.team.shelf import Shelf
+from prong.team.shelf import Held, Shelf
 from prong.team.task import TaskBoard
 from prong.tool.base import Failed, Outcome, TaskHandle, done
 from prong.tool.delegate import AgentArguments, AnyAgentArguments
@@ -93,15 +93,10 @@ class Supervisor:
         """All children of the session, in the order in which they began."""
         return list(self._children.values())
 
-    def held(self, agent: str) -> set[str]:
-        """Name the tasks whose notices wait for their siblings."""
-        if not self.wake_once:
-            return set()
-        return {
-            child.spec.task_id
-            for child in self._children.values()
-            if child.spec.parent == agent and child.fan is not None and child.fan.running
-        }
+    @property
+    def held(self) -> Container[str]:
+        """The tasks whose notices wait for their siblings."""
+        return Held(self._children) if self.wake_once else ()
 
     async def delegate(self, parent: Agent, call_id: CallId, args: AnyAgentArguments) -> Outcome:
         """Start what a call of the Agent tool asks for."""

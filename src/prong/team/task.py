@@ -172,13 +172,16 @@ class TaskBoard:
     ) -> TaskHandle:
         """Start work as a task: its log goes to a file and, with `notify`, its end is a notice.
 
-        Raises OSError if the file cannot be made, UsageError if the session is closing.
+        Raises OSError if the file for a command's output cannot be made, UsageError if the session
+        is closing.
         """
         if self._closed:
             raise UsageError("The session is closing; nothing new can be started in it.")
         task_id = task_id or self.next_id()
         assert task_id not in self._tasks, f"{task_id} runs already"
         log = Log(self._folder / f"{_file_name(task_id)}.log", limit=self._log_limit)
+        if isinstance(work, Shell):
+            log.open()
         task = _Task(
             id=task_id,
             notice=notice or task_id,

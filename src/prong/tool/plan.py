@@ -9,13 +9,10 @@ import msgspec
 
 from prong.entry import CallId
 from prong.tool.access import Access
-from prong.tool.base import Context, Effect, Failed, Outcome
+from prong.tool.base import Context, Effect, Outcome
 
 if TYPE_CHECKING:
     from prong.tool.base import Tool
-
-
-_NOWHERE = Failed("the mode cannot be changed here")
 
 
 class Planning(Protocol):
@@ -42,8 +39,8 @@ class EnterPlanMode:
     arguments: type[msgspec.Struct] = PlanArguments
     budget = 20_000
 
-    def __init__(self, planning: Planning | None) -> None:
-        """Take what keeps the mode; None where no session is."""
+    def __init__(self, planning: Planning) -> None:
+        """Take what keeps the mode."""
         self._planning = planning
 
     def title(self, args: PlanArguments) -> str:
@@ -59,7 +56,7 @@ class EnterPlanMode:
     async def run(self, call_id: CallId, args: PlanArguments, context: Context) -> Outcome:
         """Enter it."""
         del call_id, args, context
-        return _NOWHERE if self._planning is None else self._planning.begin()
+        return self._planning.begin()
 
 
 class ExitPlanMode:
@@ -70,8 +67,8 @@ class ExitPlanMode:
     arguments: type[msgspec.Struct] = PlanArguments
     budget = 200_000
 
-    def __init__(self, planning: Planning | None) -> None:
-        """Take what keeps the mode; None where no session is."""
+    def __init__(self, planning: Planning) -> None:
+        """Take what keeps the mode."""
         self._planning = planning
 
     def title(self, args: PlanArguments) -> str:
@@ -87,7 +84,7 @@ class ExitPlanMode:
     async def run(self, call_id: CallId, args: PlanArguments, context: Context) -> Outcome:
         """Ask for approval."""
         del args, context
-        return _NOWHERE if self._planning is None else await self._planning.propose(call_id)
+        return await self._planning.propose(call_id)
 
 
 if TYPE_CHECKING:
