@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import msgspec
 
 from prong.agent.spec import AgentTypes
 from prong.errors import UsageError
+from prong.event import Event
+from prong.host import Host
+from prong.session.journal import Journal
 from prong.session.place import Place
 from prong.session.recruit import filtered
+from prong.session.session import MAIN
 from prong.session.text import text
 from prong.team.coordinator import ToolSet, describe_workers, worker_type
-from prong.team.pull import Pulls
+from prong.team.pull import SECONDS, Pulls
 from prong.team.route import WORKER
+from prong.team.task import TaskBoard
 from prong.tool.base import Tool
 from prong.tool.kit import Kit
+from prong.tool.policy import PolicyBox
 
 
 class Coordination(msgspec.Struct, frozen=True):
@@ -28,19 +35,58 @@ class Coordination(msgspec.Struct, frozen=True):
     """Its system prompt, and what is true of this session's workers."""
 
 
-def tool_set(place: Place, recorded: object, *, resumed: bool) -> ToolSet | None:
-    """Say what workers have if the session is a coordinator's; None if it is not.
+class Before(msgspec.Struct, frozen=True):
+    """What the journal says of a session that is opened."""
 
-    Raises UsageError if a session that is none should become one, or for a wrong set of tools.
+    resumed: bool
+    tools: ToolSet | None = None
+    """What workers had, if it was a coordinator's."""
+
+
+def make_pulls(
+    place: Place,
+    host: Host,
+    board: TaskBoard,
+    journal: Journal,
+    emit: Callable[[Event], None],
+    env: Mapping[str, str],
+) -> Pulls:
+    """Make what watches pull requests for the main agent."""
+    return Pulls(
+        host=host,
+        board=board,
+        agent=MAIN,
+        note=lambda name, value: journal.note(MAIN, name, value),
+        emit=emit,
+        env={"PATH": place.env.get("PATH", os.defpath), **env},
+        seconds=place.settings.number("pullSeconds") or SECONDS,
+    )
+
+
+def coordinate(
+    place: Place, pool: Kit, policy: PolicyBox, pulls: Pulls, before: Before
+) -> Coordination | None:
+    """Make what a coordinator has of its own, if the session is one's.
+
+    `pool` holds what workers' tools are chosen from. Raises UsageError if the session cannot be a
+    coordinator's, or for a wrong set of tools.
     """
+    tools = before.tools if before.resumed else _wanted(place)
+    if before.resumed and place.options.coordinator and tools is None:
+        raise UsageError(
+            "the session was not begun by a coordinator and cannot become one: its tools are part "
+            "of its conversation; start a new one, or leave out --coordinator"
+        )
+    if tools is None:
+        return None
+    pulls.note("coordinator", tools)
+    scratchpad = _scratchpad(pulls.board.storage)
+    policy.revise(msgspec.structs.replace(policy.policy, scratchpad=scratchpad))
+    return parts(place, pool, tools=tools, scratchpad=scratchpad, more=_pull_tools(place, pulls))
+
+
+def _wanted(place: Place) -> ToolSet | None:
     options = place.options
-    if resumed:
-        if options.coordinator and recorded is None:
-            raise UsageError(
-                "the session was not begun by a coordinator and cannot become one: its tools are "
-                "part of its conversation; start a new one, or leave out --coordinator"
-            )
-        return cast("ToolSet | None", recorded)
     if not options.coordinator:
         return None
     if options.json_schema is not None:
@@ -51,14 +97,14 @@ def tool_set(place: Place, recorded: object, *, resumed: bool) -> ToolSet | None
     return cast("ToolSet", wanted)
 
 
-def make_scratchpad(storage: str) -> str:
+def _scratchpad(storage: str) -> str:
     """Make the folder that all workers share."""
     path = os.path.join(storage, "scratchpad")  # noqa: PTH118 - strings throughout
     os.makedirs(path, mode=0o700, exist_ok=True)  # noqa: PTH103 - strings throughout
     return os.path.realpath(path)
 
 
-def pull_tools(place: Place, pulls: Pulls) -> tuple[Tool, ...]:
+def _pull_tools(place: Place, pulls: Pulls) -> tuple[Tool, ...]:
     """Offer pull requests where they can be watched: in a repository, with `gh` at hand."""
     import shutil
 
@@ -70,7 +116,7 @@ def pull_tools(place: Place, pulls: Pulls) -> tuple[Tool, ...]:
     return (SubscribePullActivity(pulls.subscribe),)
 
 
-def coordinate(
+def parts(
     place: Place, pool: Kit, *, tools: ToolSet, scratchpad: str, more: tuple[Tool, ...] = ()
 ) -> Coordination:
     """Make a coordinator's parts; `pool` holds what workers' tools are chosen from."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -29,13 +28,7 @@ from prong.provider import Http
 from prong.session import store
 from prong.session.branch import branch
 from prong.session.bus import Bus
-from prong.session.coordination import (
-    Coordination,
-    coordinate,
-    make_scratchpad,
-    pull_tools,
-    tool_set,
-)
+from prong.session.coordination import Before, coordinate, make_pulls
 from prong.session.guard import Guard
 from prong.session.hook import CommandHooks
 from prong.session.journal import Journal
@@ -50,7 +43,7 @@ from prong.session.model import (
 )
 from prong.session.option import Given, Options
 from prong.session.past import past_of, restore
-from prong.session.place import Place, look_around, make_policy, read_mode
+from prong.session.place import Place, look_around, make_policy
 from prong.session.planning import Kept, Planner
 from prong.session.preference import fork_settings, patience, task_budget, wakes_once
 from prong.session.record import Opened
@@ -64,7 +57,6 @@ from prong.team.handback import Classifier
 from prong.team.notice import told_in
 from prong.team.office import Office
 from prong.team.outbox import Outbox
-from prong.team.pull import SECONDS, Pulls
 from prong.team.route import ForkMode
 from prong.team.supervisor import Supervisor
 from prong.team.task import TaskBoard
@@ -172,20 +164,18 @@ class _Maker:
             emit=self._emit,
             shells=board.shells,
         )
-        self._mode(policy, planner)
+        planner.start(
+            wanted=options.mode,
+            recorded=self._note("mode"),
+            kept=self._replay.note(MAIN, "plan", Kept | None) if self._replay else None,
+            otherwise=place.settings.permissions.mode,
+        )
         forks = self._forks(policy)
         pool = kit = await self._kit(structured, planner, forks=forks.on)
         types = place.types
-        pulls = Pulls(
-            host=host,
-            board=board,
-            agent=MAIN,
-            note=lambda name, value: journal.note(MAIN, name, value),
-            emit=self._emit,
-            env={"PATH": place.env.get("PATH", os.defpath), **self._env()},
-            seconds=place.settings.number("pullSeconds") or SECONDS,
-        )
-        if (team := self._coordination(pool, policy, pulls, storage)) is not None:
+        pulls = make_pulls(place, host, board, journal, self._emit, self._env())
+        before = Before(self._replay is not None, self._note("coordinator"))
+        if (team := coordinate(place, pool, policy, pulls, before)) is not None:
             kit, types, place.role = team.kit, team.types, team.role
             planner.words = "plan_coordinator"
             forks = ForkMode(on=False, why_off="a coordinator's workers start from nothing")
@@ -306,34 +296,6 @@ class _Maker:
         source = "resume" if self._replay else "startup"
         verdict = await agent.hooks.fire("SessionStart", {"source": source}, matcher=source)
         session.heed(verdict)
-
-    def _coordination(
-        self, pool: Kit, policy: PolicyBox, pulls: Pulls, storage: Path
-    ) -> Coordination | None:
-        """Make what a coordinator has of its own, if the session is one's."""
-        tools = tool_set(self._place, self._note("coordinator"), resumed=self._replay is not None)
-        if tools is None:
-            return None
-        pulls.note("coordinator", tools)
-        scratchpad = make_scratchpad(str(storage))
-        policy.revise(msgspec.structs.replace(policy.policy, scratchpad=scratchpad))
-        more = pull_tools(self._place, pulls)
-        return coordinate(self._place, pool, tools=tools, scratchpad=scratchpad, more=more)
-
-    def _mode(self, policy: PolicyBox, planner: Planner) -> None:
-        """Begin in the mode that is asked for, or go on in that of a resumed session."""
-        wanted, recorded = self._place.options.mode, self._note("mode")
-        kept = self._replay.note(MAIN, "plan", Kept | None) if self._replay else None
-        if recorded == "plan" and kept is not None:
-            planner.resume(kept)
-            if wanted and read_mode(wanted) != "plan":
-                planner.change(read_mode(wanted))
-            return
-        if recorded and not wanted:
-            policy.set_mode(read_mode(recorded))
-        elif policy.policy.mode == "plan":
-            otherwise = read_mode(recorded or self._place.settings.permissions.mode)
-            planner.enter(before="default" if otherwise == "plan" else otherwise)
 
     def _forks(self, policy: PolicyBox) -> ForkMode:
         """Whether forks are on: somebody, or a rule, must be there to answer for them."""

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from prong.agent import Agent
 from prong.entry import CallId, Text, User, plain
 from prong.event import Event, ModeChanged, PermissionAsked, Warned
+from prong.session.place import read_mode
 from prong.session.text import text
 from prong.tool.base import Failed, Outcome, done
 from prong.tool.policy import Mode, PolicyBox
@@ -102,6 +103,23 @@ class Planner:
     def bind(self, agent: Agent) -> None:
         """Take the main agent: it is the one that plans."""
         self._agent = agent
+
+    def start(
+        self, *, wanted: str | None, recorded: str | None, kept: Kept | None, otherwise: str
+    ) -> None:
+        """Begin in the mode that is asked for, or go on in that of a resumed session.
+
+        `otherwise` is the mode that settings name. Raises UsageError if there is no such mode.
+        """
+        if recorded == "plan" and kept is not None:
+            self.resume(kept)
+            if wanted and read_mode(wanted) != "plan":
+                self.change(read_mode(wanted))
+        elif recorded and not wanted:
+            self._policy.set_mode(read_mode(recorded))
+        elif self._policy.policy.mode == "plan":
+            usual = read_mode(recorded or otherwise)
+            self.enter(before="default" if usual == "plan" else usual)
 
     def resume(self, kept: Kept) -> None:
         """Be in plan mode as a stored session was; its rules are those of today's settings."""

@@ -90,6 +90,7 @@ class TaskBoard:
         `agent` and `emit` stand for the main agent; `for_agent` makes the door of another.
         """
         self._group = group
+        self.storage = storage
         self._folder = Path(storage, "tasks")
         self.outbox = outbox
         self._emit = emit
