@@ -11,6 +11,7 @@ from msgspec import Meta
 from prong.entry import CallId
 from prong.tool.access import Access, Using
 from prong.tool.base import Context, Effect, Failed, Outcome
+from prong.tool.policy import ISOLATION
 
 Isolation = Literal["worktree", "remote"]
 
@@ -109,9 +110,10 @@ class Agent:
         return f"Agent {self._kind(args)}: {args.description}"
 
     def access(self, args: AnyAgentArguments, context: Context) -> Sequence[Access]:
-        """Rules speak of an agent by its type."""
+        """Rules speak of an agent by its type, and of its own place as `isolation:worktree`."""
         del context
-        return (Using(self._kind(args)),)
+        place = (Using(f"{ISOLATION}{args.isolation}"),) if args.isolation else ()
+        return (Using(self._kind(args)), *place)
 
     def _kind(self, args: AnyAgentArguments) -> str:
         return args.subagent_type or ("fork" if self.forks else self.default)
