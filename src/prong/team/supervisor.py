@@ -279,6 +279,7 @@ class Supervisor:
         except BaseException:
             # Nobody will ever end it, so nobody may wait for it.
             del self._children[spec.task_id]
+            self.office.yield_files(spec.task_id)
             if child.fan is not None:
                 child.fan.left(spec.task_id)
             agent.purse.close()
