@@ -11,13 +11,13 @@ from prong.session.text import text
 from prong.team.coordinator import describe_workers
 from prong.testing import Worlds
 
-PARTS = re.findall(r"(?m)^# (\d)\. (.+)$", text("coordinator"))
-
 
 @pytest.mark.spec("C2")
 def test_six_parts():
     """The prompt has six parts in this order."""
-    assert PARTS == snapshot(
+    parts = re.findall(r"(?m)^# (\d)\. (.+)$", text("coordinator"))
+
+    assert parts == snapshot(
         [
             ("1", "Role"),
             ("2", "Tools"),
