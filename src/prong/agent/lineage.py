@@ -66,8 +66,8 @@ def contained(lineage: Lineage, tool: str) -> str | None:
         )
     if lineage.origin == "coordinator" and tool not in COORDINATING:
         return (
-            f"You coordinate, and a coordinator never uses {tool}: your tools are "
-            f"{', '.join(COORDINATING)}. This is permanent; do not try again. Have a worker do it."
+            f"You coordinate, and a coordinator never uses {tool}: it only gives work to others. "
+            f"This is permanent; do not try again. Have a worker do it."
         )
     if lineage.origin == "typed" and tool in _MODES:
         return (
