@@ -17,6 +17,7 @@ ProngError
 │   ├── JournalBusy          another process has the session open
 │   ├── JournalFull          a record could not be written
 │   └── NoSuchSession        no session of that name
+├── GitFailed            git did not do what was asked; carries its own words
 ├── BudgetSpent          a limit on turns, tokens, money or time was reached
 ├── Contained            a fork kept asking for what is closed to it
 └── Interrupted          the user stopped the turn
@@ -138,6 +139,10 @@ class JournalFull(JournalError):
 
 class NoSuchSession(JournalError):
     """There is no session of that name."""
+
+
+class GitFailed(ProngError):
+    """Git did not do what was asked; the message holds its own words."""
 
 
 class BudgetSpent(ProngError):

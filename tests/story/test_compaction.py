@@ -66,7 +66,7 @@ async def test_in_the_middle_of_a_turn(world: Worlds) -> None:
         call("Bash", {"command": "ls"}),
         say("Done."),
     ]
-    files = {"a.txt": LONG * 3}
+    files = {"a.txt": LONG.replace(". ", ".\n") * 4}
     async with world(script, files=files, context_tokens=10_000, compact_at=0.6) as w:
         turn = await w.session.run("Go")
         assert (turn.text, turn.why) == ("Done.", "done")

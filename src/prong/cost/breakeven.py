@@ -56,7 +56,10 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     closing: int = 300
     """Output of the parent when it takes notices."""
     wakes: int = 1
-    """In how many requests the parent takes the notices: one, or up to one per child."""
+    """In how many requests the parent takes the notices: one, or up to one per child.
+
+    0 if the reports go to a program instead.
+    """
     brief: int = 1_500
     """What a fresh agent must be told."""
     setup: int = 4_000
@@ -208,7 +211,7 @@ class _Counts(msgspec.Struct, frozen=True):
         briefs = s.children * s.brief
         parent = (w if s.cold else r) * s.history + w * (s.tail + briefs + s.placeholders)
         known = s.history + s.tail + briefs + s.placeholders
-        wakes = self._wakes(known, read=0) + parent
+        wakes = self._wakes(known, read=0) + (parent if s.wakes else 0.0)
         first = s.children * w * start
         worked = s.children * (later * s.reply + s.report)
         return self._option(
@@ -243,6 +246,8 @@ class _Counts(msgspec.Struct, frozen=True):
         What the first does not read is priced by the caller, who knows whether it was cached.
         """
         s, r, w = self.s, self.rates.read, self.rates.write
+        if not s.wakes:
+            return 0.0
         notices = s.children * s.report / s.wakes
         cost = r * read + w * notices
         size = known + notices

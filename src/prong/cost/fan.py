@@ -106,8 +106,9 @@ class _Fan(msgspec.Struct, frozen=True, kw_only=True):
         base = self.cached + fresh
         if self.size < 2 or base < self.minimum or fresh < max(_SMALL, _SMALL_SHARE * base):
             return "at_once"
-        led: tuple[Schedule, ...] = ("leader", "prewarm", "at_once")
-        return min(led, key=lambda schedule: self.cost(dispatch, schedule))
+        # The first of equals is taken: nobody waits for nothing.
+        ways: tuple[Schedule, ...] = ("at_once", "leader", "prewarm")
+        return min(ways, key=lambda schedule: self.cost(dispatch, schedule))
 
 
 def plan_fan(  # noqa: PLR0913 - one keyword for each thing that decides

@@ -236,8 +236,7 @@ def _diagnostics(data: bytes) -> dict[str, Any]:
 
 def line(receipt: Receipt) -> str:
     """Say a receipt in one line."""
-    shared = f"shared {receipt.tokens_shared:,} tokens"
-    parts = [shared, f"read {receipt.read:,}", _dollars(receipt.cost)]
+    parts = [f"read {receipt.read:,} of {receipt.tokens_shared:,} shared", _dollars(receipt.cost)]
     if receipt.saved is not None:
         parts.append(f"saved {_dollars(receipt.saved)} ({receipt.saved_share or 0:.0%})")
     if receipt.miss:

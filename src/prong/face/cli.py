@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from prong.about import __version__
 
@@ -20,9 +20,14 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "sessions": "list the sessions of this folder, or of all",
     "verify": "check a session's journal, record by record",
-    "cost": "what a session cost, agent by agent",
     "show": "draw a session's conversation as the model sees it",
     "trust": "let this folder's own agents, hooks, servers and rules work",
+}
+_ACCOUNTS = {
+    "cost": "what a session cost: by agent, by fan-out, and the least it could have",
+    "receipt": "what a session's forks shared, paid and saved",
+    "explain": "where two requests part, and what that costs",
+    "plan-fork": "what a fork, fresh agents and working alone would cost",
 }
 
 _EXITS = """exit codes:
@@ -47,6 +52,10 @@ def main(argv: list[str] | None = None) -> int:
         from prong.face.inspect import run_command
 
         return _guarded(lambda: run_command(words[0], words[1:]))
+    if words and words[0] in _ACCOUNTS:
+        from prong.face.account import run_account
+
+        return _guarded(lambda: run_account(words[0], words[1:]))
     # Loading everything makes many objects and no garbage: look for it seldom.
     gc.set_threshold(20_000, 20, 20)
     args = _parser().parse_args(words)
@@ -58,16 +67,38 @@ def _guarded(work: Any) -> int:
 
     try:
         return work()
-    except (UsageError, ConfigError) as error:
-        print(f"prong: {error}", file=sys.stderr)
-        return 2
-    except ProngError as error:
-        print(f"prong: {error}", file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        return 141
+    except Exception as error:
+        match _bare(error):
+            case UsageError() | ConfigError() as wrong:
+                print(f"prong: {wrong}", file=sys.stderr)
+                return 2
+            case ProngError() as failed:
+                print(f"prong: {failed}", file=sys.stderr)
+                return 1
+            case BrokenPipeError():
+                _forget_stdout()
+                return 141
+            case _:
+                raise
+
+
+def _bare(error: BaseException) -> BaseException:
+    """Take a failure out of the groups around it."""
+    if isinstance(error, BaseExceptionGroup):
+        inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        return _bare(next(iter(inner))) if len(inner) == 1 else error
+    return error
+
+
+def _forget_stdout() -> None:
+    """Nobody reads any more: what is still held must not fail a second time at the exit."""
+    import os
+
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _work(args: argparse.Namespace) -> int:
@@ -180,7 +211,7 @@ def _thinking_value(value: str) -> str:
 def _parser() -> argparse.ArgumentParser:
     import argparse
 
-    commands = "\n".join(f"  {name:<10} {what}" for name, what in _COMMANDS.items())
+    commands = "\n".join(f"  {name:<10} {what}" for name, what in (_COMMANDS | _ACCOUNTS).items())
     parser = argparse.ArgumentParser(
         prog="prong",
         description="A coding agent that can split itself into parallel forks, with a receipt.",

@@ -10,15 +10,17 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from typing import IO, Literal, TypeAlias
+from contextlib import suppress
+from typing import Literal, TypeAlias
 
 import anyio
 import msgspec
 
 from prong.entry import Usage
 from prong.errors import ProngError
-from prong.event import Command, Say, Warned
-from prong.session import Options, Session, Turn, open_session
+from prong.event import Command, Envelope, Say, Warned
+from prong.face.line import printable
+from prong.session import Options, Session, Subscription, Turn, open_session
 
 Format: TypeAlias = Literal["text", "json", "stream-json"]
 
@@ -54,20 +56,24 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
 
 async def run(options: Options, prompt: str | None, *, output: Format, reads: Format) -> int:
     """Work on a prompt, or on the commands that come in, and give the exit code."""
-    async with open_session(options) as session, anyio.create_task_group() as group:
-        group.start_soon(_on_signals, session)
+    # A program that reads events and writes commands can answer, for as long as it does.
+    attended = output == reads == "stream-json"
+    turn = Turn(text="", why="interrupted", detail="a signal stopped it")
+    async with open_session(options, attended=attended) as session:
+        events = session.events()
         if output == "stream-json":
-            group.start_soon(_write_events, session)
-        elif output == "text":
-            group.start_soon(_write_warnings, session)
-        if reads == "stream-json":
-            turn = await _follow(session, sys.stdin)
-        else:
-            turn = await session.run(prompt or "")
-        code = _finish(session, turn, output)
-        group.cancel_scope.cancel()
-        return code
-    raise AssertionError("a session ends by itself")
+            _line(_encode(Envelope(0, "main", session.started)))
+        for text in session.warnings:
+            _show(Envelope(0, "main", Warned(text=text)), output)
+        async with anyio.create_task_group() as group:
+            group.start_soon(_show_all, events, output)
+            with anyio.CancelScope() as work:
+                group.start_soon(_on_signals, work)
+                turn = await (_follow(session) if prompt is None else session.run(prompt))
+            group.cancel_scope.cancel()
+    # The session is closed: what is left of its events ends by itself.
+    await _show_all(events, output)
+    return _finish(session, turn, output)
 
 
 def _finish(session: Session, turn: Turn, output: Format) -> int:
@@ -75,9 +81,9 @@ def _finish(session: Session, turn: Turn, output: Format) -> int:
         if session.structured is not None:
             print(session.structured.decode())
         elif turn.text:
-            print(turn.text)
+            print(printable(turn.text) if sys.stdout.isatty() else turn.text)
         if not turn.ok:
-            print(f"prong: {turn.why}: {turn.detail}", file=sys.stderr)
+            print(f"prong: {turn.why}: {printable(turn.detail)}", file=sys.stderr)
     else:
         structured = session.structured
         summary = Summary(
@@ -100,31 +106,30 @@ def _line(data: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-async def _write_events(session: Session) -> None:
-    with session.events() as events:
-        _line(_encode(session.started))
-        async for envelope in events:
-            _line(_encode(envelope))
+def _show(envelope: Envelope, output: Format) -> None:
+    if output == "stream-json":
+        _line(_encode(envelope))
+    elif isinstance(envelope.event, Warned):
+        print(f"prong: {printable(envelope.event.text)}", file=sys.stderr)
 
 
-async def _write_warnings(session: Session) -> None:
-    with session.events() as events:
-        async for envelope in events:
-            if isinstance(envelope.event, Warned):
-                print(f"prong: {envelope.event.text}", file=sys.stderr)
+async def _show_all(events: Subscription, output: Format) -> None:
+    async for envelope in events:
+        _show(envelope, output)
 
 
-async def _on_signals(session: Session) -> None:
-    """Stop the turn on SIGINT or SIGTERM, so that all is stored; a second one ends everything."""
+async def _on_signals(work: anyio.CancelScope) -> None:
+    """Stop the work on SIGINT or SIGTERM, so that all is stored; a second one ends everything."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for _ in signals:
-            if not session.interrupt():
+            if work.cancel_called:
                 os._exit(130)
+            work.cancel()
 
 
-async def _follow(session: Session, source: IO[str]) -> Turn:
+async def _follow(session: Session) -> Turn:
     """Carry out commands, a line each, until they end; gives the last turn."""
-    async for line in _lines(source):
+    async for line in _lines(sys.stdin.fileno()):
         try:
             command = read_command(line)
             if isinstance(command, Say):
@@ -133,14 +138,25 @@ async def _follow(session: Session, source: IO[str]) -> Turn:
                 session.send(command)
         except (ProngError, msgspec.MsgspecError) as error:
             print(f"prong: input line {line[:80]!r}: {error}", file=sys.stderr)
+    session.leave()
     await session.wait_settled()
     return session.last or Turn(text="", why="done")
 
 
-async def _lines(source: IO[str]) -> AsyncIterator[str]:
-    while line := await anyio.to_thread.run_sync(source.readline, abandon_on_cancel=True):
-        if line.strip():
-            yield line
+async def _lines(source: int) -> AsyncIterator[bytes]:
+    """Read lines without a thread: one that waits for input would hold up the exit."""
+    held = b""
+    while True:
+        # A file is always ready, and cannot be waited for.
+        with suppress(PermissionError):
+            await anyio.wait_readable(source)
+        data = os.read(source, 65_536)
+        *whole, held = (held + data).split(b"\n")
+        for line in [*whole, held] if not data else whole:
+            if line.strip():
+                yield line
+        if not data:
+            return
 
 
 class _Message(msgspec.Struct):
@@ -151,7 +167,7 @@ class _UserLine(msgspec.Struct, tag_field="type", tag="user"):
     message: _Message
 
 
-def read_command(line: str) -> Command:
+def read_command(line: bytes) -> Command:
     """Read one line of input: a command, or `{"type": "user", "message": {"content": …}}`.
 
     Raises msgspec.MsgspecError if it is neither.

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from prong.cost import Row, total
-from prong.entry import Usage
-from prong.face.line import describe_usage, money, printable
+from prong.face.line import money, printable
 from prong.prompt import outline
 from prong.session import store
 from prong.session.replay import Replay, examine
@@ -26,7 +24,6 @@ def run_command(name: str, words: list[str]) -> int:
     commands = {
         "sessions": _sessions,
         "verify": _verify,
-        "cost": _cost,
         "show": _show,
         "trust": _trust,
     }
@@ -34,19 +31,22 @@ def run_command(name: str, words: list[str]) -> int:
     return commands[name](parser, words)
 
 
-def _session_argument(parser: argparse.ArgumentParser) -> None:
+def session_argument(parser: argparse.ArgumentParser) -> None:
+    """Let a command take a session and `--json`."""
     parser.add_argument("session", nargs="?", help="id, name or journal file; default: the last")
     parser.add_argument("--json", action="store_true", help="for programs")
 
 
-def _find(wanted: str | None) -> Path:
+def find_journal(wanted: str | None) -> Path:
+    """Find a session's journal by id, name or file; None means the last session here."""
     if wanted and (path := Path(wanted)).suffix == ".jsonl" and path.is_file():
         return path
     here = os.path.realpath(".")
     return store.find(wanted, here).path if wanted else store.latest(here).path
 
 
-def _print_json(value: object) -> None:
+def print_json(value: object) -> None:
+    """Print a value for programs."""
     print(msgspec.json.format(msgspec.json.encode(value, enc_hook=str)).decode())
 
 
@@ -57,7 +57,7 @@ def _sessions(parser: argparse.ArgumentParser, words: list[str]) -> int:
     args = parser.parse_args(words)
     found = store.sessions(None if args.all else os.path.realpath("."))
     if args.json:
-        _print_json(found)
+        print_json(found)
         return 0
     for info in found:
         day = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.modified))
@@ -71,11 +71,11 @@ def _sessions(parser: argparse.ArgumentParser, words: list[str]) -> int:
 
 def _verify(parser: argparse.ArgumentParser, words: list[str]) -> int:
     parser.description = "Check every record and every digest of a session's journal."
-    _session_argument(parser)
+    session_argument(parser)
     args = parser.parse_args(words)
-    report = verify(_find(args.session), dialect)
+    report = verify(find_journal(args.session), dialect)
     if args.json:
-        _print_json(report)
+        print_json(report)
         return 0 if report.sound else 1
     print(f"{report.path}: session {report.session}")
     print(f"{report.records} records, {report.entries} entries, {report.requests} requests good")
@@ -90,53 +90,21 @@ def _verify(parser: argparse.ArgumentParser, words: list[str]) -> int:
     return 0 if report.sound else 1
 
 
-class CostLine(msgspec.Struct, frozen=True):
-    """What one agent, or the whole session, cost."""
-
-    agent: str
-    requests: int
-    usage: Usage
-    cost: float | None
-    uncached: float | None
-
-
-def _replayed(wanted: str | None) -> Replay:
-    replay, damage = examine(_find(wanted), dialect)
+def replayed(wanted: str | None) -> Replay:
+    """Read a session's journal, as far as it is sound."""
+    replay, damage = examine(find_journal(wanted), dialect)
     if damage is not None:
         print(f"prong: damaged at line {damage.line}; what follows is left out", file=sys.stderr)
     return replay
 
 
-def _cost(parser: argparse.ArgumentParser, words: list[str]) -> int:
-    parser.description = "Say what a session cost, agent by agent."
-    _session_argument(parser)
-    args = parser.parse_args(words)
-    rows = [paid.row for paid in _replayed(args.session).requests if not paid.inherited]
-    agents = dict.fromkeys(row.agent for row in rows)
-    lines = [_cost_line(agent, [r for r in rows if r.agent == agent]) for agent in agents]
-    lines.append(_cost_line("session", rows))
-    if args.json:
-        _print_json(lines)
-        return 0
-    for line in lines:
-        without = "" if line.uncached is None else f" (without cache {money(line.uncached)})"
-        print(f"{line.agent}: {money(line.cost)}{without}")
-        print(f"  {line.requests} requests: {describe_usage(line.usage)}")
-    return 0
-
-
-def _cost_line(agent: str, rows: list[Row]) -> CostLine:
-    summed = total(rows)
-    return CostLine(agent, summed.requests, summed.usage, summed.cost, summed.uncached)
-
-
 def _show(parser: argparse.ArgumentParser, words: list[str]) -> int:
     parser.description = "Draw a session's conversations as the model sees them."
-    _session_argument(parser)
+    session_argument(parser)
     args = parser.parse_args(words)
-    drawn = {agent: outline(prompt) for agent, prompt in _replayed(args.session).agents.items()}
+    drawn = {agent: outline(prompt) for agent, prompt in replayed(args.session).agents.items()}
     if args.json:
-        _print_json(drawn)
+        print_json(drawn)
         return 0
     for agent, text in drawn.items():
         print(f"{agent}\n{printable(text)}\n")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from prong.entry import Usage
 from prong.event import (
+    CacheMissed,
     Event,
     ModeChanged,
     PermissionAsked,
     PromptMoved,
     QuestionAsked,
+    ReceiptIssued,
     TaskFinished,
     TaskStarted,
     TodosChanged,
@@ -30,16 +32,26 @@ def describe(event: Event) -> list[tuple[str, str]]:
             return _finished(event)
         case TodosChanged():
             return [(f"  {_BOXES[todo.status]} {todo.content}", "") for todo in event.todos]
-        case TaskStarted():
-            return [(f"{event.task_id} started: {event.title}", "dim")]
-        case TaskFinished():
-            return [(f"{event.task_id} {event.status}: {event.summary}", "dim")]
-        case PromptMoved():
-            return [(f"(new prompt, {event.reason}: {event.detail})", "dim")]
-        case ModeChanged():
-            return [(f"(permission mode {event.mode})", "dim")]
         case Warned():
             return [(f"! {event.text}", "bad")]
+        case CacheMissed():
+            return [(f"! cache missed: {event.why}", "bad")]
+        case _:
+            return [(text, "dim") for text in _noted(event)]
+
+
+def _noted(event: Event) -> list[str]:
+    match event:
+        case TaskStarted():
+            return [f"{event.task_id} started: {event.title}"]
+        case TaskFinished():
+            return [f"{event.task_id} {event.status}: {event.summary}"]
+        case ReceiptIssued():
+            return [f"receipt: {event.text}"]
+        case PromptMoved():
+            return [f"(new prompt, {event.reason}: {event.detail})"]
+        case ModeChanged():
+            return [f"(permission mode {event.mode})"]
         case _:
             return []
 

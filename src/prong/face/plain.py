@@ -26,8 +26,9 @@ from prong.event import (
     RequestSettled,
     TextDelta,
     TurnFinished,
+    Warned,
 )
-from prong.face.line import chosen, describe, describe_question, describe_usage, money
+from prong.face.line import chosen, describe, describe_question, describe_usage, money, printable
 from prong.session import Options, Session, Subscription, open_session
 
 _HELP = """\
@@ -46,12 +47,16 @@ Ctrl+C interrupts the turn that runs."""
 async def run(options: Options, first: str) -> int:
     """Talk until the user leaves; gives the exit code."""
     message = first
+    terminal = _Terminal()
+    if sys.stdin.isatty() and not options.bare:
+        await _ask_trust(options)
     while True:
         async with open_session(options, attended=True) as session:
             talk = _Talk(session)
             following = await talk.run(message)
         if following is None:
             sys.stdout.flush()
+            terminal.restore()
             # A thread may still wait for a line; nothing is left to do, so it must not hold us up.
             os._exit(0)
         options, message = _resumed(options, following), ""
@@ -65,6 +70,51 @@ def _resumed(options: Options, session_id: str) -> Options:
     )
 
 
+class _Terminal:
+    """Remembers how the terminal was: line editing changes it for as long as it waits."""
+
+    def __init__(self) -> None:
+        import termios
+
+        self._before = None
+        with suppress(termios.error, ValueError):
+            self._before = termios.tcgetattr(sys.stdin.fileno())
+
+    def restore(self) -> None:
+        import termios
+
+        if self._before is not None:
+            with suppress(termios.error):
+                termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, self._before)
+
+
+async def _ask_trust(options: Options) -> None:
+    """Ask once whether a folder's own hooks, servers and rules may work, and keep the answer."""
+    from prong.session.place import folders
+    from prong.session.trust import Trust, needs_trust
+
+    home, _, root = folders(options)
+    trust = Trust(home)
+    if trust.problem() is not None or trust.decision(root) is not None:
+        return
+    wants = needs_trust(home, root)
+    if not wants:
+        return
+    screen = _Screen()
+    screen.line(f"{root} wants to run or change things of its own:", style="bold")
+    for want in wants:
+        screen.line(f"  {want}")
+    try:
+        answer = await _ask("trust this folder? [y]es, [n]o: ")
+    except EOFError:
+        return
+    if answer.strip().lower() in {"y", "yes"}:
+        trust.trust(root)
+    else:
+        trust.distrust(root)
+        screen.line("not trusted: it goes on without them; 'prong trust' changes that")
+
+
 class _Screen:
     """Writes lines; knows whether the last one is finished."""
 
@@ -73,6 +123,10 @@ class _Screen:
         self._colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
     def text(self, text: str) -> None:
+        """Write a piece of text, robbed of what could take control of the terminal."""
+        self._write(printable(text))
+
+    def _write(self, text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
         if text:
@@ -81,14 +135,15 @@ class _Screen:
     def end(self) -> None:
         """Finish the line that is being written, if one is."""
         if self._open:
-            self.text("\n")
+            self._write("\n")
 
     def line(self, text: str, *, style: str = "") -> None:
         self.end()
         codes = {"dim": "2", "bad": "31", "good": "32", "bold": "1"}
+        text = printable(text)
         if style and self._colour:
             text = f"\x1b[{codes[style]}m{text}\x1b[0m"
-        self.text(text + "\n")
+        self._write(text + "\n")
 
 
 class _Talk:
@@ -100,7 +155,6 @@ class _Talk:
         self._questions: dict[str, tuple[str, PermissionAsked | QuestionAsked]] = {}
         self._ready = anyio.Event()
         self._idle = True
-        self._streaming = False
         self._following: str | None = None
 
     async def run(self, first: str) -> str | None:
@@ -111,8 +165,11 @@ class _Talk:
             f"prong · {started.model} · {started.mode} · {verb} {started.session_id} · /help",
             style="dim",
         )
+        events = self._session.events()
+        for text in self._session.warnings:
+            self._one("", "main", Warned(text=text))
         async with anyio.create_task_group() as group:
-            group.start_soon(self._show, self._session.events())
+            group.start_soon(self._show, events)
             group.start_soon(self._on_interrupt, group.cancel_scope)
             if first:
                 self._screen.line(f"> {first}")
@@ -142,7 +199,8 @@ class _Talk:
                 await self._say(line)
 
     async def _say(self, text: str) -> None:
-        self._idle = not await self._session.say(text)
+        self._idle = False
+        self._idle = await self._session.say(text) is None
 
     def _prompt(self) -> str:
         if not self._questions:

@@ -1,6 +1,6 @@
 """The rope of wire bytes. Pure: no I/O."""
 
-from prong.prompt.difference import Difference, Section, first_difference
+from prong.prompt.difference import Difference, Section, first_difference, prompt_bytes
 from prong.prompt.outline import outline
 from prong.prompt.rope import Head, Mark, Node, Prompt
 
@@ -13,4 +13,5 @@ __all__ = [
     "Section",
     "first_difference",
     "outline",
+    "prompt_bytes",
 ]

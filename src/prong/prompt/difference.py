@@ -12,6 +12,7 @@ import msgspec
 
 Section: TypeAlias = Literal["model", "tools", "system", "messages", "parameters"]
 
+_ORDER: tuple[Section, ...] = ("model", "tools", "system", "parameters", "messages")
 _MARKS = ("cache_control", "prompt_cache_breakpoint")
 _MESSAGES = ("messages", "input")
 _SYSTEM = ("system", "instructions")
@@ -54,6 +55,12 @@ class _Item(msgspec.Struct, frozen=True):
     section: Section
     path: str
     data: bytes
+    shell: bytes = b""
+    """What a block's message says besides its blocks, such as the role."""
+
+    @property
+    def size(self) -> int:
+        return len(self.data) + len(self.shell)
 
 
 def first_difference(left: bytes, right: bytes) -> Difference | None:
@@ -64,15 +71,20 @@ def first_difference(left: bytes, right: bytes) -> Difference | None:
     a, b = _items(left), _items(right)
     shared = 0
     for index, (x, y) in enumerate(zip(a, b, strict=False)):
-        if (x.path, x.data) != (y.path, y.data):
+        if x != y:
             return _describe(x, y, index, shared)
-        shared += len(x.data)
+        shared += x.size
     if len(a) == len(b):
         return None
     longer, index = (a, len(b)) if len(a) > len(b) else (b, len(a))
     more = longer[index]
     texts = (_short(more.data), "") if longer is a else ("", _short(more.data))
     return Difference(more.section, more.path, -1, *texts, index, shared)
+
+
+def prompt_bytes(body: bytes) -> int:
+    """Count the bytes of what a cache is keyed by, in the measure of `shared_bytes`."""
+    return sum(item.size for item in _items(body))
 
 
 def _items(body: bytes) -> list[_Item]:
@@ -107,10 +119,12 @@ def _blocks(path: str, message: msgspec.Raw) -> list[_Item]:
     if not content.startswith(b"["):
         return [_Item("messages", path, _unmarked(message))]
     shell = b",".join(
-        name.encode() + b":" + bytes(value) for name, value in fields.items() if name != key
+        msgspec.json.encode(name) + b":" + bytes(value)
+        for name, value in fields.items()
+        if name != key
     )
     return [
-        _Item("messages", f"{path}.{key}[{number}]", shell + b"|" + _unmarked(block))
+        _Item("messages", f"{path}.{key}[{number}]", _unmarked(block), b"{%s}" % shell)
         for number, block in enumerate(_decode_list(content))
     ]
 
@@ -137,10 +151,18 @@ def _unmarked(value: msgspec.Raw) -> bytes:
 
 
 def _describe(x: _Item, y: _Item, index: int, shared: int) -> Difference:
+    if x.section != y.section:
+        # One side has an item more in the earlier section, where the other has none.
+        more = min(x, y, key=lambda item: _ORDER.index(item.section))
+        texts = (_short(x.data), "") if more is x else ("", _short(y.data))
+        return Difference(more.section, more.path, -1, *texts, index, shared)
     if x.path != y.path:
         left, right = f"{x.path}: {_short(x.data)}", f"{y.path}: {_short(y.data)}"
         return Difference(x.section, x.path, -1, left, right, index, shared)
-    path, left, right = _descend(x.path, x.data.split(b"|", 1)[-1], y.data.split(b"|", 1)[-1])
+    if x.shell != y.shell:
+        path, left, right = _descend(x.path.rpartition(".")[0], x.shell, y.shell)
+    else:
+        path, left, right = _descend(x.path, x.data, y.data)
     byte = next(
         (i for i, (p, q) in enumerate(zip(left, right, strict=False)) if p != q),
         min(len(left), len(right)),

@@ -172,6 +172,10 @@ class Prompt:
 
     def body(self, marks: Iterable[Mark] = (), tail: Tail | None = None) -> bytes:
         """Give a whole request body, with cache marks put in."""
+        return b"".join(self.pieces(marks, tail))
+
+    def pieces(self, marks: Iterable[Mark] = (), tail: Tail | None = None) -> list[bytes]:
+        """Give a whole request body in pieces; those without a mark are shared, not copied."""
         dialect = self.head.dialect
         at = {id(mark.node): dialect.mark(mark.ttl) for mark in marks}
         pieces: list[bytes] = []
@@ -180,7 +184,7 @@ class Prompt:
             _put(pieces, node.delta, node.mark_at, at.get(id(node)))
         pieces.append(dialect.close(self.tip.role if self.tip else None))
         pieces.append(dialect.tail(tail or Tail()))
-        return b"".join(pieces)
+        return pieces
 
     def extends(self, other: Self) -> bool:
         """Say whether this prompt is `other`, or grew out of it."""

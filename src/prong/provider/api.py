@@ -94,7 +94,8 @@ class Api:
     ) -> AsyncGenerator[Streamed, None]:
         """Ask for one reply; see `Provider.stream`."""
         assert prompt.head.dialect.name == self._dialect.name, "a prompt has one dialect for good"
-        body = prompt.body(marks, tail)
+        # In pieces, which many requests share: a body may be held for as long as a reply takes.
+        body = prompt.pieces(marks, tail)
         sent = self._headers_for(prompt, headers)
         attempt, waited = 1, 0.0
         while True:
@@ -130,7 +131,7 @@ class Api:
         return self._patience.wait(attempt, error.retry_after, self._random)
 
     async def _try(
-        self, model: str, body: bytes, tail: Tail, headers: Sequence[tuple[str, str]]
+        self, model: str, body: Sequence[bytes], tail: Tail, headers: Sequence[tuple[str, str]]
     ) -> AsyncGenerator[Event, None]:
         async with self._http.request("POST", self._url, headers, body) as response:
             if response.status != 200:

@@ -9,14 +9,13 @@ thrown away until it ends or a moment has passed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from prong.provider.parse import Malformed, Parser
 
 HIGH_WATER = 262_144
 """Bytes a reader may lag behind before the socket is no longer read."""
-_SLICE = 131_072
-_JOIN_BELOW = 16_384
+_SLICE = 65_536
 _SETTLE_SECONDS = 1.0
 
 
@@ -37,6 +36,24 @@ def _early(parser: Parser) -> str:
     except Malformed as error:
         return str(error)
     return ""
+
+
+def _slices(pieces: Sequence[bytes]) -> Iterator[bytes | memoryview]:
+    """Join small pieces and cut large ones, so that little is held in memory beside them."""
+    batch: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        if batch and size + len(piece) > _SLICE:
+            yield b"".join(batch)
+            batch, size = [], 0
+        if len(piece) > _SLICE:
+            view = memoryview(piece)
+            yield from (view[at : at + _SLICE] for at in range(0, len(piece), _SLICE))
+        else:
+            batch.append(piece)
+            size += len(piece)
+    if batch:
+        yield b"".join(batch)
 
 
 class Connection(asyncio.Protocol):
@@ -150,7 +167,7 @@ class Connection(asyncio.Protocol):
         if self.transport is not None:
             self.transport.abort()
 
-    async def exchange(self, method: str, head: bytes, body: bytes) -> None:
+    async def exchange(self, method: str, head: bytes, body: Sequence[bytes] = ()) -> None:
         """Send a request and wait for the head of its response.
 
         Raises:
@@ -165,7 +182,7 @@ class Connection(asyncio.Protocol):
         self._last = self._loop.time()
         self._timer = self._loop.call_later(self._idle_limit, self._check_idle)
         try:
-            await self._send(parser, head, body)
+            await self._send(parser, (head, *body))
             while not parser.status:
                 self._check()
                 await self._wait()
@@ -173,24 +190,16 @@ class Connection(asyncio.Protocol):
             self.abort()
             raise
 
-    async def _send(self, parser: Parser, head: bytes, body: bytes) -> None:
-        if len(body) < _JOIN_BELOW:
-            self._write(head + body)
-            return
-        self._write(head)
-        view = memoryview(body)
-        for at in range(0, len(body), _SLICE):
+    async def _send(self, parser: Parser, pieces: Sequence[bytes]) -> None:
+        for data in _slices(pieces):
             # A response before the end of the request is a refusal: the rest need not be sent.
             while not (self._flowing or self.lost or parser.status):
                 await self._wait()
             if parser.status or self.lost:
                 self._tainted = True
                 return
-            self._write(view[at : at + _SLICE])
-
-    def _write(self, data: bytes | memoryview) -> None:
-        if not self.lost and self.transport is not None:
-            self.transport.write(data)
+            if self.transport is not None:
+                self.transport.write(data)
 
     async def next(self) -> bytes:
         """Wait for more of the body; nothing at its end.

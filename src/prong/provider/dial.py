@@ -81,7 +81,7 @@ async def _open(
     )
     if proxy is None or tls is None:
         return
-    await connection.exchange("CONNECT", _connect_head(url, proxy), b"")
+    await connection.exchange("CONNECT", _connect_head(url, proxy))
     parser = connection.parser
     assert parser is not None
     if not 200 <= parser.status < 300:

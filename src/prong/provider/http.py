@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Self
 
@@ -185,9 +185,11 @@ class Http:
         method: str,
         url: str,
         headers: Iterable[tuple[str, str]] = (),
-        body: bytes = b"",
+        body: bytes | Sequence[bytes] = (),
     ) -> AsyncGenerator[Response, None]:
         """Send a request and open its response; leaving early closes the connection.
+
+        A body in pieces is joined only as it is sent.
 
         Raises:
             Unreachable: no connection could be made, or it broke before a response began.
@@ -195,14 +197,15 @@ class Http:
             UsageError: the URL or a header cannot be sent.
 
         """
+        pieces = (body,) if isinstance(body, bytes) else body
         target, proxy = self._route(url)
         key = (target.scheme, target.host, target.port, proxy)
         pool = self._pools.get(key)
         if pool is None:
             pool = self._pools[key] = _Pool(self.limits.connections)
-        head = _request_head(method, target, proxy, headers, len(body))
+        head = _request_head(method, target, proxy, headers, sum(map(len, pieces)))
         async with pool.slots:
-            connection = await self._exchange(pool, target, proxy, (method, head, body))
+            connection = await self._exchange(pool, target, proxy, (method, head, pieces))
             settle = False
             try:
                 response = Response(connection, target)
@@ -214,7 +217,11 @@ class Http:
                 connection.release(settle=settle)
 
     async def _exchange(
-        self, pool: _Pool, url: Url, proxy: Proxy | None, request: tuple[str, bytes, bytes]
+        self,
+        pool: _Pool,
+        url: Url,
+        proxy: Proxy | None,
+        request: tuple[str, bytes, Sequence[bytes]],
     ) -> Connection:
         kept = pool.take()
         if kept is not None:

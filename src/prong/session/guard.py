@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,8 @@ class Guard:
     """Runs the user's hooks, shows nested instructions, and sees to a structured answer."""
 
     hooks: Hooks
+    cwd: str
+    """What relative paths start from."""
     instructions: Instructions | None = None
     structured: StructuredOutput | None = None
     reminded: int = 0
@@ -32,7 +35,7 @@ class Guard:
     def clone(self) -> Guard:
         """Make the guard of a child: the same hooks, its own record of instructions, no schema."""
         seen = self.instructions.clone() if self.instructions else None
-        return Guard(hooks=self.hooks, instructions=seen)
+        return Guard(hooks=self.hooks, cwd=self.cwd, instructions=seen)
 
     async def fire(self, event: str, payload: dict[str, Any], matcher: str = "") -> Verdict:
         """Let the user's hooks speak first."""
@@ -55,6 +58,7 @@ class Guard:
             paths = msgspec.json.decode(payload["tool_input"], type=_Paths)
         except msgspec.MsgspecError:
             return verdict
-        found = instructions.nested_for(paths.file_path or paths.notebook_path)
+        path = os.path.join(self.cwd, paths.file_path or paths.notebook_path)  # noqa: PTH118 - strings
+        found = instructions.nested_for(path)
         texts = tuple(f"Instructions for this folder ({one.label}):\n\n{one.text}" for one in found)
         return msgspec.structs.replace(verdict, context=(*verdict.context, *texts))

@@ -136,6 +136,7 @@ class _Maker:
             host=host,
             session_id=journal.session,
             transcript=str(journal.path),
+            env=self._env(),
         )
         agent = Agent(
             path=MAIN,
@@ -147,6 +148,7 @@ class _Maker:
             policy=policy,
             hooks=Guard(
                 hooks=commands if place.settings.hooks else NoHooks(),
+                cwd=place.cwd,
                 instructions=place.instructions,
                 structured=structured,
             ),
@@ -339,7 +341,6 @@ class _Maker:
 
             return not isinstance(policy.decide("Read", [Reading(path)]), Deny)
 
-        env = {key: str(value) for key, value in self._place.settings.map("env").items()}
         todos = self._note("todos") or ()
         return Context(
             host=host,
@@ -350,9 +351,12 @@ class _Maker:
             storage=str(storage),
             cwd=self._note("cwd") or "",
             todos=msgspec.convert(todos, tuple[Todo, ...]),
-            env=env,
+            env=self._env(),
             may_read=may_read,
         )
+
+    def _env(self) -> dict[str, str]:
+        return {key: str(value) for key, value in self._place.settings.map("env").items()}
 
     async def _ask(self, questions: Sequence[Question]) -> str | None:
         asked = QuestionAsked(request_id=self._desk.number(), questions=tuple(questions))

@@ -47,13 +47,7 @@ def look_around(options: Options) -> Place:
     Raises UsageError if the folder is none.
     """
     env = os.environ if options.env is None else options.env
-    home = env.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - strings throughout
-    cwd = os.path.realpath(options.cwd)
-    if not os.path.isdir(cwd):  # noqa: PTH112 - strings throughout
-        raise UsageError(f"{options.cwd!r} is not a folder; choose one with --cwd")
-    root = find_root(cwd)
-    if os.path.realpath(home) == root:
-        root = cwd  # a home folder under version control is not one project
+    home, cwd, root = folders(options)
     trusted = Trust(home).is_trusted(root)
     place = Place(
         options=options,
@@ -69,8 +63,26 @@ def look_around(options: Options) -> Place:
     place.warnings += [str(problem) for problem in settings.problems]
     place.warnings += settings.warnings
     if not options.bare:
+        if (problem := Trust(home).problem()) is not None:
+            place.warnings.append(str(problem))
         _add_project(place)
     return place
+
+
+def folders(options: Options) -> tuple[str, str, str]:
+    """Find the user's home, the working folder and the project's folder.
+
+    Raises UsageError if the working folder is none.
+    """
+    env = os.environ if options.env is None else options.env
+    home = env.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - strings throughout
+    cwd = os.path.realpath(options.cwd)
+    if not os.path.isdir(cwd):  # noqa: PTH112 - strings throughout
+        raise UsageError(f"{options.cwd!r} is not a folder; choose one with --cwd")
+    root = find_root(cwd)
+    if os.path.realpath(home) == root:
+        root = cwd  # a home folder under version control is not one project
+    return home, cwd, root
 
 
 def _settings(home: str, root: str, options: Options, *, trusted: bool) -> Settings:

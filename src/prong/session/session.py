@@ -106,6 +106,7 @@ class Session:
         self.warnings: list[str] = []
         """Everything the user was warned of so far."""
         self._notes: list[User] = []
+        self._driving = anyio.CancelScope()
         self._scope: anyio.CancelScope | None = None
         self._last: Turn | None = None
         self._ended = 0
@@ -174,16 +175,16 @@ class Session:
         """
         taken_in: list[int] = []
 
-        def over() -> bool:
+        def over(message: User) -> bool:
             # A message that is neither waiting nor taken could not be stored: its turn has failed.
-            taken = self._ended > taken_in[0] if taken_in else True
-            return taken and not self.agent.inbox.holds(message)
+            ended = self._ended > taken_in[0] if taken_in else True
+            return ended and not self.agent.inbox.holds(message)
 
         try:
             message = await self.say(text, taken=lambda: taken_in.append(self._ended))
             if message is None:
                 return Turn(text="", why="refused", detail="a hook refused the message")
-            await self._bus.until(over)
+            await self._bus.until(lambda: over(message))
             assert self._last is not None
             if wait_tasks and self._last.why in {"done", "cut_off"}:
                 await self.wait_settled()
@@ -378,13 +379,15 @@ class Session:
 
     async def drive(self) -> None:
         """Run turns whenever something waits; runs in the session's task group to its end."""
-        while True:
-            await self.agent.inbox.wait()
-            await self._one_turn()
+        with self._driving:
+            while not self._driving.cancel_called:
+                await self.agent.inbox.wait()
+                await self._one_turn()
 
     async def finish(self) -> None:
         """Say goodbye: stop what runs, store what there is."""
-        self.interrupt()
+        # Not only the turn that runs: what is put into the inbox from now on waits for a resume.
+        self._driving.cancel()
         await self._bus.until(lambda: self._scope is None)
         await self.agent.recorder.sync()
         self._emit(SessionFinished(cost=self.cost, usage=self.usage))

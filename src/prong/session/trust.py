@@ -28,14 +28,21 @@ class Trust(msgspec.Struct, frozen=True):
         A file that cannot be read trusts nothing; `problem` says what is wrong with it.
         """
         try:
-            decisions = self._read()
+            return self.decision(path) or False
         except ConfigError:
             return False
+
+    def decision(self, path: str) -> bool | None:
+        """Give the user's decision on a folder or the nearest one above it; None if there is none.
+
+        Raises ConfigError if the file of decisions is damaged.
+        """
+        decisions = self._read()
         place = Path(path).resolve()
         for folder in (place, *place.parents):
             if (decision := decisions.get(str(folder))) is not None:
                 return decision
-        return False
+        return None
 
     def problem(self) -> ConfigError | None:
         """Say what is wrong with the file, if anything."""

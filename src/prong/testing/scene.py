@@ -1,6 +1,6 @@
-"""A whole small world for stories: a scripted server, a project, a home, and sessions on them.
+r"""A whole small world for stories: a scripted server, a project, a home, and sessions on them.
 
-async with world(script=[say("Hello.")], files={"a.py": "x = 1\n"}) as w:
+async with world(script=[say("Hello.")], files={"a.py": "x = 1"}) as w:
     turn = await w.session.run("Hi")
     assert turn.text == "Hello."
 """
@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, Unpack
+from typing import Any, TypeAlias, TypeVar, Unpack, cast
 
 from prong.agent import Respond
 from prong.event import Envelope, Event
@@ -21,12 +21,11 @@ from prong.session import Session, Subscription, open_session
 from prong.session.option import Given
 from prong.session.trust import Trust
 from prong.testing.clock import AnyClock
-from prong.testing.request import Api
 from prong.testing.script import AnyScript
 from prong.testing.server import Server
 from prong.testing.service import Options
 
-MODELS: Mapping[Api, str] = {
+MODELS: Mapping[str, str] = {
     "anthropic": "claude-sonnet-5-5",
     "responses": "gpt-6.1-sol",
     "chat": "gpt-4.1",
@@ -111,11 +110,10 @@ class World:
 
 
 @asynccontextmanager
-async def world(
+async def world(  # noqa: PLR0913 - one keyword for each thing a story may need
     script: AnyScript = (),
     *,
     files: Mapping[str, str | bytes] | None = None,
-    api: Api = "anthropic",
     folder: Path | None = None,
     trusted: bool = False,
     moves_prefix: str | None = None,
@@ -128,10 +126,13 @@ async def world(
 ) -> AsyncGenerator[World, None]:
     """Make a world and, unless `opens` is false, a session in it.
 
+    The API is `anthropic` unless `api` is given, with a model to match unless `model` is.
+
     `files` are put into the project, or into the home if their names begin with `~/`; `serving`
     and `clock` are the server's. On leaving, the server checks that every request extended the one
     before, unless `moves_prefix` says why one need not.
     """
+    api: Api = cast("Api", given.get("api") or "anthropic")  # checked when the session is opened
     async with AsyncExitStack() as stack:
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -144,8 +145,8 @@ async def world(
         if trusted:
             Trust(str(made.home)).trust(str(made.root))
         made.given = {
-            "model": MODELS[api],
-            "api": api,
+            "model": MODELS[given.get("api") or "anthropic"],
+            "api": "anthropic",
             "base_url": server.url,
             "cwd": str(made.root),
             "store": str(made.store),

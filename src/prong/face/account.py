@@ -1,0 +1,241 @@
+"""Commands that say what sessions and forks cost, without talking to a model."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from prong.cost import Prices, Row, read_prices, total
+from prong.cost.least import least_costs
+from prong.cost.receipt import FanReceipt, Receipt, as_json, describe, line
+from prong.entry import Usage
+from prong.errors import NoSuchSession, UsageError
+from prong.face.inspect import print_json, replayed, session_argument
+from prong.face.line import describe_usage, money, printable
+from prong.session import store
+from prong.session.replay import Replay
+
+
+def run_account(name: str, words: list[str]) -> int:
+    """Run one of the commands; gives the exit code."""
+    from prong.face.compare import explain
+    from prong.face.forecast import plan_fork
+
+    commands: dict[str, Callable[[argparse.ArgumentParser, list[str]], int]] = {
+        "cost": _cost,
+        "receipt": _receipt,
+        "explain": explain,
+        "plan-fork": plan_fork,
+    }
+    parser = argparse.ArgumentParser(prog=f"prong {name}", allow_abbrev=False)
+    return commands[name](parser, words)
+
+
+def own_prices() -> Prices:
+    """Give the price table, the user's own figures first."""
+    path = store.home() / "prices.json"
+    try:
+        return Prices(read_prices(str(path), path.read_bytes()))
+    except FileNotFoundError:
+        return Prices()
+
+
+class CostLine(msgspec.Struct, frozen=True):
+    """What an agent, the siblings of a fan-out or the whole session cost, in dollars."""
+
+    agent: str
+    requests: int
+    usage: Usage
+    cost: float | None
+    uncached: float | None
+    """The same requests without any cache."""
+    unshared: float | None
+    """The same requests if every fork had had to write the shared prefix itself."""
+    least: float | None
+    """The same requests with every distinct block written once and read in all others."""
+    kind: Literal["agent", "fan", "session"] = "agent"
+
+
+def receipts(replay: Replay) -> dict[str, Receipt]:
+    """Give the receipts of a session by their agents."""
+    found: dict[str, Receipt] = {}
+    for agent, name in replay.notes:
+        if name == "receipt":
+            try:
+                found[agent] = replay.note(agent, name, Receipt)
+            except msgspec.MsgspecError as error:
+                raise UsageError(f"the receipt of {agent} cannot be read: {error}") from error
+    return found
+
+
+def fans(known: Iterable[Receipt]) -> list[tuple[Receipt, ...]]:
+    """Group the forks of one parent on one base."""
+    groups: dict[tuple[str, str], list[Receipt]] = {}
+    for receipt in known:
+        if receipt.kind == "fork":
+            parent = receipt.agent.rpartition("/")[0]
+            groups.setdefault((parent, receipt.base), []).append(receipt)
+    return [tuple(group) for group in groups.values()]
+
+
+class _Books:
+    """The rows of a session with what each could have cost at least."""
+
+    def __init__(self, replay: Replay, prices: Prices) -> None:
+        self.rows = [paid.row for paid in replay.requests if not paid.inherited]
+        self.receipts = receipts(replay)
+        known = [
+            (index, prompt)
+            for index, row in enumerate(self.rows)
+            if (prompt := replay.known.get(row.digest)) is not None
+        ]
+        # A request whose prompt was not stored counts as it was paid.
+        self._least: list[float | None] = [row.cost for row in self.rows]
+        pairs = [(prompt, self.rows[index]) for index, prompt in known]
+        for (index, _), least in zip(known, least_costs(pairs, prices), strict=True):
+            self._least[index] = least
+
+    def line(self, name: str, agents: Sequence[str], kind: Literal["agent", "fan"]) -> CostLine:
+        chosen = [index for index, row in enumerate(self.rows) if row.agent in agents]
+        return self._line(name, chosen, kind)
+
+    def session(self) -> CostLine:
+        return self._line("session", range(len(self.rows)), "session")
+
+    def least(self, agents: Sequence[str]) -> float | None:
+        return self.line("", agents, "fan").least
+
+    def _line(
+        self, name: str, chosen: Sequence[int], kind: Literal["agent", "fan", "session"]
+    ) -> CostLine:
+        rows = [self.rows[index] for index in chosen]
+        least = [self._least[index] for index in chosen]
+        summed = total(rows)
+        return CostLine(
+            name,
+            summed.requests,
+            summed.usage,
+            summed.cost,
+            summed.uncached,
+            _unshared(rows, summed.cost, self.receipts),
+            None if None in least else sum(amount for amount in least if amount is not None),
+            kind,
+        )
+
+
+def _unshared(
+    rows: Sequence[Row], cost: float | None, known: Mapping[str, Receipt]
+) -> float | None:
+    for receipt in (known[agent] for agent in {row.agent for row in rows} if agent in known):
+        if cost is None or receipt.unshared is None or receipt.cost is None:
+            return None
+        cost += receipt.unshared - receipt.cost
+    return cost
+
+
+def account(replay: Replay, prices: Prices) -> list[CostLine]:
+    """Say what a session cost: by agent, by fan-out, and in all."""
+    books = _Books(replay, prices)
+    agents = dict.fromkeys(row.agent for row in books.rows)
+    lines = [books.line(agent, [agent], "agent") for agent in agents]
+    for group in fans(books.receipts.values()):
+        parent = group[0].agent.rpartition("/")[0]
+        name = f"{len(group)} {'fork' if len(group) == 1 else 'forks'} of {parent}"
+        lines.append(books.line(name, [receipt.agent for receipt in group], "fan"))
+    return [*lines, books.session()]
+
+
+def _cost(parser: argparse.ArgumentParser, words: list[str]) -> int:
+    parser.description = "Say what a session cost: by agent, by fan-out, and in all."
+    session_argument(parser)
+    args = parser.parse_args(words)
+    lines = account(replayed(args.session), own_prices())
+    if args.json:
+        print_json(lines)
+        return 0
+    for told in lines:
+        print(f"{printable(told.agent)}: {money(told.cost)}")
+        if told.cost is not None:
+            without = f"without cache {money(told.uncached)}"
+            print(
+                f"  {without}, without sharing {money(told.unshared)}, at least {money(told.least)}"
+            )
+        print(f"  {told.requests} requests: {describe_usage(told.usage)}")
+    return 0
+
+
+def _receipt(parser: argparse.ArgumentParser, words: list[str]) -> int:
+    parser.description = "Show what the forks of a session shared, paid and saved."
+    session_argument(parser)
+    parser.add_argument("task", nargs="?", help="a task's id or an agent's path; default: all")
+    args = parser.parse_args(words)
+    replay, task = _session_and_task(args.session, args.task)
+    books = _Books(replay, own_prices())
+    if task is not None:
+        return _one_receipt(books, task, as_data=args.json)
+    told = [
+        FanReceipt(
+            base=group[0].base,
+            size=len(group),
+            receipts=group,
+            least=books.least([receipt.agent for receipt in group]),
+        )
+        for group in fans(books.receipts.values())
+    ]
+    others = [receipt for receipt in books.receipts.values() if receipt.kind != "fork"]
+    if args.json:
+        print_json({"fans": [as_json(fan) for fan in told], "agents": [*map(as_json, others)]})
+        return 0
+    for fan in told:
+        _print_fan(fan)
+    for receipt in others:
+        print(printable(line(receipt)))
+    if not books.receipts:
+        print("this session has no forks")
+    return 0
+
+
+def _session_and_task(session: str | None, task: str | None) -> tuple[Replay, str | None]:
+    """Read the session; a single word that is no session is a task of the last one."""
+    try:
+        return replayed(session), task
+    except NoSuchSession:
+        if session is None or task is not None:
+            raise
+        replay = replayed(None)
+        if not any(_is(receipt, session) for receipt in receipts(replay).values()):
+            raise
+        return replay, session
+
+
+def _is(receipt: Receipt, task: str) -> bool:
+    return task in {receipt.task_id, receipt.agent, receipt.agent.rpartition("/")[2]}
+
+
+def _one_receipt(books: _Books, task: str, *, as_data: bool) -> int:
+    found = [receipt for receipt in books.receipts.values() if _is(receipt, task)]
+    if not found:
+        known = ", ".join(receipt.task_id for receipt in books.receipts.values()) or "none"
+        raise UsageError(f"there is no receipt of {task!r}; this session has {known}")
+    for receipt in found:
+        if as_data:
+            print_json(as_json(receipt))
+        else:
+            print(printable(describe(receipt)))
+    return 0
+
+
+def _print_fan(fan: FanReceipt) -> None:
+    saved = "" if fan.saved is None else f", saved {money(fan.saved)} ({fan.saved_share or 0:.1%})"
+    print(f"{fan.size} on base {fan.base[:12]}: {money(fan.paid)}{saved}")
+    print(
+        f"  without cache {money(fan.uncached)}, without sharing {money(fan.unshared)}, "
+        f"at least {money(fan.least)}"
+    )
+    for receipt in fan.receipts:
+        print(f"  {printable(line(receipt))}")
+        if receipt.miss:
+            print(f"    {printable(receipt.miss)}")

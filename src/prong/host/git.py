@@ -1,0 +1,176 @@
+"""Git, called for Prong's own purposes.
+
+Our calls must not be felt: no hook of the user's runs, nothing is signed or asked for, the index is
+not refreshed on the side, and variables that a surrounding git left in the environment (Prong may
+have been started by a hook) do not point them at another repository.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+import anyio
+import msgspec
+
+from prong.errors import GitFailed, UsageError
+from prong.host.base import Finished, Host
+
+INHERITED = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_PREFIX",
+    "GIT_COMMON_DIR",
+    "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+)
+"""Variables that bind git to one repository."""
+
+_QUIET = (
+    *("core.hooksPath=/dev/null", "core.fsmonitor=false", "core.splitIndex=false"),
+    *("core.safecrlf=false", "commit.gpgSign=false", "submodule.recurse=false"),
+    *("gc.auto=0", "maintenance.auto=false", "advice.detachedHead=false"),
+)
+_OPTIONS = tuple(word for option in _QUIET for word in ("-c", option))
+_ENV = ("LC_ALL=C", "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_LITERAL_PATHSPECS=1")
+_UNSET = tuple(word for name in INHERITED for word in ("-u", name))
+_NOBODY = tuple(
+    f"GIT_{role}_{field}={value}"
+    for role in ("AUTHOR", "COMMITTER")
+    for field, value in (("NAME", "Prong"), ("EMAIL", "prong@localhost"))
+)
+
+
+class Repository(msgspec.Struct, frozen=True):
+    """A working copy, as seen from a folder in it."""
+
+    top: str
+    """Its root folder."""
+    folder: str
+    """Its own git folder; of a linked worktree, the one inside the main repository's."""
+    prefix: str
+    """Where in it we are: empty, or a path that ends with a slash."""
+    head: str
+    """The commit that is checked out; empty on a branch without any."""
+
+
+class Git:
+    """Git in one folder of a host."""
+
+    def __init__(self, host: Host, cwd: str) -> None:
+        """Run in a folder."""
+        self.host = host
+        self.cwd = cwd
+
+    async def ask(
+        self, *args: str, index: str = "", stdin: bytes = b"", env: Sequence[str] = ()
+    ) -> Finished:
+        """Run it, whatever comes of it; `index` stands in for the index file."""
+        given = (*_ENV, *env, *([f"GIT_INDEX_FILE={index}"] if index else ()))
+        argv = ("env", *_UNSET, *given, "git", *_OPTIONS, *args)
+        try:
+            ended = await self.host.run(argv, cwd=self.cwd, stdin=stdin)
+        except OSError as error:
+            raise UsageError(f"git cannot be run in {self.cwd}: {error.strerror}") from error
+        if ended.code == 127:
+            raise UsageError("git was not found: install it to work with worktrees")
+        return ended
+
+    async def run(
+        self, *args: str, index: str = "", stdin: bytes = b"", env: Sequence[str] = ()
+    ) -> str:
+        """Run it and give what it prints, without the last line's end.
+
+        Raises GitFailed.
+        """
+        ended = await self.ask(*args, index=index, stdin=stdin, env=env)
+        if ended.code != 0:
+            raise GitFailed(f"git {args[0]} failed in {self.cwd}: {complaint(ended)}")
+        return ended.output.decode(errors="surrogateescape").removesuffix("\n")
+
+    async def find(self, name: str) -> str:
+        """Give the commit that a name stands for; empty if none."""
+        ended = await self.ask("rev-parse", "--verify", "--quiet", name + "^{commit}")
+        return ended.output.decode().strip() if ended.code == 0 else ""
+
+    async def commit(self, tree: str, parents: Sequence[str], message: str) -> str:
+        """Make a commit without touching anything; signed by nobody if nobody is known."""
+        words = [word for parent in parents for word in ("-p", parent)]
+        text = message.encode(errors="surrogateescape")
+        ended = await self.ask("commit-tree", tree, *words, stdin=text)
+        if ended.code == 0:
+            return ended.output.decode().strip()
+        return await self.run("commit-tree", tree, *words, stdin=text, env=_NOBODY)
+
+
+def complaint(ended: Finished) -> str:
+    """Give git's own words about a failure."""
+    text = (ended.errors or ended.output).decode(errors="replace").strip()
+    return text or f"it ended with code {ended.code}"
+
+
+def names(output: str) -> list[str]:
+    """Split what was printed with NULs."""
+    return [name for name in output.split("\0") if name]
+
+
+async def locate(host: Host, cwd: str = "") -> Repository:
+    """Find the working copy that a folder belongs to.
+
+    Raises UsageError if there is none.
+    """
+    git = Git(host, cwd or host.root)
+    ended = await git.ask(
+        "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-dir", "--show-prefix"
+    )
+    if ended.code != 0:
+        raise UsageError(_no_repository(git.cwd, complaint(ended)))
+    lines = ended.output.decode(errors="surrogateescape").removesuffix("\n").split("\n")
+    if len(lines) != 3:
+        raise UsageError(f"{git.cwd}: a worktree needs a path without line breaks; move it")
+    return Repository(lines[0], lines[1], lines[2], await git.find("HEAD"))
+
+
+def _no_repository(cwd: str, why: str) -> str:
+    if "not a git repository" in why:
+        return f"{cwd} is not in a git repository: run 'git init' there, or work without worktrees"
+    if "must be run in a work tree" in why:
+        return f"{cwd} is in a bare repository or a .git folder: start in a working copy of it"
+    return f"git cannot use {cwd}: {why}"
+
+
+@asynccontextmanager
+async def working_index(git: Git, repository: Repository) -> AsyncGenerator[str, None]:
+    """Lend a second index that holds the files as they are: changed, new, not ignored.
+
+    It starts as a copy of the user's, so unchanged files are known by their times and not read
+    again. The copy keeps its own time as well: git compares files with it that may have changed
+    in the moment in which the index was written.
+    """
+    import os
+
+    real = f"{repository.folder}/index"
+    index = f"{repository.folder}/prong-{os.urandom(6).hex()}.index"
+    try:
+        if await git.host.stat(real) is not None:
+            await _must(git.host, "cp", "-p", "--", real, index)
+        await git.run("add", "--sparse", "-u", "--", ".", index=index)
+        found = names(await git.run("ls-files", "-o", "-z", "--exclude-standard", index=index))
+        # A name that ends with a slash is a repository in its own right: not ours to take in.
+        new = [name for name in found if not name.endswith("/")]
+        if new:
+            listed = "".join(f"{name}\0" for name in new).encode(errors="surrogateescape")
+            words = ("update-index", "--add", "--remove", "-z", "--stdin")
+            await git.run(*words, index=index, stdin=listed)
+        yield index
+    finally:
+        with anyio.CancelScope(shield=True):
+            await git.host.run(["rm", "-f", "--", index, f"{index}.lock"])
+
+
+async def _must(host: Host, *argv: str) -> None:
+    ended = await host.run(argv)
+    if ended.code != 0:
+        raise GitFailed(f"{argv[0]} failed: {complaint(ended)}")

@@ -1,0 +1,47 @@
+"""Who holds a worktree: written as the reason of git's lock, read back after a crash."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+_REASON = re.compile(r"prong: in use by process (\d+) \(started (\d+)\) on (.*)", re.DOTALL)
+
+
+def reason() -> str:
+    """Name this process so that another can tell whether it still lives."""
+    pid = os.getpid()
+    return f"prong: in use by process {pid} (started {_started(pid)}) on {os.uname().nodename}"
+
+
+def is_ours(text: str) -> bool:
+    """Whether a lock's reason is one that Prong wrote."""
+    return _REASON.fullmatch(text) is not None
+
+
+def is_gone(text: str) -> bool:
+    """Whether the process that a lock's reason names has certainly ended.
+
+    Of another machine's process nothing is certain, nor of a lock somebody else has set.
+    """
+    found = _REASON.fullmatch(text)
+    if found is None or found[3] != os.uname().nodename:
+        return False
+    pid = int(found[1])
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except PermissionError:
+        pass
+    # The number may have been given to another process since.
+    return _started(pid) != int(found[2])
+
+
+def _started(pid: int) -> int:
+    """Give the moment a process was started, in the kernel's ticks; 0 where there is no /proc."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
+    return 0

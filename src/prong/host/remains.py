@@ -1,0 +1,129 @@
+"""What is left in a worktree, and the care with which it is removed.
+
+Work is never deleted. Work is: a commit, also one that was given up again; a change; a new file; an
+ignored file, unless it lies where programs keep what they can make again; a submodule that was
+filled, because commits may be in there.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from prong.host.base import Host
+from prong.host.git import Git, names
+
+_REMADE = re.compile(
+    r"__pycache__|\.(?:pytest|mypy|ruff|parcel)[-_]cache|\.hypothesis|\.tox|\.nox|\.eggs|\.cache"
+    r"|\.gradle|\.?venv|node_modules|target|build|dist|\.next|\.nuxt|\.turbo|htmlcov|\.?coverage"
+    r"|\.DS_Store|.*\.(?:pyc|pyo|o|class|egg-info|tsbuildinfo)"
+)
+"""Names of folders and files that programs make again."""
+
+
+class Findings(msgspec.Struct, frozen=True):
+    """What there is besides the snapshot."""
+
+    why: str = ""
+    """Why it has to be kept; empty if nothing speaks against removing it."""
+    branch: str = ""
+    commits: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    uncommitted: bool = False
+
+
+async def examine(host: Host, path: str, branch: str, start: str, parent: str) -> Findings:
+    """Look for work in the worktree of a branch that began with commit `start`.
+
+    Raises GitFailed, for one if the folder is no worktree any more.
+    """
+    if await host.stat(path) is None:
+        return await _without_folder(host, branch, start, parent)
+    git = Git(host, path)
+    head = await git.run("rev-parse", "HEAD")
+    current = (await git.ask("symbolic-ref", "--quiet", "HEAD")).output.decode().strip()
+    commits = (await git.run("rev-list", "--reverse", head, f"^{start}")).split()
+    words = ("status", "--porcelain", "-z", "-uall", "--no-renames", "--ignored=matching")
+    entries = names(await git.run(*words))
+    changed = [entry[3:] for entry in entries if not entry.startswith("!! ")]
+    ignored = [entry[3:] for entry in entries if entry.startswith("!! ")]
+    differing = names(await git.run("diff", "--no-renames", "--name-only", "-z", start))
+    why = (
+        ("it has commits" if commits else "")
+        or ("it has uncommitted changes" if changed else "")
+        or (f"{current or head} is checked out in it" if current != f"refs/heads/{branch}" else "")
+        or await _hidden(git, start)
+        or await _kept_aside(git, ignored, parent)
+    )
+    return Findings(
+        why=why,
+        branch=current.removeprefix("refs/heads/") or head,
+        commits=tuple(commits),
+        files=tuple(sorted({*differing, *changed})),
+        uncommitted=bool(changed),
+    )
+
+
+async def _kept_aside(git: Git, ignored: list[str], parent: str) -> str:
+    """Find ignored files that no program makes again and that the parent does not have."""
+    suspects = [path for path in ignored if not _is_remade(path)]
+    if not suspects:
+        return ""
+    words = ("ls-files", "-o", "-i", "-z", "--exclude-standard", "--")
+    for name in names(await git.run(*words, *(path.rstrip("/") for path in suspects))):
+        if not _is_remade(name) and not await _is_copy(git, name, parent):
+            return f"it has ignored files of its own, such as {name}"
+    return ""
+
+
+async def _is_copy(git: Git, name: str, parent: str) -> bool:
+    host, here, there = git.host, f"{git.cwd}/{name}", f"{parent}/{name}"
+    if host.resolve(here) == host.resolve(there):
+        return True
+    if host.resolve(here) != here:
+        return False
+    try:
+        return await host.read(here) == await host.read(there)
+    except OSError:
+        return False
+
+
+async def _without_folder(host: Host, branch: str, start: str, parent: str) -> Findings:
+    """Judge by the branch alone: somebody removed the folder."""
+    git = Git(host, parent)
+    if not await git.find(f"refs/heads/{branch}"):
+        return Findings()
+    commits = (await git.run("rev-list", "--reverse", f"refs/heads/{branch}", f"^{start}")).split()
+    return Findings("its branch has commits" if commits else "", branch, tuple(commits))
+
+
+async def _hidden(git: Git, start: str) -> str:
+    """Find work that shows in no file and on no branch."""
+    log = (await git.run("log", "--walk-reflogs", "--format=%H", "HEAD", "--")).split()
+    if any(commit != start for commit in log):
+        return "it had commits that were given up"
+    modules = await git.run("rev-parse", "--path-format=absolute", "--git-path", "modules")
+    return "submodules were filled in it" if await git.host.stat(modules) is not None else ""
+
+
+def _is_remade(path: str) -> bool:
+    return any(_REMADE.fullmatch(part) for part in path.rstrip("/").split("/"))
+
+
+async def remove(git: Git, path: str, branch: str, start: str) -> bool:
+    """Remove an unchanged worktree and its branch; False if git would rather not.
+
+    Git looks for itself once more and takes away no changed or new file. Submodules alone have to
+    be forced, since git does not look whether they are empty.
+    """
+    ended = await git.ask("worktree", "remove", path)
+    if ended.code != 0 and b"submodules" in ended.errors:
+        ended = await git.ask("worktree", "remove", "--force", path)
+    if ended.code != 0:
+        return False
+    slug = branch.removeprefix("prong/")
+    # Only as long as the branch still is where it began.
+    await git.ask("update-ref", "-d", f"refs/heads/{branch}", start)
+    await git.ask("update-ref", "-d", f"refs/prong/base/{slug}", start)
+    return True

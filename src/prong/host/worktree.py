@@ -1,0 +1,316 @@
+"""A working copy and a branch of its own for a child.
+
+It starts from the parent's files as they are. Uncommitted changes are put into a commit that no
+branch of the user's knows (the snapshot), by way of a second index: the user's index, stash, HEAD
+and files are never touched. `refs/prong/base/<slug>` remembers the snapshot, so that what the child
+did can be told apart from it at any later time, also after a crash.
+
+All worktrees lie side by side in `.prong/worktrees`, which ignores itself by a `.gitignore` of its
+own. A child's child goes there too: were it inside its parent's worktree, it would vanish with it.
+
+Submodules stay as they are recorded: their folders are empty until `git submodule update --init`
+fills them. Changes inside them that are not committed there are not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import anyio
+import msgspec
+
+from prong.errors import GitFailed, UsageError
+from prong.host import owner
+from prong.host.base import Host
+from prong.host.extra import add_extras
+from prong.host.git import Git, Repository, locate, names, working_index
+from prong.host.remains import Findings, examine, remove
+from prong.host.slug import check_slug, numbered
+
+FOLDER = ".prong/worktrees"
+BRANCHES = "refs/heads/prong/"
+BASES = "refs/prong/base/"
+_MOST = 1000
+"""Worktrees of one name at most."""
+
+Base: TypeAlias = Literal["snapshot", "head"]
+
+
+class Worktree(msgspec.Struct, frozen=True, kw_only=True):
+    """A child's working copy."""
+
+    slug: str
+    path: str
+    """Its root folder."""
+    cwd: str
+    """The folder in it that is, for the parent, the one it works in."""
+    branch: str
+    base_commit: str
+    """The parent's HEAD; empty if it had none."""
+    snapshot_commit: str
+    """What the child starts from: the same, or a commit of the uncommitted changes on top of it."""
+    parent: str
+    """The root folder of the parent's working copy."""
+    extras: tuple[str, ...] = ()
+    """Ignored folders that were linked and ignored files that were copied into it."""
+
+
+class Removed(msgspec.Struct, frozen=True, tag=True):
+    """Nothing was changed, so worktree and branch are gone."""
+
+    path: str
+    branch: str
+
+
+class Kept(msgspec.Struct, frozen=True, tag=True):
+    """There is work in it."""
+
+    path: str
+    branch: str
+    """What is checked out there: a branch, or a commit if the child left all branches."""
+    commits: tuple[str, ...]
+    """The child's own, the oldest first."""
+    files: tuple[str, ...]
+    """Paths that differ from the snapshot, committed or not."""
+    uncommitted: bool
+    why: str
+
+
+class Leftover(msgspec.Struct, frozen=True):
+    """A worktree that nobody is known to work in."""
+
+    slug: str
+    path: str
+    branch: str
+    crashed: bool
+    """Its process ended without letting go of it; otherwise it was kept for its work."""
+    missing: bool
+    """The folder itself is gone."""
+    unchanged: bool
+
+
+async def create(
+    host: Host,
+    slug: str,
+    *,
+    base: Base = "snapshot",
+    link: Sequence[str] = (),
+    include: bool = True,
+) -> Worktree:
+    """Make a worktree and lock it for this process.
+
+    `link` names heavy folders to share with the parent if git ignores them; `include` copies the
+    ignored files that `.worktreeinclude` lists. If the name is taken, a number is added.
+
+    Raises UsageError or GitFailed.
+    """
+    check_slug(slug)
+    parent = await locate(host)
+    git = Git(host, parent.top)
+    folder = await _home(host, parent.top)
+    start = await _start(git, parent, slug, base)
+    name = await _add(git, folder, slug, start)
+    path = f"{folder}/{name}"
+    worktree = Worktree(
+        slug=name,
+        path=path,
+        cwd=f"{path}/{parent.prefix}".rstrip("/"),
+        branch=f"prong/{name}",
+        base_commit=parent.head,
+        snapshot_commit=start,
+        parent=parent.top,
+    )
+    try:
+        if worktree.cwd != path:
+            # Git keeps no empty folders, but the child has to start somewhere.
+            await host.run(["mkdir", "-p", "--", worktree.cwd])
+        extras = await add_extras(git, parent.top, path, link=link, include=include)
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await finish(host, worktree)
+        raise
+    return msgspec.structs.replace(worktree, extras=extras)
+
+
+async def _home(host: Host, top: str) -> str:
+    """Give the folder for worktrees, made so that git does not see it."""
+    main, found, _ = top.partition(f"/{FOLDER}/")
+    folder = f"{main if found else top}/{FOLDER}"
+    if host.resolve(folder) != folder:
+        raise UsageError(f"{folder} is a link, or lies behind one: put a real folder there")
+    ignored = f"{folder}/.gitignore"
+    if await host.stat(ignored) is None:
+        await host.write(ignored, b"*\n")
+    return folder
+
+
+async def _start(git: Git, parent: Repository, slug: str, base: Base) -> str:
+    """Give the commit to start from."""
+    if base == "head" and parent.head:
+        return parent.head
+    if base == "head":
+        tree = await git.run("hash-object", "-t", "tree", "-w", "--stdin")
+    else:
+        async with working_index(git, parent) as index:
+            tree = await git.run("write-tree", index=index)
+    if parent.head and tree == await git.run("rev-parse", f"{parent.head}^{{tree}}"):
+        return parent.head
+    parents = [parent.head] if parent.head else []
+    return await git.commit(tree, parents, f"Uncommitted changes, as prong/{slug} found them\n")
+
+
+async def _add(git: Git, folder: str, slug: str, start: str) -> str:
+    """Add a worktree under the first name that is free; gives the name."""
+    for number in range(1, _MOST):
+        name = numbered(slug, number)
+        if await git.host.stat(f"{folder}/{name}") is not None:
+            continue
+        if await git.find(BRANCHES + name) or not await _reserve(git, name, start):
+            continue
+        try:
+            await git.run(
+                *("worktree", "add", "--quiet", "--lock", "--reason", owner.reason()),
+                *("-b", f"prong/{name}", f"{folder}/{name}", start),
+            )
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await _abandon(git, f"{folder}/{name}", name, start)
+            raise
+        return name
+    raise UsageError(f"{folder} holds {_MOST} worktrees named {slug}: choose another name")
+
+
+async def _reserve(git: Git, name: str, start: str) -> bool:
+    """Take a name; False if another was quicker. Making a ref is the one step git makes atomic."""
+    line = f"create {BASES}{name} {start}\n".encode()
+    ended = await git.ask("update-ref", "--stdin", stdin=line)
+    if ended.code == 0:
+        return True
+    if await git.find(BASES + name):
+        return False
+    raise GitFailed(f"git cannot make {BASES}{name}: {ended.errors.decode(errors='replace')}")
+
+
+async def _abandon(git: Git, path: str, name: str, start: str) -> None:
+    """Undo an addition that failed or was stopped half-way."""
+    await git.ask("worktree", "remove", "--force", "--force", path)
+    await git.ask("update-ref", "-d", BRANCHES + name, start)
+    await git.ask("update-ref", "-d", BASES + name, start)
+
+
+async def finish(host: Host, worktree: Worktree) -> Kept | Removed:
+    """Let go of a worktree: removed with its branch if nothing was done in it, kept otherwise.
+
+    Raises GitFailed.
+    """
+    # From the main repository: the folder that is to vanish is no place to stand in.
+    git = Git(host, worktree.parent)
+    start = worktree.snapshot_commit
+    found = await examine(host, worktree.path, worktree.branch, start, worktree.parent)
+    await git.ask("worktree", "unlock", worktree.path)
+    if found.why or not await remove(git, worktree.path, worktree.branch, start):
+        return _kept(worktree, found)
+    return Removed(worktree.path, worktree.branch)
+
+
+def _kept(worktree: Worktree, found: Findings) -> Kept:
+    return Kept(
+        path=worktree.path,
+        branch=found.branch or worktree.branch,
+        commits=found.commits,
+        files=found.files,
+        uncommitted=found.uncommitted,
+        why=found.why or "git did not remove it",
+    )
+
+
+async def leftovers(host: Host) -> list[Leftover]:
+    """List the worktrees that nobody works in: kept ones, and those that a crash left behind.
+
+    Raises UsageError or GitFailed.
+    """
+    parent = await locate(host)
+    git = Git(host, parent.top)
+    found: list[Leftover] = []
+    for place in await listed(git):
+        slug = place.slug
+        start = await git.find(BASES + slug) if slug else ""
+        if not start or place.running:
+            continue
+        branch = f"prong/{slug}"
+        remains = await examine(host, place.path, branch, start, _main(place.path))
+        found.append(
+            Leftover(
+                slug=slug,
+                path=place.path,
+                branch=branch,
+                crashed=place.locked,
+                missing=await host.stat(place.path) is None,
+                unchanged=not remains.why,
+            )
+        )
+    return found
+
+
+async def sweep(host: Host) -> list[Leftover]:
+    """Remove those left-overs of a crash in which nothing was done; gives what was removed.
+
+    Raises UsageError or GitFailed.
+    """
+    parent = await locate(host)
+    swept: list[Leftover] = []
+    for left in await leftovers(host):
+        git = Git(host, _main(left.path))
+        start = await git.find(BASES + left.slug)
+        if not left.unchanged or not (left.crashed or left.missing) or left.path == parent.top:
+            continue
+        await git.ask("worktree", "unlock", left.path)
+        if await remove(git, left.path, left.branch, start):
+            swept.append(left)
+    return swept
+
+
+def _main(path: str) -> str:
+    return path.partition(f"/{FOLDER}/")[0]
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A worktree as git lists it."""
+
+    path: str
+    slug: str
+    """Empty if it is none of ours."""
+    locked: bool
+    running: bool
+    """Its process may still live."""
+
+
+async def listed(git: Git) -> list[Listed]:
+    """List every worktree of a repository."""
+    found: list[Listed] = []
+    output = await git.run("worktree", "list", "--porcelain", "-z")
+    for record in output.split("\0\0"):
+        fields: dict[str, str] = {}
+        for line in names(record):
+            key, _, value = line.partition(" ")
+            fields[key] = value
+        path = fields.get("worktree", "")
+        main, inside, slug = path.partition(f"/{FOLDER}/")
+        locked = "locked" in fields
+        running = locked and not owner.is_gone(fields["locked"])
+        found.append(Listed(path, slug if main and inside else "", locked, running))
+    return found
+
+
+def notice(worktree: Worktree, parent_root: str = "") -> str:
+    """Tell a fork in a worktree how its inherited conversation relates to it."""
+    before = parent_root or worktree.parent
+    return (
+        f"You work in a git worktree of your own. Your root is {worktree.cwd}; its branch is "
+        f"{worktree.branch}. It holds the files as they were when you were started, uncommitted "
+        f"changes included. Every path in the conversation so far refers to {before}, the folder "
+        "of the agent that started you: use the same path below your own root instead, and never "
+        "change anything there. Read a file again in your worktree before you edit it, also if "
+        "it was read above. Commit what you change before you report."
+    )

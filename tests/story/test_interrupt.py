@@ -1,0 +1,123 @@
+"""Interrupts: wherever one strikes, the conversation stays valid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+import pytest
+
+from prong.event import ToolFinished, ToolStarted, TurnFinished
+from prong.testing import Step, World, Worlds, call, calls, delay, say, stall, think
+
+pytestmark = [pytest.mark.anyio, pytest.mark.spec("L1")]
+
+APIS = ["anthropic", "responses", "chat"]
+FOREVER = {"command": "echo begun > begun; sleep 600"}
+
+
+async def _interrupt_when(w: World, ready: Callable[[], object]) -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(w.session.run, "Go")
+        while not ready():
+            await anyio.sleep(0.01)
+        assert w.session.interrupt()
+    assert w.session.last is not None
+    assert w.session.last.why == "interrupted"
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(
+    "then",
+    [
+        say("This takes a long, long while. " * 20),
+        think("Hmm. " * 40, then=say("So.")),
+        call("Bash", {"command": "touch never"}),
+    ],
+)
+async def test_in_the_middle_of_streaming(world: Worlds, api: str, then: Step) -> None:
+    """A half-streamed reply is not stored, the connection is closed, the next turn works."""
+    async with world([stall(600, then=then), say("Better.")], api=api) as w:
+        await _interrupt_when(w, lambda: w.server.records and w.server.records[0].status == 200)
+        kinds = [kind for kind, _ in w.session.agent.prompt.entries()]
+        assert kinds == ["user", "reminder"]
+        assert (await w.session.run("Again")).text == "Better."
+        assert w.server.records[0].outcome == "gone"
+        assert "interrupted" in w.server.records[1].body.decode()
+
+
+async def test_before_the_first_byte(world: Worlds) -> None:
+    """An interrupt also strikes while the server is silent."""
+    async with world([delay(600), say("Better.")]) as w:
+        await _interrupt_when(w, lambda: w.server.records)
+        assert (await w.session.run("Again")).text == "Better."
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_in_the_middle_of_a_tool(world: Worlds, api: str) -> None:
+    """Every call of the reply gets a result, the process dies, the next turn works."""
+    step = calls(
+        ("Bash", {"command": "echo first"}), ("Bash", FOREVER), ("Bash", {"command": "touch never"})
+    )
+    async with world([step, say("Better.")], api=api, mode="bypassPermissions") as w:
+        await _interrupt_when(w, (w.root / "begun").exists)
+        kinds = [kind for kind, _ in w.session.agent.prompt.entries()]
+        assert kinds == ["user", "reply", "results", "reminder"]
+        assert not (w.root / "never").exists()
+        assert (await w.session.run("Again")).text == "Better."
+        body = w.server.records[1].body.decode()
+        assert "first" in body
+        assert body.count("interrupted: the call was stopped") == 2
+
+
+async def test_cancelling_the_caller_interrupts(world: Worlds) -> None:
+    """Whoever gives up waiting stops the turn; the session lives on."""
+    async with world([call("Bash", FOREVER), say("Better.")], mode="bypassPermissions") as w:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as group:
+
+                async def stop() -> None:
+                    while not (w.root / "begun").exists():
+                        await anyio.sleep(0.01)
+                    scope.cancel()
+
+                group.start_soon(stop)
+                await w.session.run("Go")
+        assert (await w.session.run("Again")).text == "Better."
+
+
+async def test_cancelling_the_whole_session(world: Worlds) -> None:
+    """When everything around a session is cancelled it ends, with a valid conversation stored."""
+    script = [call("Bash", FOREVER), say("Better.")]
+    async with world(script, mode="bypassPermissions", opens=False) as w:
+        with anyio.CancelScope() as scope:
+            async with w.open() as session:
+                await session.say("Go")
+                while not (w.root / "begun").exists():
+                    await anyio.sleep(0.01)
+                scope.cancel()
+                await anyio.sleep_forever()
+        assert scope.cancelled_caught
+        assert [e.why for e in w.told(TurnFinished)] == ["interrupted"]
+        async with w.open(continue_last=True) as session:
+            assert (await session.run("Again")).text == "Better."
+            assert "interrupted: the call was stopped" in w.server.records[1].body.decode()
+
+
+async def test_leaving_the_session_in_mid_turn(world: Worlds) -> None:
+    """Leaving the block interrupts what runs."""
+    async with world([call("Bash", FOREVER)], mode="bypassPermissions") as w:
+        await w.session.say("Go")
+        while not (w.root / "begun").exists():
+            await anyio.sleep(0.01)
+    assert [e.why for e in w.told(TurnFinished)] == ["interrupted"]
+    assert len(w.told(ToolStarted)) == 1
+    assert not w.told(ToolFinished)
+
+
+async def test_an_interrupt_when_nothing_runs(world: Worlds) -> None:
+    """There is nothing to stop, and that is said."""
+    async with world([say("Hi.")]) as w:
+        assert not w.session.interrupt()
+        await w.session.run("Hi")
+        assert not w.session.interrupt()

@@ -1,0 +1,167 @@
+"""Going on with a session: the very same bytes, in this process or another."""
+
+from __future__ import annotations
+
+import pytest
+
+from prong.errors import JournalBusy, NoSuchSession, UsageError
+from prong.event import PromptMoved, ToolFinished, Warned
+from prong.testing import Worlds, call, say, think
+
+pytestmark = [pytest.mark.anyio, pytest.mark.spec("L8")]
+
+APIS = ["anthropic", "responses", "chat"]
+STORY = "It was a dark and stormy night; the rain fell in torrents. " * 60
+
+
+@pytest.mark.parametrize("fork", [False, True])
+@pytest.mark.parametrize("api", APIS)
+async def test_resumed_bytes_are_the_same(world: Worlds, api: str, fork: bool) -> None:
+    """The first request after a resume extends the last one before it and reads its cache."""
+    script = [
+        think("Hm.", then=call("Read", {"file_path": "a.py"})),
+        say(f"It is 1. {STORY}"),
+        say("Still 1."),
+    ]
+    async with world(script, files={"a.py": "x = 1\n"}, api=api, opens=False) as w:
+        async with w.open() as session:
+            await session.run(f"What is x? {STORY}")
+            opened, first = session.agent.prompt.open(), session.id
+        async with w.open(continue_last=True, fork_session=fork) as session:
+            assert session.started.resumed
+            assert (session.id == first) != fork
+            assert session.agent.prompt.open() == opened
+            assert (await session.run("And now?")).text == "Still 1."
+        before, after = w.server.records[1:]
+        assert [b.raw for b in after.request.blocks[: len(before.request.blocks)]] == [
+            b.raw for b in before.request.blocks
+        ]
+        assert after.usage.read >= 0.9 * before.usage.input > 1000
+        assert not w.told(PromptMoved)
+        if not fork:
+            assert len(w.session.ledger.rows) == 3
+
+
+async def test_found_by_id_name_and_place(world: Worlds) -> None:
+    """A session is found by id, by a part of its id and by name; another is named as missing."""
+    script = [say("One."), say("Two."), say("Three."), say("Four.")]
+    async with world(script, opens=False) as w:
+        async with w.open(name="my work", session_id="abc-def-1") as session:
+            await session.run("Hi")
+        for wanted in ("abc-def-1", "abc-d", "my work"):
+            async with w.open(resume=wanted) as session:
+                assert session.id == "abc-def-1"
+                await session.run("More")
+        with pytest.raises(NoSuchSession):
+            async with w.open(resume="nonsense"):
+                pass
+        (w.root / "sub").mkdir()
+        with pytest.raises(NoSuchSession):
+            async with w.open(continue_last=True, cwd=str(w.root / "sub")):
+                pass
+
+
+async def test_a_session_is_open_once(world: Worlds) -> None:
+    """Whoever comes second is told that the session is open, and that a copy is possible."""
+    async with world([say("One."), say("Two.")]) as w:
+        session = w.session
+        await session.run("Hi")
+        with pytest.raises(JournalBusy):
+            async with w.open(resume=session.id):
+                pass
+        async with w.open(resume=session.id, fork_session=True) as copy:
+            assert (await copy.run("More")).text == "Two."
+
+
+@pytest.mark.spec("L3")
+async def test_what_was_read_is_remembered(world: Worlds) -> None:
+    """A file read before the resume may be edited after it; mode and todos come back too."""
+    edit = {"file_path": "a.py", "old_string": "1", "new_string": "2"}
+    todos = {"todos": [{"content": "Edit", "status": "pending", "activeForm": "Editing"}]}
+    script = [
+        call("Read", {"file_path": "a.py"}),
+        call("TodoWrite", todos),
+        say("1."),
+        call("Edit", edit),
+        say("2."),
+    ]
+    async with world(script, files={"a.py": "x = 1\n"}, opens=False) as w:
+        async with w.open() as session:
+            session.set_mode("acceptEdits")
+            await session.run("Read")
+        async with w.open(continue_last=True) as session:
+            assert session.mode == "acceptEdits"
+            assert [t.content for t in session.agent.context.todos] == ["Edit"]
+            await session.run("Edit")
+        assert not any(e.failed for e in w.told(ToolFinished))
+        assert (w.root / "a.py").read_text() == "x = 2\n"
+
+
+OTHERS = [("claude-opus-5", "anthropic"), ("gpt-6.1-sol", "responses"), ("gpt-4.1", "chat")]
+
+
+@pytest.mark.spec("L7", "L9")
+@pytest.mark.moves_prefix("another model starts a new prompt")
+@pytest.mark.parametrize(("model", "api"), OTHERS)
+@pytest.mark.parametrize("first", APIS)
+async def test_resumed_with_another_model(world: Worlds, first: str, model: str, api: str) -> None:
+    """The conversation goes on, valid, on another model and another API; the move is told."""
+    script = [
+        think("Hm.", then=call("Read", {"file_path": "a.py"})),
+        say("It is 1."),
+        say("Still 1."),
+    ]
+    async with world(script, files={"a.py": "x = 1\n"}, api=first, opens=False) as w:
+        async with w.open() as session:
+            await session.run("What is x?")
+            same = session.model == model
+        async with w.open(continue_last=True, model=model, api=api) as session:
+            assert session.model == model
+            assert (await session.run("And now?")).text == "Still 1."
+        body = w.server.records[2].body.decode()
+        assert "x = 1" in body
+        assert "It is 1." in body
+        if not same:
+            async with w.open(continue_last=True, model=None, api=None, base_url=None) as session:
+                assert session.model == model, "the model last used is remembered"
+
+
+@pytest.mark.spec("L7")
+@pytest.mark.moves_prefix("another model starts a new prompt")
+async def test_the_model_changed_in_mid_session(world: Worlds) -> None:
+    """A change of model is an event with its reason."""
+    script = [think("Hm.", then=call("Bash", {"command": "ls"})), say("One."), say("Two.")]
+    async with world(script) as w:
+        await w.session.run("Hi")
+        w.session.set_model("claude-opus-5")
+        assert (await w.session.run("More")).text == "Two."
+        moved = w.told(PromptMoved)
+        assert [(m.reason, m.detail) for m in moved] == [
+            ("model", "from claude-sonnet-5-5 to claude-opus-5")
+        ]
+        assert w.server.records[2].request.model == "claude-opus-5"
+
+
+async def test_nothing_changes_while_a_turn_runs(world: Worlds) -> None:
+    """Clear, compact and a change of model are refused while a turn runs."""
+    async with world([call("Bash", {"command": "sleep 600"})], mode="bypassPermissions") as w:
+        await w.session.say("Go")
+        for act in (w.session.clear, lambda: w.session.set_model("claude-opus-5")):
+            with pytest.raises(UsageError, match="while a turn runs"):
+                act()
+        with pytest.raises(UsageError, match="while a turn runs"):
+            await w.session.compact()
+
+
+@pytest.mark.spec("L11")
+async def test_changed_tools_are_told(world: Worlds) -> None:
+    """A session keeps the tools it began with, and says that there are others now."""
+    async with world([say("One."), say("Two.")], opens=False) as w:
+        async with w.open(tools=("Read", "Grep")) as session:
+            await session.run("Hi")
+        async with w.open(continue_last=True, tools=("Read", "Glob")) as session:
+            await session.run("More")
+            assert any("+Glob, -Grep" in text for text in session.warnings)
+        tools = [[t["name"] for t in body["tools"]] for body in w.bodies()]
+        assert tools == [["Read", "Grep"]] * 2
+        assert not w.told(Warned)
