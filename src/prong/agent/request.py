@@ -10,6 +10,7 @@ from prong.cost import Row, fact, markable, plan
 from prong.errors import BrokenReply
 from prong.event import (
     CallDelta,
+    Progressed,
     ReplyDiscarded,
     ReplyFinished,
     RequestSent,
@@ -17,7 +18,7 @@ from prong.event import (
     ThinkingDelta,
 )
 from prong.prompt import Prompt
-from prong.provider import Retrying
+from prong.provider import Preparing, Retrying
 from prong.wire import (
     Began,
     CallBegan,
@@ -40,6 +41,11 @@ class _Stream:
         self._agent = agent
         self._quiet = quiet
         self._calls: dict[str, tuple[str, int]] = {}
+
+    def progress(self, event: Preparing) -> None:
+        if not self._quiet:
+            told = Progressed(what=event.what, done=event.done, total=event.total)
+            self._agent.emit(told)
 
     def show(self, event: Event) -> None:
         if self._quiet:
@@ -87,6 +93,8 @@ async def request(agent: Agent, prompt: Prompt | None = None, *, sidecar: str = 
                     )
                     start = first = time.monotonic()
                     at = agent.clock()
+                case Preparing():
+                    stream.progress(event)
                 case Began():
                     first = time.monotonic()
                     if agent.on_began is not None:

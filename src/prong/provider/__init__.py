@@ -3,7 +3,7 @@
 from prong.provider.api import Api, Patience
 from prong.provider.base import Endpoint, Preparing, Provider, Retrying, Streamed, Trait, trait
 from prong.provider.http import Http, Limits
-from prong.provider.pick import pick
+from prong.provider.pick import is_local, pick
 
 __all__ = [
     "Api",
@@ -16,6 +16,7 @@ __all__ = [
     "Retrying",
     "Streamed",
     "Trait",
+    "is_local",
     "pick",
     "trait",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -46,8 +46,7 @@ class Retrying(msgspec.Struct, frozen=True):
 class Preparing(msgspec.Struct, frozen=True):
     """A model of our own is being loaded, or reads a long prompt."""
 
-    what: str
-    """`load` or `prompt`."""
+    what: Literal["load", "prompt"]
     done: int
     total: int
     """Per cent of a load, tokens of a prompt."""
@@ -58,6 +57,8 @@ class Trait(msgspec.Struct, frozen=True, kw_only=True):
 
     lasting: bool = False
     """Whether it keeps what it read until it needs the room, and not for a time."""
+    context: int | None = None
+    """Tokens the model can read, where the provider knows."""
     slack: int | None = None
     """Tokens that a reader of a prefix may miss at its end; None leaves it to the dialect."""
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from prong.entry import ToolSpec
 from prong.errors import UsageError
 from prong.prompt import Head
-from prong.provider import Api, Endpoint, Http, pick
+from prong.provider import Api, Endpoint, Http, Provider, is_local, pick
 from prong.session.option import Options
 from prong.session.place import Place
 from prong.session.text import text
 from prong.wire import HeadSpec, Ttl, dialect
+
+if TYPE_CHECKING:
+    from prong.provider.local import Engines
+
+EngineSource: TypeAlias = "Callable[[], Engines]"
+"""Gives the session's engines; they are loaded only when one is wanted."""
 
 _DEFAULTS = (("ANTHROPIC_API_KEY", "claude-sonnet-5-5"), ("OPENAI_API_KEY", "gpt-6.1-sol"))
 
@@ -30,9 +36,11 @@ class Chosen:
     """As asked for; None is the vendor's own, or what the environment says."""
     api: str | None = None
 
-    def connect(self, http: Http) -> Api:
-        """Make the provider."""
+    def connect(self, http: Http, engines: EngineSource) -> Provider:
+        """Make the provider; an engine is asked for only if the model is an embedded one."""
         endpoint = self.endpoint
+        if is_local(self.model):
+            return engines().local(self.model)
         return Api(http, endpoint, dialect(endpoint.dialect, explicit=endpoint.explicit))
 
 
@@ -49,7 +57,7 @@ def choose(place: Place, named: str | None, before: Mapping[str, Any] | None = N
     if not name:
         raise UsageError(
             "no model was named and no key is set: use --model, PRONG_MODEL, or set "
-            "ANTHROPIC_API_KEY or OPENAI_API_KEY"
+            "ANTHROPIC_API_KEY or OPENAI_API_KEY; --model local needs no key"
         )
     same = not named or named == recorded.get("model")
     old = recorded if same else {}

@@ -47,6 +47,7 @@ from prong.tool.structured import StructuredOutput
 from prong.wire import dialect
 
 if TYPE_CHECKING:
+    from prong.provider.local import Engines
     from prong.tool.mcp import McpTool
 
 
@@ -104,6 +105,7 @@ class _Maker:
         self._desk = desk
         self._bus = Bus()
         self._replay: Replay | None = None
+        self._local: Engines | None = None
         self._closers: list[Callable[[], Any]] = []
 
     async def make(self) -> Session:
@@ -142,7 +144,7 @@ class _Maker:
             path=MAIN,
             lineage=ROOT,
             prompt=self._prompt(journal, chosen, kit),
-            provider=chosen.connect(self._http),
+            provider=chosen.connect(self._http, self._engines),
             kit=kit,
             context=self._context(host, board, policy, storage),
             policy=policy,
@@ -324,7 +326,7 @@ class _Maker:
 
     def _switch(self, session: Session, model: str) -> None:
         chosen = choose(self._place, model)
-        session.agent.provider = chosen.connect(self._http)
+        session.agent.provider = chosen.connect(self._http, self._engines)
         self._move(session.agent, chosen, f"from {session.model} to {chosen.model}")
         session.journal.note(MAIN, "endpoint", remembered(chosen))
 
@@ -390,6 +392,15 @@ class _Maker:
             mode=policy.policy.mode,
             resumed=self._replay is not None,
         )
+
+    def _engines(self) -> Engines:
+        from prong.provider.local import Engines
+
+        if self._local is None:
+            env = {**self._place.env, **self._env()}
+            self._local = Engines(env, self._place.store / "local")
+            self._closers.insert(0, self._local.aclose)
+        return self._local
 
     def _emit(self, event: Event) -> None:
         self._bus.emit(MAIN, event)

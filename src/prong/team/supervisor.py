@@ -32,6 +32,7 @@ from prong.cost.receipt import (
 from prong.entry import Call, CallId, Reply
 from prong.event import CacheMissed, Event, ReceiptIssued
 from prong.prompt import Node, Prompt
+from prong.provider import trait
 from prong.team import fork
 from prong.team.child import Child, ChildSpec, Status, message
 from prong.team.fan import Fan
@@ -241,6 +242,8 @@ class Supervisor:
 
     def _warm(self, parent: Agent) -> bool:
         """Whether what the parent last sent should still be cached."""
+        if trait(parent.provider).lasting:
+            return parent.last_at > 0
         lives = LIFETIME[self._ttl(parent)] - _MARGIN
         return parent.last_at > 0 and parent.clock() - parent.last_at < lives
 
@@ -383,15 +386,19 @@ class Supervisor:
     def _circumstance(self, child: Child, fan: Fan, ended: Ended, row: Row) -> Circumstance:
         head = child.agent.prompt.head
         anthropic = head.dialect.name == "anthropic"
+        rounds = 0 if anthropic or head.spec.explicit_marks else 128
+        known = trait(child.agent.provider)
         return Circumstance(
             diagnostics=ended.diagnostics,
             minimum=fact(head.model).min_prefix,
-            idle=max(0.0, child.agent.last_at - fan.warm_since) if fan.warm_since else None,
+            idle=max(0.0, child.agent.last_at - fan.warm_since)
+            if fan.warm_since and not known.lasting
+            else None,
             ttl=self._ttl(child.agent),
             in_flight=fan.plan.schedule == "at_once" and not fan.plan.cached,
             drops_thinking=not fact(head.model).keeps_thinking and fan.carrier is None,
             marks=row.marks,
-            rounds_to=0 if anthropic or head.spec.explicit_marks else 128,
+            rounds_to=rounds if known.slack is None else known.slack,
         )
 
     def _ended(self, child: Child) -> None:

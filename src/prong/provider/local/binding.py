@@ -145,11 +145,15 @@ class Model:
         """Load a GGUF file."""
         self.native = native
         params = native.model_default_params()
-        callback = Progress(lambda share, _data: progress(share))
-        params.progress = callback
+
+        def report(share: float, _data: object) -> bool:
+            return progress(share)
+
+        params.progress = callback = Progress(report)
         params.n_gpu_layers = 0
         native.lines.clear()
         self.handle = native.model_load_from_file(os.fsencode(path), params)
+        del callback
         if not self.handle:
             raise Unusable(_why_not_loaded(path, native.lines))
         self.vocab = native.model_get_vocab(self.handle)

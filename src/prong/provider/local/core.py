@@ -9,7 +9,6 @@ as much of the prompts as fits. Steps are short, so that a request that was give
 from __future__ import annotations
 
 import codecs
-import ctypes
 import os
 import time
 from collections.abc import Callable
@@ -156,9 +155,7 @@ class Core:
             before, parent = role, key
         return tokens + self.model.tokenize(self.template.joint(before, "assistant"), special=True)
 
-    def _span(
-        self, key: str, parent: str, before: Role | None, role: Role, text: str
-    ) -> list[int]:
+    def _span(self, key: str, parent: str, before: Role | None, role: Role, text: str) -> list[int]:
         """Give the tokens of a turn: settled once, for as long as this process lives.
 
         The text is not searched for the template's marks: content cannot end its turn. The tokens
@@ -372,8 +369,7 @@ class Core:
     def logits(self, row: int) -> list[float]:
         """Give the logits of a row of the last batch; for measurements."""
         size = self.native.vocab_n_tokens(self.model.vocab)
-        found = self.native.get_logits_ith(self.context, row)
-        return list(ctypes.cast(found, ctypes.POINTER(ctypes.c_float * size)).contents)
+        return self.native.get_logits_ith(self.context, row)[:size]
 
     def close(self) -> None:
         """Store what is worth storing; the process is about to end."""

@@ -25,6 +25,7 @@ from prong.provider.local.keep import Keep
 
 _decode = msgspec.json.Decoder(Ask).decode
 _LONGEST = 1 << 26
+_SHOWN_STEP = 0.05
 
 
 class Line:
@@ -81,6 +82,7 @@ class Server:
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(sys.stdin.buffer, selectors.EVENT_READ)
         self._ended = False
+        self._shown = 0.0
 
     def run(self) -> None:
         """Serve until the standard input ends."""
@@ -110,13 +112,19 @@ class Server:
             cache_mb=_number(env.get("PRONG_LOCAL_CACHE_MB"), 256),
             threads=_number(env.get("PRONG_LOCAL_THREADS"), threads()),
         )
-        folder, limit = env.get("PRONG_LOCAL_KEEP", ""), _number(env.get("PRONG_LOCAL_DISK_MB"), 512)
+        folder, limit = (
+            env.get("PRONG_LOCAL_KEEP", ""),
+            _number(env.get("PRONG_LOCAL_DISK_MB"), 512),
+        )
         if folder and limit:
             core.keep = Keep(Path(folder), self._model_path, limit)
         return core
 
     def _loading(self, share: float) -> bool:
         self._poll(0)
+        if share < min(1.0, self._shown + _SHOWN_STEP):
+            return not self._ended
+        self._shown = share
         for line in self._lines.values():
             line.tell("progress", {"what": "load", "done": round(share * 100), "total": 100})
         return not self._ended

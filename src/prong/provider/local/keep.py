@@ -81,9 +81,7 @@ class Keep:
         digest = hashlib.blake2b(bytes(data), digest_size=16).hexdigest()
         path = self._folder / f"{digest}.state"
         part = path.with_suffix(".part")
-        if not native.state_seq_save_file(
-            context, os.fsencode(part), strand.id, data, len(held)
-        ):
+        if not native.state_seq_save_file(context, os.fsencode(part), strand.id, data, len(held)):
             part.unlink(missing_ok=True)
             return
         path.with_suffix(".tokens").write_bytes(bytes(data))

@@ -8,7 +8,7 @@ field, before anything is loaded. What is unknown in this release is kept as it 
 from __future__ import annotations
 
 import ctypes
-from typing import Any, ClassVar
+from typing import Any
 
 RELEASE = "2026.10.11549"
 """The release of xllamacpp whose structures these are."""
@@ -22,7 +22,7 @@ Log = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 class ModelParams(ctypes.Structure):
     """How a model is loaded."""
 
-    _fields_: ClassVar[list[tuple[str, Any]]] = [
+    _fields_ = (
         ("devices", ctypes.c_void_p),
         ("tensor_overrides", ctypes.c_void_p),
         ("n_gpu_layers", ctypes.c_int32),
@@ -40,13 +40,13 @@ class ModelParams(ctypes.Structure):
         ("no_host", ctypes.c_bool),
         ("no_alloc", ctypes.c_bool),
         ("load_mtp", ctypes.c_bool),
-    ]
+    )
 
 
 class ContextParams(ctypes.Structure):
     """How much a context holds and how it computes."""
 
-    _fields_: ClassVar[list[tuple[str, Any]]] = [
+    _fields_ = (
         ("n_ctx", ctypes.c_uint32),
         ("n_batch", ctypes.c_uint32),
         ("n_ubatch", ctypes.c_uint32),
@@ -83,13 +83,13 @@ class ContextParams(ctypes.Structure):
         ("samplers", ctypes.c_void_p),
         ("n_samplers", ctypes.c_size_t),
         ("other", ctypes.c_void_p),
-    ]
+    )
 
 
 class Batch(ctypes.Structure):
     """The tokens of one step, each with its place and its sequence."""
 
-    _fields_: ClassVar[list[tuple[str, Any]]] = [
+    _fields_ = (
         ("n_tokens", ctypes.c_int32),
         ("token", ctypes.POINTER(ctypes.c_int32)),
         ("embd", ctypes.c_void_p),
@@ -97,43 +97,43 @@ class Batch(ctypes.Structure):
         ("n_seq_id", ctypes.POINTER(ctypes.c_int32)),
         ("seq_id", ctypes.POINTER(ctypes.POINTER(ctypes.c_int32))),
         ("logits", ctypes.POINTER(ctypes.c_int8)),
-    ]
+    )
 
 
 class Candidate(ctypes.Structure):
     """One token that may come next."""
 
-    _fields_: ClassVar[list[tuple[str, Any]]] = [
+    _fields_ = (
         ("id", ctypes.c_int32),
         ("logit", ctypes.c_float),
         ("p", ctypes.c_float),
-    ]
+    )
 
 
 class Candidates(ctypes.Structure):
     """Tokens that may come next."""
 
-    _fields_: ClassVar[list[tuple[str, Any]]] = [
+    _fields_ = (
         ("data", ctypes.POINTER(Candidate)),
         ("size", ctypes.c_size_t),
         ("selected", ctypes.c_int64),
         ("sorted", ctypes.c_bool),
-    ]
+    )
 
 
 class ChainParams(ctypes.Structure):
     """How a chain of samplers works."""
 
-    _fields_: ClassVar[list[tuple[str, Any]]] = [("no_perf", ctypes.c_bool)]
+    _fields_ = (("no_perf", ctypes.c_bool),)
 
 
 class Message(ctypes.Structure):
     """A message for a chat template."""
 
-    _fields_: ClassVar[list[tuple[str, Any]]] = [
+    _fields_ = (
         ("role", ctypes.c_char_p),
         ("content", ctypes.c_char_p),
-    ]
+    )
 
 
 _MODEL_DEFAULTS: dict[str, Any] = {

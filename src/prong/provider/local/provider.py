@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 from prong.entry import Call, Reply, Stop, Usage
@@ -31,13 +32,13 @@ Plan = Callable[[Prompt], Forced | None]
 class Local:
     """A model in a process of our own."""
 
-    trait = Trait(lasting=True, slack=8)
-
     def __init__(
         self, engine: Engine, model: str, *, plan: Plan | None = None, share: bool = True
     ) -> None:
         """Share the engine with every other agent; `share` off computes everything anew."""
         self.engine = engine
+        # A prefix may end where another turn's opening differs from the one that was computed.
+        self.trait = Trait(lasting=True, context=engine.window, slack=8)
         self._model = model
         self._dialect = dialect("chat", explicit=False)
         self._plan = plan
@@ -69,8 +70,11 @@ class Local:
         for attempt in range(1, _TRIES + 1):
             begun = False
             try:
-                async with await self.engine.connect() as line:
-                    async for event in self._reply(line, prompt, tail):
+                async with (
+                    await self.engine.connect() as line,
+                    aclosing(self._reply(line, prompt, tail)) as events,
+                ):
+                    async for event in events:
                         begun = begun or not isinstance(event, Preparing)
                         yield event
                 return

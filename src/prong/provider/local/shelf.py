@@ -2,7 +2,7 @@
 
 Pure bookkeeping. A sequence is a list of tokens of which the first `held` are computed. Sequences
 that agree on a prefix may hold the very same cells: to borrow is to point at them, so the cells in
-use are counted as a set. A sequence is live while a request works on it, and rests afterwards, until
+use are counted as a set. A sequence is live while a request works on it, and rests afterwards until
 its room is needed; the one that was used longest ago goes first.
 """
 
