@@ -20,6 +20,7 @@ from prong.event import (
     Answer,
     Event,
     PermissionAsked,
+    Progressed,
     QuestionAsked,
     ReplyDiscarded,
     ReplyFinished,
@@ -28,7 +29,15 @@ from prong.event import (
     TurnFinished,
     Warned,
 )
-from prong.face.line import chosen, describe, describe_question, describe_usage, money, printable
+from prong.face.line import (
+    chosen,
+    describe,
+    describe_question,
+    describe_usage,
+    money,
+    printable,
+    progress_bar,
+)
 from prong.session import Options, Session, Subscription, open_session
 
 _HELP = """\
@@ -120,13 +129,24 @@ class _Screen:
 
     def __init__(self) -> None:
         self._open = False
+        self._bar = False
+        self._terminal = sys.stdout.isatty()
         self._colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
     def text(self, text: str) -> None:
         """Write a piece of text, robbed of what could take control of the terminal."""
         self._write(printable(text))
 
+    def bar(self, text: str) -> None:
+        """Show how far something is, in the line at the bottom; only a terminal has one."""
+        if self._terminal and not self._open:
+            sys.stdout.write(f"\r{text}\x1b[K")
+            sys.stdout.flush()
+            self._bar = True
+
     def _write(self, text: str) -> None:
+        if self._bar:
+            text, self._bar = f"\r\x1b[K{text}", False
         sys.stdout.write(text)
         sys.stdout.flush()
         if text:
@@ -232,6 +252,8 @@ class _Talk:
             case TextDelta():
                 if not badge:
                     screen.text(event.text)
+            case Progressed():
+                screen.bar(f"{badge}{progress_bar(event)}")
             case ReplyFinished():
                 screen.end()
             case ReplyDiscarded():
