@@ -84,7 +84,7 @@ async def test_after_an_overflow(world: Worlds, api: str) -> None:
             return say("THE SUMMARY")
         return say("Fine." if "END" in request.last_text else LONG)
 
-    serving = Options(context=13_000)
+    serving = Options(context=14_500)
     async with world(script, api=api, serving=serving, compact_at=0.0) as w:
         for text in ("One", "Two"):
             assert (await w.session.run(f"{text}. {LONG}")).ok

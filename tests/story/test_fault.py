@@ -57,7 +57,7 @@ async def test_a_wrong_key(world: Worlds) -> None:
     async with world([], serving=Options(key="right"), api_key="wrong") as w:
         turn = await w.session.run("Hi")
         assert turn.why == "error"
-        assert "the key option" in turn.detail
+        assert "the key in the options" in turn.detail
 
 
 async def test_an_unknown_model(world: Worlds) -> None:

@@ -270,7 +270,9 @@ def describe(receipt: Receipt) -> str:
     for name, text in told.items():
         if text:
             start = f"  {name:<9}"
-            lines += textwrap.wrap(text, 80, initial_indent=start, subsequent_indent=" " * 11)
+            lines += textwrap.wrap(
+                text, 80, initial_indent=start, subsequent_indent=" " * 11, break_on_hyphens=False
+            )
     return "\n".join(lines)
 
 

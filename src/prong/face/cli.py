@@ -86,10 +86,10 @@ def _guarded(work: Any) -> int:
 
 def _bare(error: BaseException) -> BaseException:
     """Take a failure out of the groups around it."""
-    if isinstance(error, BaseExceptionGroup):
-        inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
-        return _bare(next(iter(inner))) if len(inner) == 1 else error
-    return error
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    group = cast("BaseExceptionGroup[BaseException]", error)
+    return _bare(next(iter(group.exceptions))) if len(group.exceptions) == 1 else group
 
 
 def _forget_stdout() -> None:

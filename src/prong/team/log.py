@@ -48,9 +48,13 @@ class Log:
         """Write what has become whole lines."""
         self._add(self._cleaner.feed(data))
 
+    def flush(self) -> None:
+        """Write the line that has not ended, since nothing more will come."""
+        self._add(self._cleaner.finish())
+
     def close(self) -> None:
         """Write the rest and close the file."""
-        self._add(self._cleaner.finish())
+        self.flush()
         self._drop()
 
     def _add(self, text: str) -> None:

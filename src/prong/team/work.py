@@ -57,6 +57,7 @@ class Shell:
             async for data in self.process.output():
                 log.take(data)
         code = await self.process.wait()
+        log.flush()
         name = f'Background command "{self.title}"'
         result = result_text(log.tail, log.path)
         if code == 0:
@@ -71,6 +72,7 @@ class Shell:
 
     def cut_short(self, *, stopped: bool, log: Log) -> Ending:
         """Say what it printed so far."""
+        log.flush()
         how = "was stopped" if stopped else "ended with the session"
         summary = f'Background command "{self.title}" {how}'
         return Ending(status="killed", summary=summary, result=result_text(log.tail, log.path))

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, Unpack, cast
+from typing import Any, TypeAlias, TypeVar, Unpack
 
 from prong.agent import Respond
 from prong.event import Envelope, Event
@@ -132,7 +132,6 @@ async def world(  # noqa: PLR0913 - one keyword for each thing a story may need
     and `clock` are the server's. On leaving, the server checks that every request extended the one
     before, unless `moves_prefix` says why one need not.
     """
-    api: Api = cast("Api", given.get("api") or "anthropic")  # checked when the session is opened
     async with AsyncExitStack() as stack:
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
