@@ -14,6 +14,7 @@ import os
 import selectors
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import msgspec
 from prong.provider.local.binding import Model, Native, Unusable
 from prong.provider.local.core import Ask, Core, Job, threads
 from prong.provider.local.keep import Keep
+from prong.provider.local.place import CACHE_MB
 
 _decode = msgspec.json.Decoder(Ask).decode
 _LONGEST = 1 << 26
@@ -73,8 +75,10 @@ class Server:
         self._model_path, self._library = model, library
         self._selector = selectors.DefaultSelector()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(path)
+        # The name appears only when there is somebody to answer.
+        self._listener.bind(f"{path}.new")
         self._listener.listen(64)
+        Path(f"{path}.new").rename(path)
         self._lines: dict[int, Line] = {}
         self._waiting: list[tuple[Line, bytes]] = []
         self._core: Core | None = None
@@ -104,12 +108,14 @@ class Server:
 
     def _load(self) -> Core:
         env = os.environ
+        cache_mb = _number(env.get("PRONG_LOCAL_CACHE_MB"), CACHE_MB)
+        _check_room(self._model_path.stat().st_size, cache_mb << 20, room())
         native = Native(self._library)
         model = Model(native, self._model_path, self._loading)
         core = Core(
             native,
             model,
-            cache_mb=_number(env.get("PRONG_LOCAL_CACHE_MB"), 256),
+            cache_mb=cache_mb,
             threads=_number(env.get("PRONG_LOCAL_THREADS"), threads()),
         )
         folder, limit = (
@@ -178,7 +184,8 @@ class Server:
 
     def _take(self, core: Core, line: Line, data: bytes) -> None:
         if b'"figures"' in data[:12]:
-            line.tell("figures", {"cells": core.shelf.cells, "resident": _resident()})
+            figures = {"cells": core.shelf.cells, "jobs": len(core.jobs), "resident": _resident()}
+            line.tell("figures", figures)
             return
         try:
             ask = _decode(data)
@@ -198,6 +205,33 @@ class Server:
         self._selector.unregister(line.sock)
         del self._lines[line.sock.fileno()]
         line.sock.close()
+
+
+def _check_room(weights: int, cache: int, free: int) -> None:
+    """Refuse what the system would have to kill somebody for; it would not be us alone."""
+    if weights + cache > free:
+        raise Unusable(
+            f"there is too little memory: the model takes {weights >> 20:,} MB and its cache "
+            f"{cache >> 20:,} MB, {free >> 20:,} MB are free; choose a smaller model or set "
+            "PRONG_LOCAL_CACHE_MB lower"
+        )
+
+
+def room() -> int:
+    """Say how many bytes of memory are free: on the machine, or in our share of it."""
+    found = [1 << 62]
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().split("\n")
+        line = next(line for line in lines if line.startswith("MemAvailable"))
+        found.append(int(line.split()[1]) << 10)
+    with suppress(OSError, ValueError):
+        group = Path("/sys/fs/cgroup")
+        most = int((group / "memory.max").read_text())
+        stat = dict(row.split() for row in (group / "memory.stat").read_text().splitlines())
+        # Copies of files are given back when room is needed.
+        used = int((group / "memory.current").read_text()) - int(stat.get("file", 0))
+        found.append(most - used)
+    return min(found)
 
 
 def _resident() -> int:
