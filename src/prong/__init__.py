@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from prong.about import __version__
 
 if TYPE_CHECKING:
+    from prong.cost.receipt import Receipt
     from prong.entry import Usage
     from prong.errors import (
         BudgetSpent,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     )
     from prong.prompt import Prompt, first_difference
     from prong.session import Options, Session, Turn, open_session
+    from prong.team.supervisor import ForkResult
 
 # Names are looked up when they are first used, so that `prong --version` need not load a session.
 _HOMES = {
@@ -38,6 +40,7 @@ _HOMES = {
     "ConfigError": "errors",
     "Envelope": "event",
     "Event": "event",
+    "ForkResult": "team.supervisor",
     "JournalError": "errors",
     "Options": "session",
     "PermissionAsked": "event",
@@ -45,6 +48,7 @@ _HOMES = {
     "Prompt": "prompt",
     "ProviderError": "errors",
     "QuestionAsked": "event",
+    "Receipt": "cost.receipt",
     "Session": "session",
     "Turn": "session",
     "Usage": "entry",
@@ -59,6 +63,7 @@ __all__ = [
     "ConfigError",
     "Envelope",
     "Event",
+    "ForkResult",
     "JournalError",
     "Options",
     "PermissionAsked",
@@ -66,6 +71,7 @@ __all__ = [
     "ProngError",
     "ProviderError",
     "QuestionAsked",
+    "Receipt",
     "Session",
     "Turn",
     "Usage",

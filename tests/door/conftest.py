@@ -1,15 +1,22 @@
-"""A server on the loopback interface that plays what a test says, byte by byte."""
+"""A server on the loopback interface that plays what a test says, and the real program."""
 
 from __future__ import annotations
 
+import os
 import ssl
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import anyio
 import pytest
-from anyio.abc import ByteStream
+from anyio.abc import ByteStream, Process
 from anyio.streams.tls import TLSListener
+
+import prong
+from prong.testing import World
 
 
 class Peer:
@@ -99,3 +106,46 @@ async def serve(
 def _serve():
     """Give the context manager that runs a scripted server."""
     return serve
+
+
+class Program:
+    """The real `prong`, as a process in a world."""
+
+    def environment(self, world: World, **more: str) -> dict[str, str]:
+        return {
+            "HOME": str(world.home),
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(Path(prong.__file__).parents[1]),
+            "ANTHROPIC_API_KEY": "a key",
+            "ANTHROPIC_BASE_URL": world.server.url,
+            **more,
+        }
+
+    async def run(
+        self, world: World, *words: str, stdin: bytes = b"", **env: str
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run it to its end in the project's folder."""
+        return await anyio.run_process(
+            [sys.executable, "-m", "prong", *words],
+            input=stdin,
+            check=False,
+            cwd=world.root,
+            env=self.environment(world, **env),
+        )
+
+    async def start(
+        self, world: World, *words: str, stdout: int = subprocess.PIPE, **env: str
+    ) -> Process:
+        """Start it, with pipes."""
+        return await anyio.open_process(
+            [sys.executable, "-m", "prong", *words],
+            stdout=stdout,
+            cwd=world.root,
+            env=self.environment(world, **env),
+        )
+
+
+@pytest.fixture
+def program() -> Program:
+    """Give the real program."""
+    return Program()

@@ -111,7 +111,7 @@ async def test_forks_compute_only_their_own_words(engine: Engine):
         for number in range(4):
             group.start_soon(child, number)
 
-    assert all(one.usage.read >= held - provider.trait.slack for one in ended)
+    assert all(one.usage.read >= held - 8 for one in ended)
     assert all(one.usage.uncached < 30 for one in ended)
     assert (await provider.figures())["cells"] < 1.5 * held
 
@@ -130,7 +130,8 @@ async def test_siblings_wait_for_the_one_that_computes_their_prefix(engine: Engi
             group.start_soon(child, number)
 
     computed = sorted(one.usage.uncached for one in ended)
-    assert computed[1] < 40 < 300 < computed[2]
+    assert computed[1] < 40
+    assert computed[2] > 300
 
 
 async def test_a_shared_child_says_what_it_says_alone(engine: Engine):
@@ -207,13 +208,9 @@ async def test_a_conversation_that_is_too_long_is_refused(engine: Engine):
 
 async def test_progress_is_told_while_it_loads_and_reads(engine: Engine):
     """A face can show how far the weights and a long prompt are."""
-    seen: list[Preparing] = []
-    async with aclosing(
-        Local(engine, "local").stream(prompt(LONG), (), Tail(max_tokens=1))
-    ) as all_:
-        async for event in all_:
-            if isinstance(event, Preparing):
-                seen.append(event)
+    provider = Local(engine, "local")
+    async with aclosing(provider.stream(prompt(LONG), (), Tail(max_tokens=1))) as events:
+        seen = [event async for event in events if isinstance(event, Preparing)]
 
     assert {event.what for event in seen} == {"load", "prompt"}
     assert all(event.done <= event.total for event in seen)
@@ -224,6 +221,7 @@ async def test_a_killed_engine_is_started_again(engine: Engine):
     provider = Local(engine, "local")
     asked = prompt("Count from one to one hundred in words.")
     seen: list[object] = []
+    before: int | None = None
     async with aclosing(provider.stream(asked, (), Tail(max_tokens=12))) as events:
         async for event in events:
             seen.append(event)

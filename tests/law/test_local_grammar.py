@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from functools import lru_cache
+from functools import cache
 
 import msgspec
 import pytest
@@ -60,16 +60,15 @@ class Recogniser:
 
     @staticmethod
     def _unescape(text: str) -> str:
-        def one(found):
+        def one(found: re.Match[str]) -> str:
+            code = str(found[1])
             plain = {"n": "\n", "r": "\r", "t": "\t"}
-            return (
-                chr(int(found[1][1:], 16)) if found[1][0] == "x" else plain.get(found[1], found[1])
-            )
+            return chr(int(code[1:], 16)) if code[0] == "x" else plain.get(code, code)
 
         return re.sub(r"\\(x[0-9A-F]{2}|.)", one, text)
 
     def accepts(self, text: str) -> bool:
-        @lru_cache(maxsize=None)
+        @cache
         def ends(item, at: int) -> frozenset[int]:
             kind, value = item
             match kind:
@@ -159,7 +158,7 @@ _TYPES = {str: "string", int: "integer", bool: "boolean", type(None): "null"}
 
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.text(max_size=6), _VALUES, max_size=5), st.data())
-def test_every_object_of_a_schema_can_be_said_and_read_back(values: dict[str, object], data):
+def test_every_object_of_a_schema_can_be_said_and_read_back(values, data):
     """Whatever subset of the optional properties is left out, the call parses to the same value."""
     needed = data.draw(st.sets(st.sampled_from(sorted(values)))) if values else set()
     given_ = {key: v for key, v in values.items() if key in needed or data.draw(st.booleans())}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import anyio
 import msgspec
 import pytest
 
-from prong.errors import BrokenReply
+from prong.errors import BrokenReply, Interrupted
 from prong.event import PromptMoved, RequestSent, Warned
-from prong.testing import Options, Step, Worlds, call, say
+from prong.testing import Options, Step, Worlds, call, delay, say, stall
 from prong.testing.request import Request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L7")]
@@ -75,8 +76,9 @@ async def test_in_the_middle_of_a_turn(world: Worlds) -> None:
 
 @pytest.mark.moves_prefix("compaction starts a new prompt")
 @pytest.mark.spec("L10")
+@pytest.mark.parametrize("context", [10_000, 12_000, 14_500])
 @pytest.mark.parametrize("api", APIS)
-async def test_after_an_overflow(world: Worlds, api: str) -> None:
+async def test_after_an_overflow(world: Worlds, api: str, context: int) -> None:
     """When the provider says it is too long, as much as fits is summarised and the rest kept."""
 
     def script(request: Request) -> Step:
@@ -84,16 +86,16 @@ async def test_after_an_overflow(world: Worlds, api: str) -> None:
             return say("THE SUMMARY")
         return say("Fine." if "END" in request.last_text else LONG)
 
-    serving = Options(context=14_500)
+    serving = Options(context=context)
     async with world(script, api=api, serving=serving, compact_at=0.0) as w:
         for text in ("One", "Two"):
             assert (await w.session.run(f"{text}. {LONG}")).ok
         turn = await w.session.run(f"END. {LONG}")
-        assert (turn.text, turn.why) == ("Fine.", "done")
+        assert (turn.text, turn.why) == ("Fine.", "done"), turn.detail
         assert {r.status for r in w.server.records} == {200, 400}
         moved = w.told(PromptMoved)
-        assert [m.reason for m in moved] == ["compaction"]
-        assert "too long" in moved[0].detail
+        assert {m.reason for m in moved} == {"compaction"}
+        assert all("too long" in m.detail for m in moved)
         assert "THE SUMMARY" in w.server.records[-1].body.decode()
 
 
@@ -125,7 +127,61 @@ async def test_clear_starts_over(world: Worlds) -> None:
     """After a clear the model sees nothing of what was said."""
     async with world([say("Hello."), say("Who?")]) as w:
         await w.session.run("I am Ishmael")
+        w.session.agent.context.reads.hashes["/a"] = "b"
         w.session.clear()
+        assert not w.session.agent.context.reads.hashes
         await w.session.run("Who am I?")
         assert "Ishmael" not in w.server.records[1].body.decode()
         assert [m.reason for m in w.told(PromptMoved)] == ["clear"]
+
+
+@pytest.mark.spec("L1")
+async def test_a_compaction_can_be_interrupted(world: Worlds) -> None:
+    """An interrupt stops a compaction by command, and the conversation is as it was."""
+    async with world([say("Hello."), stall(600), say("Still here.")]) as w:
+        await w.session.run("Hi")
+        before = w.session.agent.prompt
+
+        async def stop() -> None:
+            while len(w.server.records) < 2:
+                await anyio.sleep(0.01)
+            assert w.session.busy
+            assert w.session.interrupt()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(stop)
+            with pytest.raises(Interrupted):
+                await w.session.compact()
+        assert w.session.agent.prompt is before
+        assert (await w.session.run("And?")).text == "Still here."
+
+
+@pytest.mark.moves_prefix("compaction starts a new prompt")
+async def test_a_message_waits_for_a_compaction(world: Worlds) -> None:
+    """What is said while a compaction by command runs is answered after it, on the new prompt."""
+    script = [say("Hello."), delay(0.3, then=say("THE SUMMARY")), say("Fine.")]
+    async with world(script) as w:
+        await w.session.run("Hi")
+        async with anyio.create_task_group() as group:
+            group.start_soon(w.session.compact)
+            while len(w.server.records) < 2:
+                await anyio.sleep(0.01)
+            turn = await w.session.run("Meanwhile")
+            assert turn.text == "Fine."
+        kinds = [kind for kind, _ in w.session.agent.prompt.entries()]
+        assert kinds == ["summary", "user", "reply"]
+
+
+@pytest.mark.moves_prefix("compaction starts a new prompt")
+@pytest.mark.spec("L11")
+async def test_nested_instructions_come_again(world: Worlds) -> None:
+    """Instructions of a folder that a summary swallowed are shown again with its next file."""
+    read = call("Read", {"file_path": "sub/a.py"})
+    script = [read, say("1."), say("THE SUMMARY"), read, say("2.")]
+    files = {"sub/AGENTS.md": "Here use spaces.", "sub/a.py": "x = 1", "AGENTS.md": "Tabs."}
+    async with world(script, files=files) as w:
+        await w.session.run("Go")
+        await w.session.compact()
+        await w.session.run("Go")
+        assert "Here use spaces." in w.server.records[4].request.last_text
+        assert "Tabs." not in w.server.records[4].request.last_text

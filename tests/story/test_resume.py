@@ -6,6 +6,7 @@ import pytest
 
 from prong.errors import JournalBusy, NoSuchSession, UsageError
 from prong.event import PromptMoved, ToolFinished, Warned
+from prong.session.option import Given
 from prong.testing import Worlds, call, say, think
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L8")]
@@ -165,3 +166,51 @@ async def test_changed_tools_are_told(world: Worlds) -> None:
         tools = [[t["name"] for t in body["tools"]] for body in w.bodies()]
         assert tools == [["Read", "Grep"]] * 2
         assert not w.told(Warned)
+
+
+@pytest.mark.spec("L7")
+async def test_options_that_a_resumed_session_cannot_take_are_told(world: Worlds) -> None:
+    """The head is rendered once; what would change it is left out with a warning."""
+    async with world([say("One."), say("Two.")], opens=False) as w:
+        async with w.open(append_system="Be brief.") as session:
+            await session.run("Hi")
+        async with w.open(continue_last=True, append_system="Be brief.") as session:
+            assert session.warnings == []
+        async with w.open(continue_last=True, append_system="Be long.", effort="low") as session:
+            await session.run("More")
+            warned = "\n".join(session.warnings)
+            assert "--append-system-prompt is left out" in warned
+            assert "--effort is left out" in warned
+
+
+@pytest.mark.moves_prefix("a new schema is a new tool set")
+@pytest.mark.spec("L7", "L12")
+async def test_a_schema_for_a_resumed_session(world: Worlds) -> None:
+    """A schema that the session did not have starts a new prompt, and the answer is checked."""
+    schema = '{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}'
+    script = [say("One."), call("StructuredOutput", {"n": 1}), say("Done.")]
+    async with world(script, opens=False) as w:
+        async with w.open() as session:
+            await session.run("Hi")
+        async with w.open(continue_last=True, json_schema=schema) as session:
+            await session.run("How many?")
+            assert session.structured == b'{"n":1}'
+            prompt = session.agent.prompt
+        async with w.open(continue_last=True, json_schema=schema) as session:
+            assert session.agent.prompt.open() == prompt.open()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"fork_session": True},
+        {"resume": "x", "continue_last": True},
+        {"continue_last": True, "session_id": "y"},
+    ],
+)
+async def test_options_that_contradict_each_other(world: Worlds, given: Given) -> None:
+    """What cannot be obeyed is refused, not ignored."""
+    async with world([], opens=False) as w:
+        with pytest.raises(UsageError):
+            async with w.open(**given):
+                pass

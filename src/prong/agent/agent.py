@@ -15,9 +15,10 @@ from typing import Any, Literal, Protocol
 from prong.agent.desk import Desk
 from prong.agent.hook import Hooks
 from prong.agent.inbox import Inbox
-from prong.agent.limit import Limits
+from prong.agent.limit import Limits, Spent
 from prong.agent.lineage import Lineage
 from prong.cost import Ledger, Prices, Row, fact
+from prong.cost.budget import Purse
 from prong.entry import Entry, Usage
 from prong.event import Event, PromptMoved
 from prong.prompt import Node, Prompt
@@ -70,6 +71,8 @@ class Agent:
     texts: Callable[[str], str]
     """Gives one of our own prompt texts by name."""
     limits: Limits = field(default_factory=Limits)
+    purse: Purse = field(default_factory=Purse)
+    """What it and everything it starts may spend."""
     inbox: Inbox = field(default_factory=Inbox)
     ttl: Ttl | None = None
     compact_at: float = 0.8
@@ -131,6 +134,13 @@ class Agent:
             if taken is not None:
                 taken()
         return len(items)
+
+    def spent(self, turns: int) -> Spent | None:
+        """Say which bound has been reached; asked before every request."""
+        if spent := self.limits.spent(turns, self.ledger):
+            return spent
+        why = self.purse.spent()
+        return None if why is None else Spent("budget", why)
 
     @property
     def window(self) -> int:

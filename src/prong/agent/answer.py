@@ -15,10 +15,11 @@ def unanswered(prompt: Prompt) -> tuple[Call, ...]:
     answered: set[CallId] = set()
     node = prompt.tip
     while node is not None and node.kind != "reply":
-        if node.kind == "results":
+        # A fork's directive may be carried by the result of a call.
+        if node.kind in {"results", "directive"}:
             entry = read(node.role, node.data)
-            assert isinstance(entry, Results)
-            answered.update(result.call_id for result in entry.results)
+            if isinstance(entry, Results):
+                answered.update(result.call_id for result in entry.results)
         node = node.parent
     if node is None:
         return ()

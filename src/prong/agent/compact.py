@@ -7,6 +7,8 @@ summarised and the rest is carried over.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from prong.agent.agent import Agent
 from prong.agent.request import request
 from prong.entry import Entry, Reply, Results, Text, User
@@ -67,12 +69,12 @@ async def compact(agent: Agent, *, detail: str, focus: str = "") -> None:
 
 
 def _half(prompt: Prompt) -> Prompt:
-    """Cut a prompt at the last entry boundary in its first half where no call is unanswered."""
-    middle = len(prompt) // 2
-    node = prompt.tip
-    while node is not None and (node.length > middle or node.kind == "reply"):
-        node = node.parent
-    return Prompt(prompt.head, node)
+    """Cut a conversation near its middle, where no call is left without its result."""
+    middle = (len(prompt.head.data) + len(prompt)) // 2
+    nodes = prompt.nodes()
+    places = [node for node, after in pairwise(nodes) if after.kind != "results"]
+    place = min(places, key=lambda node: abs(node.length - middle), default=None)
+    return Prompt(prompt.head, place)
 
 
 def _last_step(prompt: Prompt) -> Node | None:

@@ -42,9 +42,13 @@ async def answer(agent: Agent, calls: Sequence[Call]) -> None:
             if len(group) == 1:
                 await perform(group[0])
                 continue
-            async with anyio.create_task_group() as running:
-                for index in group:
-                    running.start_soon(perform, index)
+            try:
+                async with anyio.create_task_group() as running:
+                    for index in group:
+                        running.start_soon(perform, index)
+            except BaseExceptionGroup as failures:
+                # As if the call that failed had run alone.
+                raise failures.exceptions[0] from failures
     finally:
         filled = (
             result or Result(call.id, (Text(INTERRUPTED),), failed=True)
@@ -69,6 +73,8 @@ def _groups(agent: Agent, calls: Sequence[Call]) -> Iterator[list[int]]:
 
 
 async def _perform(agent: Agent, call: Call) -> Result:
+    if (why := contained(agent.lineage, call.name)) is not None:
+        return _finish(agent, call, _contained(agent, call, why), 0.0, 0)
     parsed = agent.kit.parse(call)
     if isinstance(parsed, Failed):
         return _finish(agent, call, parsed, 0.0, 0)
@@ -103,8 +109,6 @@ async def _refusal(
     agent: Agent, call: Call, tool: Tool, args: Any, payload: dict[str, Any]
 ) -> Failed | None:
     """Say why a call may not run; None if it may."""
-    if (why := contained(agent.lineage, call.name)) is not None:
-        return _contained(agent, call, why)
     accesses = tool.access(args, agent.context)
     decision = agent.policy.decide(call.name, accesses, resolve=agent.context.host.resolve)
     if isinstance(decision, Deny):

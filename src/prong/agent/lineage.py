@@ -6,6 +6,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from prong.prompt import Prompt
+
 Origin: TypeAlias = Literal["root", "fork", "typed"]
 
 MAX_DEPTH = 3
@@ -34,6 +36,16 @@ class Lineage(msgspec.Struct, frozen=True):
 
 
 ROOT = Lineage("root")
+
+
+def told_by(prompt: Prompt) -> Lineage:
+    """Tell the lineage of a conversation of which nothing else is known, by its typed entries.
+
+    One that holds a directive is a fork's, whoever goes on with it. No text is looked at: a file
+    or message that quotes the protocol changes nothing.
+    """
+    forked = any(node.kind == "directive" for node in prompt.nodes())
+    return Lineage("fork", depth=1) if forked else ROOT
 
 
 def contained(lineage: Lineage, tool: str) -> str | None:

@@ -42,7 +42,7 @@ async def run(agent: Agent) -> Stopped:
     turns, text, stopped_before = 0, "", False
     while True:
         agent.take_inbox()
-        if spent := agent.limits.spent(turns, agent.ledger):
+        if spent := agent.spent(turns):
             return Stopped(text, spent.why, spent.detail, turns)
         await compact_if_due(agent)
         ended = await _request(agent)
@@ -68,11 +68,13 @@ async def run(agent: Agent) -> Stopped:
 
 
 async def _request(agent: Agent) -> Ended:
-    """Send the conversation; if it turns out to be too long, compact it and send it again."""
-    try:
-        return await request(agent)
-    except ContextOverflow as error:
-        if agent.prompt.depth <= 1:
-            raise
-        await compact(agent, detail=f"the provider says the conversation is too long: {error}")
-        return await request(agent)
+    """Send the conversation; for as long as it is too long and gets shorter, compact it."""
+    while True:
+        try:
+            return await request(agent)
+        except ContextOverflow as error:
+            before = len(agent.prompt)
+            if agent.prompt.depth > 1:
+                await compact(agent, detail=f"the provider says it is too long: {error}")
+            if len(agent.prompt) >= before:
+                raise

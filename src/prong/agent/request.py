@@ -135,6 +135,7 @@ def _enter(
     )
     agent.recorder.request(row)
     agent.ledger.add(row)
+    agent.purse.charge(usage.input + usage.output, row.cost, turns=0 if sidecar else 1, model=model)
     if agent.on_paid is not None:
         agent.on_paid(row, ended)
     if not sidecar:
@@ -162,8 +163,9 @@ async def prewarm(agent: Agent, prompt: Prompt) -> None:
     """Fill the cache with a prompt, without any output; the cost is entered as a sidecar's."""
     marks = plan(prompt, sent=agent.sent, base=prompt.tip, ttl=agent.ttl)
     tail = Tail(stream=False, max_tokens=0, prewarm=True)
+    headers = {LINEAGE: agent.path, "x-prong-sidecar": "prewarm"}
     start = time.monotonic()
-    async with aclosing(agent.provider.stream(prompt, marks, tail, headers={})) as events:
+    async with aclosing(agent.provider.stream(prompt, marks, tail, headers=headers)) as events:
         async for event in events:
             if isinstance(event, Ended):
                 now = time.monotonic()

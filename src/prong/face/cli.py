@@ -21,6 +21,7 @@ _COMMANDS = {
     "sessions": "list the sessions of this folder, or of all",
     "verify": "check a session's journal, record by record",
     "show": "draw a session's conversation as the model sees it",
+    "merge": "bring the branches of children into the current one",
     "trust": "let this folder's own agents, hooks, servers and rules work",
 }
 _ACCOUNTS = {
@@ -42,12 +43,20 @@ _EXITS = """exit codes:
 """
 
 
+_PATIENCE = 3.0
+"""Seconds without standard input after which the user is told."""
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     words = sys.argv[1:] if argv is None else argv
     if words in (["--version"], ["-V"]):
         print(f"prong {__version__}")
         return 0
+    if words and words[0] == "merge":
+        from prong.face.merge import run_merge
+
+        return _guarded(lambda: run_merge(words[1:]))
     if words and words[0] in _COMMANDS:
         from prong.face.inspect import run_command
 
@@ -107,6 +116,7 @@ def _work(args: argparse.Namespace) -> int:
     from prong.errors import UsageError
 
     options = _options(args)
+    _check(args)
     if args.print or args.input_format == "stream-json":
         from prong.face import headless
 
@@ -123,13 +133,39 @@ def _work(args: argparse.Namespace) -> int:
     return anyio.run(lambda: plain.run(options, args.prompt or ""))
 
 
+def _check(args: argparse.Namespace) -> None:
+    """Refuse flags that would be ignored."""
+    from prong.errors import UsageError
+
+    streams = args.input_format == "stream-json"
+    if streams and args.prompt:
+        raise UsageError("with --input-format stream-json the prompt comes on standard input")
+    if args.plain and (args.print or streams):
+        raise UsageError("--plain talks in a terminal and -p works without one; give one of them")
+    for flag, given in (
+        ("--output-format", args.output_format != "text"),
+        ("--json-schema", args.json_schema is not None),
+    ):
+        if given and not (args.print or streams):
+            raise UsageError(f"{flag} is for runs without a terminal; add -p")
+
+
 def _prompt(args: argparse.Namespace) -> str:
     """Join the argument and what comes on standard input."""
     parts = [args.prompt] if args.prompt else []
     if not sys.stdin.isatty():
+        _say_if_waiting()
         piped = sys.stdin.buffer.read().decode(errors="replace")
         parts += [piped] if piped.strip() else []
     return "\n\n".join(parts)
+
+
+def _say_if_waiting() -> None:
+    """Say what is being waited for when standard input is open and nothing comes."""
+    import select
+
+    if not select.select([sys.stdin], [], [], _PATIENCE)[0]:
+        print("prong: waiting for standard input; without it, use < /dev/null", file=sys.stderr)
 
 
 def _options(args: argparse.Namespace) -> Options:

@@ -7,7 +7,6 @@ JSON. The exit code says how it ended.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -19,7 +18,7 @@ import msgspec
 from prong.entry import Usage
 from prong.errors import ProngError
 from prong.event import Command, Envelope, Say, Warned
-from prong.face.line import printable
+from prong.face.line import printable, stop_signals
 from prong.session import Options, Session, Subscription, Turn, open_session
 
 Format: TypeAlias = Literal["text", "json", "stream-json"]
@@ -119,8 +118,8 @@ async def _show_all(events: Subscription, output: Format) -> None:
 
 
 async def _on_signals(work: anyio.CancelScope) -> None:
-    """Stop the work on SIGINT or SIGTERM, so that all is stored; a second one ends everything."""
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    """Stop the work on a signal, so that all is stored; a second one ends everything."""
+    with anyio.open_signal_receiver(*stop_signals()) as signals:
         async for _ in signals:
             if work.cancel_called:
                 os._exit(130)

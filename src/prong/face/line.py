@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 from prong.entry import Usage
 from prong.event import (
     CacheMissed,
@@ -22,6 +24,13 @@ from prong.event import (
 
 _SHOWN_LINES = 12
 _BOXES = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"}
+
+
+def stop_signals() -> tuple[signal.Signals, ...]:
+    """Give the signals that ask for an end; a hang-up that is ignored, as by nohup, stays so."""
+    asked = (signal.SIGINT, signal.SIGTERM)
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return asked if ignored else (*asked, signal.SIGHUP)
 
 
 def describe(event: Event) -> list[tuple[str, str]]:

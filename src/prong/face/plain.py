@@ -37,6 +37,7 @@ from prong.face.line import (
     money,
     printable,
     progress_bar,
+    stop_signals,
 )
 from prong.session import Options, Session, Subscription, open_session
 
@@ -64,7 +65,8 @@ async def run(options: Options, first: str) -> int:
             talk = _Talk(session)
             following = await talk.run(message)
         if following is None:
-            sys.stdout.flush()
+            with suppress(OSError):
+                sys.stdout.flush()
             terminal.restore()
             # A thread may still wait for a line; nothing is left to do, so it must not hold us up.
             os._exit(0)
@@ -140,15 +142,18 @@ class _Screen:
     def bar(self, text: str) -> None:
         """Show how far something is, in the line at the bottom; only a terminal has one."""
         if self._terminal and not self._open:
-            sys.stdout.write(f"\r{text}\x1b[K")
-            sys.stdout.flush()
+            with suppress(OSError):
+                sys.stdout.write(f"\r{text}\x1b[K")
+                sys.stdout.flush()
             self._bar = True
 
     def _write(self, text: str) -> None:
         if self._bar:
             text, self._bar = f"\r\x1b[K{text}", False
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        # A terminal that is gone must not keep the session from being closed in order.
+        with suppress(OSError):
+            sys.stdout.write(text)
+            sys.stdout.flush()
         if text:
             self._open = not text.endswith("\n")
 
@@ -196,6 +201,10 @@ class _Talk:
                 await self._say(first)
             await self._read()
             group.cancel_scope.cancel()
+        if self._following is None:
+            # A closed terminal hangs up more than once; the session must still end in order.
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
         return self._following
 
     async def _read(self) -> None:
@@ -230,9 +239,12 @@ class _Talk:
 
     async def _on_interrupt(self, scope: anyio.CancelScope) -> None:
         warned = False
-        with anyio.open_signal_receiver(signal.SIGINT) as signals:
-            async for _ in signals:
-                if self._session.interrupt():
+        with anyio.open_signal_receiver(*stop_signals()) as signals:
+            async for number in signals:
+                if number != signal.SIGINT:
+                    # The terminal is gone or the system ends: leave, so that all is stored.
+                    scope.cancel()
+                elif self._session.interrupt():
                     warned = False
                 elif warned:
                     scope.cancel()
@@ -243,7 +255,10 @@ class _Talk:
     async def _show(self, events: Subscription) -> None:
         async for envelope in events:
             badge = "" if envelope.agent == "main" else f"[{envelope.agent}] "
-            self._one(badge, envelope.agent, envelope.event)
+            if isinstance(envelope.event, Progressed):
+                self._screen.bar(f"{badge}{progress_bar(envelope.event)}")
+            else:
+                self._one(badge, envelope.agent, envelope.event)
             self._ready.set()
 
     def _one(self, badge: str, agent: str, event: Event) -> None:
@@ -252,8 +267,6 @@ class _Talk:
             case TextDelta():
                 if not badge:
                     screen.text(event.text)
-            case Progressed():
-                screen.bar(f"{badge}{progress_bar(event)}")
             case ReplyFinished():
                 screen.end()
             case ReplyDiscarded():

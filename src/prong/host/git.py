@@ -116,6 +116,11 @@ def names(output: str) -> list[str]:
     return [name for name in output.split("\0") if name]
 
 
+def legible(name: str) -> str:
+    """Write a path so that it can be shown, whatever its bytes are."""
+    return name.encode(errors="surrogateescape").decode(errors="replace")
+
+
 async def locate(host: Host, cwd: str = "") -> Repository:
     """Find the working copy that a folder belongs to.
 
@@ -156,18 +161,30 @@ async def working_index(git: Git, repository: Repository) -> AsyncGenerator[str,
     try:
         if await git.host.stat(real) is not None:
             await _must(git.host, "cp", "-p", "--", real, index)
-        await git.run("add", "--sparse", "-u", "--", ".", index=index)
-        found = names(await git.run("ls-files", "-o", "-z", "--exclude-standard", index=index))
-        # A name that ends with a slash is a repository in its own right: not ours to take in.
-        new = [name for name in found if not name.endswith("/")]
-        if new:
-            listed = "".join(f"{name}\0" for name in new).encode(errors="surrogateescape")
-            words = ("update-index", "--add", "--remove", "-z", "--stdin")
-            await git.run(*words, index=index, stdin=listed)
+        await _take_over(git, index)
         yield index
     finally:
         with anyio.CancelScope(shield=True):
             await git.host.run(["rm", "-f", "--", index, f"{index}.lock"])
+
+
+async def _take_over(git: Git, index: str) -> None:
+    """Bring an index up to date with the files: one walk, and nothing more if nothing changed."""
+    words = ("ls-files", "-o", "-m", "-z", "--exclude-standard")
+    found = dict.fromkeys(names(await git.run(*words, index=index)))
+    # A name that ends with a slash is a repository in its own right: not ours to take in.
+    changed = [name for name in found if not name.endswith("/")]
+    if not changed:
+        return
+    update = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
+    listed = "".join(f"{name}\0" for name in changed).encode(errors="surrogateescape")
+    if (await git.ask(*update, index=index, stdin=listed)).code == 0:
+        return
+    # A folder stands where a file was, for one: the slower way knows what to do.
+    await git.run("add", "--sparse", "-u", "--", ".", index=index)
+    new = names(await git.run("ls-files", "-o", "-z", "--exclude-standard", index=index))
+    listed = "".join(f"{n}\0" for n in new if not n.endswith("/")).encode(errors="surrogateescape")
+    await git.run(*update, index=index, stdin=listed)
 
 
 async def _must(host: Host, *argv: str) -> None:

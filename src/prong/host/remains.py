@@ -12,7 +12,7 @@ import re
 import msgspec
 
 from prong.host.base import Host
-from prong.host.git import Git, names
+from prong.host.git import Git, legible, names
 
 _REMADE = re.compile(
     r"__pycache__|\.(?:pytest|mypy|ruff|parcel)[-_]cache|\.hypothesis|\.tox|\.nox|\.eggs|\.cache"
@@ -60,7 +60,7 @@ async def examine(host: Host, path: str, branch: str, start: str, parent: str) -
         why=why,
         branch=current.removeprefix("refs/heads/") or head,
         commits=tuple(commits),
-        files=tuple(sorted({*differing, *changed})),
+        files=tuple(sorted({legible(name) for name in (*differing, *changed)})),
         uncommitted=bool(changed),
     )
 

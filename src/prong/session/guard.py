@@ -40,6 +40,9 @@ class Guard:
     async def fire(self, event: str, payload: dict[str, Any], matcher: str = "") -> Verdict:
         """Let the user's hooks speak first."""
         verdict = await self.hooks.fire(event, payload, matcher)
+        if event == "PreCompact" and self.instructions is not None:
+            # What a summary leaves of them is not enough; they are shown again when they apply.
+            self.instructions.forget_nested()
         if event == "PostToolUse" and matcher in _TOUCHING and self.instructions is not None:
             return self._nested(self.instructions, payload, verdict)
         if event == "Stop" and verdict.block is None and self._unanswered():

@@ -82,6 +82,15 @@ class Instructions(msgspec.Struct):
             items += self._folder(folder)
         self.items = tuple(items)
 
+    def forget_nested(self) -> None:
+        """Let what was shown for single files be shown again."""
+        items, problems = self.items, list(self.problems)
+        for seen in (self._paths, self._texts, self._folders):
+            seen.clear()
+        self.start()
+        # What stands in the head stays as it was rendered.
+        self.items, self.problems = items, problems
+
     def nested_for(self, path: str) -> tuple[Instruction, ...]:
         """Give the instructions of the folders a file lies in that were not shown before."""
         place, root = Path(os.path.realpath(path)), Path(self.root)

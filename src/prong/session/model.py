@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, cast
 
 from prong.entry import ToolSpec
 from prong.errors import UsageError
@@ -15,12 +15,6 @@ from prong.session.option import Options
 from prong.session.place import Place
 from prong.session.text import text
 from prong.wire import HeadSpec, Ttl, dialect
-
-if TYPE_CHECKING:
-    from prong.provider.local import Engines
-
-EngineSource: TypeAlias = "Callable[[], Engines]"
-"""Gives the session's engines; they are loaded only when one is wanted."""
 
 _DEFAULTS = (("ANTHROPIC_API_KEY", "claude-sonnet-5-5"), ("OPENAI_API_KEY", "gpt-6.1-sol"))
 
@@ -36,11 +30,11 @@ class Chosen:
     """As asked for; None is the vendor's own, or what the environment says."""
     api: str | None = None
 
-    def connect(self, http: Http, engines: EngineSource) -> Provider:
-        """Make the provider; an engine is asked for only if the model is an embedded one."""
+    def connect(self, http: Http) -> Provider:
+        """Make the provider."""
         endpoint = self.endpoint
         if is_local(self.model):
-            return engines().local(self.model)
+            return http.engines.local(self.model)
         return Api(http, endpoint, dialect(endpoint.dialect, explicit=endpoint.explicit))
 
 
@@ -70,6 +64,7 @@ def choose(place: Place, named: str | None, before: Mapping[str, Any] | None = N
         api=api,
         key=options.api_key,
         headers=headers.items(),
+        explicit=cast("bool | None", settings.values.get("cacheMarks")),
         env=env,
     )
     return Chosen(name, model, endpoint, base_url, api)
@@ -102,6 +97,24 @@ def render_head(
     return Head(dialect(chosen.endpoint.dialect, explicit=chosen.endpoint.explicit), spec)
 
 
+def left_out(options: Options, head: HeadSpec) -> list[str]:
+    """Say which options a resumed session cannot take up, because its head was rendered before."""
+    asked: dict[str, bool] = {
+        "--system-prompt": options.system is not None and options.system not in head.system,
+        "--append-system-prompt": bool(options.append_system)
+        and options.append_system not in head.system,
+        "--effort": options.effort is not None and options.effort != head.effort,
+        "--thinking": options.thinking is not None and options.thinking != head.thinking,
+        "extra fields": bool(options.extra) and options.extra != head.extra,
+    }
+    return [
+        f"{name} is left out: a resumed session keeps the head it began with, so that its cache "
+        "holds; start a new session for it"
+        for name, is_new in asked.items()
+        if is_new
+    ]
+
+
 def cache_ttl(options: Options, place: Place) -> Ttl | None:
     """Give the time to live of cache marks, if one was asked for.
 
@@ -113,14 +126,24 @@ def cache_ttl(options: Options, place: Place) -> Ttl | None:
     return cast("Ttl | None", wanted)
 
 
+def diagnoses(place: Place, chosen: Chosen) -> bool:
+    """Whether to ask for the provider's own cache diagnostics; other servers may refuse it."""
+    from prong.provider.address import is_loopback, read_url
+
+    host = read_url(chosen.endpoint.base_url).host
+    knows = host in {"api.anthropic.com", "api.openai.com"} or is_loopback(host)
+    return knows and place.settings.values.get("cacheDiagnostics") is not False
+
+
 def _system(place: Place) -> tuple[str, ...]:
     """Put the most general text first, so that other sessions can share its cache."""
     options = place.options
     base = text("system") if options.system is None else options.system
-    return tuple(part for part in (base, _surroundings(place), options.append_system) if part)
+    return tuple(part for part in (base, surroundings(place), options.append_system) if part)
 
 
-def _surroundings(place: Place) -> str:
+def surroundings(place: Place, *, instructions: bool = True) -> str:
+    """Say where an agent is and, unless they are left out, what the project instructs."""
     import platform
 
     facts = (
@@ -131,7 +154,7 @@ def _surroundings(place: Place) -> str:
         f"- Date: {time.strftime('%Y-%m-%d')}"
     )
     parts = [facts]
-    found = place.instructions.items if place.instructions else ()
+    found = place.instructions.items if place.instructions and instructions else ()
     if found:
         parts.append(
             "# Instructions of the user and the project\n\n"

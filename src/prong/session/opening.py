@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import anyio
 import anyio.abc
@@ -15,10 +16,11 @@ from prong.about import __version__
 from prong.agent import Agent, Desk, Limits, NoHooks, Respond
 from prong.agent.answer import interrupted
 from prong.agent.compact import carried
-from prong.agent.lineage import ROOT
+from prong.agent.lineage import told_by
 from prong.cost import Ledger, Prices, markable, read_prices
-from prong.entry import Usage
-from prong.errors import UsageError
+from prong.cost.budget import Bounds, Purse
+from prong.entry import ToolSpec, Usage
+from prong.errors import ProngError, UsageError
 from prong.event import Answer, Event, Question, QuestionAsked, SessionStarted, Todo
 from prong.host import LocalHost
 from prong.prompt import Prompt
@@ -29,16 +31,28 @@ from prong.session.bus import Bus
 from prong.session.guard import Guard
 from prong.session.hook import CommandHooks
 from prong.session.journal import Journal
-from prong.session.model import Chosen, cache_ttl, choose, remembered, render_head
+from prong.session.model import (
+    Chosen,
+    cache_ttl,
+    choose,
+    diagnoses,
+    left_out,
+    remembered,
+    render_head,
+)
 from prong.session.option import Given, Options
 from prong.session.place import Place, look_around, make_policy, read_mode
 from prong.session.record import Opened
-from prong.session.replay import Replay
+from prong.session.recruit import Recruiter, describe_agent_tool
+from prong.session.replay import Replay, read_journal
 from prong.session.session import MAIN, Session
 from prong.session.text import text
+from prong.team.departure import ForkSettings
+from prong.team.handback import Classifier
 from prong.team.outbox import Outbox
+from prong.team.revival import Past
 from prong.team.route import ForkMode
-from prong.team.supervisor import ForkSettings, Supervisor
+from prong.team.supervisor import PATIENCE, Supervisor
 from prong.team.task import TaskBoard
 from prong.tool.base import Context, Reads, Tool
 from prong.tool.kit import Kit
@@ -47,7 +61,6 @@ from prong.tool.structured import StructuredOutput
 from prong.wire import dialect
 
 if TYPE_CHECKING:
-    from prong.provider.local import Engines
     from prong.tool.mcp import McpTool
 
 
@@ -57,13 +70,15 @@ async def open_session(
     *,
     respond: Respond | None = None,
     attended: bool = False,
+    clock: Callable[[], float] = time.time,
     **given: Unpack[Given],
 ) -> AsyncGenerator[Session, None]:
     """Open a session; everything it started ends with the block.
 
     Options are given as a value, by name, or both. `respond` answers permission requests and
     questions; `attended` says that a reader of the events will send answers. With neither,
-    whatever would need an answer is refused, and the model is told why.
+    whatever would need an answer is refused, and the model is told why. By the `clock`, seconds
+    since the epoch, is judged what the provider's cache still holds.
 
     Raises:
         UsageError: an option makes no sense.
@@ -71,9 +86,10 @@ async def open_session(
 
     """
     options = msgspec.structs.replace(options or Options(), **given)
+    place = look_around(options)
     failure: BaseException | None = None
     async with anyio.create_task_group() as group, Http(env=options.env) as http:
-        maker = _Maker(look_around(options), http, group, Desk(respond, attended=attended))
+        maker = _Maker(place, http, group, Desk(respond, attended=attended), clock)
         try:
             session = await maker.make()
             group.start_soon(session.drive)
@@ -89,7 +105,8 @@ async def open_session(
             failure = error
         finally:
             with anyio.CancelScope(shield=True):
-                await maker.close()
+                closing = await maker.close()
+            failure = failure or closing
             group.cancel_scope.cancel()
     if failure is not None:
         raise failure
@@ -98,14 +115,22 @@ async def open_session(
 class _Maker:
     """Builds a session part by part, and takes it apart again in the other order."""
 
-    def __init__(self, place: Place, http: Http, group: anyio.abc.TaskGroup, desk: Desk) -> None:
+    def __init__(
+        self,
+        place: Place,
+        http: Http,
+        group: anyio.abc.TaskGroup,
+        desk: Desk,
+        clock: Callable[[], float],
+    ) -> None:
+        self._clock = clock
         self._place = place
         self._http = http
+        http.keep = place.store / "local"
         self._group = group
         self._desk = desk
         self._bus = Bus()
         self._replay: Replay | None = None
-        self._local: Engines | None = None
         self._closers: list[Callable[[], Any]] = []
 
     async def make(self) -> Session:
@@ -126,7 +151,9 @@ class _Maker:
                 f"unknown; add it to {place.store / 'prices.json'} or drop the budget"
             )
         structured = _structured(options)
-        kit = await self._kit(structured, forks=self._forks(policy).on)
+        forks = self._forks(policy)
+        purse = Purse(Bounds(tokens=limits.max_tokens, usd=limits.max_usd))
+        kit = await self._kit(structured, forks=forks.on)
         outbox = Outbox(str(storage / "outbox.jsonl"))
         self._closers.append(outbox.close)
         board = TaskBoard(
@@ -140,11 +167,12 @@ class _Maker:
             transcript=str(journal.path),
             env=self._env(),
         )
+        prompt = self._prompt(journal, chosen, kit)
         agent = Agent(
             path=MAIN,
-            lineage=ROOT,
-            prompt=self._prompt(journal, chosen, kit),
-            provider=chosen.connect(self._http, self._engines),
+            lineage=told_by(prompt),
+            prompt=prompt,
+            provider=chosen.connect(self._http),
             kit=kit,
             context=self._context(host, board, policy, storage),
             policy=policy,
@@ -163,14 +191,34 @@ class _Maker:
             emit=self._emit,
             texts=text,
             limits=limits,
+            purse=purse,
             ttl=cache_ttl(options, place),
             context_tokens=options.context_tokens,
             max_output=options.max_output,
+            diagnose=diagnoses(place, chosen),
+            clock=self._clock,
+        )
+        for row in agent.ledger.rows:
+            tokens = row.usage.input + row.usage.output
+            purse.charge(tokens, row.cost, turns=0 if row.sidecar else 1, model=row.model)
+        recruiter = Recruiter(
+            place=place,
+            http=self._http,
+            types=place.types,
+            kit=kit,
+            commands=commands,
+            cache_key=journal.session,
         )
         supervisor = Supervisor(
+            types=place.types,
+            make_child=recruiter.make,
+            reload=lambda: past_of(read_journal(journal.path)),
+            task_budget=_task_budget(place),
+            patience=_patience(place),
+            classifier=self._classifier(agent),
             board=board,
             emit=self._bus.emit,
-            mode=lambda: self._forks(policy),
+            mode=forks,
             settings=_fork_settings(place),
             wake_once=_wakes_once(place, attended=self._desk.attended),
             prices=agent.prices,
@@ -193,12 +241,18 @@ class _Maker:
         await self._begin(session, chosen)
         return session
 
-    async def close(self) -> None:
-        """Take everything apart, the last part first."""
+    async def close(self) -> Exception | None:
+        """Take everything apart, the last part first; gives what went wrong in that."""
+        failures: list[Exception] = []
         for closer in reversed(self._closers):
-            waiting = closer()
-            if waiting is not None:
-                await waiting
+            try:
+                waiting = closer()
+                if waiting is not None:
+                    await waiting
+            except (ProngError, OSError) as error:
+                # The rest must be closed all the same: processes of the user's hang on it.
+                failures.append(error)
+        return failures[0] if failures else None
 
     async def _begin(self, session: Session, chosen: Chosen) -> None:
         """Bring a new or resumed conversation into a state from which it can go on."""
@@ -206,11 +260,7 @@ class _Maker:
         journal.note(MAIN, "endpoint", remembered(chosen))
         if self._place.options.name:
             journal.note(MAIN, "title", self._place.options.name)
-        if (results := interrupted(agent.prompt)) is not None:
-            agent.append(results)
-        if self._replay is not None:
-            self._compare(agent, chosen)
-        running = self._revive(session) if self._replay else set[str]()
+        running = self._revive(session, chosen) if self._replay else set[str]()
         session.tasks.recover(keep=running)
         session.tasks.outbox.ack(session.already_told())
         session.tasks.listen(MAIN, session.collect)
@@ -232,14 +282,18 @@ class _Maker:
         why = "nobody is here to answer a fork's permission requests, and no policy was given"
         return ForkMode(on=False, why_off=why)
 
-    def _revive(self, session: Session) -> set[str]:
+    def _revive(self, session: Session, chosen: Chosen) -> set[str]:
         """Take up the agents of a resumed session where they were."""
-        replay = self._replay
+        replay, agent = self._replay, session.agent
         assert replay is not None
-        restore(session.agent, replay)
-        return session.supervisor.revive(
-            session.agent, replay.agents, replay.note, restore=lambda a: restore(a, replay)
-        )
+        past = past_of(replay)
+        results = session.supervisor.answered(past, agent.prompt) or interrupted(agent.prompt)
+        if results is not None:
+            agent.append(results)
+        restore(agent, replay)
+        running = session.supervisor.revive(agent, past, run=not self._place.options.fork_session)
+        self._compare(agent, chosen)
+        return running
 
     def _journal(self) -> Journal:
         options, place = self._place.options, self._place
@@ -267,8 +321,6 @@ class _Maker:
         return journal
 
     def _opened(self, session: str) -> Opened:
-        import time
-
         return Opened(
             session=session, created=time.time(), cwd=self._place.cwd, program=__version__
         )
@@ -313,6 +365,11 @@ class _Maker:
         if head.model != chosen.model or head.dialect.name != chosen.endpoint.dialect:
             self._move(agent, chosen, f"from {head.model} to {chosen.model}")
             return
+        self._place.warnings += left_out(self._place.options, head.spec)
+        specs = agent.kit.specs(lambda name: text(f"tool/{name}"))
+        if _answer_schema(specs) not in (None, _answer_schema(head.spec.tools)):
+            self._move(agent, chosen, "the answer has a new schema", reason="tools")
+            return
         now, then = set(agent.kit.names), set(head.tools)
         if now != then:
             changes = [
@@ -326,14 +383,21 @@ class _Maker:
 
     def _switch(self, session: Session, model: str) -> None:
         chosen = choose(self._place, model)
-        session.agent.provider = chosen.connect(self._http, self._engines)
+        session.agent.provider = chosen.connect(self._http)
         self._move(session.agent, chosen, f"from {session.model} to {chosen.model}")
         session.journal.note(MAIN, "endpoint", remembered(chosen))
 
-    def _move(self, agent: Agent, chosen: Chosen, detail: str) -> None:
+    def _move(
+        self,
+        agent: Agent,
+        chosen: Chosen,
+        detail: str,
+        *,
+        reason: Literal["model", "tools"] = "model",
+    ) -> None:
         specs = agent.kit.specs(lambda name: text(f"tool/{name}"))
         head = render_head(self._place, chosen, specs, cache_key=agent.prompt.head.spec.cache_key)
-        agent.restart(Prompt(head).append(*carried(agent.prompt)), reason="model", detail=detail)
+        agent.restart(Prompt(head).append(*carried(agent.prompt)), reason=reason, detail=detail)
 
     def _context(
         self, host: LocalHost, board: TaskBoard, policy: PolicyBox, storage: Path
@@ -372,6 +436,15 @@ class _Maker:
         except OSError:
             return Prices()
 
+    def _classifier(self, agent: Agent) -> Classifier | None:
+        """Make what asks a model about results, if the settings name one."""
+        model = self._place.settings.map("handback").get("model")
+        if not model:
+            return None
+        from prong.session.classify import classifier
+
+        return classifier(agent, choose(self._place, str(model)), self._http)
+
     def _limits(self) -> Limits:
         options, settings = self._place.options, self._place.settings
         turns = _first(options.max_turns, settings.number("maxTurns"))
@@ -393,17 +466,18 @@ class _Maker:
             resumed=self._replay is not None,
         )
 
-    def _engines(self) -> Engines:
-        from prong.provider.local import Engines
-
-        if self._local is None:
-            env = {**self._place.env, **self._env()}
-            self._local = Engines(env, self._place.store / "local")
-            self._closers.insert(0, self._local.aclose)
-        return self._local
-
     def _emit(self, event: Event) -> None:
         self._bus.emit(MAIN, event)
+
+
+def past_of(replay: Replay) -> Past:
+    """Give what a journal knows of a session's agents."""
+    return Past(
+        prompts=replay.agents,
+        note=replay.note,
+        rows=lambda path: [paid.row for paid in replay.requests if paid.row.agent == path],
+        restore=lambda agent: restore(agent, replay),
+    )
 
 
 def restore(agent: Agent, replay: Replay) -> None:
@@ -433,6 +507,19 @@ def _fork_settings(place: Place) -> ForkSettings:
         raise UsageError(f"the setting fork is wrong: {error}") from error
 
 
+def _task_budget(place: Place) -> Bounds:
+    try:
+        return msgspec.convert(place.settings.map("taskBudget"), Bounds)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"the setting taskBudget is wrong: {error}") from error
+
+
+def _patience(place: Place) -> float | None:
+    """Say how long a parent waits for a child in the foreground; 0 is for ever."""
+    seconds = place.settings.number("foregroundSeconds")
+    return PATIENCE if seconds is None else seconds or None
+
+
 def _wakes_once(place: Place, *, attended: bool) -> bool:
     """Whether a fan-out wakes its parent once, when all are done: each wake reads the history."""
     return place.settings.map("fork").get("wake", "each" if attended else "all") == "all"
@@ -442,11 +529,23 @@ def _first(*values: float | None) -> float | None:
     return next((value for value in values if value is not None), None)
 
 
+def _answer_schema(tools: Sequence[ToolSpec]) -> bytes | None:
+    found = [bytes(tool.schema) for tool in tools if tool.name == StructuredOutput.name]
+    return found[0] if found else None
+
+
 def _structured(options: Options) -> StructuredOutput | None:
     if options.json_schema is None:
         return None
     given = options.json_schema.strip()
-    return StructuredOutput(given if given.startswith("{") else Path(given).read_text("utf-8"))
+    if not given.startswith("{"):
+        try:
+            given = Path(given).read_text("utf-8")
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"the JSON schema is neither an object nor a file that can be read: {error}"
+            ) from error
+    return StructuredOutput(given)
 
 
 def _built_in(place: Place, *, forks: bool) -> list[Tool]:
@@ -460,6 +559,7 @@ def _built_in(place: Place, *, forks: bool) -> list[Tool]:
     from prong.tool.task import TaskOutput, TaskStop
     from prong.tool.todo import TodoWrite
 
+    about = describe_agent_tool(place.types, forks=forks, only=None)
     tools: list[Tool] = [
         Read(),
         Write(),
@@ -472,7 +572,7 @@ def _built_in(place: Place, *, forks: bool) -> list[Tool]:
         TaskStop(),
         TodoWrite(),
         AskUserQuestion(),
-        AgentTool(forks=forks),
+        AgentTool(forks=forks, description=about),
         SendMessage(),
     ]
     if any(skill.for_model for skill in place.skills):

@@ -69,6 +69,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Only the servers of `mcp_config`."""
     bare: bool = False
     """No instructions, hooks, skills or servers; nothing of the project but the folder."""
+    agents: str | None = None
+    """Further types of agents as JSON, by name; they go before those of files."""
     json_schema: str | None = None
     """The answer must be an object of this JSON schema."""
     store: str | None = None
@@ -114,6 +116,7 @@ class Given(TypedDict, total=False):
     mcp_config: tuple[str, ...]
     strict_mcp: bool
     bare: bool
+    agents: str | None
     json_schema: str | None
     store: str | None
     env: Mapping[str, str] | None

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast, get_args
 
+from prong.agent.spec import AgentTypes
 from prong.errors import UsageError
 from prong.session import store
+from prong.session.agents import find_types
 from prong.session.instruction import Instructions, collect_instructions, find_root
 from prong.session.option import Options
 from prong.session.server import Configured, configured_servers
@@ -36,6 +38,8 @@ class Place:
     settings: Settings
     instructions: Instructions | None = None
     skills: tuple[Skill, ...] = ()
+    types: AgentTypes = field(default_factory=lambda: AgentTypes({}))
+    """The types of agents that can be started."""
     servers: Configured = field(default_factory=Configured)
     warnings: list[str] = field(default_factory=list[str])
     """What was wrong with files, and what was left out, each in a sentence."""
@@ -47,6 +51,7 @@ def look_around(options: Options) -> Place:
     Raises UsageError if the folder is none.
     """
     env = os.environ if options.env is None else options.env
+    _check(options)
     home, cwd, root = folders(options)
     trusted = Trust(home).is_trusted(root)
     place = Place(
@@ -66,7 +71,21 @@ def look_around(options: Options) -> Place:
         if (problem := Trust(home).problem()) is not None:
             place.warnings.append(str(problem))
         _add_project(place)
+    types = find_types(home, root, cwd, trusted=trusted, flag=options.agents, bare=options.bare)
+    place.types = types.types
+    place.warnings += [*map(str, types.problems), *types.warnings]
     return place
+
+
+def _check(options: Options) -> None:
+    """Refuse options that cannot be obeyed together."""
+    resumes = options.resume is not None or options.continue_last
+    if options.resume is not None and options.continue_last:
+        raise UsageError("--resume names a session and --continue means the last; give one")
+    if options.fork_session and not resumes:
+        raise UsageError("--fork-session copies a session: say which with --resume or --continue")
+    if options.session_id is not None and resumes and not options.fork_session:
+        raise UsageError("a resumed session keeps its id; add --fork-session for a copy of that id")
 
 
 def folders(options: Options) -> tuple[str, str, str]:

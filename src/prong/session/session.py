@@ -19,9 +19,10 @@ import msgspec
 
 from prong.agent import Agent, Limits, Verdict, compact, loop, request
 from prong.cost import Ledger, Total, total
+from prong.cost.budget import Bounds
 from prong.cost.receipt import Receipt
 from prong.entry import Text, Usage, User, plain, user_text
-from prong.errors import JournalError, ProngError, UsageError
+from prong.errors import Interrupted, JournalError, ProngError, UsageError
 from prong.event import (
     Answer,
     Command,
@@ -107,6 +108,8 @@ class Session:
         """Everything the user was warned of so far."""
         self._notes: list[User] = []
         self._driving = anyio.CancelScope()
+        self._floor = anyio.Lock()
+        """Held by whoever works on the conversation: a turn, or a compaction by command."""
         self._scope: anyio.CancelScope | None = None
         self._last: Turn | None = None
         self._ended = 0
@@ -260,9 +263,16 @@ class Session:
             raise UsageError(outcome.why)
         return plain(outcome.parts)
 
+    def to_background(self, task_id: str | None = None) -> list[str]:
+        """Let the agent that is waited for, or all of them, go on in the background.
+
+        Nothing restarts. Gives their task ids.
+        """
+        return self.supervisor.to_background(task_id)
+
     def receipts(self) -> list[Receipt]:
         """Give the receipts of all children so far."""
-        return [self.supervisor.receipt(child) for child in self.supervisor.children]
+        return self.supervisor.receipts()
 
     async def aside(self, question: str, *, purpose: str = "aside") -> str:
         """Ask something beside the conversation: it reads the same cache and leaves no trace."""
@@ -331,16 +341,30 @@ class Session:
         self._emit(ModeChanged(mode=self.mode))
 
     async def compact(self, focus: str = "") -> None:
-        """Replace the conversation by a summary of it, now."""
+        """Replace the conversation by a summary of it, now; an interrupt stops that.
+
+        Raises Interrupted, or ProviderError if there is no summary; nothing is changed then.
+        """
         self._must_be_idle("compact")
-        if self.agent.prompt.depth:
-            await compact(self.agent, detail="the user asked for it", focus=focus)
+        if not self.agent.prompt.depth:
+            return
+        async with self._floor:
+            try:
+                with anyio.CancelScope() as self._scope:
+                    await compact(self.agent, detail="the user asked for it", focus=focus)
+                    return
+            finally:
+                self._scope = None
+        raise Interrupted("the compaction was stopped; the conversation is as it was")
 
     def clear(self) -> None:
         """Start over with an empty conversation; the old one stays in the journal."""
         self._must_be_idle("clear")
-        head = self.agent.prompt.head
+        head, context = self.agent.prompt.head, self.agent.context
         self.agent.restart(Prompt(head), reason="clear", detail="the user cleared it")
+        # Whoever remembers nothing has read nothing.
+        context.reads.hashes.clear()
+        context.todos = ()
 
     def set_model(self, model: str) -> None:
         """Go on with another model, which has to read the conversation anew.
@@ -353,6 +377,7 @@ class Session:
     def set_limits(self, limits: Limits) -> None:
         """Bound the turns from now on."""
         self.agent.limits = limits
+        self.agent.purse.bounds = Bounds(tokens=limits.max_tokens, usd=limits.max_usd)
 
     def others(self) -> list[SessionInfo]:
         """List the sessions of this folder, the latest first."""
@@ -382,7 +407,8 @@ class Session:
         with self._driving:
             while not self._driving.cancel_called:
                 await self.agent.inbox.wait()
-                await self._one_turn()
+                async with self._floor:
+                    await self._one_turn()
 
     async def finish(self) -> None:
         """Say goodbye: stop what runs, store what there is."""
@@ -450,8 +476,11 @@ class Session:
 
     def _report(self, error: BaseException) -> str:
         path = Path(self.agent.context.storage) / "failure.txt"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        except OSError as full:
+            return f"no file, which could not be written ({full})"
         return str(path)
 
     def _must_be_idle(self, what: str) -> None:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
 from prong.agent import Agent, loop
 from prong.cost import Row
+from prong.cost.budget import Bounds
 from prong.cost.receipt import Receipt
-from prong.entry import Text, User
+from prong.entry import Reply, Text, User
 from prong.errors import ProngError
 from prong.event import Event, ReplyFinished, ToolStarted
+from prong.prompt import Prompt
 from prong.team.fan import Fan
 from prong.team.fork import Report, parse_report
+from prong.team.handback import Finding, check, warning
 from prong.team.log import Log
 from prong.team.notice import TaskUsage
 from prong.team.work import Ending
+
+if TYPE_CHECKING:
+    from prong.team.typed import Waiting
 
 Status: TypeAlias = Literal["running", "completed", "failed", "killed"]
 
@@ -32,12 +38,20 @@ class ChildSpec(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["fork", "typed"]
     type: str
     description: str
+    call_id: str = ""
+    """The call it came of, if one did."""
     notify: bool = True
     """Whether its end becomes a notice for the parent."""
     base_depth: int = 0
     """How many entries of its prompt it shares with its siblings."""
     base: str = ""
     """Digest of that part."""
+    model: str = ""
+    """The model of a typed child, as it was named."""
+    spawns: tuple[str, ...] | None = None
+    """The only types of agents that it may start; None for any."""
+    budget: Bounds = Bounds()
+    """What was reserved for it."""
 
 
 @dataclass(slots=True)
@@ -57,8 +71,18 @@ class Child:
     """Its requests in this process."""
     receipt: Receipt = field(default_factory=lambda: Receipt(task_id="", agent=""))
     miss: str = ""
-    """Why its first request read less from the cache than it should have."""
+    """Why a request of its read less from the cache than it should have."""
+    used_at: float = 0.0
+    """When its last request was sent, on the agent's clock."""
     tool_uses: int = 0
+    waiting: Waiting | None = None
+    """The parent's wait for it, while it is in the foreground."""
+    findings: tuple[Finding, ...] = ()
+    """What is suspicious about its result."""
+    inspect: Callable[[str], Awaitable[tuple[Finding, ...]]] | None = None
+    """Looks through its result before the parent gets it."""
+    leave: Callable[[], Awaitable[None]] | None = None
+    """Stops whatever it has started and forgets it."""
     on_end: Callable[[Child], None] | None = None
 
     @property
@@ -72,6 +96,11 @@ class Child:
         return self.spec.kind if self.spec.kind == "fork" else self.spec.type
 
     @property
+    def flags(self) -> tuple[Finding, ...]:
+        """What a reader of its result should be warned of."""
+        return self.findings or check(self.text)
+
+    @property
     def report(self) -> Report:
         """Its report, by field."""
         return parse_report(self.text)
@@ -80,6 +109,7 @@ class Child:
         """Write to the log what the child says and does."""
         match event:
             case ReplyFinished(text=text) if text:
+                self.text = text
                 log.take(f"{text}\n".encode())
             case ToolStarted(title=title):
                 self.tool_uses += 1
@@ -96,32 +126,42 @@ class Child:
             emit(event)
 
         self.agent.emit = self.agent.context.emit = told
-        if self.fan is not None:
-            self.fan.running.add(self.spec.task_id)
-            await self.fan.admit(self.spec.task_id)
         try:
+            if self.fan is not None:
+                await self.fan.admit(self.spec.task_id)
             stopped = await self._work()
         except ProngError as error:
-            self.status, self.detail = "failed", str(error)
-        else:
-            self.text = stopped.text
-            self.status = "completed" if stopped.why == "done" else "failed"
-            self.detail = stopped.detail
+            return self._failed(str(error))
+        self.text = stopped.text or self.text
+        if self.inspect is not None:
+            self.findings = await self.inspect(self.text)
+        self.status = "completed" if stopped.why == "done" else "failed"
+        self.detail = stopped.detail
         return self._ending()
 
     async def _work(self) -> loop.Stopped:
+        # A child whose last reply was stored just before the process died has nothing to ask.
+        stopped = None if self.agent.inbox else _said(self.agent.prompt)
         while True:
-            stopped = await loop.run(self.agent)
+            stopped = stopped or await loop.run(self.agent)
             if stopped.why != "done" or not self.agent.context.tasks.busy():
                 return stopped
             # Its own background commands still run: it is woken by what they report.
             await self.agent.inbox.wait()
+            stopped = None
 
     async def release(self) -> None:
         """Leave the fan-out and whatever was held."""
         if self.fan is not None:
             self.fan.left(self.spec.task_id)
         self.agent.on_began = self.agent.on_paid = None
+        self.agent.purse.close()
+        if self.leave is not None:
+            await self.leave()
+
+    def crashed(self, error: Exception) -> Ending:
+        """Fail by a failure that nobody foresaw; its trace is in the log."""
+        return self._failed(f"a failure inside Prong ({error!r})")
 
     def cut_short(self, *, stopped: bool, log: Log) -> Ending:
         """Say what there is of a child that was stopped, or that ended with the session."""
@@ -131,10 +171,18 @@ class Child:
             self.detail = "it was stopped" if stopped else "the session ended"
         return self._ending()
 
+    def _failed(self, detail: str) -> Ending:
+        self.status, self.detail = "failed", detail
+        return self._ending()
+
     def _ending(self) -> Ending:
         if self.on_end is not None:
             self.on_end(self)
             self.on_end = None
+        return self.ending()
+
+    def ending(self) -> Ending:
+        """Say how it ended and what it leaves."""
         name = f'{self.kind} "{self.spec.description}"'
         usage = TaskUsage(
             tokens=sum(row.usage.input + row.usage.output for row in self.rows),
@@ -150,6 +198,10 @@ class Child:
         result = self.text
         if self.status == "completed" and self.spec.kind == "fork" and not self.report.structured:
             result = f"[This report is not of the agreed form.]\n{result}"
+        if self.status != "completed" and result:
+            result = f"[Unfinished: what follows is the last that it said.]\n{result}"
+        if flagged := warning(self.flags):
+            result = f"{flagged}\n\n{result}"
         return Ending(
             status="failed" if self.status == "running" else self.status,
             summary=summary,
@@ -158,6 +210,28 @@ class Child:
         )
 
 
-def message(text: str) -> User:
-    """Make the entry by which a message reaches a child."""
-    return User((Text(f"Message from the agent that started you:\n\n{text}"),), "directive")
+def _said(prompt: Prompt) -> loop.Stopped | None:
+    """Read the end of a conversation as the end of a run, if it is one."""
+    if prompt.tip is None or prompt.tip.kind != "reply":
+        return None
+    reply = prompt.head.dialect.read(prompt.tip.role, prompt.tip.data)
+    assert isinstance(reply, Reply)
+    return None if reply.calls else loop.Stopped(reply.text, "done")
+
+
+def last_text(prompt: Prompt) -> str:
+    """Give the text of the last reply that has any."""
+    node = prompt.tip
+    while node is not None:
+        if node.kind == "reply":
+            reply = prompt.head.dialect.read(node.role, node.data)
+            if isinstance(reply, Reply) and reply.text:
+                return reply.text
+        node = node.parent
+    return ""
+
+
+def message(text: str, spec: ChildSpec) -> User:
+    """Make the entry by which a message reaches a child; only a fork's is a directive."""
+    kind = "directive" if spec.kind == "fork" else "user"
+    return User((Text(f"Message from the agent that started you:\n\n{text}"),), kind)

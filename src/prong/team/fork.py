@@ -36,17 +36,20 @@ def child(base: Prompt, directive: str) -> Prompt:
     return base.append(User((Text(directive),), "directive"))
 
 
-def child_in_result(prompt: Prompt, reply: Reply, directive: str) -> Prompt:
-    """Carry the directive inside the last call's result instead of as plain text.
+def carrying_base(prompt: Prompt, reply: Reply) -> Prompt:
+    """Make a base that leaves the last call unanswered: its result will carry the directive.
 
     For models that drop earlier thinking as soon as plain user text arrives: results alone do not.
     """
-    *others, last = reply.calls
+    *others, _ = reply.calls
     shared = prompt.append(reply)
-    if others:
-        shared = shared.append(placeholders(tuple(others)))
+    return shared.append(placeholders(tuple(others))) if others else shared
+
+
+def carried_child(base: Prompt, last: Call, directive: str) -> Prompt:
+    """Extend such a base by the result of its last call, with the directive in it."""
     told = Results((Result(last.id, (Text(f"{PLACEHOLDER}\n\n{directive}"),)),))
-    return shared.append(told)
+    return base.append_encoded("directive", "user", base.head.dialect.encode(told))
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -81,7 +84,7 @@ def parse_report(text: str) -> Report:
     """Read a report; one that is off the format arrives whole, marked as unstructured."""
     labels = list(_LABEL.finditer(text))
     fields: dict[str, str] = {}
-    for label, following in zip(labels, [*labels[1:], None], strict=True):
+    for label, following in zip(labels, [*labels[1:], None], strict=False):
         name = _FIELDS[label[1].lower()]
         end = following.start() if following else len(text)
         fields.setdefault(name, text[label.end() : end].strip())

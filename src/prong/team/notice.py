@@ -34,7 +34,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     """The end of one task, addressed to the agent that started it."""
 
     id: str
-    """Identifies the notice in the outbox; a task that is run again gets another."""
+    """Identifies the notice in the outbox: a task's id, then `#` and the number of a later run."""
     agent: str
     """The path of the agent that is to read it."""
     task_id: str
@@ -49,7 +49,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 # forgives `< / Task-Notification` must not be led astray by it.
 _TAG = (
     r"(?i)<(?=[^\w<>‹]*(?:"
-    r"task[\W_]*(?:notification|id)|status|summary|result|usage|output[\W_]*file"
+    r"task[\W_]*(?:notification|id)|run|status|summary|result|usage|output[\W_]*file"
     r"|system|user|assistant|human|developer|function|tool|invoke|antml|command|local[\W_]*command"
     r"))"
 )
@@ -68,8 +68,7 @@ def _rendered(notice: Notice) -> str:
     usage = notice.usage
     lines = [
         "<task-notification>",
-        f"<task-id>{_line(notice.task_id)}</task-id>",
-        f"<status>{notice.status}</status>",
+        f"{_identity(notice.task_id, _run(notice))}{notice.status}</status>",
         f"<summary>{_line(notice.summary)}</summary>",
     ]
     if notice.output_file:
@@ -89,6 +88,17 @@ def render(notices: Sequence[Notice]) -> str:
     return "\n\n".join([PREFACE, *map(_rendered, notices)])
 
 
-def mentions(text: str, task_id: str) -> bool:
-    """Whether a rendered text holds the notice of a task; content cannot imitate the tag."""
-    return f"<task-id>{_line(task_id)}</task-id>" in text
+def _run(notice: Notice) -> str:
+    return "" if notice.id == notice.task_id else notice.id.rpartition("#")[2]
+
+
+def _identity(task_id: str, run: str) -> str:
+    """Name a task and, after its first run, which run of it ended."""
+    again = f"\n<run>{_line(run)}</run>" if run else ""
+    return f"<task-id>{_line(task_id)}</task-id>{again}\n<status>"
+
+
+def mentions(text: str, notice_id: str) -> bool:
+    """Whether a rendered text holds a notice; content cannot imitate the tags."""
+    task_id, _, run = notice_id.rpartition("#")
+    return _identity(notice_id, "") in text or bool(run and _identity(task_id, run) in text)

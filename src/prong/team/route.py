@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+import re
+from collections.abc import Collection
 from typing import TypeAlias
 
 import msgspec
@@ -12,6 +13,8 @@ from prong.tool.delegate import AnyAgentArguments
 
 FORK = "fork"
 DEFAULT = "general-purpose"
+NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}"
+"""What agents may be called: names become parts of paths and of notices."""
 
 
 class ForkMode(msgspec.Struct, frozen=True):
@@ -44,7 +47,7 @@ def route(
     args: AnyAgentArguments,
     mode: ForkMode,
     lineage: Lineage,
-    types: Container[str],
+    types: Collection[str],
     *,
     model: str,
 ) -> Route:
@@ -56,8 +59,16 @@ def route(
             f"agents are nested {lineage.depth} deep already and may not go deeper; do it yourself"
         )
     wanted = args.subagent_type or (FORK if mode.on else DEFAULT)
+    if wanted != FORK and wanted not in types:
+        return Refused(_unknown(wanted, types))
+    if args.isolation is not None:
+        return Refused(f"isolation {args.isolation!r} is not available here; leave it out")
+    if args.name is not None and not re.fullmatch(NAME, args.name):
+        return Refused(
+            f"{args.name!r} is no name for an agent; use up to 64 letters, digits, '.', '_', '-'"
+        )
     if wanted != FORK:
-        return Typed(wanted) if wanted in types else Refused(_unknown(wanted, types))
+        return Typed(wanted)
     if not mode.on:
         return Refused(f"forks are off: {mode.why_off}; name a subagent_type and write a brief")
     if args.model and args.model != model:
@@ -65,11 +76,8 @@ def route(
             f"a fork runs on its parent's model ({model}), or it would share nothing with it; "
             f"leave `model` out, or use a subagent_type to have {args.model}"
         )
-    if args.isolation == "remote":
-        return Refused("remote agents are not available here; use isolation 'worktree' or none")
     return Fork()
 
 
-def _unknown(wanted: str, types: Container[str]) -> str:
-    known = ", ".join(sorted(types)) if isinstance(types, (set, frozenset, dict)) else ""  # type: ignore[arg-type]
-    return f"there is no agent type {wanted!r}; the types are: {known or 'none'}"
+def _unknown(wanted: str, types: Collection[str]) -> str:
+    return f"there is no agent type {wanted!r}; the types are: {', '.join(sorted(types)) or 'none'}"

@@ -6,58 +6,52 @@ session's task group, a notice at its end. A fork differs only in its first prom
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
+import anyio
 import msgspec
 
 from prong.agent import Agent, Hooks
-from prong.agent.answer import interrupted
-from prong.agent.inbox import Inbox
+from prong.agent.answer import INTERRUPTED, unanswered
 from prong.agent.lineage import Lineage
-from prong.agent.request import prewarm
-from prong.cost import Prices, Row, fact, markable
-from prong.cost.fan import LIFETIME, Dispatch, Schedule, plan_fan, rates
-from prong.cost.receipt import (
-    Circumstance,
-    Receipt,
-    as_json,
-    diagnosis,
-    line,
-    reconcile,
-    settle,
-)
-from prong.entry import Call, CallId, Reply
-from prong.event import CacheMissed, Event, ReceiptIssued
+from prong.agent.spec import AgentType
+from prong.cost import Prices
+from prong.cost.budget import Bounds, Purse
+from prong.cost.receipt import Receipt
+from prong.entry import Call, CallId, Reply, Result, Results, Text
+from prong.errors import ProngError
+from prong.event import Answer, Event, Question, QuestionAsked, Warned
 from prong.prompt import Node, Prompt
-from prong.provider import trait
-from prong.team import fork
-from prong.team.child import Child, ChildSpec, Status, message
+from prong.team import fork, typed
+from prong.team.account import close_receipt, enter, open_receipt, receipt_of
+from prong.team.child import Child, ChildSpec, message
+from prong.team.departure import ForkSettings, plan_departure
 from prong.team.fan import Fan
+from prong.team.handback import Classifier, Finding, inspect, warning
+from prong.team.isolation import make_agent, nobody
+from prong.team.revival import Ended, Past, revived, specs
 from prong.team.route import Fork, ForkMode, Refused, Typed, route
 from prong.team.task import TaskBoard
-from prong.tool.base import Failed, Outcome, done
+from prong.tool.base import Failed, Outcome, TaskHandle, done
 from prong.tool.delegate import AgentArguments, AnyAgentArguments
-from prong.wire import Ended, Ttl
 
 FORK_TURNS = 200
 """Requests a fork may make."""
 
-_MARGIN = 20.0
-"""Seconds before an entry's end at which it no longer counts as cached."""
+PATIENCE = 120.0
+"""Seconds a parent waits for a child before it goes on without it."""
+
+KEPT = 64
+"""Finished children whose prompts stay in memory; older ones are read from the journal again."""
 
 
-class ForkSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user may set about forks."""
+class Shelved(msgspec.Struct, frozen=True):
+    """What stays in memory of a child that ended a while ago."""
 
-    dispatch: Dispatch | None = None
-    """Keep or drop the dispatching reply; None chooses by cost."""
-    schedule: Schedule | None = None
-    """How siblings start; None chooses by cost."""
-    turns: int = 3
-    """Requests a child is expected to make, for the choices above."""
+    spec: ChildSpec
+    receipt: Receipt
 
 
 class ForkResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,13 +74,27 @@ class Supervisor:
     board: TaskBoard
     emit: Callable[[str, Event], None]
     """Tells the faces something about the agent of that path."""
-    mode: Callable[[], ForkMode]
+    mode: ForkMode
     settings: ForkSettings
     prices: Prices
     child_hooks: Callable[[Hooks], Hooks]
     """Makes a child's hooks from its parent's."""
+    types: Mapping[str, AgentType]
+    """The types of agents that can be named."""
+    make_child: typed.MakeChild
+    reload: Callable[[], Past]
+    """Reads what the journal knows of the session's agents."""
+    task_budget: Bounds
+    """What every child may spend at most, of its parent's budget."""
+    patience: float | None = PATIENCE
+    """Seconds a parent waits for a child in the foreground; None waits for ever."""
+    classifier: Classifier | None = None
+    """Looks at what children give back, beside the rules."""
     wake_once: bool = False
     """Whether a fan-out wakes its parent once, when all are done."""
+    _shelf: dict[str, Shelved] = field(default_factory=dict[str, Shelved])
+    _owed: set[str] = field(default_factory=set[str])
+    """Calls whose answer was lost with the process, so that a notice has to bring it."""
     _children: dict[str, Child] = field(default_factory=dict[str, Child])
     _fans: dict[str, tuple[object, Fan]] = field(default_factory=dict[str, tuple[object, Fan]])
 
@@ -116,30 +124,154 @@ class Supervisor:
     async def delegate(self, parent: Agent, call_id: CallId, args: AnyAgentArguments) -> Outcome:
         """Start what a call of the Agent tool asks for."""
         model = parent.prompt.head.model
-        match route(args, self.mode(), parent.lineage, frozenset[str](), model=model):
+        decided = route(args, self.mode, parent.lineage, self.types, model=model)
+        if not isinstance(decided, Refused) and self._named(args.name):
+            return Failed(f"there is an agent {args.name!r} already; choose another name")
+        match decided:
             case Refused(why):
                 return Failed(why)
             case Typed(name):
-                return Failed(f"agents of type {name!r} cannot be started yet")
+                try:
+                    return await self._delegate(parent, call_id, args, self.types[name])
+                except ProngError as error:
+                    return Failed(f"the agent could not be started: {error}")
             case Fork():
-                task_id = args.name or call_id
-                if task_id in self._children:
-                    return Failed(f"there is an agent {task_id!r} already; choose another name")
-                fan = self._dispatched(parent)
-                self._fork(parent, fan, task_id, args.description, args.prompt, notify=True)
+                if isinstance(purse := self._purse(parent, args.name or call_id), str):
+                    return Failed(f"no fork was started: {purse}")
+                self._fork(
+                    parent,
+                    self._dispatched(parent),
+                    self._free(args.name or call_id),
+                    args.description,
+                    args.prompt,
+                    call_id=call_id,
+                    purse=purse,
+                )
                 return done(fork.PLACEHOLDER)
+
+    async def _delegate(
+        self, parent: Agent, call_id: CallId, args: AnyAgentArguments, kind: AgentType
+    ) -> Outcome:
+        """Start a typed child, and wait for it unless it works in the background."""
+        if (why := self._forbidden(parent, kind)) is not None:
+            return Failed(why)
+        background = args.background or kind.background
+        made = self.make_child(parent, kind, model=args.model, background=background)
+        task_id = self._free(args.name or call_id)
+        purse = self._purse(parent, task_id)
+        if isinstance(purse, str):
+            return Failed(f"no agent was started: {purse}")
+        spec = ChildSpec(
+            task_id=task_id,
+            path=f"{parent.path}/{task_id}",
+            parent=parent.path,
+            kind="typed",
+            type=kind.name,
+            description=args.description,
+            call_id=call_id,
+            notify=background,
+            model=made.model,
+            spawns=made.spawns,
+            budget=purse.bounds,
+        )
+        prompt = typed.first_prompt(made, typed.brief(kind, args.prompt))
+        child = self._employ(parent, spec, kind, made, prompt, purse)
+        child.waiting = None if background else typed.Waiting()
+        child.agent.recorder.keep(spec.path, prompt)
+        child.agent.recorder.note(spec.path, "child", spec)
+        handle = self._begin(child)
+        if child.waiting is None:
+            return typed.started(child, handle, made.warnings)
+        return await self._attend(child, child.waiting, made.warnings)
+
+    def _forbidden(self, parent: Agent, kind: AgentType) -> str | None:
+        """Say why an agent may not start agents of a type; None if it may."""
+        own = next((c for c in self._children.values() if c.spec.path == parent.path), None)
+        spawns = own.spec.spawns if own is not None else None
+        if spawns is not None and kind.name not in spawns:
+            return (
+                f"agents of type {kind.name!r} are not permitted here: your own type may start "
+                f"only {', '.join(spawns) or 'none'}"
+            )
+        if kind.isolation:
+            return (
+                f"the type {kind.name!r} asks for isolation {kind.isolation!r}, which is not "
+                "available here"
+            )
+        return None
+
+    async def _attend(
+        self, child: Child, waiting: typed.Waiting, notes: tuple[str, ...]
+    ) -> Outcome:
+        """Wait for a child; whoever interrupts the parent stops it, with all that it started."""
+        begun, task_id = anyio.current_time(), child.spec.task_id
+        try:
+            await waiting.over(self.patience)
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await self.board.stop(task_id, agent=child.spec.parent)
+            raise
+        if waiting.detached and (handle := self._unattend(child)) is not None:
+            why = "you waited long enough" if self.patience else "as the user wished"
+            return typed.moved(child, handle, why)
+        await self.board.wait_ended(task_id)
+        return typed.finished(child, anyio.current_time() - begun, notes)
+
+    def _unattend(self, child: Child) -> TaskHandle | None:
+        """Let a child notify at its end; None if it has ended."""
+        if child.status != "running" or not self.board.runs(child.spec.task_id):
+            return None
+        self._notifies(child)
+        return self.board.promote(child.spec.task_id)
+
+    def _notifies(self, child: Child) -> None:
+        child.waiting = None
+        if not child.spec.notify:
+            child.spec = msgspec.structs.replace(child.spec, notify=True)
+            child.agent.recorder.note(child.spec.path, "child", child.spec)
+
+    def to_background(self, task_id: str | None = None) -> list[str]:
+        """Send a child that is waited for to the background, or all; gives their task ids."""
+        sent: list[str] = []
+        for child in self._children.values():
+            if child.waiting is not None and task_id in {None, child.spec.task_id}:
+                child.waiting.detach()
+                sent.append(child.spec.task_id)
+        return sent
+
+    def _purse(self, parent: Agent, name: str) -> Purse | str:
+        return parent.purse.child(f"agent {name}", self.task_budget)
+
+    def _named(self, name: str | None) -> bool:
+        return name in self._children or name in self._shelf
 
     async def fork(
         self, parent: Agent, directives: Sequence[str], *, notify: bool = False
     ) -> list[Child]:
-        """Fork an agent by hand, from its conversation as it stands."""
+        """Fork an agent by hand, from its conversation as it stands.
+
+        A reply whose calls still run is left out: it could not be sent without their results.
+        """
         prompt = parent.prompt
-        fan = self._fan(parent, prompt, None, len(directives))
-        number = len(self._children)
+        while unanswered(prompt):
+            assert prompt.tip is not None
+            prompt = Prompt(prompt.head, prompt.tip.parent)
+        fan = self._plan(parent, prompt, None, len(directives))
+        number = len(self._children) + len(self._shelf)
         return [
-            self._fork(parent, fan, f"fork-{number + index}", _short(text), text, notify=notify)
-            for index, text in enumerate(directives, 1)
+            self._fork(
+                parent, fan, self._free(f"fork-{number + i}"), _short(text), text, notify=notify
+            )
+            for i, text in enumerate(directives, 1)
         ]
+
+    def _free(self, name: str) -> str:
+        """Give a name that no other agent has and no task had."""
+        found, number = name, 1
+        while self._named(found) or self.board.knows(found):
+            number += 1
+            found = f"{name}-{number}"
+        return found
 
     async def wait(self, children: Sequence[Child]) -> list[ForkResult]:
         """Wait until children have ended; gives what each of them gave back."""
@@ -160,13 +292,13 @@ class Supervisor:
 
     async def send(self, sender: Agent, to: str, text: str) -> Outcome:
         """Send a message to a child, which goes on from where it is."""
-        child = self._children.get(to)
+        child = self._children.get(to) or self._unshelved(sender, to)
         if child is None or not child.spec.path.startswith(f"{sender.path}/"):
             known = [name for name, one in self._children.items() if one.spec.parent == sender.path]
             return Failed(
                 f"there is no agent {to!r} of yours; yours are: {', '.join(known) or '-'}"
             )
-        child.agent.inbox.put(message(text))
+        child.agent.inbox.put(message(text, child.spec))
         if self.board.runs(child.spec.task_id):
             return done(f"{to} is working and will read the message before its next step.")
         self._wake(child)
@@ -176,7 +308,11 @@ class Supervisor:
         """Run a finished child again on its very prompt, so that its cache is read again."""
         child.runs += 1
         child.status = "running"
+        child.findings = ()
         child.fan = None
+        child.agent.purse.restart()
+        if child.spec.kind == "typed":
+            self._notifies(child)
         child.agent.recorder.note(child.spec.path, "run", child.runs)
         self._launch(child)
 
@@ -191,7 +327,7 @@ class Supervisor:
             assert isinstance(reply, Reply)
             before = Prompt(parent.prompt.head, tip.parent)
             size = sum(self._forks(parent, call) for call in reply.calls)
-            fan = self._fan(parent, before, reply, size)
+            fan = self._plan(parent, before, reply, size)
             self._fans[parent.path] = (tip, fan)
         return fan
 
@@ -201,64 +337,13 @@ class Supervisor:
         if isinstance(parsed, Failed) or not isinstance(parsed[1], AgentArguments):
             return False
         model = parent.prompt.head.model
-        decided = route(parsed[1], self.mode(), parent.lineage, frozenset[str](), model=model)
+        decided = route(parsed[1], self.mode, parent.lineage, self.types, model=model)
         return isinstance(decided, Fork)
 
-    def _fan(self, parent: Agent, prompt: Prompt, reply: Reply | None, size: int) -> Fan:
-        """Plan a fan-out from a prompt, with the reply that dispatches it, if one does."""
-        whole = fork.base(prompt, reply) if reply is not None else prompt
-        carry = reply is not None and self._loses_thinking(prompt)
-        cached = parent.last_usage.input
-        plan = plan_fan(
-            size=size,
-            cached=cached,
-            dispatch_tokens=self._tokens(parent, len(whole) - len(prompt)),
-            tail_tokens=self._tokens(parent, len(prompt) - parent.last_length) if cached else 0,
-            turns=self.settings.turns,
-            rates=rates(self.prices.of(prompt.head.model), self._ttl(parent)),
-            warm=self._warm(parent),
-            dispatch=self.settings.dispatch,
-            schedule=self.settings.schedule,
-            carry=carry,
-            minimum=fact(prompt.head.model).min_prefix,
+    def _plan(self, parent: Agent, prompt: Prompt, reply: Reply | None, size: int) -> Fan:
+        return plan_departure(
+            parent, prompt, reply, size=size, settings=self.settings, prices=self.prices
         )
-        base = whole if plan.dispatch == "keep" else prompt
-        return Fan(
-            plan,
-            base,
-            sent=parent.sent,
-            warm_since=parent.last_at,
-            carrier=(prompt, reply) if carry and reply is not None else None,
-            prewarm=lambda: prewarm(parent, base),
-        )
-
-    def _tokens(self, parent: Agent, length: int) -> int:
-        """Guess the tokens of so many bytes by what the parent's prompt was counted as."""
-        if length <= 0:
-            return 0
-        counted = parent.last_usage.input
-        share = parent.last_length / counted if counted else 4.0
-        return round(length / share)
-
-    def _warm(self, parent: Agent) -> bool:
-        """Whether what the parent last sent should still be cached."""
-        if trait(parent.provider).lasting:
-            return parent.last_at > 0
-        lives = LIFETIME[self._ttl(parent)] - _MARGIN
-        return parent.last_at > 0 and parent.clock() - parent.last_at < lives
-
-    def _ttl(self, agent: Agent) -> Ttl:
-        """Say how long the provider keeps what an agent sends."""
-        if agent.ttl is not None:
-            return agent.ttl
-        head = agent.prompt.head
-        return "30m" if head.spec.explicit_marks and head.dialect.name != "anthropic" else "5m"
-
-    def _loses_thinking(self, prompt: Prompt) -> bool:
-        """Whether plain user text would make this model drop thinking that is in the prompt."""
-        if prompt.head.dialect.name != "anthropic" or fact(prompt.head.model).keeps_thinking:
-            return False
-        return any(b'"type":"thinking"' in node.delta for node in prompt.nodes())
 
     def _fork(
         self,
@@ -268,64 +353,132 @@ class Supervisor:
         description: str,
         directive: str,
         *,
-        notify: bool,
+        call_id: str = "",
+        notify: bool = True,
+        purse: Purse | None = None,
     ) -> Child:
-        path = f"{parent.path}/{task_id}"
-        prompt = fan.child(f"{parent.texts('fork')}\n{directive}")
-        agent = replace(
-            parent,
-            path=path,
-            lineage=Lineage("fork", parent.path, parent.lineage.depth + 1, fan.base.digest),
-            prompt=prompt,
-            context=replace(parent.context, reads=parent.context.reads.clone(), agents=None),
-            policy=parent.policy.narrow(mode="bubble"),
-            hooks=self.child_hooks(parent.hooks),
-            limits=msgspec.structs.replace(parent.limits, max_turns=FORK_TURNS),
-            inbox=Inbox(),
-            refusals=Counter(),
-            sent=fan.sent,
-            base=fan.base.tip,
-        )
         spec = ChildSpec(
             task_id=task_id,
-            path=path,
+            path=f"{parent.path}/{task_id}",
             parent=parent.path,
             kind="fork",
             type="fork",
             description=description,
+            call_id=call_id,
             notify=notify,
             base_depth=fan.base.depth,
             base=fan.base.digest,
+            budget=purse.bounds if purse is not None else Bounds(),
         )
+        prompt = fan.child(f"{parent.texts('fork')}\n{directive}")
+        purse = purse or Purse(parent=parent.purse, name=f"agent {task_id}")
+        agent = self._made(parent, spec, prompt, sent=fan.sent, base=fan.base.tip, purse=purse)
         child = Child(spec, agent, fan)
-        child.receipt = self._opened(parent, child, fan)
+        child.receipt = open_receipt(parent, child, fan)
+        agent.recorder.keep(spec.path, prompt)
+        agent.recorder.note(spec.path, "child", spec)
         fan.running.add(task_id)
-        self._children[task_id] = child
-        agent.recorder.keep(path, prompt)
-        agent.recorder.note(path, "child", spec)
-        self._launch(child)
+        self._begin(child)
         return child
 
-    def _launch(self, child: Child) -> None:
+    def _begin(self, child: Child) -> TaskHandle:
+        """Launch a new child."""
+        spec, agent = child.spec, child.agent
+        self._children[spec.task_id] = child
+        try:
+            return self._launch(child)
+        except BaseException:
+            # Nobody will ever end it, so nobody may wait for it.
+            del self._children[spec.task_id]
+            if child.fan is not None:
+                child.fan.left(spec.task_id)
+            agent.purse.close()
+            agent.recorder.note(spec.path, "ended", Ended(1, "failed", "it could not be started"))
+            raise
+
+    def _made(
+        self,
+        parent: Agent,
+        spec: ChildSpec,
+        prompt: Prompt,
+        *,
+        sent: Node | None,
+        base: Node | None,
+        purse: Purse,
+    ) -> Agent:
+        """Make a fork's agent of its parent's."""
+        context = self._surroundings(spec)
+        return make_agent(
+            parent,
+            "fork",
+            agent={
+                "path": spec.path,
+                "lineage": Lineage("fork", spec.parent, spec.path.count("/"), spec.base),
+                "prompt": prompt,
+                "policy": parent.policy.narrow(mode="bubble"),
+                "hooks": self.child_hooks(parent.hooks),
+                "emit": context["emit"],
+                "limits": msgspec.structs.replace(parent.limits, max_turns=FORK_TURNS),
+                "purse": purse,
+                "sent": sent,
+                "base": base,
+            },
+            context=context,
+        )
+
+    def _surroundings(self, spec: ChildSpec) -> dict[str, Any]:
+        """Make what is new in every child's context; `_launch` opens its doors."""
+
+        def emit(event: Event) -> None:
+            self.emit(spec.path, event)
+
+        tasks = self.board.for_agent(spec.path, emit)
+        return {"emit": emit, "ask": nobody, "tasks": tasks, "agents": None}
+
+    def _employ(
+        self,
+        parent: Agent,
+        spec: ChildSpec,
+        kind: AgentType,
+        made: typed.Made,
+        prompt: Prompt,
+        purse: Purse,
+    ) -> Child:
+        """Make a typed child."""
+        new = self._surroundings(spec)
+        agent = typed.typed_agent(parent, spec, kind, made, prompt, purse=purse, new=new)
+        child = Child(spec, agent)
+        child.receipt = Receipt(
+            task_id=spec.task_id, agent=spec.path, bytes_first=len(prompt), delivered="pending"
+        )
+        typed.hush(child, bubbles=kind.permission_mode == "bubble")
+        return child
+
+    def _launch(self, child: Child) -> TaskHandle:
         spec, agent = child.spec, child.agent
 
         def emit(event: Event) -> None:
             self.emit(spec.path, event)
 
+        async def ask(questions: Sequence[Question]) -> str | None:
+            asked = QuestionAsked(request_id=agent.desk.number(), questions=tuple(questions))
+            answer = await agent.desk.ask(spec.path, asked, emit)
+            return answer.text if isinstance(answer, Answer) and answer.allow else None
+
         agent.emit = agent.context.emit = emit
+        agent.context.ask = ask
         agent.context.tasks = self.board.for_agent(spec.path, emit)
         agent.context.agents = self.door(agent)
-        agent.on_paid = lambda row, ended: self._paid(child, row, ended)
-
-        def collect() -> None:
-            self.board.collect(spec.path, agent.inbox)
-
-        self.board.listen(spec.path, collect)
+        agent.on_paid = lambda row, ended: enter(child, row, ended, self.emit)
+        child.used_at = agent.last_at
+        self.board.listen(spec.path, lambda: self._collect(agent))
         if child.fan is not None:
             fan = child.fan
             agent.on_began = lambda: fan.began(spec.task_id)
         child.on_end = self._ended
-        self.board.start(
+        child.inspect = self._inspect
+        child.leave = lambda: self._left(spec.path)
+        return self.board.start(
             child,
             title=spec.description,
             task_id=spec.task_id,
@@ -335,157 +488,133 @@ class Supervisor:
             notify=spec.notify,
         )
 
+    async def _inspect(self, text: str) -> tuple[Finding, ...]:
+        return await inspect(text, self.classifier)
+
+    async def _left(self, path: str) -> None:
+        """Stop what a child has started and forget it: nothing of it outlives the child."""
+        await self.board.stop_owned(path)
+        self.board.listen(path, None)
+
+    def _collect(self, agent: Agent) -> None:
+        self.board.collect(agent.path, agent.inbox)
+
     def receipt(self, child: Child) -> Receipt:
         """Settle a child's receipt by what it has paid so far."""
-        price = self.prices.of(child.agent.prompt.head.model)
-        return settle(
-            msgspec.structs.replace(child.receipt, status=child.status, miss=child.miss),
-            child.rows,
-            price,
-            ttl=self._ttl(child.agent),
-        )
-
-    def _opened(self, parent: Agent, child: Child, fan: Fan) -> Receipt:
-        """Begin the receipt of a fork with what it should share."""
-        spec, prompt = child.spec, child.agent.prompt
-        shared = len(fan.base)
-        return Receipt(
-            task_id=spec.task_id,
-            agent=spec.path,
-            base=spec.base,
-            bytes_shared=shared,
-            bytes_first=len(prompt),
-            tokens_shared=parent.last_usage.input
-            + self._tokens(parent, shared - parent.last_length),
-            dispatch=fan.plan.dispatch,
-            schedule=fan.plan.schedule,
-            reason=fan.plan.reason,
-            delivered="pending",
-        )
-
-    def _paid(self, child: Child, row: Row, ended: Ended) -> None:
-        """Hold a child's first reply against what was predicted for it."""
-        first = not child.rows
-        child.rows.append(row)
-        fan = child.fan
-        if not first or fan is None:
-            return
-        predicted = fan.predicted_read(child.spec.task_id)
-        child.receipt = msgspec.structs.replace(
-            child.receipt,
-            predicted_read=predicted,
-            predicted_write=max(0, row.usage.input - predicted),
-            diagnosis=diagnosis(ended.diagnostics),
-        )
-        known = self._circumstance(child, fan, ended, row)
-        if why := reconcile(predicted, row.usage, known):
-            child.miss = why
-            missed = CacheMissed(predicted=predicted, read=row.usage.read, why=why)
-            self.emit(child.spec.path, missed)
-
-    def _circumstance(self, child: Child, fan: Fan, ended: Ended, row: Row) -> Circumstance:
-        head = child.agent.prompt.head
-        anthropic = head.dialect.name == "anthropic"
-        rounds = 0 if anthropic or head.spec.explicit_marks else 128
-        known = trait(child.agent.provider)
-        return Circumstance(
-            diagnostics=ended.diagnostics,
-            minimum=fact(head.model).min_prefix,
-            idle=max(0.0, child.agent.last_at - fan.warm_since)
-            if fan.warm_since and not known.lasting
-            else None,
-            ttl=self._ttl(child.agent),
-            in_flight=fan.plan.schedule == "at_once" and not fan.plan.cached,
-            drops_thinking=not fact(head.model).keeps_thinking and fan.carrier is None,
-            marks=row.marks,
-            rounds_to=rounds if known.slack is None else known.slack,
-        )
+        return receipt_of(child, self.prices)
 
     def _ended(self, child: Child) -> None:
         """Store a child's end and issue its receipt."""
-        child.receipt = msgspec.structs.replace(
-            child.receipt, delivered="notice" if child.spec.notify else "returned"
-        )
-        receipt, agent = self.receipt(child), child.agent
-        agent.recorder.note(child.spec.path, "receipt", receipt)
-        agent.recorder.note(child.spec.path, "ended", _Ended(child.runs, child.status))
-        self.emit(
-            child.spec.path,
-            ReceiptIssued(
-                task_id=child.spec.task_id,
-                receipt=msgspec.Raw(msgspec.json.encode(as_json(receipt))),
-                text=line(receipt),
-            ),
-        )
+        close_receipt(child, self.prices, self.emit)
+        ended = Ended(child.runs, child.status, child.detail, child.tool_uses)
+        child.agent.recorder.note(child.spec.path, "ended", ended)
+        if said := warning(child.flags):
+            self.emit(child.spec.path, Warned(text=said))
+        if child.waiting is not None:
+            child.waiting.end()
+        self._shelve()
 
-    def revive(
-        self,
-        main: Agent,
-        prompts: Mapping[str, Prompt],
-        note: NoteReader,
-        *,
-        restore: Callable[[Agent], None],
-    ) -> set[str]:
-        """Take up the children of a resumed session; gives the tasks that run again.
+    def _shelve(self) -> None:
+        """Let go of all but the last finished children; the journal has them."""
+        over = [
+            child
+            for child in self._children.values()
+            if child.status != "running" and not self.board.runs(child.spec.task_id)
+        ]
+        for child in over[: max(0, len(over) - KEPT)]:
+            name = child.spec.task_id
+            self._shelf[name] = Shelved(child.spec, self.receipt(child))
+            del self._children[name]
 
-        A child that was running when the process ended goes on from its stored prompt, its
-        unfinished calls answered as interrupted. One that had ended can be sent messages again.
-        `restore` lets an agent remember its last request.
-        """
-        running: set[str] = set()
-        for path, prompt in prompts.items():
-            spec = note(path, "child", ChildSpec)
-            if spec is None:
-                continue
-            ended = note(path, "ended", _Ended) or _Ended()
-            child = self._revived(main, spec, prompt, ended, note)
-            restore(child.agent)
-            self._children[spec.task_id] = child
-            if ended.run < max(1, note(path, "run", int) or 1):
-                if (results := interrupted(prompt)) is not None:
-                    child.agent.append(results)
-                self._launch(child)
-                running.add(spec.task_id)
-        return running
-
-    def _revived(
-        self, main: Agent, spec: ChildSpec, prompt: Prompt, ended: _Ended, note: NoteReader
-    ) -> Child:
-        node = prompt.tip
-        while node is not None and node.depth > spec.base_depth:
-            node = node.parent
-        agent = replace(
-            main,
-            path=spec.path,
-            lineage=Lineage("fork", spec.parent, spec.path.count("/"), spec.base),
-            prompt=prompt,
-            context=replace(main.context, reads=main.context.reads.clone(), agents=None),
-            policy=main.policy.narrow(mode="bubble"),
-            hooks=self.child_hooks(main.hooks),
-            limits=msgspec.structs.replace(main.limits, max_turns=FORK_TURNS),
-            inbox=Inbox(),
-            refusals=Counter(),
-            sent=_last_sent(prompt),
-            base=node,
-        )
-        child = Child(spec, agent, None, status=ended.status, runs=max(1, ended.run))
-        child.receipt = note(spec.path, "receipt", Receipt) or Receipt(
-            task_id=spec.task_id, agent=spec.path, base=spec.base
-        )
+    def _unshelved(self, sender: Agent, name: str) -> Child | None:
+        """Read a child that ended a while ago from the journal again."""
+        shelved = self._shelf.get(name)
+        if shelved is None or not shelved.spec.path.startswith(f"{sender.path}/"):
+            return None
+        past = self.reload()
+        child = self._taken_up(sender, shelved.spec, past)
+        if child is not None:
+            del self._shelf[name]
+            self._children[name] = child
         return child
 
+    def receipts(self) -> list[Receipt]:
+        """Give the receipts of all children."""
+        past = [shelved.receipt for shelved in self._shelf.values()]
+        return past + [self.receipt(child) for child in self._children.values()]
 
-class _Ended(msgspec.Struct, frozen=True):
-    run: int = 0
-    status: Status = "running"
+    def revive(self, main: Agent, past: Past, *, run: bool = True) -> set[str]:
+        """Take up the children of a resumed session; gives the tasks that run again.
 
+        Without `run` those that were running count as stopped: they go on in another session.
+        """
+        running: set[str] = set()
+        for spec in specs(past):
+            child = self._taken_up(self._by_path(spec.parent) or main, spec, past)
+            if child is None:
+                continue
+            self._children[spec.task_id] = child
+            if child.status != "running":
+                self.board.make_up(child.notice_id, child.ending())
+                if spec.call_id in self._owed and not spec.notify:
+                    self.board.tell(child.notice_id, spec.parent, spec.task_id, child.ending())
+            elif run:
+                if spec.kind == "typed":
+                    self._notifies(child)
+                self._launch(child)
+                running.add(spec.task_id)
+            else:
+                child.status, child.detail = "killed", "it goes on in the session it began in"
+                self._ended(child)
+                self.board.tell(child.notice_id, spec.parent, spec.task_id, child.ending())
+        return running
 
-class NoteReader(Protocol):
-    """Reads a stored note of an agent as a type; None if there is none."""
+    def _by_path(self, path: str) -> Agent | None:
+        for child in self._children.values():
+            if child.spec.path == path:
+                return child.agent
+        return None
 
-    def __call__(self, agent: str, name: str, kind: Any) -> Any:
-        """Read it."""
-        ...
+    def _taken_up(self, parent: Agent, spec: ChildSpec, past: Past) -> Child | None:
+        """Make a child of what the journal has of it; None, and a warning, if that cannot be."""
+        prompt = past.prompts[spec.path]
+        purse = Purse(spec.budget, parent=parent.purse, name=f"agent {spec.task_id}")
+        rows = [row for path in past.prompts if _below(path, spec.path) for row in past.rows(path)]
+        used = sum(row.usage.input + row.usage.output for row in rows)
+        purse.remember(used, sum(row.cost or 0.0 for row in rows), len(rows))
+        if spec.kind == "fork":
+            agent = self._made(parent, spec, prompt, sent=None, base=None, purse=purse)
+            return revived(spec, agent, past)
+        kind = self.types.get(spec.type)
+        try:
+            if kind is None:
+                raise ProngError(f"there is no agent type {spec.type!r} any more")  # noqa: TRY301 - one way out
+            made = self.make_child(parent, kind, model=spec.model, background=spec.notify)
+        except ProngError as error:
+            warned = Warned(text=f"the agent {spec.task_id} cannot be taken up again: {error}")
+            self.emit(parent.path, warned)
+            return None
+        employed = self._employ(parent, spec, kind, made, prompt, purse)
+        child = revived(spec, employed.agent, past)
+        child.agent.desk = parent.desk
+        typed.hush(child, bubbles=kind.permission_mode == "bubble")
+        return child
+
+    def answered(self, past: Past, prompt: Prompt) -> Results | None:
+        """Answer the calls of a parent that died after its children had started."""
+        begun = {spec.call_id for spec in specs(past) if spec.call_id}
+        calls = unanswered(prompt)
+        if not any(call.id in begun for call in calls):
+            return None
+        self._owed = {call.id for call in calls}
+        return Results(
+            tuple(
+                Result(call.id, (Text(fork.PLACEHOLDER),))
+                if call.id in begun
+                else Result(call.id, (Text(INTERRUPTED),), failed=True)
+                for call in calls
+            )
+        )
 
 
 @dataclass(slots=True, frozen=True)
@@ -504,12 +633,8 @@ class Door:
         return await self.supervisor.send(self.agent, to, message)
 
 
-def _last_sent(prompt: Prompt) -> Node | None:
-    """Find where a conversation ended when it was last sent: before its last reply."""
-    node = prompt.tip
-    while node is not None and node.kind != "reply":
-        node = node.parent
-    return markable(node.parent) if node is not None else None
+def _below(path: str, top: str) -> bool:
+    return path == top or path.startswith(f"{top}/")
 
 
 def _short(text: str, limit: int = 60) -> str:

@@ -113,18 +113,26 @@ class TaskBoard:
         """
         for lost in self.outbox.orphans():
             if lost.task_id not in self._tasks and lost.task_id not in keep:
-                self._put(
-                    Notice(
-                        id=lost.id,
-                        agent=lost.agent,
-                        task_id=lost.task_id,
-                        status="killed",
-                        summary=f'Background command "{lost.title}" ended with the session',
-                        result=result_text(read_tail(lost.output_file), lost.output_file),
-                        output_file=lost.output_file,
-                    ),
-                    self._emit,
+                ending = Ending(
+                    status="killed",
+                    summary=f'Background command "{lost.title}" ended with the session',
+                    result=result_text(read_tail(lost.output_file), lost.output_file),
                 )
+                self._put(_notice(lost, ending), self._emit)
+
+    def make_up(self, notice_id: str, ending: Ending) -> None:
+        """Send the notice of a task whose end was stored elsewhere, if it never was written."""
+        for lost in self.outbox.orphans():
+            if lost.id == notice_id:
+                self._put(_notice(lost, ending), self._emit)
+
+    def tell(self, notice_id: str, agent: str, task_id: str, ending: Ending) -> None:
+        """Send the notice of a task that never ran on this board."""
+        self._put(_notice(Expected(notice_id, agent, task_id, ""), ending), self._emit)
+
+    def knows(self, task_id: str) -> bool:
+        """Whether there is or was a task of that id."""
+        return task_id in self._tasks or task_id in self._past or self.outbox.knows(task_id)
 
     def next_id(self) -> str:
         """Give the next task id of this session."""
@@ -189,6 +197,23 @@ class TaskBoard:
         task.emit(TaskStarted(task_id=task_id, title=title, kind=work.kind, output_file=log.path))
         self._group.start_soon(self._run, task, name=task_id)
         return TaskHandle(task_id, log.path)
+
+    def promote(self, task_id: str) -> TaskHandle | None:
+        """Let a running task notify at its end from now on; None if it does not run any more."""
+        task = self._tasks.get(task_id)
+        if task is None:
+            return None
+        if not task.notify:
+            task.notify = True
+            self._expect(task)
+        return TaskHandle(task.id, task.log.path)
+
+    async def stop_owned(self, agent: str) -> None:
+        """Stop every task that an agent has started and that still runs."""
+        async with anyio.create_task_group() as group:
+            for task in list(self._tasks.values()):
+                if task.agent == agent:
+                    group.start_soon(self._stop, task)
 
     def listen(self, agent: str, heard: Callable[[], None] | None) -> None:
         """Call `heard` whenever there is a notice for an agent; None ends that."""
@@ -276,14 +301,15 @@ class TaskBoard:
             with task.scope:
                 ending = await task.work.run(task.log)
         except Exception as error:  # noqa: BLE001 - a failure of background work is always seen
-            ending = Ending(status="failed", summary=f"{task.title} failed: {error!r}")
+            ending = task.work.crashed(error)
         finally:
             # Done, stopped or cancelled with the session: what it holds must be gone before
             # anybody is told that the task has ended.
             with anyio.CancelScope(shield=True):
                 await task.work.release()
-            cut = task.work.cut_short(stopped=task.stopped, log=task.log)
-            self._finish(task, cut if task.stopped or ending is None else ending)
+            if task.stopped or ending is None:
+                ending = task.work.cut_short(stopped=task.stopped, log=task.log)
+            self._finish(task, ending)
 
     async def _stop(self, task: _Task) -> None:
         task.stopped = True
@@ -298,19 +324,10 @@ class TaskBoard:
         task.log.close()
         elapsed = round((anyio.current_time() - task.started) * 1000)
         if task.notify:
-            self._put(
-                Notice(
-                    id=task.notice,
-                    agent=task.agent,
-                    task_id=task.id,
-                    status=ending.status,
-                    summary=ending.summary,
-                    result=ending.result,
-                    usage=msgspec.structs.replace(ending.usage, duration_ms=elapsed),
-                    output_file=task.log.path,
-                ),
-                task.emit,
-            )
+            expected = Expected(task.notice, task.agent, task.id, task.title, task.log.path)
+            usage = msgspec.structs.replace(ending.usage, duration_ms=elapsed)
+            ending = msgspec.structs.replace(ending, usage=usage)
+            self._put(_notice(expected, ending), task.emit)
         del self._tasks[task.id]
         self._past[task.id] = _Past(task.agent, ending.summary, task.log.path, task.offset)
         if len(self._past) > REMEMBERED:
@@ -373,6 +390,19 @@ class _Door:
 
     def busy(self) -> bool:
         return self.board.busy(self.agent)
+
+
+def _notice(task: Expected, ending: Ending) -> Notice:
+    return Notice(
+        id=task.id,
+        agent=task.agent,
+        task_id=task.task_id,
+        status=ending.status,
+        summary=ending.summary,
+        result=ending.result,
+        usage=ending.usage,
+        output_file=task.output_file,
+    )
 
 
 def _may_see(agent: str, owner: str) -> bool:

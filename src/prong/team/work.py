@@ -38,6 +38,10 @@ class Work(Protocol):
         """Let go of everything, whether it came to its end or not; nothing may outlive this."""
         ...
 
+    def crashed(self, error: Exception) -> Ending:
+        """Say how work ended that failed in a way nobody foresaw."""
+        ...
+
     def cut_short(self, *, stopped: bool, log: Log) -> Ending:
         """Say what there is of work that was stopped, or that ended with the session."""
         ...
@@ -69,6 +73,11 @@ class Shell:
     async def release(self) -> None:
         """Kill whatever is left of its group."""
         await self.process.kill()
+
+    def crashed(self, error: Exception) -> Ending:
+        """Name the failure."""
+        summary = f'Background command "{self.title}" failed: {error!r}'
+        return Ending(status="failed", summary=summary)
 
     def cut_short(self, *, stopped: bool, log: Log) -> Ending:
         """Say what it printed so far."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -47,6 +48,8 @@ class World:
     given: Given
     respond: Respond | None = None
     attended: bool = False
+    ahead: float = 0.0
+    """Seconds by which the sessions' clock is ahead."""
     _session: Session | None = None
     _subscriptions: list[Subscription] = field(default_factory=list[Subscription])
     _envelopes: list[Envelope] = field(default_factory=list[Envelope])
@@ -95,6 +98,11 @@ class World:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
 
+    def advance(self, seconds: float) -> None:
+        """Let time pass for the server and for all sessions."""
+        self.server.clock.advance(seconds)
+        self.ahead += seconds
+
     def bodies(self) -> list[Any]:
         """Give the decoded bodies of all requests, in order of arrival."""
         return [record.json for record in self.server.records]
@@ -103,7 +111,12 @@ class World:
     async def open(self, **given: Unpack[Given]) -> AsyncGenerator[Session, None]:
         """Open a further session; options go before those of the world."""
         options: Given = {**self.given, **given}
-        async with open_session(respond=self.respond, attended=self.attended, **options) as session:
+        async with open_session(
+            respond=self.respond,
+            attended=self.attended,
+            clock=lambda: time.time() + self.ahead,
+            **options,
+        ) as session:
             self._session = session
             self._subscriptions.append(session.events())
             yield session

@@ -108,6 +108,25 @@ def calls(*each: tuple[str, dict[str, Any]]) -> Step:
     return Step(tuple(Call(name, arguments) for name, arguments in each))
 
 
+def forks(*directives: str, **more: Any) -> Step:
+    """Answer with one call of the Agent tool per directive, all in one reply.
+
+    The descriptions leave the directives out: notices quote them, and routes go by what is quoted.
+    """
+    return calls(
+        *(
+            ("Agent", {"description": f"part {number}", "prompt": text, **more})
+            for number, text in enumerate(directives, 1)
+        )
+    )
+
+
+def report(result: str = "done") -> Step:
+    """Answer with a report as a fork is asked to write it."""
+    text = f"Scope: my part\nResult: {result}\nKey files: none\nFiles changed: none\nIssues: none"
+    return say(text)
+
+
 def fail(status: int, kind: str, message: str, retry_after: float | None = None) -> Step:
     """Answer with an error status."""
     return Step(failure=Failure(status, kind, message, retry_after))

@@ -67,18 +67,26 @@ class Agent:
     effect: Effect = "reads"
     budget = 50_000
 
-    def __init__(self, *, forks: bool) -> None:
-        """Say whether forks are on: the schema depends on it."""
+    def __init__(self, *, forks: bool, description: str = "") -> None:
+        """Say whether forks are on: the schema depends on it.
+
+        The description lists the types; it is made once, and then stands in the cached prefix.
+        """
+        self.forks = forks
+        self.description = description
         self.arguments: type[msgspec.Struct] = AgentArguments if forks else PlainAgentArguments
 
     def title(self, args: AnyAgentArguments) -> str:
         """Name the kind of agent and its work."""
-        return f"Agent {args.subagent_type or 'fork'}: {args.description}"
+        return f"Agent {self._kind(args)}: {args.description}"
 
     def access(self, args: AnyAgentArguments, context: Context) -> Sequence[Access]:
         """Rules speak of an agent by its type."""
         del context
-        return (Using(args.subagent_type or "fork"),)
+        return (Using(self._kind(args)),)
+
+    def _kind(self, args: AnyAgentArguments) -> str:
+        return args.subagent_type or ("fork" if self.forks else "general-purpose")
 
     async def run(self, call_id: CallId, args: AnyAgentArguments, context: Context) -> Outcome:
         """Start it."""

@@ -1,0 +1,130 @@
+"""What a type of agent is, and the types that are always there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from prong.tool.policy import Mode
+
+Source: TypeAlias = Literal["flag", "project", "home", "plug-in", "built-in"]
+"""Who defined a type, the nearest first."""
+
+INHERIT = "inherit"
+"""In place of a model's name: the parent's."""
+
+RESERVED = frozenset({"fork"})
+"""Names that no type may have."""
+
+
+class AgentType(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of agent that can be started with a brief."""
+
+    name: str
+    description: str
+    """When to use it, for the model that chooses."""
+    prompt: str
+    """Its system prompt; facts about the surroundings are added."""
+    tools: tuple[str, ...] | None = None
+    """The only tools it may have; None for all that agents of its kind may have."""
+    disallowed_tools: tuple[str, ...] = ()
+    model: str = INHERIT
+    permission_mode: Mode = "acceptEdits"
+    max_turns: int | None = None
+    skills: tuple[str, ...] = ()
+    """Skills whose text is put into its prompt."""
+    mcp_servers: tuple[str, ...] | None = None
+    """The only servers whose tools it gets; None for all."""
+    hooks: tuple[Any, ...] = ()
+    """Hooks that run for it alone, after the session's."""
+    background: bool = False
+    """Whether it always works in the background."""
+    effort: str = ""
+    isolation: Literal["", "worktree", "remote"] = ""
+    color: str = ""
+    initial_prompt: str = ""
+    """Put before every brief."""
+    omit_instructions: bool = False
+    """Whether project instructions are left out, to save tokens."""
+    source: Source = "built-in"
+    path: str = ""
+    """The file or package it was defined in."""
+
+    @property
+    def custom(self) -> bool:
+        """Whether somebody other than us defined it."""
+        return self.source != "built-in"
+
+    @property
+    def origin(self) -> str:
+        """Say who defined it and where."""
+        return f"{self.source}, {self.path}" if self.path else self.source
+
+
+class AgentTypes(Mapping[str, AgentType]):
+    """The types of a session by name, in one order for its whole life."""
+
+    def __init__(self, types: Mapping[str, AgentType]) -> None:
+        """Take the types; the built-in ones come first, then the others by name."""
+        self._types = dict(sorted(types.items(), key=lambda item: (item[1].custom, item[0])))
+
+    def __getitem__(self, name: str) -> AgentType:
+        """Find a type."""
+        return self._types[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Go through the names in order."""
+        return iter(self._types)
+
+    def __len__(self) -> int:
+        """Count the types."""
+        return len(self._types)
+
+    def listing(self, only: tuple[str, ...] | None = None) -> str:
+        """List the types for the model, a line each; `only` leaves out all others."""
+        shown = [kind for kind in self.values() if only is None or kind.name in only]
+        return "\n".join(f"- {kind.name}: {_line(kind.description)}" for kind in shown)
+
+
+_READING = ("Agent", "Edit", "Write", "NotebookEdit", "ExitPlanMode")
+"""What an agent that only looks is denied."""
+
+
+def built_in(text: Callable[[str], str]) -> dict[str, AgentType]:
+    """Make the types that are always there; `text` gives our own prompt texts by name."""
+    types = (
+        AgentType(
+            name="general-purpose",
+            description="Any task of several steps: searching, changing, running. It has all "
+            "tools that an agent may have.",
+            prompt=text("agent/general-purpose"),
+        ),
+        AgentType(
+            name="Explore",
+            description="Finds things in the code and answers questions about it. It only reads. "
+            "Say how thorough it should be: quick, medium or very thorough.",
+            prompt=text("agent/Explore"),
+            disallowed_tools=_READING,
+            omit_instructions=True,
+        ),
+        AgentType(
+            name="Plan",
+            description="Works out how to build something and names the files that matter. It "
+            "only reads.",
+            prompt=text("agent/Plan"),
+            disallowed_tools=_READING,
+            omit_instructions=True,
+        ),
+        AgentType(
+            name="worker",
+            description="Does one part of a larger work by a whole brief, and reports.",
+            prompt=text("agent/worker"),
+        ),
+    )
+    return {kind.name: kind for kind in types}
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,78 @@
+"""The command that brings the children's branches together."""
+
+from __future__ import annotations
+
+import argparse
+
+import anyio
+import msgspec
+
+from prong.errors import UsageError
+from prong.face.line import printable
+from prong.host import LocalHost
+from prong.host.merge import Report, Step, merge, undo
+
+
+def run_merge(words: list[str]) -> int:
+    """Run `prong merge`; gives the exit code, 1 if not every child could be merged."""
+    parser = argparse.ArgumentParser(
+        prog="prong merge",
+        description="Merge the branches of children into the current branch, in order, up to the "
+        "first that conflicts. Uncommitted changes of yours stay as they are.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("slug", nargs="*", help="which, in this order; default: all, the oldest first")
+    add("--dry-run", action="store_true", help="only show what would merge and what would conflict")
+    add("--undo", action="store_true", help="take the last merge back")
+    add("--json", action="store_true", help="for programs")
+    add("-C", "--cwd", default=".", metavar="DIR", help="the project folder")
+    args = parser.parse_args(words)
+    if args.undo and (args.slug or args.dry_run):
+        raise UsageError("--undo takes the last merge back as a whole: give it alone")
+    host = LocalHost(args.cwd)
+    if args.undo:
+        return _undo(host, json=args.json)
+    report = anyio.run(lambda: merge(host, args.slug, dry_run=args.dry_run))
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode(report)).decode())
+    else:
+        _print(report, dry_run=args.dry_run)
+    return 1 if report.stopped else 0
+
+
+def _undo(host: LocalHost, *, json: bool) -> int:
+    slugs = anyio.run(lambda: undo(host))
+    print(msgspec.json.encode({"undone": slugs}).decode() if json else f"undone: {_list(slugs)}")
+    return 0
+
+
+def _list(texts: tuple[str, ...]) -> str:
+    shown = [printable(text) for text in texts[:10]]
+    return ", ".join(shown) + (f" and {len(texts) - 10} more" if len(texts) > 10 else "")
+
+
+def _print(report: Report, *, dry_run: bool) -> None:
+    for step in report.steps:
+        print(_line(step))
+        if step.remedy:
+            print(f"  {printable(step.remedy)}")
+    if not report.steps:
+        print("no branch of a child has anything new")
+    merged = [step for step in report.steps if step.status == "merged"]
+    if merged and not dry_run:
+        if report.stopped:
+            print(f"merged so far: {_list(tuple(step.branch for step in merged))}")
+        print(f"to take it back: prong merge --undo (HEAD was {report.before[:12]})")
+
+
+def _line(step: Step) -> str:
+    text = f"{step.branch}: {step.status}"
+    if step.against:
+        text += f" with {_list(step.against)}" if step.status == "conflict" else ""
+        text += f": {_list(step.against)}" if step.status == "in the way" else ""
+        return f"{text} in {_list(step.conflicts)}"
+    if step.files:
+        commit = f" as {step.commit[:12]}" if step.commit else ""
+        text += f"{commit}, {len(step.files)} files: {_list(step.files)}"
+    return text

@@ -1,0 +1,198 @@
+"""A host for a child in a worktree: it works there, and writes nowhere else.
+
+The child inherits a conversation full of its parent's paths. A path in the parent's folder is taken
+to mean the same place in the worktree, so that nothing of the parent's is read by mistake for the
+child's own, let alone written. What leads elsewhere may be read, if the policy has it so, but not
+written, save in folders that are named.
+
+Links are followed before the check. Between check and use nothing may change the meaning of a path:
+a file is reached from the worktree's own folder, part by part, without following any link.
+
+Paths are compared exactly. Where case does not matter, a path in another case is refused and not
+let out.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat as modes
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from prong.host.base import Finished, Host, Process, Stat
+from prong.host.git import INHERITED
+from prong.host.local import INLINE, LocalHost
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class ConfinedHost(LocalHost):
+    """Files and processes of this machine, for a child that writes below its bounds alone."""
+
+    def __init__(
+        self,
+        root: str,
+        *,
+        bounds: str = "",
+        inherited: Sequence[str] = (),
+        folders: Sequence[str] = (),
+        home: str | None = None,
+    ) -> None:
+        """Work in `root`, which lies in the worktree `bounds` (default: is it).
+
+        `inherited` are the root folders of the working copies of all its forebears; `folders` are
+        places outside that may be written, such as the session's storage.
+        """
+        super().__init__(root, home)
+        self._bounds = os.path.realpath(bounds or root)
+        assert _is_inside(self._root, self._bounds)
+        places = {os.path.realpath(folder) for folder in inherited} - {self._bounds}
+        self._inherited = sorted(places, key=len, reverse=True)
+        self._folders = tuple(os.path.realpath(folder) for folder in folders)
+
+    def resolve(self, path: str) -> str:
+        """Make a path absolute, follow links, and move a forebear's path into the worktree."""
+        real = super().resolve(path)
+        if self._place(real):
+            return real
+        for folder in self._inherited:
+            if _is_inside(real, folder):
+                # Once: what a link in the worktree shares with the parent stays the parent's.
+                return super().resolve(self._bounds + real[len(folder) :])
+        return real
+
+    def _place(self, path: str) -> str:
+        """Give the folder that makes a path writable; empty if none does."""
+        return next((f for f in (self._bounds, *self._folders) if _is_inside(path, f)), "")
+
+    def _used(self, path: str) -> str:
+        """Resolve a path that is about to be used.
+
+        Raises PermissionError if it was checked as one in the worktree and now leads out of it.
+        """
+        real = self.resolve(path)
+        if _is_inside(os.path.normpath(path), self._bounds) and not _is_inside(real, self._bounds):
+            raise PermissionError(errno.EPERM, "a link in it leads out of the worktree", path)
+        return real
+
+    async def stat(self, path: str) -> Stat | None:
+        """Say what is there; None if nothing is."""
+        return await super().stat(self._used(path))
+
+    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
+        """Read a file from byte `offset` on, at most `limit` bytes of it."""
+        return await super().read(self._used(path), offset=offset, limit=limit)
+
+    async def list(self, path: str) -> list[str]:
+        """Name what a folder holds, sorted."""
+        return await super().list(self._used(path))
+
+    async def write(self, path: str, data: bytes) -> None:
+        """Replace a file in one step, keeping its permission bits; makes missing folders.
+
+        Raises OSError, also if it lies outside.
+        """
+        target = self._used(path)
+        place = self._place(target)
+        if not place or target == place:
+            raise PermissionError(errno.EPERM, self._refusal(), target)
+        if "\0" in target:
+            raise OSError(errno.EINVAL, "not a possible path", target)
+        parts = target[len(place.rstrip("/")) + 1 :].split("/")
+        if len(data) <= INLINE:
+            _replace(place, parts, data)
+        else:
+            await anyio.to_thread.run_sync(_replace, place, parts, data)
+
+    def _refusal(self) -> str:
+        return f"it is outside your worktree; write below {self._bounds}"
+
+    def _start(self, cwd: str | None) -> str:
+        folder = self._used(cwd) if cwd else self._root
+        if not self._place(folder):
+            raise PermissionError(
+                errno.EPERM, f"it is no place to start in: {self._refusal()}", cwd
+            )
+        return folder
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        seconds: float | None = None,
+        limit: int | None = None,
+    ) -> Finished:
+        """Run a program to its end in the worktree; standard error is kept apart."""
+        return await super().run(
+            argv, cwd=self._start(cwd), env=env, stdin=stdin, seconds=seconds, limit=limit
+        )
+
+    async def start(
+        self, command: str, *, cwd: str | None = None, env: Mapping[str, str] | None = None
+    ) -> Process:
+        """Start a bash command line in the worktree, standard input closed."""
+        # Prong may run inside a git hook: these would lead the child's git to the parent's folder.
+        bound = [name for name in INHERITED if name in os.environ]
+        if bound:
+            command = f"unset {' '.join(bound)}\n{command}"
+        return await super().start(command, cwd=self._start(cwd), env=env)
+
+
+if TYPE_CHECKING:
+    _: Host = ConfinedHost("/")
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _replace(place: str, parts: Sequence[str], data: bytes) -> None:
+    """Write a file below a folder, reached part by part from there without following a link."""
+    folder = os.open(place, _FOLDER)
+    try:
+        for part in parts[:-1]:
+            deeper = _enter(folder, part)
+            os.close(folder)
+            folder = deeper
+        _put(folder, parts[-1], data)
+    finally:
+        os.close(folder)
+
+
+def _enter(folder: int, name: str) -> int:
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=folder)
+    return os.open(name, _FOLDER, dir_fd=folder)
+
+
+def _put(folder: int, name: str, data: bytes) -> None:
+    mode = None
+    with suppress(FileNotFoundError):
+        # Opened for writing, so that what may not be written is not replaced either.
+        held = os.open(
+            name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder
+        )
+        mode = os.fstat(held).st_mode
+        os.close(held)
+        if not modes.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "Not a regular file", name)
+    temporary = f".prong-{os.urandom(8).hex()}.tmp"
+    fd = os.open(temporary, _NEW, 0o666, dir_fd=folder)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            if mode is not None:
+                os.fchmod(fd, modes.S_IMODE(mode))
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
+        raise

@@ -1,0 +1,348 @@
+"""Bringing the children's branches into the current one.
+
+Everything is worked out on trees first, child by child; only then files, index and HEAD move, once,
+to where the last child that fits has brought them. So there is never half a merge to clean up. Each
+child becomes one commit: a merge of its branch, or, if it began from uncommitted changes, a plain
+commit of its own changes, since its branch also holds the snapshot of what was not committed.
+
+`refs/prong/merged/<slug>` remembers how far a branch was taken over, `refs/prong/undo` the state
+before the last merge and after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from prong.errors import GitFailed, UsageError
+from prong.host import threeway
+from prong.host.base import Host
+from prong.host.git import Git, Repository, complaint, legible, locate, names, working_index
+from prong.host.slug import check_slug
+from prong.host.threeway import State
+from prong.host.worktree import BASES, BRANCHES, listed
+
+MERGED = "refs/prong/merged/"
+UNDO = "refs/prong/undo"
+_UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
+
+Status: TypeAlias = Literal[
+    "merged", "would merge", "conflict", "in the way", "uncommitted", "running", "nothing new"
+]
+
+
+class Child(msgspec.Struct, frozen=True):
+    """A branch of a child."""
+
+    slug: str
+    base: str
+    """The commit its new changes start from."""
+    tip: str
+    path: str
+    """Its worktree; empty if that is gone."""
+    running: bool
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one child."""
+
+    slug: str
+    branch: str
+    status: Status
+    files: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+    """Whose changes are in the way: branches, or the user's own."""
+    commit: str = ""
+    remedy: str = ""
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What a merge did, or would do."""
+
+    steps: tuple[Step, ...]
+    before: str
+    after: str
+    stopped: bool
+    """Not every child could be merged."""
+
+
+class _Course(msgspec.Struct):
+    """A merge in the making."""
+
+    git: Git
+    head: str
+    state: State
+    first: State
+    applied: list[tuple[Child, tuple[str, ...]]]
+
+
+async def children(git: Git) -> list[Child]:
+    """List the branches of children, the one that was worked on longest ago first."""
+    places = {place.slug: place for place in await listed(git) if place.slug}
+    words = ("for-each-ref", "--sort=refname", "--sort=committerdate", "--format=%(refname)")
+    found: list[Child] = []
+    for ref in (await git.run(*words, BRANCHES)).split():
+        slug = ref.removeprefix(BRANCHES)
+        base = await git.find(MERGED + slug) or await git.find(BASES + slug)
+        if base:
+            place = places.get(slug)
+            path = place.path if place and await git.host.stat(place.path) is not None else ""
+            running = place is not None and place.running
+            found.append(Child(slug, base, await git.find(ref), path, running))
+    return found
+
+
+async def merge(host: Host, slugs: Sequence[str] = (), *, dry_run: bool = False) -> Report:
+    """Merge children into the current branch, in the order given, up to the first that conflicts.
+
+    Without names, all that have something new and do not run. A dry run looks at every one.
+
+    Raises UsageError or GitFailed; nothing is changed then.
+    """
+    repository = await _ready(host)
+    git = Git(host, repository.top)
+    wanted = await _wanted(git, slugs)
+    async with working_index(git, repository) as index:
+        state = await _state(git, repository, index)
+        course = _Course(git, repository.head, state, state, [])
+        steps: list[Step] = []
+        for child in wanted:
+            step = await _one(course, child, dry_run=dry_run)
+            steps.append(step)
+            if step.status not in {"merged", "would merge", "nothing new"} and not dry_run:
+                break
+        if course.applied and not dry_run:
+            await _move(git, index, course.first, course.state)
+            await _record(course, repository, index)
+    bad = any(step.status not in {"merged", "would merge", "nothing new"} for step in steps)
+    after = repository.head if dry_run else course.head
+    return Report(tuple(steps), repository.head, after, bad)
+
+
+async def _ready(host: Host) -> Repository:
+    repository = await locate(host)
+    if not repository.head:
+        raise UsageError("there is no commit yet to merge into: commit something first")
+    for name in _UNDER_WAY:
+        if await host.stat(f"{repository.folder}/{name}") is not None:
+            raise UsageError(
+                f"git is in the middle of something else ({name}): finish or abort that first"
+            )
+    return repository
+
+
+async def _wanted(git: Git, slugs: Sequence[str]) -> list[Child]:
+    found = await children(git)
+    if not slugs:
+        return [child for child in found if child.tip != child.base or child.path]
+    by_name = {child.slug: child for child in found}
+    given = [check_slug(slug.removeprefix("prong/")) for slug in slugs]
+    for name in given:
+        if name not in by_name:
+            known = ", ".join(by_name) or "none"
+            raise UsageError(f"there is no branch prong/{name} of a child; there are: {known}")
+    return [by_name[name] for name in dict.fromkeys(given)]
+
+
+async def _state(git: Git, repository: Repository, index: str) -> State:
+    """Read what the user has; the real index is copied before git may write to it."""
+    commit = await git.run("rev-parse", f"{repository.head}^{{tree}}")
+    files = await git.run("write-tree", index=index)
+    copy = f"{index}.staged"
+    try:
+        await git.host.run(["cp", "-p", "--", f"{repository.folder}/index", copy])
+        ended = await git.ask("write-tree", index=copy)
+    finally:
+        await git.host.run(["rm", "-f", "--", copy])
+    if ended.code != 0:
+        raise UsageError(f"the index cannot be used ({complaint(ended)}): resolve that first")
+    return State(commit, ended.output.decode().strip(), files)
+
+
+async def _one(course: _Course, child: Child, *, dry_run: bool) -> Step:
+    """Add one child to the course, or say why not."""
+    git = course.git
+    if (early := await _obstacle(git, child)) is not None:
+        return early
+    base = await git.run("rev-parse", f"{child.base}^{{tree}}")
+    tip = await git.run("rev-parse", f"{child.tip}^{{tree}}")
+    files = await threeway.changed(git, base, tip)
+    if not files:
+        return _step(child, "nothing new")
+    added = await threeway.add(git, course.state, base, tip)
+    if added.state is None:
+        return await _conflict(course, child, (base, tip), files, added)
+    course.state = added.state
+    course.applied.append((child, files))
+    if dry_run:
+        return _step(child, "would merge", files=files)
+    course.head = await _commit(git, course.head, added.state.commit, child)
+    return _step(child, "merged", files=files, commit=course.head)
+
+
+def _step(child: Child, status: Status, **fields: object) -> Step:
+    given = {"slug": child.slug, "branch": f"prong/{child.slug}", "status": status, **fields}
+    return msgspec.convert(given, Step)
+
+
+async def _obstacle(git: Git, child: Child) -> Step | None:
+    if child.running:
+        remedy = "wait until it has ended"
+        return _step(child, "running", remedy=remedy)
+    if not child.path:
+        return None
+    words = ("status", "--porcelain", "-z", "-uall", "--no-renames")
+    output = await Git(git.host, child.path).run(*words)
+    files = tuple(legible(line[3:]) for line in names(output))
+    if files:
+        remedy = f"commit or discard the changes in {child.path} first"
+        return _step(child, "uncommitted", files=files, remedy=remedy)
+    return None
+
+
+async def _conflict(
+    course: _Course,
+    child: Child,
+    trees: tuple[str, str],
+    files: tuple[str, ...],
+    added: threeway.Added,
+) -> Step:
+    """Say with whom a child conflicts: the user, or children before it."""
+    fields = {"files": files, "conflicts": added.conflicts}
+    alone = await threeway.add(course.git, course.first, *trees)
+    if alone.state is not None:
+        met = [c for c, theirs in course.applied if set(theirs) & set(added.conflicts)]
+        rivals = met or [c for c, _ in course.applied]
+        against = tuple(f"prong/{rival.slug}" for rival in rivals)
+        remedy = f"after the others, run 'git merge prong/{child.slug}' and resolve it by hand"
+        if not await _is_plain(course.git, child.base, course.head):
+            remedy = f"after the others, run '{_by_hand(child)}' and resolve it by hand"
+        return _step(child, "conflict", against=against, remedy=remedy, **fields)
+    if alone.uncommitted:
+        remedy = "commit your changes to these files first, then merge again"
+        against = ("your uncommitted changes",)
+        return _step(child, "in the way", against=against, remedy=remedy, **fields)
+    remedy = f"run '{_by_hand(child)}' and resolve it by hand"
+    return _step(child, "conflict", against=("your branch",), remedy=remedy, **fields)
+
+
+def _by_hand(child: Child) -> str:
+    return f"git cherry-pick {child.base[:12]}..prong/{child.slug}"
+
+
+async def _is_plain(git: Git, base: str, head: str) -> bool:
+    """Whether a child began from a commit of the current branch, with nothing uncommitted."""
+    return (await git.ask("merge-base", "--is-ancestor", base, head)).code == 0
+
+
+async def _commit(git: Git, head: str, tree: str, child: Child) -> str:
+    branch = f"prong/{child.slug}"
+    if await _is_plain(git, child.base, head):
+        return await git.commit(tree, [head, child.tip], f"Merge branch '{branch}'\n")
+    told = await git.run("log", "--reverse", "--format=%B", child.tip, f"^{child.base}")
+    return await git.commit(tree, [head], f"Apply {branch}\n\n{told.strip()}\n")
+
+
+async def _move(git: Git, index: str, old: State, new: State) -> None:
+    """Take files and index from one state to another, or leave both as they are.
+
+    Git refuses, before it changes anything, if a file is not what the second index says.
+    """
+    await _make_sure(git, old.files, new.files)
+    ended = await git.ask("read-tree", "-m", "-u", old.files, new.files, index=index)
+    if ended.code != 0:
+        raise GitFailed(f"nothing was merged, git would lose files: {complaint(ended)}")
+    ended = await git.ask("read-tree", "-i", "-m", old.index, new.index)
+    if ended.code != 0:
+        await git.ask("read-tree", "-m", "-u", new.files, old.files, index=index)
+        raise GitFailed(f"nothing was merged, the index is in use: {complaint(ended)}")
+    await git.ask("update-index", "-q", "--refresh")
+
+
+async def _make_sure(git: Git, old: str, new: str) -> None:
+    """Refuse to write over files that git ignores: it would do so without a word."""
+    words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames")
+    gone = set(names(await git.run(*words, "--diff-filter=D", old, new)))
+    folders: set[str] = set()
+    for name in names(await git.run(*words, "--diff-filter=A", old, new)):
+        place = f"{git.cwd}/{name}"
+        if await git.host.stat(place) is not None or git.host.resolve(place) != place:
+            raise UsageError(_in_the_way(name))
+        while name := name.rpartition("/")[0]:
+            folders.add(name)
+    for name in folders - gone:
+        found = await git.host.stat(f"{git.cwd}/{name}")
+        if found is not None and found.kind != "folder":
+            raise UsageError(_in_the_way(name))
+
+
+def _in_the_way(name: str) -> str:
+    return f"nothing was changed: {legible(name)} is in the way; move it, or merge other branches"
+
+
+async def _record(course: _Course, repository: Repository, index: str) -> None:
+    """Move HEAD, and remember how to go back; all refs at once."""
+    git, lines, slugs = course.git, list[str](), list[str]()
+    for child, _ in course.applied:
+        old = await git.find(MERGED + child.slug)
+        slugs.append(f"{child.slug} {old or '-'}")
+        lines.append(f"update {MERGED}{child.slug} {child.tip}")
+    kept = [
+        await git.commit(tree, [], f"{name}\n")
+        for name, tree in (
+            ("index before", course.first.index),
+            ("files before", course.first.files),
+            ("index after", course.state.index),
+            ("files after", course.state.files),
+        )
+    ]
+    tree = course.first.commit
+    parents = [repository.head, course.head, *kept]
+    undo = await git.commit(tree, parents, "\n".join(["prong merge", "", *slugs, ""]))
+    lines += [f"update HEAD {course.head} {repository.head}", f"update {UNDO} {undo}"]
+    told = "prong merge: " + ", ".join(child.slug for child, _ in course.applied)
+    await _refs(git, lines, told, index, (course.state, course.first))
+
+
+async def _refs(
+    git: Git, lines: Sequence[str], told: str, index: str, back: tuple[State, State]
+) -> None:
+    """Change refs together; if they cannot be, put files and index back."""
+    text = "".join(f"{line}\n" for line in lines).encode()
+    ended = await git.ask("update-ref", "-m", told, "--stdin", stdin=text)
+    if ended.code != 0:
+        await _move(git, index, *back)
+        raise GitFailed(f"nothing was changed, HEAD has moved meanwhile: {complaint(ended)}")
+
+
+async def undo(host: Host) -> tuple[str, ...]:
+    """Take the last merge back, exactly; gives the names of the children it had merged.
+
+    Raises UsageError if anything has changed since.
+    """
+    repository = await locate(host)
+    git = Git(host, repository.top)
+    record = await git.find(UNDO)
+    if not record:
+        raise UsageError("there is no merge to take back")
+    before, after, *kept = (await git.run("log", "-1", "--format=%P", record)).split()
+    told = (await git.run("log", "-1", "--format=%b", record)).split("\n")
+    trees = [await git.run("rev-parse", f"{c}^{{tree}}") for c in (before, after, *kept)]
+    old, new = State(trees[0], trees[2], trees[3]), State(trees[1], trees[4], trees[5])
+    async with working_index(git, repository) as index:
+        if repository.head != after or await _state(git, repository, index) != new:
+            raise UsageError(
+                "there were changes or commits since the merge, so it is not taken back; commit "
+                f"or stash them, and go back yourself with 'git reset --keep {before[:12]}'"
+            )
+        await _move(git, index, new, old)
+        pairs = [line.split() for line in told if line]
+        lines = [f"update HEAD {before} {after}", f"delete {UNDO}"]
+        for slug, earlier in pairs:
+            gone = earlier == "-"
+            lines.append(f"delete {MERGED}{slug}" if gone else f"update {MERGED}{slug} {earlier}")
+        await _refs(git, lines, "prong merge: undo", index, (old, new))
+    return tuple(slug for slug, _ in pairs)

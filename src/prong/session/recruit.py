@@ -1,0 +1,190 @@
+"""Makes the parts of typed children: which model, which tools, which system prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from prong.agent import Agent, Hooks, NoHooks
+from prong.agent.spec import INHERIT, AgentType, AgentTypes
+from prong.entry import ToolSpec
+from prong.errors import UsageError
+from prong.prompt import Head
+from prong.provider import Http, Provider
+from prong.session.guard import Guard
+from prong.session.hook import CommandHooks
+from prong.session.model import choose, surroundings
+from prong.session.place import Place
+from prong.session.text import text
+from prong.team.typed import Made
+from prong.tool.base import Tool
+from prong.tool.delegate import Agent as AgentTool
+from prong.tool.filter import Filtered, Request, filter_kit, is_mcp
+from prong.tool.kit import Kit
+from prong.wire import Dialect, HeadSpec, dialect
+
+_ALIASES = {
+    "sonnet": "claude-sonnet-5-5",
+    "opus": "claude-opus-5-5",
+    "haiku": "claude-haiku-5-5",
+}
+"""Short names that agent files use."""
+
+
+def describe_agent_tool(types: AgentTypes, *, forks: bool, only: tuple[str, ...] | None) -> str:
+    """Describe the Agent tool with the types that can be chosen."""
+    about = text("tool/Agent" if forks else "tool/AgentPlain")
+    listing = types.listing(only)
+    return f"{about}\n\nTypes of agents for `subagent_type`:\n{listing}" if listing else about
+
+
+def filtered(kind: AgentType, names: Sequence[str], *, background: bool) -> Filtered:
+    """Say which tools an agent of a type gets, and which layer takes the others."""
+    servers = kind.mcp_servers
+    offered = [n for n in names if servers is None or not is_mcp(n) or n.split("__")[1] in servers]
+    return filter_kit(
+        offered,
+        Request(
+            custom=kind.custom,
+            background=background,
+            plan=kind.permission_mode == "plan",
+            allow=kind.tools,
+            deny=kind.disallowed_tools,
+        ),
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class Recruiter:
+    """Makes the parts of typed children of one session."""
+
+    place: Place
+    http: Http
+    types: AgentTypes
+    kit: Kit
+    """All tools of the session: a child's are chosen from these, not from its parent's."""
+    commands: CommandHooks
+    cache_key: str
+    _heads: dict[tuple[object, ...], Head] = field(default_factory=dict[tuple[object, ...], Head])
+
+    def make(self, parent: Agent, kind: AgentType, *, model: str | None, background: bool) -> Made:
+        """Make the parts of a child.
+
+        Raises ProngError if its model cannot be used.
+        """
+        warnings: list[str] = []
+        provider, speaks, explicit, named, wire = self._model(parent, kind, model, warnings)
+        found = filtered(kind, self.kit.names, background=background)
+        kit = Kit(self._tools(found))
+        key = (kind.name, wire, speaks.name, explicit, kit.names, found.spawns)
+        if (head := self._heads.get(key)) is None:
+            specs = kit.specs(lambda name: text(f"tool/{name}"))
+            system = self._system(kind, warnings)
+            spec = self._spec(kind, wire, system, specs, explicit=explicit)
+            head = self._heads[key] = Head(speaks, spec)
+        same = not named
+        return Made(
+            provider=provider,
+            head=head,
+            kit=kit,
+            hooks=self._hooks(parent, kind),
+            model=named,
+            spawns=found.spawns,
+            context_tokens=parent.context_tokens if same else None,
+            max_output=parent.max_output if same else None,
+            images=parent.context.images,
+            warnings=tuple(f"[{warning}]" for warning in warnings),
+        )
+
+    def _model(
+        self, parent: Agent, kind: AgentType, wanted: str | None, warnings: list[str]
+    ) -> tuple[Provider, Dialect, bool, str, str]:
+        """Find the model: as the call names it, the setting for Explore, the type, the parent's."""
+        head = parent.prompt.head
+        own = (parent.provider, head.dialect, head.spec.explicit_marks, "", head.model)
+        explore = self.place.settings.text("exploreModel") if kind.name == "Explore" else None
+        name = wanted or explore or kind.model
+        name = self.place.settings.map("modelAliases").get(name, name)
+        if name in {"", INHERIT, head.model}:
+            return own
+        if name in _ALIASES:
+            if head.dialect.name != "anthropic":
+                warnings.append(
+                    f"the type's model {name!r} is unknown to this provider, so the agent runs on "
+                    f"{head.model}; the setting modelAliases can name another"
+                )
+                return own
+            name = _ALIASES[name]
+            if name == head.model:
+                return own
+        chosen = choose(self.place, name)
+        explicit = chosen.endpoint.explicit
+        speaks = dialect(chosen.endpoint.dialect, explicit=explicit)
+        return chosen.connect(self.http), speaks, explicit, chosen.named, chosen.model
+
+    def _tools(self, found: Filtered) -> list[Tool]:
+        tools = [tool for tool in self.kit if tool.name in found.kept]
+        if found.spawns is None:
+            return tools
+        return [self._bounded(t, found.spawns) if isinstance(t, AgentTool) else t for t in tools]
+
+    def _bounded(self, tool: AgentTool, only: tuple[str, ...]) -> AgentTool:
+        about = describe_agent_tool(self.types, forks=tool.forks, only=only)
+        return AgentTool(forks=tool.forks, description=about)
+
+    def _system(self, kind: AgentType, warnings: list[str]) -> tuple[str, ...]:
+        facts = surroundings(self.place, instructions=not kind.omit_instructions)
+        skills = {skill.name: skill for skill in self.place.skills}
+        parts = [kind.prompt, facts]
+        for name in kind.skills:
+            if name in skills:
+                parts.append(f"# Skill {name}\n\n{skills[name].body}")
+            else:
+                warnings.append(f"the type names the skill {name!r}, which is not there")
+        return tuple(parts)
+
+    def _spec(
+        self,
+        kind: AgentType,
+        model: str,
+        system: tuple[str, ...],
+        tools: tuple[ToolSpec, ...],
+        *,
+        explicit: bool,
+    ) -> HeadSpec:
+        options, settings = self.place.options, self.place.settings
+        return HeadSpec(
+            model=model,
+            system=system,
+            tools=tools,
+            effort=kind.effort or options.effort or settings.text("effort"),
+            thinking=options.thinking,
+            extra=options.extra,
+            cache_key=f"{self.cache_key}:{kind.name}",
+            explicit_marks=explicit,
+        )
+
+    def _hooks(self, parent: Agent, kind: AgentType) -> Hooks:
+        import msgspec
+
+        hooks = (*self.place.settings.hooks, *kind.hooks)
+        own: Hooks = msgspec.structs.replace(self.commands, hooks=hooks) if hooks else NoHooks()
+        above = parent.hooks
+        if not isinstance(above, Guard):
+            return own
+        guard = above.clone()
+        guard.hooks = own
+        if kind.omit_instructions:
+            guard.instructions = None
+        return guard
+
+
+def known_type(types: AgentTypes, name: str) -> AgentType:
+    """Find a type.
+
+    Raises UsageError, with the known ones, if there is none of that name.
+    """
+    kind = types.get(name)
+    if kind is None:
+        raise UsageError(f"there is no agent type {name!r}; the types are: {', '.join(types)}")
+    return kind

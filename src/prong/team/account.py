@@ -1,0 +1,124 @@
+"""What children share and pay, held against what was predicted.
+
+A fork's first request should read the base; each later one should read what the request before it
+left in the cache. A request that read less raises an event that names the likeliest cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from prong.agent import Agent
+from prong.cost import Prices, Row, fact
+from prong.cost.receipt import (
+    Circumstance,
+    Receipt,
+    as_json,
+    diagnosis,
+    line,
+    reconcile,
+    settle,
+)
+from prong.event import CacheMissed, Event, ReceiptIssued
+from prong.provider import trait
+from prong.team.child import Child
+from prong.team.departure import tokens, ttl_of
+from prong.team.fan import Fan
+from prong.wire import Ended
+
+Emit = Callable[[str, Event], None]
+
+
+def open_receipt(parent: Agent, child: Child, fan: Fan) -> Receipt:
+    """Begin the receipt of a fork with what it should share."""
+    spec, shared = child.spec, len(fan.base)
+    return Receipt(
+        task_id=spec.task_id,
+        agent=spec.path,
+        base=spec.base,
+        bytes_shared=shared,
+        bytes_first=len(child.agent.prompt),
+        tokens_shared=parent.last_usage.input + tokens(parent, shared - parent.last_length),
+        predicted_read=fan.plan.cached,
+        dispatch=fan.plan.dispatch,
+        schedule=fan.plan.schedule,
+        reason=fan.plan.reason,
+        delivered="pending",
+    )
+
+
+def receipt_of(child: Child, prices: Prices) -> Receipt:
+    """Settle a child's receipt by what it has paid so far."""
+    return settle(
+        msgspec.structs.replace(child.receipt, status=child.status, miss=child.miss),
+        child.rows,
+        prices.of(child.agent.prompt.head.model),
+        ttl=ttl_of(child.agent),
+    )
+
+
+def enter(child: Child, row: Row, ended: Ended, emit: Emit) -> None:
+    """Take note of what a child paid, and say so if it read less than it should have."""
+    first = all(row.sidecar for row in child.rows)
+    child.rows.append(row)
+    if row.sidecar:
+        return
+    fan, agent = child.fan, child.agent
+    # Not yet overwritten by this reply's: what the request before it had.
+    predicted = agent.last_usage.read + agent.last_usage.written
+    idle, child.used_at = agent.last_at - child.used_at, agent.last_at
+    if fan is not None:
+        fan.used(agent.last_at)
+    if first and fan is not None:
+        predicted = fan.predicted_read(child.spec.task_id)
+        child.receipt = msgspec.structs.replace(
+            child.receipt,
+            predicted_read=predicted,
+            predicted_write=max(0, row.usage.input - predicted),
+            diagnosis=diagnosis(ended.diagnostics),
+        )
+        idle = fan.idle(child.spec.task_id)
+    if why := reconcile(predicted, row.usage, _circumstance(child, ended, row, idle, first=first)):
+        child.miss = child.miss or why
+        emit(child.spec.path, CacheMissed(predicted=predicted, read=row.usage.read, why=why))
+
+
+def _circumstance(
+    child: Child, ended: Ended, row: Row, idle: float | None, *, first: bool
+) -> Circumstance:
+    head, fan = child.agent.prompt.head, child.fan
+    automatic = head.dialect.name != "anthropic" and not head.spec.explicit_marks
+    known, special = fact(head.model), trait(child.agent.provider)
+    rounds = 128 if automatic else 0
+    return Circumstance(
+        diagnostics=ended.diagnostics,
+        minimum=known.min_prefix,
+        idle=None if special.lasting else idle,
+        ttl=ttl_of(child.agent),
+        in_flight=first
+        and fan is not None
+        and fan.plan.schedule == "at_once"
+        and not fan.plan.cached,
+        drops_thinking=not known.keeps_thinking and (fan is None or fan.carrier is None),
+        marks=row.marks,
+        rounds_to=rounds if special.slack is None else special.slack,
+    )
+
+
+def close_receipt(child: Child, prices: Prices, emit: Emit) -> None:
+    """Store a child's receipt at its end, and show it."""
+    child.receipt = msgspec.structs.replace(
+        child.receipt, delivered="notice" if child.spec.notify else "returned"
+    )
+    receipt = receipt_of(child, prices)
+    child.agent.recorder.note(child.spec.path, "receipt", receipt)
+    emit(
+        child.spec.path,
+        ReceiptIssued(
+            task_id=child.spec.task_id,
+            receipt=msgspec.Raw(msgspec.json.encode(as_json(receipt))),
+            text=line(receipt),
+        ),
+    )

@@ -1,0 +1,192 @@
+"""What a child gets of its parent: one table, and the function that makes children by it.
+
+Nothing is shared unless the table says so. A field that is added to `Agent` or `Context` without a
+row here is a mistake that a test and every spawn find.
+
+    shared   the parent's own object, on purpose
+    cloned   a copy of the parent's, on its own from then on
+    empty    as a new agent has it
+    new      made for this child by whoever starts it
+    wrapped  the parent's, seen through something that makes it safe for a child
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, TypeVar, cast
+
+import msgspec
+
+from prong.agent import Agent, Desk
+from prong.agent.desk import Asked
+from prong.event import Answer, Event, Question
+from prong.tool.base import Context
+
+How: TypeAlias = Literal["shared", "cloned", "empty", "new", "wrapped"]
+Kind: TypeAlias = Literal["fork", "typed"]
+
+_T = TypeVar("_T")
+
+
+class Row(msgspec.Struct, frozen=True):
+    """How one field comes to a child."""
+
+    fork: How
+    typed: How
+    why: str
+
+    def of(self, kind: Kind) -> How:
+        """Say how it comes to a child of this kind."""
+        return self.fork if kind == "fork" else self.typed
+
+
+def _both(how: How, why: str) -> Row:
+    return Row(how, how, why)
+
+
+AGENT: Mapping[str, Row] = {
+    "path": _both("new", "names the child below its parent"),
+    "lineage": _both("new", "one deeper than the parent's"),
+    "prompt": _both("new", "a fork's extends its parent's; a typed child sees nothing of it"),
+    "provider": Row("shared", "new", "a fork is of its parent's model"),
+    "kit": Row("shared", "new", "a fork's head is its parent's, tools included"),
+    "context": _both("new", "by the table below"),
+    "policy": _both("wrapped", "a view that can only be stricter than the tree's"),
+    "hooks": _both("new", "the same commands with a record of the child's own"),
+    "desk": Row("shared", "wrapped", "a fork's questions are shown beside its parent's"),
+    "recorder": _both("shared", "one journal for the whole session"),
+    "ledger": _both("shared", "one bill for the whole session"),
+    "prices": _both("shared", "a table that nobody changes"),
+    "emit": _both("new", "speaks in the child's name"),
+    "texts": _both("shared", "our own texts"),
+    "limits": _both("new", "the parent's bounds with turns of the child's own"),
+    "purse": _both("new", "below the parent's, so that what is spent counts in both"),
+    "inbox": _both("empty", "what waits for the parent is not for the child"),
+    "ttl": _both("shared", "a setting"),
+    "compact_at": _both("shared", "a setting"),
+    "context_tokens": Row("shared", "new", "belongs to the model"),
+    "max_output": Row("shared", "new", "belongs to the model"),
+    "sent": Row("new", "empty", "where the lineage's last request ended"),
+    "base": Row("new", "empty", "the fork base"),
+    "last_usage": Row("shared", "empty", "a value that speaks of the shared prefix"),
+    "last_length": Row("shared", "empty", "likewise"),
+    "last_id": Row("shared", "empty", "likewise"),
+    "last_at": Row("shared", "empty", "likewise"),
+    "diagnose": _both("shared", "a setting"),
+    "clock": _both("shared", "the time is the same for all"),
+    "on_began": _both("empty", "the supervisor's, set when the child is launched"),
+    "on_paid": _both("empty", "likewise"),
+    "refusals": _both("empty", "each agent is stopped for its own obstinacy"),
+}
+"""Every field of `Agent`."""
+
+CONTEXT: Mapping[str, Row] = {
+    "host": _both("shared", "the same files, unless a worktree is given"),
+    "reads": Row("cloned", "empty", "a fork has seen what its parent has; a typed child nothing"),
+    "emit": _both("new", "speaks in the child's name"),
+    "ask": _both("wrapped", "a child never opens a question to the user by itself"),
+    "tasks": _both("new", "the child's door to the one board: no process escapes the session"),
+    "storage": _both("shared", "the session's folder; files in it have names of their own"),
+    "cwd": _both("cloned", "where the parent is; the child's `cd` moves the child alone"),
+    "todos": Row("cloned", "empty", "changes never reach the parent's list"),
+    "env": _both("cloned", "changes never reach the parent's processes"),
+    "images": Row("shared", "new", "belongs to the model"),
+    "agents": _both("new", "the child's own door to the supervisor"),
+    "may_read": _both("shared", "the tree's rules"),
+}
+"""Every field of `Context`."""
+
+_GIVEN = frozenset({"new", "wrapped"})
+
+
+def make_agent(
+    parent: Agent, kind: Kind, *, agent: Mapping[str, Any], context: Mapping[str, Any]
+) -> Agent:
+    """Make a child by the table; what is new or wrapped has to be given.
+
+    What is shared, cloned or empty may be given too: that is the explicit choice to differ.
+    """
+    made = _build(Context, parent.context, CONTEXT, kind, context)
+    return _build(Agent, parent, AGENT, kind, {**agent, "context": made})
+
+
+def _build(
+    cls: type[_T], parent: Any, table: Mapping[str, Row], kind: Kind, given: Mapping[str, Any]
+) -> _T:
+    fields = {each.name: each for each in dataclasses.fields(cls)}  # pyright: ignore[reportArgumentType] # both are dataclasses
+    assert fields.keys() == table.keys(), f"no row for {fields.keys() ^ table.keys()}"
+    assert not given.keys() - table.keys(), f"{cls.__name__} has no {given.keys() - table.keys()}"
+    values: dict[str, Any] = {}
+    for name, row in table.items():
+        how = row.of(kind)
+        if name in given:
+            values[name] = given[name]
+        elif how == "shared":
+            values[name] = getattr(parent, name)
+        elif how == "cloned":
+            values[name] = _clone(getattr(parent, name))
+        elif how == "empty":
+            values[name] = _default(fields[name])
+        else:
+            raise AssertionError(f"{cls.__name__}.{name} is {how} and was not given")
+    missing = [name for name, row in table.items() if row.of(kind) in _GIVEN and name not in given]
+    assert not missing, missing
+    return cls(**values)
+
+
+def _clone(value: Any) -> Any:
+    if isinstance(value, dict):
+        return dict(cast("dict[Any, Any]", value))
+    if isinstance(value, str | tuple):
+        return value  # pyright: ignore[reportUnknownVariableType] # cannot be changed
+    return value.clone()
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    # Without a default of its own, an empty one of its kind: `Reads` for one.
+    from prong.tool.base import Reads
+
+    assert field.name == "reads", field.name
+    return Reads()
+
+
+async def nobody(questions: Sequence[Question]) -> str | None:
+    """Answer for the user that nobody is there: what a child's tools may ask is this."""
+    del questions
+    return None
+
+
+class QuietDesk(Desk):
+    """The session's desk as a typed child sees it: closed while the child is in the background."""
+
+    def __init__(self, desk: Desk, quiet: Callable[[], bool]) -> None:
+        """Take the desk and whether the child may not ask now."""
+        super().__init__()
+        self._desk = desk
+        self._quiet = quiet
+
+    @property
+    def answerable(self) -> bool:
+        """Whether there is anybody to answer."""
+        return not self._quiet() and self._desk.answerable
+
+    def number(self) -> str:
+        """Make an id for a request."""
+        return self._desk.number()
+
+    async def ask(self, path: str, asked: Asked, emit: Callable[[Event], None]) -> Answer | None:
+        """Put a question through while somebody waits for the child."""
+        return None if self._quiet() else await self._desk.ask(path, asked, emit)
+
+    def leave(self) -> None:
+        """Nobody is there any more."""
+        self._desk.leave()
+
+    def settle(self, answer: Answer) -> bool:
+        """Deliver an answer."""
+        return self._desk.settle(answer)

@@ -1,0 +1,103 @@
+"""Takes up the children of a resumed session where they were.
+
+A child that was running when the process ended goes on from its stored prompt, its unfinished calls
+answered as interrupted. One that had ended can be sent messages again; if its end was stored and
+its notice was not, the notice is made up for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from prong.agent import Agent
+from prong.agent.answer import interrupted
+from prong.cost import Row, markable
+from prong.cost.receipt import Receipt
+from prong.entry import Usage
+from prong.prompt import Node, Prompt
+from prong.team.child import Child, ChildSpec, Status, last_text
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How often a child has ended, and how it did last."""
+
+    run: int = 0
+    status: Status = "running"
+    detail: str = ""
+    tool_uses: int = 0
+
+
+class NoteReader(Protocol):
+    """Reads a stored note of an agent as a type; None if there is none."""
+
+    def __call__(self, agent: str, name: str, kind: Any) -> Any:
+        """Read it."""
+        ...
+
+
+class Past(msgspec.Struct, frozen=True, kw_only=True):
+    """What a journal knows of a session's agents."""
+
+    prompts: Mapping[str, Prompt]
+    note: NoteReader
+    rows: Callable[[str], list[Row]]
+    """Gives the requests of an agent."""
+    restore: Callable[[Agent], None]
+    """Lets an agent remember its last request."""
+
+
+def specs(past: Past) -> Iterator[ChildSpec]:
+    """Give what each child of the session was."""
+    for path in past.prompts:
+        spec = past.note(path, "child", ChildSpec)
+        if spec is not None:
+            yield spec
+
+
+def revived(spec: ChildSpec, agent: Agent, past: Past) -> Child:
+    """Make a child of what is stored of it; its status says whether it was still running."""
+    prompt = past.prompts[spec.path]
+    agent.prompt = prompt
+    agent.base = _base(prompt, spec)
+    agent.sent = _last_sent(prompt)
+    agent.last_usage, agent.last_length, agent.last_id, agent.last_at = Usage(), 0, "", 0.0
+    past.restore(agent)
+    ended = past.note(spec.path, "ended", Ended) or Ended()
+    started = max(1, past.note(spec.path, "run", int) or 1)
+    runs = ended.run < started
+    child = Child(
+        spec,
+        agent,
+        status="running" if runs else ended.status,
+        runs=started,
+        text=last_text(prompt),
+        detail="" if runs else ended.detail,
+        tool_uses=ended.tool_uses,
+        rows=past.rows(spec.path),
+    )
+    child.receipt = past.note(spec.path, "receipt", Receipt) or Receipt(
+        task_id=spec.task_id, agent=spec.path, base=spec.base
+    )
+    child.miss = child.receipt.miss
+    if runs and (results := interrupted(prompt)) is not None:
+        agent.append(results)
+    return child
+
+
+def _base(prompt: Prompt, spec: ChildSpec) -> Node | None:
+    """Find the fork base in a prompt; None if a compaction has replaced it."""
+    node = prompt.tip
+    while node is not None and node.depth > spec.base_depth:
+        node = node.parent
+    return node if node is not None and node.digest.hex() == spec.base else None
+
+
+def _last_sent(prompt: Prompt) -> Node | None:
+    """Find where a conversation ended when it was last sent: before its last reply."""
+    node = prompt.tip
+    while node is not None and node.kind != "reply":
+        node = node.parent
+    return markable(node.parent) if node is not None else None

@@ -1,0 +1,214 @@
+"""Which tools an agent gets: four layers, each of which can only take away.
+
+A layer sees what the one before it left. No definition, however it is worded, can bring a tool back
+that a layer took, because nothing here ever adds one. Names are compared by what they come down to:
+`taskstop` and `Task_Stop` are TaskStop.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+Layer: TypeAlias = Literal["every agent", "custom types", "background", "own lists"]
+"""The layers, in order."""
+
+NEVER = frozenset(
+    {
+        "EnterPlanMode",
+        "ExitPlanMode",
+        "AskUserQuestion",
+        "TaskOutput",
+        "TaskStop",
+        "SetPermissionMode",
+        "StructuredOutput",
+    }
+)
+"""Tools that only the main agent has: they speak to the user or rule over others' work."""
+
+NOT_CUSTOM = frozenset({"TeamCreate", "TeamDelete", "EnterWorktree", "ExitWorktree", "Merge"})
+"""Tools that types of others may not have: they change what the whole session works on."""
+
+IN_BACKGROUND = frozenset(
+    {
+        "Read",
+        "Grep",
+        "Glob",
+        "Edit",
+        "Write",
+        "NotebookEdit",
+        "Bash",
+        "Skill",
+        "TodoWrite",
+        "WebFetch",
+        "WebSearch",
+    }
+)
+"""The only tools of an agent that nobody waits for."""
+
+TEAMMATE = frozenset(
+    {"Agent", "SendMessage", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "TaskClaim"}
+)
+"""What an in-process teammate gains in the background: agents it waits for, list, messages."""
+
+_ALIASES = {"task": "agent"}
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """For whom a kit is filtered."""
+
+    custom: bool = False
+    """Whether the type is somebody else's than ours."""
+    background: bool = False
+    plan: bool = False
+    """Whether it works in plan mode."""
+    teammate: bool = False
+    allow: tuple[str, ...] | None = None
+    """The type's own list of tools; None is no list."""
+    deny: tuple[str, ...] = ()
+
+
+class Removed(Struct, frozen=True):
+    """A tool that was taken away."""
+
+    tool: str
+    layer: Layer
+    why: str
+
+
+class Filtered(Struct, frozen=True):
+    """What is left of a kit."""
+
+    kept: tuple[str, ...]
+    removed: tuple[Removed, ...]
+    spawns: tuple[str, ...] | None = None
+    """The only types of agents that may be started; None for any."""
+
+
+def filter_kit(names: Iterable[str], request: Request) -> Filtered:
+    """Take from a kit what an agent may not have, and say which layer took what."""
+    kept: list[str] = []
+    removed: list[Removed] = []
+    for name in names:
+        for layer, look in _LAYERS:
+            if (why := look(name, request)) is not None:
+                removed.append(Removed(name, layer, why))
+                break
+        else:
+            kept.append(name)
+    return Filtered(tuple(kept), tuple(removed), _spawns(request.allow))
+
+
+def problems(texts: Sequence[str]) -> list[str]:
+    """Say what is wrong with a type's list of tools."""
+    wrong = [text for text in texts if _split(text) is None]
+    return [f"{text!r} is not the name of a tool" for text in wrong]
+
+
+def is_mcp(name: str) -> bool:
+    """Whether a name is that of a server's tool: both parts must be there."""
+    return re.fullmatch(r"mcp__(?!_)[^*]+?__(?!_)[^*]+", name) is not None
+
+
+def denied_uses(deny: Sequence[str]) -> list[str]:
+    """Give the entries of a deny list that forbid single uses and not a whole tool."""
+    return [text for text in deny if (parts := _split(text)) and parts[1] is not None]
+
+
+def _every_agent(name: str, request: Request) -> str | None:
+    if is_mcp(name) or not _among(name, NEVER):
+        return None
+    if request.plan and name == "ExitPlanMode":
+        return None
+    return "only the main agent has it"
+
+
+def _custom_types(name: str, request: Request) -> str | None:
+    if not request.custom or is_mcp(name) or not _among(name, NOT_CUSTOM):
+        return None
+    return "types that are not built in may not have it"
+
+
+def _background(name: str, request: Request) -> str | None:
+    # What lets a tool pass is compared to the letter, what takes it away by what names come to.
+    if not request.background or is_mcp(name) or name in IN_BACKGROUND:
+        return None
+    if request.plan and name == "ExitPlanMode":
+        return None
+    if request.teammate and name in TEAMMATE:
+        return None
+    return "an agent in the background may not have it"
+
+
+def _own_lists(name: str, request: Request) -> str | None:
+    for text in request.deny:
+        parts = _split(text)
+        if parts is not None and parts[1] is None and _matches(parts[0], name):
+            return f"the type denies it ({text})"
+    if request.allow is None or _allowed(name, request.allow):
+        return None
+    return "the type's list of tools does not name it"
+
+
+def _allowed(name: str, allow: Sequence[str]) -> bool:
+    parts = [found for text in allow if (found := _split(text)) is not None]
+    # A bracket narrows what a tool may do. Only Agent's is understood here; to keep another tool
+    # with its bracket ignored would widen what was asked for.
+    named = [tool for tool, bracket in parts if bracket is None or _same(tool, "Agent")]
+    if is_mcp(name) and not any(tool.lower().startswith("mcp__") for tool in named):
+        return True
+    return any(_matches(tool, name) for tool in named)
+
+
+def _spawns(allow: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Read `Agent(worker, researcher)`; an entry without a bracket lifts the bound."""
+    found: list[str] = []
+    bounded = False
+    for text in allow or ():
+        parts = _split(text)
+        if parts is None or not _matches(parts[0], "Agent"):
+            continue
+        if parts[1] is None:
+            return None
+        bounded = True
+        found += [name.strip() for name in parts[1].split(",") if name.strip()]
+    return tuple(dict.fromkeys(found)) if bounded else None
+
+
+def _split(text: str) -> tuple[str, str | None] | None:
+    match = re.fullmatch(r"\s*([\w*?:.-]+)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
+    return (match[1], match[2]) if match else None
+
+
+def _matches(pattern: str, name: str) -> bool:
+    if "*" in pattern or "?" in pattern:
+        return fnmatchcase(name.lower(), pattern.lower())
+    if pattern.lower().startswith("mcp__"):
+        low, wanted = name.lower(), pattern.lower()
+        return low == wanted or low.startswith(f"{wanted}__")
+    return _same(pattern, name)
+
+
+def _canonical(name: str) -> str:
+    plain = re.sub(r"[\W_]", "", name).casefold()
+    return _ALIASES.get(plain, plain)
+
+
+def _same(one: str, other: str) -> bool:
+    return _canonical(one) == _canonical(other)
+
+
+def _among(name: str, names: frozenset[str]) -> bool:
+    return _canonical(name) in {_canonical(each) for each in names}
+
+
+_LAYERS: tuple[tuple[Layer, Callable[[str, Request], str | None]], ...] = (
+    ("every agent", _every_agent),
+    ("custom types", _custom_types),
+    ("background", _background),
+    ("own lists", _own_lists),
+)

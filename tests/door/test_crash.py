@@ -1,0 +1,139 @@
+"""kill -9, full disks and endless commands: what is stored stays valid, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from functools import partial
+from typing import Any
+
+import anyio
+import pytest
+from anyio.abc import Process
+
+from prong.testing import Step, World, Worlds, call, calls, say, stall
+from prong.testing.request import Request
+
+pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L1", "L8")]
+
+TURN = [
+    say("I look.", then=calls(("Bash", {"command": "echo one >> log"}), ("Read", {"file_path": "a"}))),
+    say("I write.", then=call("Bash", {"command": "echo two >> log; sleep 0.1"})),
+    say("All is done."),
+]  # fmt: skip
+
+
+class Model:
+    """Plays the turn, however often it is broken off: by what stands in the conversation."""
+
+    def __init__(self) -> None:
+        self.victim: Process | None = None
+        self.kill_at = -1
+        self.seen = 0
+
+    def __call__(self, request: Request) -> Step:
+        if self.victim is not None:
+            self.seen += 1
+            if self.seen == self.kill_at:
+                self.victim.kill()
+        replies = sum(block.kind == "tool_use" for block in request.blocks)
+        return TURN[0] if replies == 0 else TURN[1] if replies <= 2 else TURN[2]
+
+
+async def _killed(w: World, program: Any, model: Model, words: list[str], after: float) -> bool:
+    """Run and kill; say whether it was killed before its end."""
+    process: Process = await program.start(w, "-p", "Go on", *words)
+    model.victim, model.seen = process, 0
+    async with process:
+        assert process.stdin is not None
+        await process.stdin.aclose()
+        with anyio.move_on_after(after):
+            await process.wait()
+        if process.returncode is None:
+            process.kill()
+        return await process.wait() < 0
+
+
+async def test_kill_at_many_points(world: Worlds, program: Any) -> None:
+    """After a kill at any request or moment the session goes on with a valid conversation."""
+    model = Model()
+    allowed = ["--permission-mode", "bypassPermissions"]
+    async with world(model, files={"a": "alpha\n"}, opens=False) as w:
+        points = [(1, 9.0), (2, 9.0), (3, 9.0), *((-1, 0.25 + 0.06 * n) for n in range(8))]
+        words = allowed
+        for kill_at, after in points:
+            model.kill_at = kill_at
+            await _killed(w, program, model, words, after)
+            if any((w.store / "projects").glob("*/*.jsonl")):
+                words = [*allowed, "--continue"]
+                checked = await program.run(w, "verify", "--json")
+                assert checked.returncode == 0, checked.stdout
+        model.victim = None
+        done = await program.run(w, "-p", "Finish", "--continue", *allowed)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == b"All is done.\n"
+        # The server answers a conversation with an unanswered call by 400.
+        assert {r.status for r in w.server.records} <= {0, 200}
+        said = json.dumps(w.bodies()[-1]["messages"])
+        assert said.count('"Go on"') >= 3
+        log = (w.root / "log").read_text()
+        assert log.count("one") == 1
+
+
+async def test_kill_in_mid_stream_loses_only_the_reply(world: Worlds, program: Any) -> None:
+    """The half-streamed reply is not stored; the message is."""
+    async with world([stall(600, then=say("Half. " * 40)), say("Whole.")], opens=False) as w:
+        process: Process = await program.start(w, "-p", "Precious words")
+        async with process:
+            assert process.stdin is not None
+            await process.stdin.aclose()
+            while not w.server.records or w.server.records[0].status != 200:
+                await anyio.sleep(0.02)
+            process.kill()
+            await process.wait()
+        done = await program.run(w, "-p", "Again", "--continue")
+        assert done.stdout == b"Whole.\n"
+        body = w.server.records[1].body.decode()
+        assert "Precious words" in body
+        assert "Half." not in body
+
+
+@pytest.mark.parametrize("size", [30_000, 42_000, 60_000])
+async def test_a_full_disk(world: Worlds, program: Any, size: int) -> None:
+    """When nothing more can be written it is said; what was stored before is good."""
+    script = [call("Bash", {"command": "seq 4000"}) for _ in range(6)]
+    async with world([*script, say("Done."), say("Room again.")], opens=False) as w:
+        limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (size, size))
+        done = await anyio.to_thread.run_sync(
+            lambda: subprocess.run(
+                [sys.executable, "-m", "prong", "-p", "Go", "--allowed-tools", "Bash"],
+                cwd=w.root,
+                env=program.environment(w),
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                preexec_fn=limit,  # the child has one thread here
+                check=False,
+                timeout=30,
+            )
+        )
+        assert done.returncode == 1, (done.returncode, done.stderr)
+        assert b"everything before is safe" in done.stderr
+        assert b"Traceback" not in done.stderr
+        if size > 30_000:
+            checked = await program.run(w, "verify")
+            assert checked.returncode == 0, checked.stdout
+            w.server.moves_prefix = "a reply that could not be stored is not repeated"
+            again = await program.run(w, "-p", "Again", "--continue", "--allowed-tools", "Bash")
+            assert again.returncode == 0, again.stderr
+
+
+async def test_a_command_that_never_ends(world: Worlds, program: Any) -> None:
+    """It is stopped at its timeout, and the model is told."""
+    script = [call("Bash", {"command": "echo so far; sleep 600", "timeout": 300}), say("I see.")]
+    async with world(script, opens=False) as w:
+        done = await program.run(w, "-p", "Go", "--allowed-tools", "Bash")
+        assert done.stdout == b"I see.\n"
+        told = w.server.records[1].request.last_text
+        assert "so far" in told

@@ -1,0 +1,101 @@
+"""Every example of docs/library.md is run."""
+
+import ast
+import os
+import re
+from collections.abc import Iterator
+from inspect import CO_COROUTINE
+from pathlib import Path
+
+import pytest
+
+import prong
+from prong.testing import Script, Server, call, say
+
+pytestmark = [pytest.mark.anyio, pytest.mark.door]
+
+ROOT = Path(__file__).parents[2]
+_BLOCK = re.compile(r"```python\n(?P<code>.*?)```(?:\n\n```text\n(?P<output>.*?)```)?", re.DOTALL)
+
+
+def blocks(name: str) -> Iterator[tuple[int, str, str]]:
+    """Give the examples of a file, each with its line and the output it promises."""
+    text = (ROOT / name).read_text("utf-8")
+    for found in _BLOCK.finditer(text):
+        yield text[: found.start()].count("\n") + 2, found["code"], found["output"] or ""
+
+
+def report(result: str) -> str:
+    return (
+        f"Scope: as told\nResult: {result}\nKey files: todo.txt\nFiles changed: none\nIssues: none"
+    )
+
+
+def answers() -> Script:
+    """Make a model that knows the questions of the examples."""
+    question = {"question": "Which colour?", "header": "Colour", "options": [{"label": "red"}]}
+    return Script(
+        routes={
+            "How many lines has todo.txt?": [
+                call("Read", {"file_path": "todo.txt"}),
+                say("Three lines."),
+            ],
+            "Ask me for a colour": [
+                call("AskUserQuestion", {"questions": [question]}),
+                call("Write", {"file_path": "colour.txt", "content": "red"}),
+                say("Written."),
+            ],
+            "Count the words.": [say(report("seven words"))],
+            "Find the longest line.": [say(report("the second line"))],
+            "And the letters?": [say(report("thirty letters"))],
+            "a title of three words": [say("Lines of todo")],
+        },
+        forever=say(report("done")),
+    )
+
+
+def project(folder: Path) -> None:
+    (folder / "todo.txt").write_text("buy milk\nwater all the plants\nsleep\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "output"),
+    [pytest.param(code, out, id=f"library.md:{n}") for n, code, out in blocks("docs/library.md")],
+)
+@pytest.mark.spec("X4")
+async def test_examples_of_the_library_run(code, output, tmp_path, monkeypatch, capsys):
+    """An example of docs/library.md runs as it stands and prints what stands below it."""
+    project(tmp_path)
+    async with Server(answers()) as server:
+        for name in [name for name in os.environ if name.startswith(("PRONG_", "ANTHROPIC_"))]:
+            monkeypatch.delenv(name)
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        monkeypatch.chdir(tmp_path)
+        compiled = compile(code, "library.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        running = eval(compiled, {"__name__": "example"})
+        if compiled.co_flags & CO_COROUTINE:
+            await running
+
+    assert capsys.readouterr().out == output
+
+
+def test_every_public_name_has_an_example():
+    """Whatever `prong` exports is used in an example of docs/library.md."""
+    used = {
+        node.attr
+        for _, code, _ in blocks("docs/library.md")
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "prong"
+    }
+
+    assert set(prong.__all__) <= used
+
+
+def test_every_public_name_is_there():
+    """`prong.__all__` holds only names that exist, in order and each once."""
+    assert all(getattr(prong, name) is not None for name in prong.__all__)
+    assert sorted(set(prong.__all__)) == prong.__all__

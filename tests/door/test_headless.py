@@ -1,0 +1,339 @@
+"""The real program without a terminal: what it prints and how it exits."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio.abc import Process
+
+from prong.testing import (
+    Options,
+    Script,
+    World,
+    Worlds,
+    call,
+    fail,
+    refuse,
+    say,
+    stall,
+    truncate,
+)
+
+pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L12")]
+
+LIST = call("Bash", {"command": "ls"})
+FOREVER = call("Bash", {"command": "echo begun > begun; sleep 600"})
+
+
+async def test_text(world: Worlds, program: Any) -> None:
+    """The answer stands alone on standard output."""
+    async with world([LIST, say("There is nothing.")], opens=False) as w:
+        done = await program.run(w, "-p", "What is there?")
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"There is nothing.\n", b"")
+
+
+async def test_the_prompt_on_standard_input(world: Worlds, program: Any) -> None:
+    """What is piped in follows the argument."""
+    async with world([say("Fine.")], opens=False) as w:
+        done = await program.run(w, "-p", "Explain:", stdin="x = ½\n".encode())
+        assert done.returncode == 0
+        assert w.server.records[0].request.last_text == "Explain:\n\nx = ½\n"
+
+
+async def test_json(world: Worlds, program: Any) -> None:
+    """One object says everything about the run."""
+    async with world([LIST, say("Nothing.")], opens=False) as w:
+        done = await program.run(w, "-p", "What?", "--output-format", "json")
+        result = json.loads(done.stdout)
+        assert result["type"] == "result"
+        assert (result["text"], result["why"], result["turns"]) == ("Nothing.", "done", 2)
+        assert result["usage"]["output"] == sum(r.usage.output for r in w.server.records)
+        assert result["cost"] > 0
+        again = await program.run(w, "verify", result["session_id"])
+        assert again.returncode == 0
+
+
+def lines(data: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in data.splitlines()]
+
+
+async def test_stream_json(world: Worlds, program: Any) -> None:
+    """Every event is a line with its agent's path; the result comes last."""
+    async with world([LIST, say("Nothing.")], opens=False) as w:
+        w.write("~/.prong/settings.json", "{nope")
+        done = await program.run(w, "-p", "What?", "--output-format", "stream-json")
+        *events, result = lines(done.stdout)
+        assert result["type"] == "result"
+        assert {event["agent"] for event in events} == {"main"}
+        kinds = [event["event"]["type"] for event in events]
+        assert kinds[:3] == ["session_started", "warned", "turn_started"]
+        assert kinds[-2:] == ["turn_finished", "session_finished"]
+        assert {"request_sent", "tool_started", "tool_finished", "text_delta"} <= set(kinds)
+        numbers = [event["seq"] for event in events]
+        assert numbers == sorted(numbers)
+
+
+async def test_stream_json_input(world: Worlds, program: Any) -> None:
+    """Messages come as lines, in two forms; what is no command is named and skipped."""
+    given = [
+        b'{"type": "say", "text": "One"}',
+        b"nonsense",
+        b'{"type": "user", "message": {"role": "user", "content": "Two"}}',
+        b'{"type": "user", "message": {"content": [{"type": "text", "text": "Three"}]}}',
+    ]
+    async with world(Script(forever=say("Yes.")), opens=False) as w:
+        done = await program.run(
+            w, "-p", "--input-format", "stream-json", "--output-format", "json",
+            stdin=b"\n".join(given),
+        )  # fmt: skip
+        assert done.returncode == 0
+        assert b"nonsense" in done.stderr
+        last = w.server.records[-1].body
+        assert last.index(b"One") < last.index(b"Two") < last.index(b"Three")
+
+
+async def test_an_answer_on_standard_input(world: Worlds, program: Any) -> None:
+    """A program that reads events and writes commands is asked for permission."""
+    script = [call("Bash", {"command": "touch made"}), say("Done.")]
+    async with world(script, opens=False) as w:
+        process: Process = await program.start(
+            w, "--input-format", "stream-json", "--output-format", "stream-json"
+        )
+        async with process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            await process.stdin.send(b'{"type": "say", "text": "Go"}\n')
+            seen = b""
+            while b'"request_id":"ask-1"' not in seen:
+                seen += await process.stdout.receive()
+            await process.stdin.send(b'{"type": "answer", "request_id": "ask-1"}\n')
+            while b'"turn_finished"' not in seen:
+                seen += await process.stdout.receive()
+            await process.stdin.aclose()
+            async for _ in process.stdout:
+                pass
+            assert await process.wait() == 0
+        assert (w.root / "made").exists()
+
+
+SCHEMA = '{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}'
+
+
+async def test_a_json_schema(world: Worlds, program: Any) -> None:
+    """The answer is an object of the schema; a wrong one and a forgotten one are sent back."""
+    script = [
+        say("Forty-two."),
+        call("StructuredOutput", {"n": "many"}),
+        call("StructuredOutput", {"n": 42}),
+        say(""),
+    ]
+    async with world(script, opens=False) as w:
+        done = await program.run(w, "-p", "How many?", "--json-schema", SCHEMA)
+        assert (done.returncode, json.loads(done.stdout)) == (0, {"n": 42})
+        w.server.push(call("StructuredOutput", {"n": 1}), say("Done."))
+        w.server.moves_prefix = "a second session"
+        done = await program.run(
+            w, "-p", "And?", "--json-schema", SCHEMA, "--output-format", "json"
+        )
+        assert json.loads(done.stdout)["structured"] == {"n": 1}
+
+
+EXITS: list[tuple[Any, list[str], int, bytes]] = [
+    ([fail(400, "invalid_request_error", "strange")], [], 1, b"strange"),
+    ([], ["--permission-mode", "yolo"], 2, b"invalid choice"),
+    ([], ["--model", "mystery"], 2, b"does not say which API"),
+    ([], ["--allowed-tools", "Bash("], 2, b"wrong"),
+    ([], ["--resume", "nothing"], 1, b"nothing"),
+    ([], ["-C", "/nowhere/at/all"], 2, b"not a folder"),
+    ([], ["--header", "nonsense"], 2, b"Name: value"),
+    ([], ["--json-schema", '{"type": "array"}'], 2, b"must describe an object"),
+    ([], ["--json-schema", "no-such-file.json"], 2, b"no-such-file.json"),
+    ([], ["--plain"], 2, b"give one of them"),
+    ([], ["--input-format", "stream-json"], 2, b"standard input"),
+    ([], ["--fork-session"], 2, b"--continue"),
+    (Script(forever=LIST), ["--max-turns", "2"], 3, b"limit of 2 turns"),
+    (Script(forever=LIST), ["--max-budget-usd", "0.01"], 4, b"budget"),
+    ([refuse("No.")], [], 5, b"refused"),
+    ([truncate("Too")], [], 6, b"output limit"),
+]
+
+
+@pytest.mark.parametrize(("script", "words", "code", "told"), EXITS)
+async def test_exit_codes(
+    world: Worlds, program: Any, script: Any, words: list[str], code: int, told: bytes
+) -> None:
+    """Each way to end has its own exit code and says why on standard error."""
+    async with world(script, opens=False) as w:
+        done = await program.run(w, "-p", "Go", *words)
+        assert done.returncode == code, done.stderr
+        assert told in done.stderr
+        assert b"Traceback" not in done.stderr
+
+
+async def test_flags_reach_the_request(world: Worlds, program: Any) -> None:
+    """Allowed tools run unasked, a text is appended to the system prompt, the tools are chosen."""
+    script = [call("Bash", {"command": "touch made"}), say("Done.")]
+    async with world(script, opens=False) as w:
+        done = await program.run(
+            w, "-p", "--append-system-prompt", "Speak like a sailor.", "--tools", "Bash,Read",
+            "--header", "x-team: blue", "Go", "--allowed-tools", "Bash(touch:*) Read",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert (w.root / "made").exists()
+        body = w.bodies()[0]
+        assert "Speak like a sailor." in json.dumps(body["system"])
+        assert [tool["name"] for tool in body["tools"]] == ["Read", "Bash"]
+        assert w.server.records[0].headers["x-team"] == "blue"
+        assert w.server.records[0].headers["x-api-key"] == "a key"
+
+
+async def test_a_wrong_key(world: Worlds, program: Any) -> None:
+    """A refused key is named by where it came from."""
+    async with world([], opens=False, serving=Options(key="right")) as w:
+        done = await program.run(w, "-p", "Hi")
+        assert done.returncode == 1
+        assert b"ANTHROPIC_API_KEY" in done.stderr
+
+
+async def test_no_key_and_no_model(world: Worlds, program: Any) -> None:
+    """Without a key or a model it says what to set."""
+    async with world([], opens=False) as w:
+        done = await program.run(w, "-p", "Hi", ANTHROPIC_API_KEY="")
+        assert done.returncode == 2
+        assert b"--model" in done.stderr
+
+
+async def test_an_unreachable_server(world: Worlds, program: Any) -> None:
+    """After the retries the address is named; a signal ends the wait at once."""
+    async with world([], opens=False) as w:
+        process: Process = await program.start(
+            w, "-p", "Hi", "--base-url", "http://127.0.0.1:9", "--output-format", "stream-json"
+        )
+        async with process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            await process.stdin.aclose()
+            seen = b""
+            while b"reply_discarded" not in seen:
+                seen += await process.stdout.receive()
+            assert b"127.0.0.1:9" in seen
+            process.send_signal(signal.SIGINT)
+            async for _ in process.stdout:
+                pass
+            assert await process.wait() == 130
+
+
+async def test_an_unknown_model(world: Worlds, program: Any) -> None:
+    """The model's name stands in the error."""
+    async with world([], opens=False, serving=Options(models=("claude-sonnet-5-5",))) as w:
+        done = await program.run(w, "-p", "Hi", "--model", "claude-typo")
+        assert done.returncode == 1
+        assert b"claude-typo" in done.stderr
+
+
+async def test_malformed_settings_are_named(world: Worlds, program: Any) -> None:
+    """The file and the line are named, and the work is done all the same."""
+    async with world([say("Hi.")], opens=False) as w:
+        w.write("~/.prong/settings.json", '{\n  "model": oops\n}')
+        done = await program.run(w, "-p", "Hi")
+        assert (done.returncode, done.stdout) == (0, b"Hi.\n")
+        assert b"settings.json:2" in done.stderr
+
+
+@pytest.mark.spec("L1")
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("step", [stall(600, then=say("Long. " * 50)), FOREVER])
+async def test_a_signal(world: Worlds, program: Any, which: signal.Signals, step: Any) -> None:
+    """SIGINT and SIGTERM store what there is and exit with 130; the session can go on."""
+    async with world([step, say("Better.")], opens=False) as w:
+        process: Process = await program.start(
+            w, "-p", "Go", "--permission-mode", "bypassPermissions"
+        )
+        async with process:
+            assert process.stdin is not None
+            await process.stdin.aclose()
+            while not (w.root / "begun").exists() and not _stalled(w):
+                await anyio.sleep(0.02)
+            process.send_signal(which)
+            assert await process.wait() == 130
+        done = await program.run(w, "-p", "Again", "--continue")
+        assert done.stdout == b"Better.\n", done.stderr
+        assert "interrupted" in w.server.records[1].body.decode()
+
+
+def _stalled(w: World) -> bool:
+    records = w.server.records
+    return bool(records) and records[0].status == 200 and records[0].outcome == "open"
+
+
+@pytest.mark.spec("T8")
+async def test_a_signal_while_a_task_runs(world: Worlds, program: Any) -> None:
+    """A run that only waits for its tasks ends by a signal too, and takes them with it."""
+    command = "echo $$ > pid; exec sleep 600"
+    script = [call("Bash", {"command": command, "run_in_background": True}), say("Started.")]
+    async with world(script, opens=False) as w:
+        process: Process = await program.start(
+            w, "-p", "Go", "--permission-mode", "bypassPermissions"
+        )
+        async with process:
+            assert process.stdin is not None
+            await process.stdin.aclose()
+            pid = w.root / "pid"
+            while len(w.server.records) < 2 or not pid.exists() or not pid.read_text():
+                await anyio.sleep(0.02)
+            process.send_signal(signal.SIGTERM)
+            assert await process.wait() == 130
+        assert not Path("/proc", pid.read_text().strip()).exists()
+
+
+async def test_standard_input_held_open(world: Worlds, program: Any) -> None:
+    """A reader that waits for more commands does not hold up the end."""
+    async with world([stall(600)], opens=False) as w:
+        process: Process = await program.start(w, "--input-format", "stream-json")
+        async with process:
+            assert process.stdin is not None
+            await process.stdin.send(b'{"type": "say", "text": "Go"}\n')
+            while not w.server.records:
+                await anyio.sleep(0.02)
+            process.send_signal(signal.SIGINT)
+            assert await process.wait() == 130
+
+
+async def test_a_reader_that_goes_away(world: Worlds, program: Any) -> None:
+    """When nobody reads the output any more, the program ends quietly."""
+    async with world(Script(forever=LIST), opens=False) as w:
+        reads, writes = os.pipe()
+        words = ("-p", "Go", "--output-format", "stream-json", "--max-turns", "50")
+        process: Process = await program.start(w, *words, stdout=writes)
+        os.close(writes)
+        os.close(reads)
+        async with process:
+            assert process.stdin is not None
+            assert process.stderr is not None
+            await process.stdin.aclose()
+            errors = b"".join([piece async for piece in process.stderr])
+            assert await process.wait() == 141
+            assert b"Traceback" not in errors
+
+
+async def test_flags_that_need_headless(world: Worlds, program: Any) -> None:
+    """Flags that a terminal would ignore are refused."""
+    async with world([], opens=False) as w:
+        for flag, value in (("--output-format", "json"), ("--json-schema", SCHEMA)):
+            done = await program.run(w, flag, value)
+            assert done.returncode == 2
+            assert b"add -p" in done.stderr
+
+
+async def test_lines_through_a_pipe(world: Worlds, program: Any) -> None:
+    """Without -p, lines from a pipe are said one after another, and the end of them leaves."""
+    async with world([say("One."), say("Two.")], opens=False) as w:
+        done = await program.run(w, stdin=b"First\nSecond\n")
+        assert done.returncode == 0
+        assert done.stdout.index(b"One.") < done.stdout.index(b"Two.")

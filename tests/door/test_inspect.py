@@ -1,0 +1,81 @@
+"""The commands that look at sessions."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from prong.testing import Worlds, call, say
+
+pytestmark = [pytest.mark.anyio, pytest.mark.door]
+
+
+@pytest.mark.spec("L8", "K1")
+async def test_sessions_verify_cost_and_show(world: Worlds, program: Any) -> None:
+    """A session is listed, checked, priced and drawn, for people and for programs."""
+    script = [call("Read", {"file_path": "a"}), say("\x1b[31mAlpha.")]
+    async with world(script, files={"a": "alpha\n"}, opens=False) as w:
+        none = await program.run(w, "sessions")
+        assert (none.returncode, none.stdout) == (0, b"")
+        assert b"no sessions here" in none.stderr
+        await program.run(w, "-p", "What is in a?", "--name", "my work")
+        listed = await program.run(w, "sessions")
+        assert b"my work" in listed.stdout
+        (info,) = json.loads((await program.run(w, "sessions", "--json")).stdout)
+        for wanted in ([], [info["id"]], [info["path"]], ["my work"]):
+            checked = await program.run(w, "verify", *wanted)
+            assert checked.returncode == 0, checked.stderr
+            assert b"2 requests good" in checked.stdout
+        cost = await program.run(w, "cost")
+        assert b"main: $0.0" in cost.stdout
+        lines = json.loads((await program.run(w, "cost", "--json")).stdout)
+        assert lines[-1]["requests"] == 2
+        assert lines[-1]["cost"] == pytest.approx(info["cost"])
+        shown = await program.run(w, "show")
+        assert b"Alpha." in shown.stdout
+        assert b"\x1b" not in shown.stdout
+        missing = await program.run(w, "verify", "nonsense")
+        assert missing.returncode == 1
+        assert b"nonsense" in missing.stderr
+
+
+@pytest.mark.spec("L8")
+async def test_damage_is_told_with_its_place(world: Worlds, program: Any) -> None:
+    """A changed byte is found, named, refused on resume, and got around by a fork."""
+    async with world([say("One."), say("Two.")], opens=False) as w:
+        await program.run(w, "-p", "First")
+        (path,) = (w.store / "projects").glob("*/*.jsonl")
+        data = path.read_bytes().replace(b"One.", b"0ne.", 1)
+        path.write_bytes(data)
+        checked = await program.run(w, "verify")
+        assert checked.returncode == 1
+        assert b"damaged at line" in checked.stdout
+        resumed = await program.run(w, "-p", "Second", "--continue")
+        assert resumed.returncode == 1
+        assert b"--fork-session" in resumed.stderr
+        w.server.moves_prefix = "the damaged reply is gone"
+        forked = await program.run(w, "-p", "Second", "--continue", "--fork-session")
+        assert forked.stdout == b"Two.\n", forked.stderr
+
+
+@pytest.mark.spec("L11")
+async def test_trust(world: Worlds, program: Any) -> None:
+    """Trust is shown, given and taken back; only a trusted folder's hook runs."""
+    hook = {"hooks": {"SessionStart": [{"hooks": [{"command": "touch ran"}]}]}}
+    async with world([say("One."), say("Two."), say("Three.")], opens=False) as w:
+        w.server.moves_prefix = "three sessions"
+        w.write(".prong/settings.json", json.dumps(hook))
+        first = await program.run(w, "-p", "Hi")
+        assert b"trust" in first.stderr
+        assert not (w.root / "ran").exists()
+        listed = await program.run(w, "trust", "--list")
+        assert b"touch ran" in listed.stdout
+        assert b"not trusted" in listed.stdout
+        await program.run(w, "trust")
+        await program.run(w, "-p", "Hi")
+        (w.root / "ran").unlink()
+        await program.run(w, "trust", "--remove")
+        await program.run(w, "-p", "Hi")
+        assert not (w.root / "ran").exists()

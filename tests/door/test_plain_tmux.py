@@ -1,0 +1,238 @@
+"""The line-by-line terminal, as a user sees it in a real tmux."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import pytest
+
+from prong.testing import Script, Worlds, call, say, stall
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.door,
+    pytest.mark.spec("X1"),
+    pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed"),
+]
+
+
+class Screen:
+    """One tmux window of 80 by 40 with the program in it."""
+
+    def __init__(self) -> None:
+        self._socket = f"prong-test-{uuid4().hex[:12]}"
+
+    def tmux(self, *words: str) -> str:
+        done = subprocess.run(
+            ["tmux", "-L", self._socket, "-f", "/dev/null", *words],
+            capture_output=True,
+            check=True,
+            text=True,
+        )
+        return done.stdout
+
+    def text(self) -> str:
+        return self.tmux("capture-pane", "-p", "-J", "-S", "-200", "-t", "it")
+
+    async def see(self, *wanted: str, seconds: float = 20.0) -> str:
+        """Wait until all of it is on the screen."""
+        shown = ""
+        with anyio.move_on_after(seconds):
+            while True:
+                shown = self.text()
+                if all(text in shown for text in wanted):
+                    return shown
+                await anyio.sleep(0.05)
+        raise AssertionError(f"{wanted} is not on the screen:\n{shown}")
+
+    def type(self, text: str) -> None:
+        self.tmux("send-keys", "-t", "it", "-l", text)
+        self.tmux("send-keys", "-t", "it", "Enter")
+
+    def key(self, name: str) -> None:
+        self.tmux("send-keys", "-t", "it", name)
+
+
+Terminal = Callable[..., AbstractAsyncContextManager[Screen]]
+
+
+@pytest.fixture
+def terminal(program: Any) -> Terminal:
+    """Give what opens the program in a terminal; a line at the end shows its exit code."""
+
+    @asynccontextmanager
+    async def open_terminal(w: Any, *words: str, **env: str) -> AsyncGenerator[Screen, None]:
+        screen = Screen()
+        variables = [f"{k}={v}" for k, v in program.environment(w, **env).items()]
+        command = shlex.join(["env", *variables, sys.executable, "-m", "prong", *words])
+        shell = f"trap : INT; cd {shlex.quote(str(w.root))}; {command}; echo exit=$?; exec cat"
+        screen.tmux("new-session", "-d", "-s", "it", "-x", "80", "-y", "40", "sh", "-c", shell)
+        try:
+            yield screen
+        finally:
+            subprocess.run(
+                ["tmux", "-L", screen._socket, "kill-server"], check=False, capture_output=True
+            )
+
+    return open_terminal
+
+
+async def test_a_conversation(world: Worlds, terminal: Terminal) -> None:
+    """Text streams, tool calls and diffs are lines, a question is answered, and the end is clean."""
+    script = [
+        call("Read", {"file_path": "a.py"}),
+        call("Edit", {"file_path": "a.py", "old_string": "x = 1", "new_string": "x = 2"}),
+        say("Now it is \x1b[2Jtwo."),
+        call("Bash", {"command": "touch never"}),
+        say("As you wish."),
+    ]
+    async with (
+        world(script, files={"a.py": "x = 1\n"}, opens=False) as w,
+        terminal(w, NO_COLOR="1") as screen,
+    ):
+        await screen.see("claude-sonnet-5-5", "> ")
+        screen.type("Make it 2")
+        await screen.see("may it?", "[y]es")
+        screen.type("y")
+        shown = await screen.see("two.")
+        assert "-x = 1" in shown.replace(" ", "").replace("-x=1", "-x = 1")
+        assert "·[2J" in shown, "control characters are neutralised"
+        assert (w.root / "a.py").read_text() == "x = 2\n"
+        screen.type("Touch it")
+        await screen.see("touch never", "[y]es, [a]lways, [n]o: ")
+        screen.type("not today")
+        await screen.see("As you wish.")
+        assert "not today" in w.server.records[4].request.last_text
+        screen.type("/quit")
+        await screen.see("exit=0")
+        assert "\x1b" not in screen.tmux("capture-pane", "-p", "-e", "-t", "it")
+
+
+async def test_commands(world: Worlds, terminal: Terminal) -> None:
+    """/help, /cost, /mode, /model, /clear, /resume and an unknown command do what they say."""
+    async with world(Script(forever=say("Aye.")), opens=False) as w:
+        w.server.moves_prefix = "the conversation is cleared and the model changed"
+        async with terminal(w) as screen:
+            await screen.see("> ")
+            screen.type("/help")
+            await screen.see("/compact", "Ctrl+C interrupts")
+            screen.type("First words")
+            await screen.see("Aye.")
+            screen.type("/cost")
+            await screen.see("session: $")
+            screen.type("/mode acceptEdits")
+            await screen.see("permission mode acceptEdits")
+            screen.type("/model claude-opus-5")
+            await screen.see("from claude-sonnet-5-5 to claude-opus-5")
+            screen.type("/clear")
+            await screen.see("the user cleared it")
+            screen.type("/nonsense")
+            await screen.see("no command /nonsense")
+            screen.type("/resume")
+            shown = await screen.see("First words", "/resume ID goes on")
+            ours = next(w for w in shown.split() if w.startswith("2") and w.count("-") == 2)
+            screen.type("/resume nowhere")
+            await screen.see("nowhere")
+            screen.type(f"/resume {ours}")
+            await screen.see(f"resumed {ours}")
+            screen.key("C-d")
+            await screen.see("exit=0")
+
+
+async def test_interrupts(world: Worlds, terminal: Terminal) -> None:
+    """Ctrl+C stops a stream and a tool; twice at an empty prompt it leaves."""
+    script = [
+        stall(600, then=say("Slowly, " * 40)),
+        call("Bash", {"command": "echo begun > begun; sleep 600"}),
+        say("Back again."),
+    ]
+    async with (
+        world(script, opens=False) as w,
+        terminal(w, "--permission-mode", "bypassPermissions", "Begin") as screen,
+    ):
+        await screen.see("> Begin", "Slowly,")
+        screen.key("C-c")
+        await screen.see("interrupted")
+        screen.type("Run it")
+        while not (w.root / "begun").exists():
+            await anyio.sleep(0.02)
+        screen.key("C-c")
+        screen.type("Still there?")
+        await screen.see("Back again.")
+        screen.key("C-c")
+        await screen.see("once more")
+        screen.key("C-c")
+        await screen.see("exit=0")
+        screen.type("typed after the end")
+        shown = await screen.see("typed after the end")
+        assert shown.count("typed after the end") == 2, "the terminal echoes again"
+
+
+async def test_trust_is_asked_once(world: Worlds, terminal: Terminal) -> None:
+    """A folder with hooks of its own is named with what it wants, and the answer is kept."""
+    hook = {"hooks": {"SessionStart": [{"hooks": [{"command": "touch ran"}]}]}}
+    async with world([], opens=False) as w:
+        w.write(".prong/settings.json", json.dumps(hook))
+        async with terminal(w) as screen:
+            await screen.see("touch ran", "trust this folder?")
+            screen.type("n")
+            await screen.see("not trusted", "! ", "/help")
+            screen.key("C-d")
+            await screen.see("exit=0")
+        async with terminal(w) as screen:
+            shown = await screen.see("/help", "> ")
+            assert "trust this folder?" not in shown
+        assert not (w.root / "ran").exists()
+        (w.store / "trust.json").unlink()
+        async with terminal(w) as screen:
+            await screen.see("trust this folder?")
+            screen.type("y")
+            await screen.see("/help", "> ")
+            assert (w.root / "ran").exists()
+
+
+async def test_a_background_task_wakes_the_agent(world: Worlds, terminal: Terminal) -> None:
+    """While the prompt waits, a task's end is told and worked on."""
+    command = {"command": "until [ -e go ]; do sleep 0.05; done", "run_in_background": True}
+    script = [call("Bash", command), say("Started."), say("It has ended.")]
+    async with (
+        world(script, opens=False) as w,
+        terminal(w, "--permission-mode", "bypassPermissions") as screen,
+    ):
+        await screen.see("> ")
+        screen.type("Go")
+        await screen.see("task-1 started", "Started.")
+        (w.root / "go").touch()
+        await screen.see("task-1 completed", "It has ended.")
+        screen.type("/quit")
+        await screen.see("exit=0")
+
+
+@pytest.mark.spec("T8")
+async def test_a_closed_terminal_ends_everything(world: Worlds, terminal: Terminal) -> None:
+    """When the terminal goes away the session is stored, and no task outlives it."""
+    command = {"command": "echo $$ > pid; exec sleep 600", "run_in_background": True}
+    script = [call("Bash", command), say("Started."), say("Back.")]
+    async with world(script, opens=False) as w:
+        async with terminal(w, "--permission-mode", "bypassPermissions") as screen:
+            await screen.see("> ")
+            screen.type("Go")
+            await screen.see("Started.")
+            pid = int((w.root / "pid").read_text())
+        with anyio.fail_after(10):
+            while Path(f"/proc/{pid}").exists():
+                await anyio.sleep(0.05)
+        async with w.open(continue_last=True) as session:
+            await session.wait_settled()
+            assert session.last is not None
+            assert session.last.text == "Back."

@@ -1,0 +1,216 @@
+"""What a call of the Agent tool means, what a fork's prompt is, how its report is read."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prong.agent.lineage import CONTAINED, MAX_DEPTH, ROOT, Lineage, contained, told_by
+from prong.entry import Call, CallId, Entry, Reply, Result, Results, Text, ToolSpec, User
+from prong.prompt import Head, Prompt
+from prong.team import fork
+from prong.team.route import Fork, ForkMode, Refused, Typed, route
+from prong.tool.delegate import Agent, AgentArguments, PlainAgentArguments
+from prong.tool.schema import schema
+from prong.wire import HeadSpec, dialect
+
+MODEL = "claude-sonnet-5-5"
+DIALECTS = ["anthropic", "responses", "chat"]
+ON, OFF = ForkMode(on=True), ForkMode(on=False, why_off="nobody answers")
+TYPES = {"general-purpose", "Explore"}
+LINEAGES = [
+    ROOT,
+    Lineage("typed", "main", 1),
+    Lineage("typed", "main", MAX_DEPTH),
+    Lineage("fork", "main", 1),
+]
+
+
+def asked(plain: bool, **more: str | None) -> AgentArguments | PlainAgentArguments:
+    kind = PlainAgentArguments if plain else AgentArguments
+    return msgspec.convert({"description": "d", "prompt": "p", **more}, kind)
+
+
+@pytest.mark.spec("F1", "F2", "F3", "F5", "F10", "S5", "S10")
+@pytest.mark.parametrize(
+    ("wanted", "mode", "lineage", "model"),
+    list(
+        itertools.product(
+            [None, "fork", "Explore", "general-purpose", "Nobody"],
+            [ON, OFF],
+            LINEAGES,
+            [None, MODEL, "claude-haiku-5-5"],
+        )
+    ),
+)
+def test_the_whole_table(
+    wanted: str | None, mode: ForkMode, lineage: Lineage, model: str | None
+) -> None:
+    """Every combination of type, mode, lineage and model has the one answer the rows give it."""
+    args = asked(not mode.on, subagent_type=wanted, model=model)
+    found = route(args, mode, lineage, TYPES, model=MODEL)
+
+    if lineage.is_fork or lineage.depth >= MAX_DEPTH:
+        assert isinstance(found, Refused)
+    elif wanted == "Nobody":
+        assert isinstance(found, Refused)
+        assert "Explore, general-purpose" in found.why
+    elif wanted in {"Explore", "general-purpose"}:
+        assert found == Typed(wanted)
+    elif wanted is None and not mode.on:
+        assert found == Typed("general-purpose")
+    elif not mode.on:
+        assert isinstance(found, Refused)
+        assert "nobody answers" in found.why
+        assert "subagent_type" in found.why
+    elif model not in {None, MODEL}:
+        assert isinstance(found, Refused)
+        assert "leave `model` out" in found.why
+    else:
+        assert found == Fork()
+
+
+@pytest.mark.spec("F12")
+@pytest.mark.parametrize("name", ["a/b", "..", "", "x#2", "a b", "<x>", "a" * 65, "é"])
+def test_names_that_could_be_taken_for_something_else_are_refused(name: str) -> None:
+    """A name becomes part of a path and of a notice, so only plain ones are taken."""
+    found = route(asked(plain=False, name=name), ON, ROOT, TYPES, model=MODEL)
+    assert isinstance(found, Refused)
+    assert "letters" in found.why
+
+
+@pytest.mark.spec("F2", "F12")
+def test_the_schema_follows_the_mode() -> None:
+    """The schema shows run_in_background only while forks are off."""
+    on = schema(Agent(forks=True).arguments)
+    off = schema(Agent(forks=False).arguments)
+    assert b"run_in_background" not in on
+    assert b"run_in_background" in off
+    assert b"fork" in on
+    assert b"fork" not in off
+
+
+@pytest.mark.spec("F10")
+@pytest.mark.parametrize("tool", sorted(CONTAINED))
+def test_every_delegating_tool_is_closed_to_forks(tool: str) -> None:
+    """A fork is told that it is for good; others may use the tool."""
+    why = contained(Lineage("fork", "main", 1), tool)
+    assert why is not None
+    assert "permanent" in why
+    assert contained(ROOT, tool) is None
+    assert contained(Lineage("typed", "main", 1), tool) is None
+
+
+words = st.text(min_size=1, max_size=20)
+entries = st.lists(
+    st.one_of(
+        st.builds(lambda t: User((Text(t),)), words),
+        st.builds(lambda t: User((Text(t),), "notice"), words),
+        st.builds(lambda t: Reply((), "", text=t), words),
+    ),
+    max_size=6,
+)
+
+
+@st.composite
+def replies(draw: st.DrawFn) -> Reply:
+    count = draw(st.integers(1, 5))
+    calls = tuple(
+        Call(CallId(f"call_{n}"), "Agent", msgspec.json.encode({"prompt": draw(words)}).decode())
+        for n in range(count)
+    )
+    return Reply((), "", text=draw(st.text(max_size=10)), calls=calls, stop="calls")
+
+
+def started(name: str, explicit: bool) -> Prompt:
+    tool = ToolSpec("Agent", "d", msgspec.Raw(b'{"type":"object"}'))
+    spec = HeadSpec(model=MODEL, system=("s",), tools=(tool,), cache_key="k")
+    return Prompt(Head(dialect(name, explicit=explicit), spec))
+
+
+@pytest.mark.spec("F4", "F6", "F23")
+@given(
+    name=st.sampled_from(DIALECTS),
+    explicit=st.booleans(),
+    history=entries,
+    reply=replies(),
+    directives=st.lists(words, min_size=2, max_size=4),
+)
+def test_children_extend_the_base_and_the_base_extends_the_parent(
+    name: str, explicit: bool, history: list[Entry], reply: Reply, directives: list[str]
+) -> None:
+    """For any conversation and dialect: parent, base, child and its later life are prefixes."""
+    parent = started(name, explicit).append(*history)
+    for base in (fork.base(parent, reply), fork.carrying_base(parent, reply), parent):
+        assert base.extends(parent)
+        assert base.open().startswith(parent.open())
+        for directive in directives:
+            if base.depth > parent.depth and base.digest != fork.base(parent, reply).digest:
+                child = fork.carried_child(base, reply.calls[-1], directive)
+            else:
+                child = fork.child(base, directive)
+            assert child.tip is not None
+            assert child.tip.parent is base.tip
+            assert child.head is parent.head
+            assert child.open().startswith(base.open())
+            later = child.append(Reply((), "", text="more"), User((Text("x"),)))
+            assert later.open().startswith(child.open())
+
+
+@pytest.mark.spec("F4", "F12")
+@given(name=st.sampled_from(DIALECTS), history=entries, reply=replies())
+def test_the_parents_own_results_are_the_base(
+    name: str, history: list[Entry], reply: Reply
+) -> None:
+    """If every call forked, the parent's next prompt is the very base of its children."""
+    parent = started(name, explicit=True).append(*history)
+    own = Results(tuple(Result(c.id, (Text(fork.PLACEHOLDER),)) for c in reply.calls))
+    assert parent.append(reply, own).digest == fork.base(parent, reply).digest
+
+
+@pytest.mark.spec("F11")
+@given(name=st.sampled_from(DIALECTS), history=entries, reply=replies(), quoted=st.booleans())
+def test_lineage_is_told_by_kind_and_never_by_text(
+    name: str, history: list[Entry], reply: Reply, quoted: bool
+) -> None:
+    """A typed directive makes a conversation a fork's, in whatever way it is carried."""
+    parent = started(name, explicit=True).append(*history)
+    text = "You are now a forked worker, not the main agent. Directive: x"
+    if quoted:
+        assert told_by(parent.append(User((Text(text),)))) is ROOT
+    assert told_by(fork.base(parent, reply)) is ROOT
+    assert told_by(fork.child(parent, text)).is_fork
+    carrying = fork.carrying_base(parent, reply)
+    assert told_by(fork.carried_child(carrying, reply.calls[-1], text)).is_fork
+
+
+@pytest.mark.spec("F9")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Scope: a\nResult: b\nKey files: c\nFiles changed: d\nIssues: e",
+        "**Scope:** a\n**Result:** b\n**Key files:** c\n**Files changed:** d\n**Issues:** e",
+        "## Scope: a\n\n## Result: b\n\n## Key files: c\n## Files changed: d\n## Issues: e",
+        "I am done.\n\nscope: a\nRESULT: b\nKey Files: c\nFiles Changed: d\nIssues: e\n",
+    ],
+)
+def test_a_report_is_read_by_field(text: str) -> None:
+    """The labels are found in the usual dress; the whole text is kept beside the fields."""
+    read = fork.parse_report(text)
+    fields = (read.scope, read.result, read.key_files, read.files_changed, read.issues)
+    assert fields == ("a", "b", "c", "d", "e")
+    assert (read.structured, read.text) == (True, text)
+
+
+@pytest.mark.spec("F9")
+@given(st.text())
+def test_whatever_comes_arrives_whole(text: str) -> None:
+    """A report off the format is kept whole, and its fields are empty."""
+    read = fork.parse_report(text)
+    assert read.text == text
+    if not read.structured:
+        assert not any((read.scope, read.result, read.key_files, read.files_changed, read.issues))
