@@ -130,6 +130,8 @@ def diagnoses(place: Place, chosen: Chosen) -> bool:
     """Whether to ask for the provider's own cache diagnostics; other servers may refuse it."""
     from prong.provider.address import is_loopback, read_url
 
+    if is_local(chosen.model):
+        return False
     host = read_url(chosen.endpoint.base_url).host
     knows = host in {"api.anthropic.com", "api.openai.com"} or is_loopback(host)
     return knows and place.settings.values.get("cacheDiagnostics") is not False

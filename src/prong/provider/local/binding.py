@@ -64,6 +64,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "llama_vocab_get_add_bos": (_B, [_P]),
     "llama_tokenize": (_I, [_P, _S, _I, _INTS, _I, _B, _B]),
     "llama_token_to_piece": (_I, [_P, _I, _S, _I, _I, _B]),
+    "llama_memory_clear": (None, [_P, _B]),
     "llama_memory_seq_cp": (None, [_P, _I, _I, _I, _I]),
     "llama_memory_seq_rm": (_B, [_P, _I, _I, _I]),
     "llama_batch_init": (Batch, [_I, _I, _I]),
