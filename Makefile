@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test lint check bench format clean
+.PHONY: help demo test lint check bench docs format clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -36,6 +36,9 @@ check: lint ## Format, lint, types, layers, tests with coverage, and the long ta
 bench: $(READY) ## Run the benchmarks
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group bench
 	@$(BIN)/python bench/run.py
+
+docs: $(READY) ## Write the generated parts of the documentation anew
+	@$(BIN)/python docs/regenerate.py
 
 format: $(READY) ## Format and fix what can be fixed
 	$(BIN)/ruff format

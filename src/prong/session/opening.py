@@ -93,20 +93,15 @@ async def open_session(
         try:
             session = await maker.make()
             group.start_soon(session.drive)
-            try:
-                yield session
-            except anyio.get_cancelled_exc_class():
-                raise
-            except BaseException as error:  # noqa: BLE001 - given back below, bare of its group
-                failure = error
-        except BaseException as error:
-            if isinstance(error, anyio.get_cancelled_exc_class()):
-                raise
+            yield session
+        except anyio.get_cancelled_exc_class():
+            raise
+        except BaseException as error:  # noqa: BLE001 - given back below, bare of its group
             failure = error
         finally:
             with anyio.CancelScope(shield=True):
                 closing = await maker.close()
-            failure = failure or closing
+                failure = failure or closing
             group.cancel_scope.cancel()
     if failure is not None:
         raise failure

@@ -1,0 +1,33 @@
+import re
+from pathlib import Path
+
+from prong.session import setting
+from prong.session.hook import EVENTS
+
+PAGE = (Path(__file__).parents[2] / "docs/settings.md").read_text("utf-8")
+KEYS = PAGE.partition("## Keys")[2].partition("## Trust")[0]
+
+
+def rows(text: str) -> dict[str, str]:
+    """Read the tables of a page: the first cell's name, and the rest of the row."""
+    return dict(re.findall(r"^\| `([\w$]+)` \| (.*) \|$", text, re.MULTILINE))
+
+
+def test_every_key_is_documented_and_no_other():
+    """docs/settings.md lists exactly the keys that are read."""
+    known = {*setting._KINDS, *setting._STRUCTURED} - {"$schema"}
+    inner = {"enabled", "dispatch", "schedule", "turns", "wake"}
+
+    assert set(rows(KEYS)) == known | inner
+
+
+def test_what_needs_trust_says_so():
+    """A key that an untrusted folder cannot set is marked in docs/settings.md."""
+    marked = {key for key, text in rows(KEYS).items() if text.endswith("; trust")}
+
+    assert marked == setting._WIDENING | {"hooks"}
+
+
+def test_every_hook_event_is_named():
+    """docs/settings.md names each event, whether it happens yet or not."""
+    assert {event for event in EVENTS if event not in PAGE} == set()
