@@ -151,7 +151,7 @@ async def test_every_call_parses(engine: Engine):
     """Under a required call the arguments fit the schema; a forced one is as it was planned."""
     asked = prompt("Read the file main.py as text.", tools=(READ,))
     free = await ask(Local(engine, "local"), asked, 80, tool_choice="required")
-    planned = Local(engine, "local", plan=lambda _: Forced("Read", {"file_path": "a.py"}))
+    planned = Local(engine, "local", plan=lambda _: [Forced("Read", {"file_path": "a.py"})])
     settled = await ask(planned, asked, 80)
 
     assert free.reply.calls
@@ -164,7 +164,7 @@ async def test_every_call_parses(engine: Engine):
 
 async def test_a_call_of_the_past_is_not_computed_again(engine: Engine):
     """The tokens of a generated call are those of its stored form, so results extend them."""
-    plan = iter([Forced("Read", {"file_path": "a.py", "mode": "text"}), None])
+    plan = iter([[Forced("Read", {"file_path": "a.py", "mode": "text"})], None])
     provider = Local(engine, "local", plan=lambda _: next(plan))
     asked = prompt("Read a.py", tools=(READ,))
     one = await ask(provider, asked, 80)

@@ -185,17 +185,17 @@ def test_several_calls_are_joined_by_a_line_break():
 
 def test_a_forced_call_leaves_nothing_open():
     """A call given in full is the only text of its grammar; an unknown tool is an error."""
-    made = Recogniser(grammar.forced([tool(SCHEMA)], Forced("Do", {"path": "x\ty"})))
+    made = Recogniser(grammar.forced([tool(SCHEMA)], [Forced("Do", {"path": "x\ty"})]))
 
     assert made.accepts(call("Do", {"path": "x\ty"}))
     assert not made.accepts(call("Do", {"path": "other"}))
     with pytest.raises(LookupError):
-        grammar.forced([tool(SCHEMA)], Forced("Else"))
+        grammar.forced([tool(SCHEMA)], [Forced("Else")])
 
 
 def test_a_forced_tool_leaves_its_arguments_to_the_model():
     """Only the tool is settled, and its schema still holds."""
-    made = Recogniser(grammar.forced([tool(SCHEMA), tool(SCHEMA, "Other")], Forced("Do")))
+    made = Recogniser(grammar.forced([tool(SCHEMA), tool(SCHEMA, "Other")], [Forced("Do")]))
 
     assert made.accepts(call("Do", {"path": "anything"}))
     assert not made.accepts(call("Other", {"path": "anything"}))
@@ -208,3 +208,19 @@ def test_an_open_schema_still_makes_a_grammar(schema):
     made = Recogniser(grammar.calls([tool(schema)]))
 
     assert made.accepts(call("Do", {}))
+
+
+def test_forced_calls_come_in_their_order():
+    """Several planned calls make one reply, each as it was planned."""
+    made = Recogniser(grammar.forced([tool(SCHEMA)], [Forced("Do", {"path": "a"}), Forced("Do")]))
+
+    assert made.accepts(call("Do", {"path": "a"}) + "\n" + call("Do", {"path": "b"}))
+    assert not made.accepts(call("Do", {"path": "b"}) + "\n" + call("Do", {"path": "a"}))
+    assert not made.accepts(call("Do", {"path": "a"}))
+
+
+def test_a_frame_leaves_sentences_to_the_model():
+    """What is given stands as it is; the rest is a sentence of limited length."""
+    text = grammar.framed(grammar.Framed(("Result: ", 40, "\nIssues: none")))
+
+    assert text == 'root ::= "Result: " [A-Z] [^\\n.!?<]{8,40} "." "\\nIssues: none"\n'

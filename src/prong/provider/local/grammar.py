@@ -51,6 +51,13 @@ class Forced(msgspec.Struct, frozen=True):
     """Given in full, or None if the model is to choose them."""
 
 
+class Framed(msgspec.Struct, frozen=True):
+    """A reply that must come next, in part given and in part the model's own words."""
+
+    parts: tuple[str | int, ...]
+    """A text stands for itself, a number for a sentence of at most so many letters."""
+
+
 def calls(tools: Sequence[ToolSpec], *, several: bool = True) -> str:
     """Make the grammar of one call or more of any of the tools."""
     made = _Rules()
@@ -59,19 +66,33 @@ def calls(tools: Sequence[ToolSpec], *, several: bool = True) -> str:
     return made.text(f"root ::= call{rest}", names)
 
 
-def forced(tools: Sequence[ToolSpec], call: Forced) -> str:
-    """Make the grammar of exactly one call.
+def forced(tools: Sequence[ToolSpec], wanted: Sequence[Forced]) -> str:
+    """Make the grammar of exactly these calls.
 
     Raises LookupError if there is no such tool.
     """
     made = _Rules()
-    tool = next((tool for tool in tools if tool.name == call.name), None)
-    if tool is None:
-        raise LookupError(call.name)
-    if call.arguments is None:
-        return made.text("root ::= call", [made.tool(tool)])
-    literal = _literal(f'"{tool.name}", "arguments": {json.dumps(dict(call.arguments))}')
-    return made.text("root ::= call", [made.add("tool", literal)])
+    known = {tool.name: tool for tool in tools}
+    names: list[str] = []
+    for call in wanted:
+        if call.name not in known:
+            raise LookupError(call.name)
+        if call.arguments is None:
+            body = made.tool(known[call.name])
+        else:
+            text = f'"{call.name}", "arguments": {json.dumps(dict(call.arguments))}'
+            body = made.add("tool", _literal(text))
+        names.append(made.add("one", made.call([body])))
+    return made.text("root ::= " + ' "\\n" '.join(names), names)
+
+
+def framed(frame: Framed) -> str:
+    """Make the grammar of a reply in a given frame."""
+    pieces = (
+        _literal(part) if isinstance(part, str) else f'[A-Z] [^\\n.!?<]{{8,{part}}} "."'
+        for part in frame.parts
+    )
+    return f"root ::= {' '.join(pieces)}\n"
 
 
 class _Rules:
@@ -83,10 +104,13 @@ class _Rules:
         self._definitions: Mapping[str, Any] = {}
 
     def text(self, root: str, tools: Sequence[str]) -> str:
-        start, end = _literal(f'{OPEN}\n{{"name": '), _literal(f"}}\n{CLOSE}")
-        call = f"call ::= {start} ({' | '.join(tools)}) {end}"
+        call = f"call ::= {self.call(tools)}"
         rules = [f"{name} ::= {rule}" for name, rule in self._rules.items()]
         return "\n".join([root, call, *rules]) + _BASE
+
+    def call(self, tools: Sequence[str]) -> str:
+        start, end = _literal(f'{OPEN}\n{{"name": '), _literal(f"}}\n{CLOSE}")
+        return f"{start} ({' | '.join(tools)}) {end}"
 
     def tool(self, tool: ToolSpec) -> str:
         schema: Any = json.loads(bytes(tool.schema) or b"{}")

@@ -12,7 +12,7 @@ from prong.errors import BadRequest, BrokenReply, ContextOverflow, NoSuchModel, 
 from prong.prompt import Mark, Prompt
 from prong.provider.base import Preparing, Provider, Retrying, Streamed, Trait
 from prong.provider.local import grammar
-from prong.provider.local.grammar import Forced
+from prong.provider.local.grammar import Forced, Framed
 from prong.provider.local.process import Engine, Line, Lost, unreachable
 from prong.provider.local.speech import Reader, turns
 from prong.wire import Began, Dialect, Ended, Tail, dialect
@@ -25,8 +25,8 @@ _MAX_TOKENS: Final = 1_024
 _STOPS: Final[dict[str, Stop]] = {"stop": "end", "length": "length"}
 _TRIES: Final = 2
 
-Plan = Callable[[Prompt], Forced | None]
-"""Decides which call a reply must be, if any; for demonstrations and tests."""
+Plan = Callable[[Prompt], "Sequence[Forced] | Framed | None"]
+"""Decides which calls or which frame a reply must have; for demonstrations and tests."""
 
 
 class Local:
@@ -134,9 +134,11 @@ class Local:
             "seed": int(wishes.get("seed", 0)),
             "share": self._share,
         }
-        forced = self._plan(prompt) if self._plan is not None else None
-        if forced is not None:
-            ask["grammar"] = _forced(prompt, forced)
+        planned = self._plan(prompt) if self._plan is not None else None
+        if isinstance(planned, Framed):
+            ask["grammar"] = grammar.framed(planned)
+        elif planned is not None:
+            ask["grammar"] = _forced(prompt, planned)
         elif spec.tools and wishes.get("tool_choice") != "none":
             required = wishes.get("tool_choice") in {"required", "any"}
             ask["grammar"] = grammar.calls(spec.tools)
@@ -183,11 +185,11 @@ def make_reply(text: str, calls: Sequence[Call], stop: Stop) -> Reply:
     return reply_of(dump(fields), stop=stop)
 
 
-def _forced(prompt: Prompt, call: Forced) -> str:
+def _forced(prompt: Prompt, calls: Sequence[Forced]) -> str:
     try:
-        return grammar.forced(prompt.head.spec.tools, call)
+        return grammar.forced(prompt.head.spec.tools, calls)
     except LookupError as error:
-        raise BadRequest(f"there is no tool {call.name!r} to be called") from error
+        raise BadRequest(f"there is no tool {error} to be called") from error
 
 
 def _failed(content: Mapping[str, Any], model: str) -> ProviderError:
