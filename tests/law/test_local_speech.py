@@ -120,7 +120,7 @@ def test_tools_are_described_briefly_where_the_context_is_small():
     spec = HeadSpec(model="local", tools=tools)
 
     assert style_for(spec, 2_048) == "brief"
-    assert style_for(spec, 32_768) == "full"
+    assert style_for(spec, 131_072) == "full"
     assert "\nDo(a, b?): Does it\n" in opening(spec, "brief")
     assert '"parameters": {"type": "object"' in opening(spec, "full")
 

@@ -22,7 +22,7 @@ from prong.wire import CallBegan, CallPiece, Event, HeadSpec, TextPiece
 Style = Literal["full", "brief"]
 """How much of the tools' descriptions a model is shown."""
 
-_FULL_SHARE = 0.25
+_FULL_SHARE = 0.1
 _BYTES_PER_TOKEN = 3.5
 _NAMED = '{"name": '
 _ARGUMENTS = ', "arguments": '
