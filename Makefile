@@ -1,10 +1,12 @@
-# Everything a developer runs. `make demo` and `make test` need nothing but Python 3.11, git and make.
+# Everything a developer runs. `make demo` and `make test` need Python 3.11, git and make; the tests of
+# the terminal also need tmux, which `make test` installs if it runs as root on Debian.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+RIVALS := .venv-rivals
 
-.PHONY: help demo test lint check bench docs format clean
+.PHONY: help demo tmux test lint check bench docs format clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -20,7 +22,15 @@ $(READY): pyproject.toml
 demo: $(READY) ## See an agent at work, with no key and no network
 	@$(BIN)/python -m prong.testing.demo
 
-test: $(READY) ## Run all tests
+# Tests of the terminal drive a real tmux; without one they are skipped, and this says so.
+tmux:
+	@command -v tmux >/dev/null \
+	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	     && { apt-get install -qq -y tmux || { apt-get update -qq && apt-get install -qq -y tmux; }; } \
+	          >/dev/null 2>&1; } \
+	|| echo "tmux is not installed: the tests that need it are skipped"
+
+test: $(READY) tmux ## Run all tests
 	@$(BIN)/python -m pytest -q -n 2
 
 lint: $(READY) ## Format, lint, types and layers
@@ -29,13 +39,17 @@ lint: $(READY) ## Format, lint, types and layers
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
-check: lint ## Format, lint, types, layers, tests with coverage, and the long tail
+check: lint tmux ## Format, lint, types, layers, tests with coverage, and the long tail
 	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=term:skip-covered --cov-fail-under=90
 	@$(BIN)/python bench/tail.py
 
 bench: $(READY) ## Run the benchmarks
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group bench
-	@$(BIN)/python bench/run.py
+	@test -x $(RIVALS)/bin/python || $(PYTHON) -m venv $(RIVALS)
+	@$(RIVALS)/bin/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(RIVALS)/bin/python -m pip install -q --disable-pip-version-check --group bench-rivals \
+		|| echo "The rivals could not all be installed; the table names those that are missing."
+	@BENCH_RIVALS=$(RIVALS)/bin/python $(BIN)/python bench/run.py
 
 docs: $(READY) ## Write the generated parts of the documentation anew
 	@$(BIN)/python docs/regenerate.py
@@ -45,4 +59,4 @@ format: $(READY) ## Format and fix what can be fixed
 	$(BIN)/ruff check --fix
 
 clean: ## Remove the virtual environment and caches
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(RIVALS) .pytest_cache .ruff_cache .hypothesis build dist

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import json
 import os
+import resource
 import sys
 import tempfile
 import time
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -42,19 +44,25 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
+def opened(url: str, folder: str, **more: Any) -> AbstractAsyncContextManager[Session]:
+    """Open a session in a folder with the file that the children read."""
+    Path(folder, scenario.FILE).write_text(scenario.CONTENT)
+    options: dict[str, Any] = {
+        "model": scenario.MODEL,
+        "cwd": folder,
+        "base_url": url,
+        "api_key": "k",
+        "store": f"{folder}/store",
+        "mode": "bypassPermissions",
+        "system": scenario.system(),
+        "bare": True,
+    }
+    return open_session(**{**options, **more})
+
+
 async def work(url: str, tokens: int, folder: str) -> dict[str, Any]:
     """Open a session with a history, let it fan out, and say what that took."""
-    Path(folder, scenario.FILE).write_text(scenario.CONTENT)
-    async with open_session(
-        model=scenario.MODEL,
-        cwd=folder,
-        base_url=url,
-        api_key="k",
-        store=f"{folder}/store",
-        mode="bypassPermissions",
-        system=scenario.system(),
-        bare=True,
-    ) as session:
+    async with opened(url, folder) as session:
         session.agent.append(*entries(tokens))
         return await _measured(session)
 
@@ -72,6 +80,7 @@ async def _measured(session: Session) -> dict[str, Any]:
         "cpu": cpu,
         "wall": wall,
         "memory": resident() - memory,
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - memory,
         "completed": sum(receipt.status == "completed" for receipt in receipts),
         "session": session.id,
     }

@@ -103,12 +103,10 @@ async def pydantic_ai(url: str, tokens: int, folder: str) -> tuple[float, str]:
     )
     agent = Agent(model, instructions=scenario.system(), model_settings=settings)
 
-    @agent.tool_plain
     def read(file_path: str) -> str:
         """Read a file."""
         return Path(folder, file_path).read_text()
 
-    @agent.tool_plain
     async def bash(command: str) -> str:
         """Run a command."""
         return await _shell(command, folder)
@@ -120,6 +118,8 @@ async def pydantic_ai(url: str, tokens: int, folder: str) -> tuple[float, str]:
 
     # The annotation decides how the tool is called, and cannot be looked up by name from here.
     delegate.__annotations__["ctx"] = RunContext[None]
+    agent.tool_plain(read)
+    agent.tool_plain(bash)
     agent.tool(delegate)
     past: list[Any] = []
     for message in scenario.history(tokens):

@@ -145,6 +145,8 @@ class PermissionAsked(_Event, tag="permission_asked", frozen=True):
     """Rules that would allow it for good."""
     arguments: str = ""
     """The call's arguments as JSON, for faces that show what would be done."""
+    plan: str = ""
+    """A plan that waits for approval; `Answer.text` may hold an edited one, or why not."""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -312,7 +314,7 @@ class Answer(msgspec.Struct, frozen=True, tag_field="type", tag="answer"):
     always: bool = False
     """Allow by the suggested rules for the rest of the session."""
     text: str = ""
-    """Why not, or the answer to a question (one line per question)."""
+    """Why not, the answer to a question (one line per question), or a plan as edited."""
 
 
 class Say(msgspec.Struct, frozen=True, tag_field="type", tag="say"):

@@ -1,4 +1,4 @@
-"""Every example of docs/library.md is run."""
+"""The examples of docs/library.md and docs/testing.md are run."""
 
 import ast
 import os
@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from inspect import CO_COROUTINE
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,3 +100,21 @@ def test_every_public_name_is_there():
     """`prong.__all__` holds only names that exist, in order and each once."""
     assert all(getattr(prong, name) is not None for name in prong.__all__)
     assert sorted(set(prong.__all__)) == prong.__all__
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(code, id=f"testing.md:{n}")
+        for n, code, _ in blocks("docs/testing.md")
+        if "async def test_" in code
+    ],
+)
+async def test_tests_of_the_guide_pass(code, tmp_path, monkeypatch):
+    """A test that docs/testing.md shows passes as it stands."""
+    monkeypatch.setenv("PRONG_HOME", str(tmp_path / "store"))
+    found: dict[str, Any] = {}
+    exec(compile(code, "testing.md", "exec"), found)
+    [shown] = [value for name, value in found.items() if name.startswith("test_")]
+
+    await shown(tmp_path)

@@ -1,4 +1,4 @@
-"""Both hosts keep one contract."""
+"""All hosts keep one contract."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from prong.host import Finished, Host, LocalHost
+from prong.host.confined import ConfinedHost
 from prong.testing.host import Command, MemoryHost
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L2"), pytest.mark.door]
@@ -21,7 +22,7 @@ COMMANDS = {
 }
 
 
-@pytest.fixture(params=["local", "memory"])
+@pytest.fixture(params=["local", "memory", "confined"])
 async def host(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Host]:
     if request.param == "memory":
         yield MemoryHost(
@@ -39,7 +40,8 @@ async def host(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     (root / "link.txt").symlink_to("dir/a.txt")
     (root / "out").symlink_to(outside)
     (root / "loop").symlink_to("loop")
-    local = LocalHost(str(root), home=str(home))
+    confined = ConfinedHost(str(root), folders=[str(outside)], home=str(home))
+    local = confined if request.param == "confined" else LocalHost(str(root), home=str(home))
     yield local
     await local.close()
 

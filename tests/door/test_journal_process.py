@@ -191,12 +191,13 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
     begin(path)
     chance = random.Random(7)
     for _ in range(8):
-        child = python(WRITE, path)
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-        time.sleep(chance.uniform(0.0, 0.05))
-        child.kill()
-        out, _ = child.communicate()
+        with python(WRITE, path) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "ready\n"
+            time.sleep(chance.uniform(0.0, 0.05))
+            child.kill()
+            # Not communicate(), which would pass over what readline() has taken in already.
+            out = child.stdout.read()
         replay = read_journal(path)
         for line in out.split("\n")[:-1]:
             digest, n = line.split()

@@ -511,6 +511,20 @@ async def test_leftovers_are_swept_only_if_unchanged(repo: Repo, host: LocalHost
 
 
 @pytest.mark.spec("W4")
+async def test_a_broken_leftover_is_listed_and_left_alone(repo: Repo, host: LocalHost) -> None:
+    """A worktree that git cannot read is not taken for an empty one."""
+    broken, clean = [await create(host, name) for name in ("broken", "clean")]
+    for made in (broken, clean):
+        repo.git("worktree", "unlock", made.path)
+        repo.git("worktree", "lock", "--reason", DEAD, made.path)
+    Path(broken.path, ".git").write_text("gitdir: /nowhere\n")
+
+    assert [left.slug for left in await sweep(host)] == ["clean"]
+    assert Path(broken.path, "a.txt").exists()
+    assert [left.unchanged for left in await leftovers(host)] == [False]
+
+
+@pytest.mark.spec("W4")
 async def test_a_killed_process_leaves_a_lock_that_is_known_as_dead(
     repo: Repo, host: LocalHost
 ) -> None:

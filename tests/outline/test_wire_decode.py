@@ -114,7 +114,20 @@ def test_anthropic_stream():
     )
     assert events == snapshot(
         [
-            Began(id="msg_1", model="claude"),
+            Began(
+                id="msg_1",
+                model="claude",
+                usage=Usage(
+                    uncached=5,
+                    read=100,
+                    written_5m=10,
+                    written_1h=20,
+                    written_30m=0,
+                    written_12h=0,
+                    output=1,
+                    reasoning=0,
+                ),
+            ),
             ThinkingPiece(text="Let me "),
             ThinkingPiece(text="see."),
             TextPiece(text="Hi é"),
@@ -267,7 +280,7 @@ def test_anthropic_whole():
     }
     events = dialect("anthropic").decoder().whole(json.dumps(body, indent=2).encode())
     assert events[:-1] == [
-        Began("msg_2", "claude"),
+        Began("msg_2", "claude", Usage(uncached=1, output=2)),
         TextPiece("Hi"),
         CallBegan(CallId("t"), "Read"),
         CallPiece(CallId("t"), '{\n        "b": 1,\n        "a": 2\n      }'),

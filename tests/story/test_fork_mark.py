@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
@@ -63,7 +64,7 @@ async def test_the_base_mark_lives_as_long_as_the_child(world: Worlds, dispatch:
                 assert 2 <= len(marks(request)) <= 4
                 assert mark_before_directive(request)
             # Each request reads all that the one before it had in the cache.
-            for before, after in zip(requests, requests[1:], strict=False):
+            for before, after in itertools.pairwise(requests):
                 assert after.usage.read == before.usage.read + before.usage.written
         assert not w.told(CacheMissed)
 
@@ -85,7 +86,7 @@ async def test_a_wide_fan_out_is_no_problem_for_the_parent(world: Worlds, dispat
     async with world(script, files={"a.txt": LONG}, **options) as w:
         assert (await w.session.run("Go")).text == "done"
         mine = w.server.lineages()["main"]
-        for before, after in zip(mine, mine[1:], strict=False):
+        for before, after in itertools.pairwise(mine):
             assert after.usage.read >= before.usage.read + before.usage.written
         assert {c.status for c in w.session.supervisor.children} == {"completed"}
         assert not w.told(CacheMissed)

@@ -245,14 +245,14 @@ async def test_a_live_parent_pays_hardly_more_than_the_least(world: Worlds, coun
 async def test_auto_keeps_for_one_and_drops_for_many(world: Worlds) -> None:
     """What was taken stands on the receipt, with the numbers."""
     for count, taken in ((1, "keep"), (12, "drop")):
-        async with world(
-            fanned(count), files={"a.txt": LONG}, mode="bypassPermissions", opens=False
-        ) as w:
-            async with w.open() as session:
-                await session.run("Go")
-                (reason,) = {r.reason for r in session.receipts()}
-                assert {r.dispatch for r in session.receipts()} == {taken}
-                assert reason.startswith(taken)
+        async with (
+            world(fanned(count), files={"a.txt": LONG}, mode="bypassPermissions", opens=False) as w,
+            w.open() as session,
+        ):
+            await session.run("Go")
+            (reason,) = {r.reason for r in session.receipts()}
+            assert {r.dispatch for r in session.receipts()} == {taken}
+            assert reason.startswith(taken)
         w.root.rename(w.folder / f"project-{count}")
         w.home.rename(w.folder / f"home-{count}")
 

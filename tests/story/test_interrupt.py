@@ -7,7 +7,7 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from prong.event import ToolFinished, ToolStarted, TurnFinished
+from prong.event import TextDelta, ToolFinished, ToolStarted, TurnFinished
 from prong.testing import Step, World, Worlds, call, calls, delay, say, stall, think
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L1")]
@@ -121,3 +121,15 @@ async def test_an_interrupt_when_nothing_runs(world: Worlds) -> None:
         assert not w.session.interrupt()
         await w.session.run("Hi")
         assert not w.session.interrupt()
+
+
+@pytest.mark.spec("K1")
+async def test_what_an_interrupted_request_read_is_in_the_ledger(world: Worlds) -> None:
+    """A reply that was stopped half-way has a row of its own, marked as broken, with its tokens."""
+    async with world([say("One."), stall(600, then=say("Two. " * 40))]) as w:
+        await w.session.run("First")
+        await _interrupt_when(w, lambda: any("Two." in d.text for d in w.told(TextDelta)))
+
+        rows = w.session.ledger.rows
+        assert [row.broken for row in rows] == [False, True]
+        assert rows[1].usage.read >= rows[0].usage.written > 0

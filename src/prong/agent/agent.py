@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -96,10 +96,14 @@ class Agent:
     """Whether to ask the provider for its own cache diagnostics."""
     clock: Callable[[], float] = time.time
     """Seconds since the epoch."""
+    gate: Callable[[], Awaitable[None]] | None = None
+    """Waited for before the next request is sent, once."""
     on_began: Callable[[], None] | None = None
     """Called when a response has begun: its cache entries can be read from then on."""
     on_paid: Callable[[Row, Ended], None] | None = None
     """Called for every answered request."""
+    finale: str = ""
+    """Text with which the run ends after the calls at hand, if a tool has set it."""
     refusals: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """Calls that were refused for good, by name and arguments."""
 

@@ -22,6 +22,7 @@ from prong.agent.lineage import contained
 from prong.entry import Call, Result, Results, Text, plain
 from prong.errors import Contained
 from prong.event import PermissionAsked, ToolFinished, ToolStarted, Warned
+from prong.tool.access import Access
 from prong.tool.base import Done, Failed, Outcome, Tool
 from prong.tool.policy import Allow, Ask, Deny
 
@@ -110,7 +111,7 @@ async def _refusal(
 ) -> Failed | None:
     """Say why a call may not run; None if it may."""
     accesses = tool.access(args, agent.context)
-    decision = agent.policy.decide(call.name, accesses, resolve=agent.context.host.resolve)
+    decision = agent.policy.decide(call.name, accesses, resolve=agent.context.host.follow)
     if isinstance(decision, Deny):
         return Failed(decision.why)
     before = _warn(agent, await agent.hooks.fire("PreToolUse", payload, matcher=call.name))
@@ -127,9 +128,15 @@ async def _refusal(
             refused = await _asked(agent, call, tool.title(args), ask)
             if refused is None and list(tool.access(args, agent.context)) != list(accesses):
                 return Failed("what the call touches has changed while it waited; look again")
-            return refused
+            return refused or _denied(agent, call, accesses)
         case "allow":
-            return None
+            return _denied(agent, call, accesses)
+
+
+def _denied(agent: Agent, call: Call, accesses: Sequence[Access]) -> Failed | None:
+    """Say what forbids a call now: while it waited, the mode of the tree may have changed."""
+    decision = agent.policy.decide(call.name, accesses, resolve=agent.context.host.resolve)
+    return Failed(decision.why) if isinstance(decision, Deny) else None
 
 
 def _contained(agent: Agent, call: Call, why: str) -> Failed:

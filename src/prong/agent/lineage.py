@@ -18,6 +18,9 @@ CONTAINED = frozenset(
 )
 """Tools by which an agent delegates or changes how others work: a fork may use none of them."""
 
+_MODES = frozenset({"EnterPlanMode", "ExitPlanMode", "SetPermissionMode"})
+"""Tools that change the mode of the whole tree: only its root may."""
+
 
 class Lineage(msgspec.Struct, frozen=True):
     """How an agent came to be; set when it is made and untouched by anything after."""
@@ -54,5 +57,10 @@ def contained(lineage: Lineage, tool: str) -> str | None:
         return (
             f"You are a fork, and a fork never uses {tool}: it does its own part of the work and "
             f"nothing else. This is permanent; do not try again. Do the work with your other tools."
+        )
+    if lineage.origin == "typed" and tool in _MODES:
+        return (
+            f"Only the main agent uses {tool}: the mode is that of all agents. This is permanent; "
+            f"do not try again. Put what you would propose into your report."
         )
     return None

@@ -52,11 +52,12 @@ async def run(agent: Agent) -> Stopped:
             agent.append(reply)
         text = reply.text or text
         if reply.stop == "refusal":
-            if (unrun := interrupted(agent.prompt)) is not None:
-                agent.append(unrun)
-            return Stopped(text, "refused", ended.stop_detail or "the model refused", turns)
+            return _refused(agent, ended, text, turns)
         if reply.calls:
             await answer(agent, reply.calls)
+            if agent.finale:
+                text, agent.finale = agent.finale, ""
+                return Stopped(text, "done", "", turns)
         elif reply.stop == "length":
             return Stopped(text, "cut_off", "the reply reached the output limit", turns)
         elif reply.stop != "pause" and not agent.inbox:
@@ -65,6 +66,12 @@ async def run(agent: Agent) -> Stopped:
                 return Stopped(text, "done", "", turns)
             agent.append(User((Text(verdict.block),), "reminder"))
             stopped_before = True
+
+
+def _refused(agent: Agent, ended: Ended, text: str, turns: int) -> Stopped:
+    if (unrun := interrupted(agent.prompt)) is not None:
+        agent.append(unrun)
+    return Stopped(text, "refused", ended.stop_detail or "the model refused", turns)
 
 
 async def _request(agent: Agent) -> Ended:

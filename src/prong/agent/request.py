@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from contextlib import aclosing
+from dataclasses import dataclass, field
 
 from prong.agent.agent import Agent
 from prong.cost import Row, fact, markable, plan
+from prong.entry import Usage
 from prong.errors import BrokenReply
 from prong.event import (
     CallDelta,
@@ -65,6 +67,40 @@ class _Stream:
                 pass
 
 
+@dataclass(slots=True)
+class _Try:
+    """One try of a request, as far as the ledger needs it."""
+
+    prompt: Prompt
+    sidecar: str
+    marks: int
+    at: float
+    """When it was sent, on the agent's clock."""
+    start: float = field(default_factory=time.monotonic)
+    began: float | None = None
+    usage: Usage = field(default_factory=Usage)
+    """What the provider had counted when the response began."""
+
+    def row(self, agent: Agent, usage: Usage, *, response_id: str = "", broken: bool) -> Row:
+        """Make the row of the ledger."""
+        model = self.prompt.head.model
+        price = agent.prices.of(model, usage)
+        return Row(
+            agent=agent.path,
+            model=model,
+            usage=usage,
+            cost=price.cost(usage) if price else None,
+            uncached=price.uncached(usage) if price else None,
+            latency=time.monotonic() - self.start,
+            first_event=(self.began or time.monotonic()) - self.start,
+            digest=self.prompt.digest,
+            response_id=response_id,
+            sidecar=self.sidecar,
+            marks=self.marks,
+            broken=broken,
+        )
+
+
 async def request(agent: Agent, prompt: Prompt | None = None, *, sidecar: str = "") -> Ended:
     """Send a prompt and wait for the whole reply, which is not appended to anything here.
 
@@ -73,6 +109,9 @@ async def request(agent: Agent, prompt: Prompt | None = None, *, sidecar: str = 
     Raises ProviderError when there is no whole reply after all retries.
     """
     prompt = prompt or agent.prompt
+    if agent.gate is not None and not sidecar:
+        gate, agent.gate = agent.gate, None
+        await gate()
     marks = plan(prompt, sent=agent.sent, base=agent.base, ttl=agent.ttl)
     most = agent.max_output or fact(prompt.head.model).max_output
     previous = agent.last_id if agent.diagnose else ""
@@ -82,64 +121,53 @@ async def request(agent: Agent, prompt: Prompt | None = None, *, sidecar: str = 
         RequestSent(digest=prompt.digest, bytes=len(prompt), entries=prompt.depth, sidecar=sidecar)
     )
     stream = _Stream(agent, quiet=bool(sidecar))
-    start = first = time.monotonic()
-    at = agent.clock()
-    async with aclosing(agent.provider.stream(prompt, marks, tail, headers=headers)) as events:
-        async for event in events:
-            match event:
-                case Retrying():
-                    agent.emit(
-                        ReplyDiscarded(why=event.why, retry_in=event.seconds, attempt=event.attempt)
-                    )
-                    start = first = time.monotonic()
-                    at = agent.clock()
-                case Preparing():
-                    stream.progress(event)
-                case Began():
-                    first = time.monotonic()
-                    if agent.on_began is not None:
-                        agent.on_began()
-                case Ended():
-                    if not sidecar:
-                        agent.last_at = at
-                    return _enter(agent, prompt, event, sidecar, len(marks), (start, first))
-                case _:
-                    stream.show(event)
+    current = _Try(prompt, sidecar, len(marks), agent.clock())
+    try:
+        async with aclosing(agent.provider.stream(prompt, marks, tail, headers=headers)) as events:
+            async for event in events:
+                match event:
+                    case Retrying(why=why, seconds=wait, attempt=number):
+                        _lose(agent, current)
+                        agent.emit(ReplyDiscarded(why=why, retry_in=wait, attempt=number))
+                        current = _Try(prompt, sidecar, len(marks), agent.clock())
+                    case Preparing():
+                        stream.progress(event)
+                    case Began():
+                        current.began, current.usage = time.monotonic(), event.usage
+                        if agent.on_began is not None:
+                            agent.on_began()
+                    case Ended():
+                        return _enter(agent, current, event)
+                    case _:
+                        stream.show(event)
+    finally:
+        _lose(agent, current)
     raise BrokenReply("the reply ended without an end")
 
 
-def _enter(
-    agent: Agent,
-    prompt: Prompt,
-    ended: Ended,
-    sidecar: str,
-    marks: int,
-    times: tuple[float, float],
-) -> Ended:
-    start, first = times
-    now = time.monotonic()
-    model, usage = prompt.head.model, ended.usage
-    price = agent.prices.of(model, usage)
-    row = Row(
-        agent=agent.path,
-        model=model,
-        usage=usage,
-        cost=price.cost(usage) if price else None,
-        uncached=price.uncached(usage) if price else None,
-        latency=now - start,
-        first_event=first - start,
-        digest=prompt.digest,
-        response_id=ended.id,
-        sidecar=sidecar,
-        marks=marks,
-    )
+def _lose(agent: Agent, lost: _Try) -> None:
+    """Enter a request that gave no whole reply: what it read and wrote is paid for even so."""
+    if lost.began is not None and lost.usage.input:
+        _charge(agent, lost.row(agent, lost.usage, broken=True))
+    lost.began = None
+
+
+def _charge(agent: Agent, row: Row) -> None:
     agent.recorder.request(row)
     agent.ledger.add(row)
-    agent.purse.charge(usage.input + usage.output, row.cost, turns=0 if sidecar else 1, model=model)
+    tokens, turns = row.usage.input + row.usage.output, 0 if row.sidecar or row.broken else 1
+    agent.purse.charge(tokens, row.cost, turns=turns, model=row.model)
+
+
+def _enter(agent: Agent, answered: _Try, ended: Ended) -> Ended:
+    prompt, usage = answered.prompt, ended.usage
+    row = answered.row(agent, usage, response_id=ended.id, broken=False)
+    answered.began = None
+    _charge(agent, row)
     if agent.on_paid is not None:
         agent.on_paid(row, ended)
-    if not sidecar:
-        agent.sent = markable(prompt.tip)
+    if not answered.sidecar:
+        agent.sent, agent.last_at = markable(prompt.tip), answered.at
         agent.last_usage, agent.last_length, agent.last_id = usage, len(prompt), ended.id
         reply = ended.reply
         agent.emit(
@@ -150,7 +178,7 @@ def _enter(
                 stop_detail=ended.stop_detail,
                 usage=usage,
                 cost=row.cost,
-                model=ended.model or model,
+                model=ended.model or row.model,
                 latency=row.latency,
                 first_event=row.first_event,
                 response_id=ended.id,
@@ -164,10 +192,9 @@ async def prewarm(agent: Agent, prompt: Prompt) -> None:
     marks = plan(prompt, sent=agent.sent, base=prompt.tip, ttl=agent.ttl)
     tail = Tail(stream=False, max_tokens=0, prewarm=True)
     headers = {LINEAGE: agent.path, "x-prong-sidecar": "prewarm"}
-    start = time.monotonic()
+    current = _Try(prompt, "prewarm", len(marks), agent.clock())
     async with aclosing(agent.provider.stream(prompt, marks, tail, headers=headers)) as events:
         async for event in events:
             if isinstance(event, Ended):
-                now = time.monotonic()
-                _enter(agent, prompt, event, "prewarm", len(marks), (start, now))
+                _enter(agent, current, event)
                 return

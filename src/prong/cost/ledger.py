@@ -26,6 +26,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     response_id: str = ""
     sidecar: str = ""
     marks: int = 0
+    broken: bool = False
+    """No whole reply came of it; what the provider had counted until then is here all the same."""
 
 
 class Total(msgspec.Struct, frozen=True, kw_only=True):

@@ -122,7 +122,7 @@ def settle(
     receipt: Receipt, rows: Sequence[Row], price: Price | None, *, ttl: Ttl = "5m"
 ) -> Receipt:
     """Fill in what the rows of a child's requests say, the first of them first."""
-    own = [row for row in rows if not row.sidecar]
+    own = [row for row in rows if not (row.sidecar or row.broken)]
     if not own:
         return receipt
     first, summed = own[0], total(rows)

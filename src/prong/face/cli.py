@@ -24,6 +24,7 @@ _COMMANDS = {
     "merge": "bring the branches of children into the current one",
     "trust": "let this folder's own agents, hooks, servers and rules work",
 }
+_ROSTER = {"agents": "list the types of agents, or show one and its tools: agents show NAME"}
 _ACCOUNTS = {
     "cost": "what a session cost: by agent, by fan-out, and the least it could have",
     "receipt": "what a session's forks shared, paid and saved",
@@ -61,6 +62,10 @@ def main(argv: list[str] | None = None) -> int:
         from prong.face.inspect import run_command
 
         return _guarded(lambda: run_command(words[0], words[1:]))
+    if words and words[0] in _ROSTER:
+        from prong.face.roster import run_agents
+
+        return _guarded(lambda: run_agents(words[1:]))
     if words and words[0] in _ACCOUNTS:
         from prong.face.account import run_account
 
@@ -201,6 +206,7 @@ def _options(args: argparse.Namespace) -> Options:
         mcp_config=tuple(args.mcp_config),
         strict_mcp=args.strict_mcp_config,
         bare=args.bare,
+        agents=args.agents,
         json_schema=args.json_schema,
     )
 
@@ -247,7 +253,9 @@ def _thinking_value(value: str) -> str:
 def _parser() -> argparse.ArgumentParser:
     import argparse
 
-    commands = "\n".join(f"  {name:<10} {what}" for name, what in (_COMMANDS | _ACCOUNTS).items())
+    commands = "\n".join(
+        f"  {name:<10} {what}" for name, what in (_COMMANDS | _ROSTER | _ACCOUNTS).items()
+    )
     parser = argparse.ArgumentParser(
         prog="prong",
         description="A coding agent that can split itself into parallel forks, with a receipt.",
@@ -323,4 +331,5 @@ def _add_context(parser: argparse.ArgumentParser) -> None:
     add("--settings", metavar="JSON|FILE")
     add("--mcp-config", action="append", default=[], metavar="JSON|FILE")
     add("--strict-mcp-config", action="store_true", help="no other MCP servers than these")
+    add("--agents", metavar="JSON", help="further types of agents, by name")
     add("--bare", action="store_true", help="no instructions, hooks, skills or servers")

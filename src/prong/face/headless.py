@@ -10,11 +10,12 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import anyio
 import msgspec
 
+from prong.cost.receipt import as_json
 from prong.entry import Usage
 from prong.errors import ProngError
 from prong.event import Command, Envelope, Say, Warned
@@ -51,6 +52,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
     """In dollars; null when a price is unknown."""
     structured: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     """The answer as an object, if a JSON schema was given."""
+    receipts: tuple[dict[str, Any], ...] = ()
+    """What each child shared and paid."""
 
 
 async def run(options: Options, prompt: str | None, *, output: Format, reads: Format) -> int:
@@ -94,6 +97,7 @@ def _finish(session: Session, turn: Turn, output: Format) -> int:
             usage=session.usage,
             cost=session.cost,
             structured=msgspec.UNSET if structured is None else msgspec.Raw(structured),
+            receipts=tuple(as_json(receipt) for receipt in session.receipts()),
         )
         _line(_encode(summary))
     sys.stdout.flush()

@@ -103,6 +103,8 @@ def printable(text: str) -> str:
 
 def describe_question(asked: PermissionAsked | QuestionAsked) -> str:
     """Say what is asked, with what can be answered."""
+    if isinstance(asked, PermissionAsked) and asked.plan:
+        return f"{printable(asked.title)}\n\n{printable(asked.plan)}\n"
     if isinstance(asked, PermissionAsked):
         always = f"\n  always: {', '.join(asked.suggestion)}" if asked.suggestion else ""
         return f"may it? {printable(asked.title)}\n  {printable(asked.why)}{always}"

@@ -29,6 +29,7 @@ from prong.event import (
     TurnFinished,
     Warned,
 )
+from prong.face.edit import SHIFT_TAB, edit, following
 from prong.face.line import (
     chosen,
     describe,
@@ -39,6 +40,7 @@ from prong.face.line import (
     progress_bar,
     stop_signals,
 )
+from prong.face.team import Team
 from prong.session import Options, Session, Subscription, open_session
 
 _HELP = """\
@@ -47,8 +49,15 @@ _HELP = """\
 /clear             start over with an empty conversation
 /compact [focus]   replace the conversation by a summary
 /model [name]      show the model, or change it
-/mode [mode]       show the permission mode, or change it
+/mode [mode]       show the permission mode, or change it; "next" goes round (also Shift+Tab)
+/plan [task]       plan first: only reading, until you approve a plan
 /resume            list the sessions of this folder, or go on with one: /resume ID
+/agents [name]     the types of agents, or one with its tools
+/fork TEXT         split off forks that work in the background; several: one / two
+/tasks             what runs in the background, and what has ended
+/tell ID TEXT      send a message to a fork or agent
+/stop ID           stop a task
+/receipt [ID]      what forks shared and paid
 /outline           the conversation as the model sees it
 /quit              leave (also Ctrl+D)
 Ctrl+C interrupts the turn that runs."""
@@ -179,6 +188,7 @@ class _Talk:
         self._screen = _Screen()
         self._questions: dict[str, tuple[str, PermissionAsked | QuestionAsked]] = {}
         self._ready = anyio.Event()
+        self._turned = anyio.Event()
         self._idle = True
         self._following: str | None = None
 
@@ -196,6 +206,7 @@ class _Talk:
         async with anyio.create_task_group() as group:
             group.start_soon(self._show, events)
             group.start_soon(self._on_interrupt, group.cancel_scope)
+            group.start_soon(self._see_to_title)
             if first:
                 self._screen.line(f"> {first}")
                 await self._say(first)
@@ -206,6 +217,13 @@ class _Talk:
             for number in (signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
         return self._following
+
+    async def _see_to_title(self) -> None:
+        """After the first turn, have the session named for the list of sessions."""
+        await self._turned.wait()
+        if self._session.wants_title:
+            with suppress(ProngError):
+                await self._session.title()
 
     async def _read(self) -> None:
         """Take one line after the other, each for whatever waits for one at that moment."""
@@ -219,7 +237,7 @@ class _Talk:
                 self._screen.line("")
                 return
             if self._questions:
-                self._answer(line)
+                await self._answer(line)
             elif line.strip() in {"/quit", "/exit"}:
                 return
             elif line.startswith("/"):
@@ -235,7 +253,11 @@ class _Talk:
         if not self._questions:
             return "> "
         _, asked = next(iter(self._questions.values()))
-        return "[y]es, [a]lways, [n]o: " if isinstance(asked, PermissionAsked) else "? "
+        if isinstance(asked, QuestionAsked):
+            return "? "
+        if asked.plan:
+            return "[y]es, [e]dit and approve, [n]o, or what to change: "
+        return "[y]es, [a]lways, [n]o: "
 
     async def _on_interrupt(self, scope: anyio.CancelScope) -> None:
         warned = False
@@ -278,6 +300,7 @@ class _Talk:
             case RequestSettled():
                 self._questions.pop(event.request_id, None)
             case TurnFinished():
+                self._turned.set()
                 self._idle = not badge or self._idle
                 if event.why != "done":
                     screen.line(f"{badge}({event.why}: {event.detail})", style="bad")
@@ -285,11 +308,17 @@ class _Talk:
                 for text, style in describe(event):
                     screen.line(badge + text, style=style)
 
-    def _answer(self, line: str) -> None:
+    async def _answer(self, line: str) -> None:
         request_id, (_, asked) = next(iter(self._questions.items()))
         word = line.strip()
         if isinstance(asked, QuestionAsked):
             answer = Answer(request_id, text=chosen(asked, word))
+        elif asked.plan and word.lower() in {"e", "edit"}:
+            edited = await edit(asked.plan)
+            if edited is None:
+                self._screen.line("nothing was approved: set EDITOR, or the editor gave no text")
+                return
+            answer = Answer(request_id, text=edited)
         elif word.lower() in {"y", "yes", "a", "always"}:
             answer = Answer(request_id, always=word.lower().startswith("a"))
         elif word.lower() in {"n", "no", ""}:
@@ -309,8 +338,11 @@ class _Talk:
             "compact": self._session.compact,
             "model": self._model,
             "mode": self._mode,
+            "plan": self._plan,
             "resume": self._resume,
             "outline": self._outline,
+            "agents": self._agents,
+            **Team(self._session, self._screen.line).commands,
         }
         try:
             if name in commands:
@@ -340,8 +372,16 @@ class _Talk:
 
     async def _mode(self, mode: str) -> None:
         if mode:
-            self._session.set_mode(mode)
+            self._session.set_mode(following(self._session.mode) if mode == "next" else mode)
         self._screen.line(self._session.mode)
+
+    async def _plan(self, task: str) -> None:
+        if self._session.mode != "plan":
+            self._session.set_mode("plan")
+        if task:
+            await self._say(task)
+        else:
+            self._screen.line(f"plan mode {self._session.plan_file}".strip())
 
     async def _resume(self, wanted: str) -> None:
         if wanted:
@@ -351,6 +391,16 @@ class _Talk:
             self._screen.line(f"{info.id}  {info.title[:60]}")
         self._screen.line("/resume ID goes on with one")
 
+    async def _agents(self, name: str) -> None:
+        from prong.face.roster import list_types, show_type
+        from prong.session.recruit import known_type
+
+        types = self._session.types
+        kit = self._session.agent.kit.names
+        lines = show_type(known_type(types, name), kit) if name else list_types(types)
+        for line in lines:
+            self._screen.line(line)
+
     async def _outline(self, _: str) -> None:
         self._screen.line(self._session.outline())
 
@@ -358,6 +408,8 @@ class _Talk:
 async def _ask(prompt: str) -> str:
     """Read a line of the user, with history and editing where the terminal has them."""
     with suppress(ImportError):
-        __import__("readline")  # being loaded is what gives input() its editing
+        import readline  # being loaded is what gives input() its editing
+
+        readline.parse_and_bind(SHIFT_TAB)
 
     return await anyio.to_thread.run_sync(input, prompt, abandon_on_cancel=True)

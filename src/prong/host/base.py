@@ -72,7 +72,14 @@ class Host(Protocol):
         ...
 
     def resolve(self, path: str) -> str:
-        """Make a path absolute (`~` and the root applied) and follow symbolic links."""
+        """Make a path absolute (`~` and the root applied) and follow symbolic links.
+
+        A host may move a path that means a place elsewhere, as for a child in a worktree.
+        """
+        ...
+
+    def follow(self, path: str) -> str:
+        """Make a path absolute and follow symbolic links, as a process would, and no more."""
         ...
 
     async def stat(self, path: str) -> Stat | None:

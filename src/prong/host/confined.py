@@ -57,13 +57,13 @@ class ConfinedHost(LocalHost):
 
     def resolve(self, path: str) -> str:
         """Make a path absolute, follow links, and move a forebear's path into the worktree."""
-        real = super().resolve(path)
+        real = self.follow(path)
         if self._place(real):
             return real
         for folder in self._inherited:
             if _is_inside(real, folder):
                 # Once: what a link in the worktree shares with the parent stays the parent's.
-                return super().resolve(self._bounds + real[len(folder) :])
+                return self.follow(self._bounds + real[len(folder) :])
         return real
 
     def _place(self, path: str) -> str:

@@ -42,6 +42,10 @@ class LocalHost:
         return self._home
 
     def resolve(self, path: str) -> str:
+        """Find the file that a path means: as it is, there is nothing to move here."""
+        return self.follow(path)
+
+    def follow(self, path: str) -> str:
         """Make a path absolute (`~` and the root applied) and follow symbolic links.
 
         A path that no file can have (a NUL in it) is only made absolute; using it raises OSError.

@@ -101,7 +101,8 @@ async def create(
     """Make a worktree and lock it for this process.
 
     `link` names heavy folders to share with the parent if git ignores them; `include` copies the
-    ignored files that `.worktreeinclude` lists. If the name is taken, a number is added.
+    ignored files that `.worktreeinclude` lists. If the name is taken, a number is added. The host
+    is the parent's, and a plain one also if the parent is confined to a worktree itself.
 
     Raises UsageError or GitFailed.
     """
@@ -239,7 +240,11 @@ async def leftovers(host: Host) -> list[Leftover]:
         if not start or place.running:
             continue
         branch = f"prong/{slug}"
-        remains = await examine(host, place.path, branch, start, _main(place.path))
+        try:
+            remains = await examine(host, place.path, branch, start, _main(place.path))
+        except GitFailed as error:
+            # One that git cannot read must not hide the others, nor be taken for empty.
+            remains = Findings(why=str(error))
         found.append(
             Leftover(
                 slug=slug,

@@ -23,7 +23,14 @@ def classifier(agent: Agent, chosen: Chosen, http: Http) -> Classifier:
         model=chosen.model, system=(text("handback"),), explicit_marks=endpoint.explicit
     )
     head = Head(dialect(endpoint.dialect, explicit=endpoint.explicit), spec)
-    asker = replace(agent, provider=chosen.connect(http), sent=None, base=None, diagnose=False)
+    asker = replace(
+        agent,
+        path=f"{agent.path}/handback",
+        provider=chosen.connect(http),
+        sent=None,
+        base=None,
+        diagnose=False,
+    )
 
     async def classify(result: str) -> str | None:
         prompt = Prompt(head).append(user_text(f"<report>\n{result}\n</report>"))

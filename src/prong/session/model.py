@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+import msgspec
+
 from prong.entry import ToolSpec
 from prong.errors import UsageError
 from prong.prompt import Head
 from prong.provider import Api, Endpoint, Http, Provider, is_local, pick
+from prong.provider.api import Patience
 from prong.session.option import Options
 from prong.session.place import Place
 from prong.session.text import text
@@ -29,13 +32,15 @@ class Chosen:
     base_url: str | None = None
     """As asked for; None is the vendor's own, or what the environment says."""
     api: str | None = None
+    patience: Patience = Patience()
 
     def connect(self, http: Http) -> Provider:
         """Make the provider."""
         endpoint = self.endpoint
         if is_local(self.model):
             return http.engines.local(self.model)
-        return Api(http, endpoint, dialect(endpoint.dialect, explicit=endpoint.explicit))
+        speaks = dialect(endpoint.dialect, explicit=endpoint.explicit)
+        return Api(http, endpoint, speaks, patience=self.patience)
 
 
 def choose(place: Place, named: str | None, before: Mapping[str, Any] | None = None) -> Chosen:
@@ -67,7 +72,14 @@ def choose(place: Place, named: str | None, before: Mapping[str, Any] | None = N
         explicit=cast("bool | None", settings.values.get("cacheMarks")),
         env=env,
     )
-    return Chosen(name, model, endpoint, base_url, api)
+    return Chosen(name, model, endpoint, base_url, api, _patience(place))
+
+
+def _patience(place: Place) -> Patience:
+    try:
+        return msgspec.convert(place.settings.map("retry"), Patience)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"the setting retry is wrong: {error}") from error
 
 
 def remembered(chosen: Chosen) -> dict[str, Any]:

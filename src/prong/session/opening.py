@@ -42,17 +42,21 @@ from prong.session.model import (
 )
 from prong.session.option import Given, Options
 from prong.session.place import Place, look_around, make_policy, read_mode
+from prong.session.planning import Kept, Planner
 from prong.session.record import Opened
-from prong.session.recruit import Recruiter, describe_agent_tool
+from prong.session.recruit import Recruiter
 from prong.session.replay import Replay, read_journal
 from prong.session.session import MAIN, Session
 from prong.session.text import text
+from prong.session.toolbox import built_in
 from prong.team.departure import ForkSettings
 from prong.team.handback import Classifier
+from prong.team.office import PATIENCE, Office
+from prong.team.notice import told_in
 from prong.team.outbox import Outbox
 from prong.team.revival import Past
 from prong.team.route import ForkMode
-from prong.team.supervisor import PATIENCE, Supervisor
+from prong.team.supervisor import Supervisor
 from prong.team.task import TaskBoard
 from prong.tool.base import Context, Reads, Tool
 from prong.tool.kit import Kit
@@ -137,8 +141,6 @@ class _Maker:
         self._closers.append(host.close)
         chosen = choose(place, options.model, self._note("endpoint"))
         policy = PolicyBox(make_policy(place, storage=str(storage)))
-        if (mode := self._note("mode")) and not options.mode:
-            policy.set_mode(read_mode(mode))
         limits, prices = self._limits(), self._prices()
         if limits.max_usd is not None and prices.of(chosen.model, Usage()) is None:
             raise UsageError(
@@ -146,15 +148,24 @@ class _Maker:
                 f"unknown; add it to {place.store / 'prices.json'} or drop the budget"
             )
         structured = _structured(options)
-        forks = self._forks(policy)
         purse = Purse(Bounds(tokens=limits.max_tokens, usd=limits.max_usd))
-        kit = await self._kit(structured, forks=forks.on)
         outbox = Outbox(str(storage / "outbox.jsonl"))
         self._closers.append(outbox.close)
         board = TaskBoard(
             group=self._group, storage=str(storage), outbox=outbox, emit=self._emit, agent=MAIN
         )
         self._closers.append(board.close)
+        planner = Planner(
+            policy,
+            root=place.root,
+            storage=str(storage),
+            note=lambda name, value: journal.note(MAIN, name, value),
+            emit=self._emit,
+            shells=board.shells,
+        )
+        self._mode(policy, planner)
+        forks = self._forks(policy)
+        kit = await self._kit(structured, planner, forks=forks.on)
         commands = CommandHooks(
             hooks=place.settings.hooks,
             host=host,
@@ -205,11 +216,13 @@ class _Maker:
             cache_key=journal.session,
         )
         supervisor = Supervisor(
-            types=place.types,
-            make_child=recruiter.make,
+            office=Office(
+                types=place.types,
+                make_child=recruiter.make,
+                task_budget=_task_budget(place),
+                patience=_patience(place),
+            ),
             reload=lambda: past_of(read_journal(journal.path)),
-            task_budget=_task_budget(place),
-            patience=_patience(place),
             classifier=self._classifier(agent),
             board=board,
             emit=self._bus.emit,
@@ -220,15 +233,16 @@ class _Maker:
             child_hooks=lambda hooks: hooks.clone() if isinstance(hooks, Guard) else hooks,
         )
         agent.context.agents = supervisor.door(agent)
+        planner.bind(agent)
         if (share := _first(options.compact_at, place.settings.number("compactAt"))) is not None:
             agent.compact_at = share
         session = Session(
             agent=agent,
             bus=self._bus,
-            board=board,
             journal=journal,
             place=place,
             supervisor=supervisor,
+            planner=planner,
             started=self._started(journal, chosen, kit, policy),
             switch=self._switch,
         )
@@ -257,7 +271,8 @@ class _Maker:
             journal.note(MAIN, "title", self._place.options.name)
         running = self._revive(session, chosen) if self._replay else set[str]()
         session.tasks.recover(keep=running)
-        session.tasks.outbox.ack(session.already_told())
+        outbox = session.tasks.outbox
+        outbox.ack(told_in(agent.prompt, outbox.uncertain))
         session.tasks.listen(MAIN, session.collect)
         session.collect()
         for warning in self._place.warnings:
@@ -265,6 +280,21 @@ class _Maker:
         source = "resume" if self._replay else "startup"
         verdict = await agent.hooks.fire("SessionStart", {"source": source}, matcher=source)
         session.heed(verdict)
+
+    def _mode(self, policy: PolicyBox, planner: Planner) -> None:
+        """Begin in the mode that is asked for, or go on in that of a resumed session."""
+        wanted, recorded = self._place.options.mode, self._note("mode")
+        kept = self._replay.note(MAIN, "plan", Kept | None) if self._replay else None
+        if recorded == "plan" and kept is not None:
+            planner.resume(kept)
+            if wanted and read_mode(wanted) != "plan":
+                planner.change(read_mode(wanted))
+            return
+        if recorded and not wanted:
+            policy.set_mode(read_mode(recorded))
+        elif policy.policy.mode == "plan":
+            otherwise = read_mode(recorded or self._place.settings.permissions.mode)
+            planner.enter(before="default" if otherwise == "plan" else otherwise)
 
     def _forks(self, policy: PolicyBox) -> ForkMode:
         """Whether forks are on: somebody, or a rule, must be there to answer for them."""
@@ -323,9 +353,11 @@ class _Maker:
     def _note(self, name: str) -> Any:
         return self._replay.note(MAIN, name) if self._replay else None
 
-    async def _kit(self, structured: StructuredOutput | None, *, forks: bool) -> Kit:
+    async def _kit(
+        self, structured: StructuredOutput | None, planner: Planner, *, forks: bool
+    ) -> Kit:
         tools: list[Tool] = [
-            *_built_in(self._place, forks=forks),
+            *built_in(self._place, planner, forks=forks),
             *await self._server_tools(),
         ]
         wanted = self._place.options.tools
@@ -479,7 +511,7 @@ def restore(agent: Agent, replay: Replay) -> None:
     """Let an agent remember its last request: what was counted, when, and where it ended."""
     for paid in reversed(replay.requests):
         row, prompt = paid.row, replay.known.get(paid.row.digest)
-        if row.agent == agent.path and not row.sidecar and prompt is not None:
+        if row.agent == agent.path and not (row.sidecar or row.broken) and prompt:
             if agent.prompt.extends(prompt):
                 agent.last_usage, agent.last_length = row.usage, len(prompt)
                 agent.last_id, agent.last_at = row.response_id, paid.at - row.latency
@@ -541,35 +573,3 @@ def _structured(options: Options) -> StructuredOutput | None:
                 f"the JSON schema is neither an object nor a file that can be read: {error}"
             ) from error
     return StructuredOutput(given)
-
-
-def _built_in(place: Place, *, forks: bool) -> list[Tool]:
-    """Make the tools that every session has, in the order in which the model sees them."""
-    from prong.tool.delegate import Agent as AgentTool
-    from prong.tool.delegate import SendMessage
-    from prong.tool.files import Edit, Glob, Grep, NotebookEdit, Read, Write
-    from prong.tool.question import AskUserQuestion
-    from prong.tool.shell import Bash
-    from prong.tool.skill import SkillTool
-    from prong.tool.task import TaskOutput, TaskStop
-    from prong.tool.todo import TodoWrite
-
-    about = describe_agent_tool(place.types, forks=forks, only=None)
-    tools: list[Tool] = [
-        Read(),
-        Write(),
-        Edit(),
-        NotebookEdit(),
-        Glob(),
-        Grep(),
-        Bash(),
-        TaskOutput(),
-        TaskStop(),
-        TodoWrite(),
-        AskUserQuestion(),
-        AgentTool(forks=forks, description=about),
-        SendMessage(),
-    ]
-    if any(skill.for_model for skill in place.skills):
-        tools.append(SkillTool(place.skills, text("tool/Skill")))
-    return tools

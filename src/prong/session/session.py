@@ -17,7 +17,8 @@ from typing import Literal, TypeAlias
 import anyio
 import msgspec
 
-from prong.agent import Agent, Limits, Verdict, compact, loop, request
+from prong.agent import Agent, Limits, Verdict, compact, loop
+from prong.agent.spec import AgentTypes
 from prong.cost import Ledger, Total, total
 from prong.cost.budget import Bounds
 from prong.cost.receipt import Receipt
@@ -28,7 +29,6 @@ from prong.event import (
     Command,
     Event,
     Interrupt,
-    ModeChanged,
     Say,
     SessionFinished,
     SessionStarted,
@@ -38,14 +38,14 @@ from prong.event import (
     Warned,
 )
 from prong.prompt import Prompt, outline
-from prong.session import store
+from prong.session import sidecar, store
 from prong.session.bus import Bus, Subscription
 from prong.session.journal import Journal
 from prong.session.place import Place, read_mode
+from prong.session.planning import Planner
 from prong.session.store import SessionInfo
-from prong.team.notice import mentions
+from prong.session.text import text
 from prong.team.supervisor import ForkResult, Supervisor
-from prong.team.task import TaskBoard
 from prong.tool.base import Failed
 from prong.tool.policy import Mode
 from prong.tool.skill import render as render_skill
@@ -85,22 +85,23 @@ class Session:
         *,
         agent: Agent,
         bus: Bus,
-        board: TaskBoard,
         journal: Journal,
         place: Place,
         supervisor: Supervisor,
+        planner: Planner,
         started: SessionStarted,
         switch: Callable[[Session, str], None],
     ) -> None:
         """Use `prong.open_session`."""
         self.agent = agent
         self.journal = journal
-        self.tasks = board
+        self.tasks = supervisor.board
         self.started = started
         """How the session began."""
         self.supervisor = supervisor
+        self.planner = planner
         self._snapshot: Prompt | None = None
-        self._outbox = board.outbox
+        self._outbox = supervisor.board.outbox
         self._place = place
         self._bus = bus
         self._switch = switch
@@ -129,6 +130,11 @@ class Session:
     def mode(self) -> Mode:
         """The permission mode."""
         return self.agent.policy.policy.mode
+
+    @property
+    def types(self) -> AgentTypes:
+        """The types of agents that can be started."""
+        return self._place.types
 
     @property
     def ledger(self) -> Ledger:
@@ -210,6 +216,8 @@ class Session:
         notes, self._notes = self._notes, []
         for note in notes:
             self.agent.inbox.put(note)
+        if (reminder := self.planner.reminder(text)) is not None:
+            self.agent.inbox.put(reminder)
         message = user_text(text)
         self.agent.inbox.put(message, taken=taken)
         return message
@@ -227,8 +235,8 @@ class Session:
 
     def collect(self) -> None:
         """Put notices before the agent, less those that wait for their siblings."""
-        hold = self.supervisor.held(MAIN)
-        self._watching = self.tasks.collect(MAIN, self.agent.inbox, hold=hold)
+        held = self.supervisor.held
+        self._watching = self.tasks.collect(MAIN, self.agent.inbox, hold=held)
 
     async def fork(self, directives: Sequence[str], *, notify: bool = False) -> list[ForkResult]:
         """Split the main agent by hand: one fork per directive, all from its conversation as it is.
@@ -276,23 +284,32 @@ class Session:
 
     async def aside(self, question: str, *, purpose: str = "aside") -> str:
         """Ask something beside the conversation: it reads the same cache and leaves no trace."""
-        prompt = self.snapshot.append(user_text(question))
-        ended = await request(self.agent, prompt, sidecar=purpose)
-        return ended.reply.text
+        return await sidecar.ask(self.agent, self.snapshot, question, purpose=purpose)
+
+    async def title(self) -> str:
+        """Give the session's name; without one, the model is asked for a title beside it."""
+        if not self.journal.tally.title:
+            named = await sidecar.title(self.agent, self.snapshot)
+            self.journal.note(self.agent.path, "title", named)
+        return self.journal.tally.title
+
+    @property
+    def wants_title(self) -> bool:
+        """Whether a face should see to a title: there is none, and settings do not forbid it."""
+        allowed = self._place.settings.values.get("titles") is not False
+        return allowed and not self.journal.tally.title
+
+    async def suggest(self) -> str:
+        """Ask the model, beside the conversation, what the user may want to say next."""
+        return await self.aside(text("suggest"), purpose="suggestion")
 
     @property
     def snapshot(self) -> Prompt:
         """The conversation as it stood when the last turn ended."""
-        return self._snapshot or self.agent.prompt
-
-    def already_told(self) -> set[str]:
-        """Name the notices whose delivery a crash left in doubt and which the journal holds."""
-        doubtful, told = self._outbox.uncertain, set[str]()
-        if doubtful:
-            for kind, entry in self.agent.prompt.entries():
-                if kind == "notice" and isinstance(entry, User):
-                    told |= {name for name in doubtful if mentions(plain(entry.parts), name)}
-        return told
+        now, before = self.agent.prompt, self._snapshot
+        if before is not None and (self.busy or now.extends(before)):
+            return before
+        return sidecar.sendable(now)
 
     async def wait_settled(self) -> None:
         """Wait until no turn runs, nothing waits for the agent, and no background task runs."""
@@ -334,11 +351,19 @@ class Session:
     def set_mode(self, mode: str) -> None:
         """Change the permission mode for the whole tree of agents.
 
+        Into plan mode and out of it too: what plan mode put aside comes back. The model is told
+        with the next message, or at the next turn boundary while a turn runs.
+
         Raises UsageError if there is no such mode.
         """
-        self.agent.policy.set_mode(read_mode(mode))
-        self.journal.note(self.agent.path, "mode", mode)
-        self._emit(ModeChanged(mode=self.mode))
+        self.planner.change(read_mode(mode))
+        if self._scope is not None and (note := self.planner.reminder()) is not None:
+            self.agent.inbox.put(note)
+
+    @property
+    def plan_file(self) -> str:
+        """The plan file; empty outside of plan mode and before the first message in it."""
+        return self.planner.file
 
     async def compact(self, focus: str = "") -> None:
         """Replace the conversation by a summary of it, now; an interrupt stops that.
@@ -408,7 +433,9 @@ class Session:
             while not self._driving.cancel_called:
                 await self.agent.inbox.wait()
                 async with self._floor:
-                    await self._one_turn()
+                    # Woken just before the session began to close: no checkpoint lies between.
+                    if not self._driving.cancel_called:
+                        await self._one_turn()
 
     async def finish(self) -> None:
         """Say goodbye: stop what runs, store what there is."""
@@ -437,7 +464,7 @@ class Session:
         await self._store()
         made = self.ledger.rows[rows:]
         spent = total(made)
-        turns = sum(not row.sidecar and row.agent == MAIN for row in made)
+        turns = sum(not (row.sidecar or row.broken) and row.agent == MAIN for row in made)
         self._last = Turn(
             text=text, why=why, detail=detail, turns=turns, usage=spent.usage, cost=spent.cost
         )

@@ -42,6 +42,7 @@ _KINDS: dict[str, Kind] = {
     "headers": "map",
     "worktree": "object",
     "fork": "object",
+    "retry": "object",
     "exploreModel": "text",
     "modelAliases": "map",
     "foregroundSeconds": "number",

@@ -89,18 +89,16 @@ def _circumstance(
     child: Child, ended: Ended, row: Row, idle: float | None, *, first: bool
 ) -> Circumstance:
     head, fan = child.agent.prompt.head, child.fan
+    rash = first and fan is not None and fan.plan.schedule == "at_once" and not fan.plan.cached
     automatic = head.dialect.name != "anthropic" and not head.spec.explicit_marks
     known, special = fact(head.model), trait(child.agent.provider)
     rounds = 128 if automatic else 0
     return Circumstance(
         diagnostics=ended.diagnostics,
         minimum=known.min_prefix,
-        idle=None if special.lasting else idle,
+        idle=None if rash or special.lasting else idle,
         ttl=ttl_of(child.agent),
-        in_flight=first
-        and fan is not None
-        and fan.plan.schedule == "at_once"
-        and not fan.plan.cached,
+        in_flight=rash,
         drops_thinking=not known.keeps_thinking and (fan is None or fan.carrier is None),
         marks=row.marks,
         rounds_to=rounds if special.slack is None else special.slack,

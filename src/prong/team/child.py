@@ -152,12 +152,14 @@ class Child:
 
     async def release(self) -> None:
         """Leave the fan-out and whatever was held."""
-        if self.fan is not None:
-            self.fan.left(self.spec.task_id)
         self.agent.on_began = self.agent.on_paid = None
         self.agent.purse.close()
         if self.leave is not None:
             await self.leave()
+        # Last, with nothing to wait for between this and the notice: siblings whose notices go
+        # out together must not see this one as gone before its own is there.
+        if self.fan is not None:
+            self.fan.left(self.spec.task_id)
 
     def crashed(self, error: Exception) -> Ending:
         """Fail by a failure that nobody foresaw; its trace is in the log."""
@@ -166,7 +168,7 @@ class Child:
     def cut_short(self, *, stopped: bool, log: Log) -> Ending:
         """Say what there is of a child that was stopped, or that ended with the session."""
         del log
-        if self.status == "running":
+        if self.status == "running" or stopped:
             self.status = "killed"
             self.detail = "it was stopped" if stopped else "the session ended"
         return self._ending()

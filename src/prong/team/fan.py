@@ -18,6 +18,9 @@ from prong.errors import ProngError
 from prong.prompt import Node, Prompt
 from prong.team import fork
 
+_PARENT_WAITS = 10.0
+"""Seconds that a parent waits at most for the first event of a child."""
+
 
 class Fan:
     """A fan-out: one base, one plan, and the gate before the first requests."""
@@ -83,6 +86,12 @@ class Fan:
         # Siblings that are made to start on a cold base all at once could have shared it.
         rash = self.plan.schedule == "at_once" and bool(self._predicted)
         self._predicted[task_id] = self._readable or (self.plan.fresh if rash else 0)
+
+    async def wait_led(self) -> None:
+        """Let the parent wait, for a while, if a child is just writing what it would write too."""
+        with anyio.move_on_after(_PARENT_WAITS):
+            while not self._open and self._leader:
+                await self._changed.wait()
 
     def _may_go(self, task_id: str) -> bool:
         if self._open and self.used_at and self._clock() - self.used_at >= self._lives:

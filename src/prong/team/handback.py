@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -111,6 +112,8 @@ _INSTRUCTION = re.compile("|".join(_ORDERS), re.IGNORECASE)
 _QUOTED = re.compile(r"`[^`\n]{1,300}`|^[ \t]{0,8}>.*$", re.MULTILINE)
 
 
+# A result is looked at when it comes, for the notice, and for the user: three times in a row.
+@lru_cache(maxsize=4)
 def check(text: str) -> tuple[Finding, ...]:
     """Find what in a result tries to be more than a result; each kind is named once.
 
@@ -183,6 +186,8 @@ def _unfenced(text: str) -> str:
 
 def _plain(text: str) -> str:
     """Undo what hides words from a search: look-alike characters and invisible ones."""
+    if text.isascii():
+        return text
     folded = unicodedata.normalize("NFKC", text).replace("’", "'")
     return "".join(char for char in folded if unicodedata.category(char) != "Cf")
 

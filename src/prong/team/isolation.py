@@ -75,8 +75,10 @@ AGENT: Mapping[str, Row] = {
     "last_at": Row("shared", "empty", "likewise"),
     "diagnose": _both("shared", "a setting"),
     "clock": _both("shared", "the time is the same for all"),
+    "gate": _both("empty", "its parent's wait for a fan-out of its own"),
     "on_began": _both("empty", "the supervisor's, set when the child is launched"),
     "on_paid": _both("empty", "likewise"),
+    "finale": _both("empty", "ends a run of the agent that it was set for"),
     "refusals": _both("empty", "each agent is stopped for its own obstinacy"),
 }
 """Every field of `Agent`."""

@@ -23,16 +23,13 @@ class Log:
     """Whole clean lines as they arrive, up to a limit of bytes."""
 
     def __init__(self, path: Path, *, limit: int) -> None:
-        """Make the file.
-
-        Raises OSError.
-        """
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """Name the file; it is made by `open`, or when there is something to write."""
         self.path = str(path)
         self._limit = self._left = limit
         self._cleaner = Cleaner()
         self._tail = Collector(head=0, tail=RESULT)
-        self._file: BinaryIO | None = path.open("ab", buffering=0)
+        self._file: BinaryIO | None = None
+        self._ended = False
 
     @property
     def held(self) -> str:
@@ -44,6 +41,18 @@ class Log:
         """The end of everything that came, whether or not the file could hold it."""
         return self._tail.text()
 
+    def open(self) -> None:
+        """Make the file.
+
+        Raises OSError.
+        """
+        path = Path(self.path)
+        try:
+            self._file = path.open("ab", buffering=0)
+        except FileNotFoundError:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file = path.open("ab", buffering=0)
+
     def take(self, data: bytes) -> None:
         """Write what has become whole lines."""
         self._add(self._cleaner.feed(data))
@@ -53,8 +62,9 @@ class Log:
         self._add(self._cleaner.finish())
 
     def close(self) -> None:
-        """Write the rest and close the file."""
+        """Write the rest and close the file, which is there from now on, even if empty."""
         self.flush()
+        self._write(b"")
         self._drop()
 
     def _add(self, text: str) -> None:
@@ -65,19 +75,24 @@ class Log:
         if len(data) <= self._left:
             self._left -= len(data)
             self._write(data)
-        elif self._file is not None:
+        elif not self._ended:
             self._write(data[: self._left])
             self._write(f"\n[output past {self._limit} bytes is not kept]\n".encode())
             self._drop()
 
     def _write(self, data: bytes) -> None:
-        if self._file is not None:
-            try:
-                self._file.write(data)
-            except OSError:
-                self._drop()  # A full disk must not end the task; its tail is still kept.
+        if self._ended:
+            return
+        try:
+            if self._file is None:
+                self.open()
+            assert self._file is not None
+            self._file.write(data)
+        except OSError:
+            self._drop()  # A full disk must not end the task; its tail is still kept.
 
     def _drop(self) -> None:
+        self._ended = True
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()

@@ -8,10 +8,13 @@ something to the model. Nothing else is changed, since results are full of hones
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
+
+from prong.entry import User, plain
+from prong.prompt import Prompt
 
 Status: TypeAlias = Literal["completed", "failed", "killed"]
 """How a task ended."""
@@ -102,3 +105,12 @@ def mentions(text: str, notice_id: str) -> bool:
     """Whether a rendered text holds a notice; content cannot imitate the tags."""
     task_id, _, run = notice_id.rpartition("#")
     return _identity(notice_id, "") in text or bool(run and _identity(task_id, run) in text)
+
+
+def told_in(prompt: Prompt, ids: Collection[str]) -> set[str]:
+    """Name those of some notices that stand in a conversation."""
+    told = set[str]()
+    for kind, entry in prompt.entries() if ids else ():
+        if kind == "notice" and isinstance(entry, User):
+            told |= {name for name in ids if mentions(plain(entry.parts), name)}
+    return told

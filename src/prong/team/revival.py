@@ -15,6 +15,7 @@ import msgspec
 from prong.agent import Agent
 from prong.agent.answer import interrupted
 from prong.cost import Row, markable
+from prong.cost.budget import Purse
 from prong.cost.receipt import Receipt
 from prong.entry import Usage
 from prong.prompt import Node, Prompt
@@ -85,6 +86,16 @@ def revived(spec: ChildSpec, agent: Agent, past: Past) -> Child:
     if runs and (results := interrupted(prompt)) is not None:
         agent.append(results)
     return child
+
+
+def spent_purse(parent: Agent, spec: ChildSpec, past: Past) -> Purse:
+    """Make a child's purse with what it, and all that it started, have spent before."""
+    purse = Purse(spec.budget, parent=parent.purse, name=f"agent {spec.task_id}")
+    below = [path for path in past.prompts if f"{path}/".startswith(f"{spec.path}/")]
+    for row in (row for path in below for row in past.rows(path)):
+        tokens = row.usage.input + row.usage.output
+        purse.remember(tokens, row.cost or 0.0, 0 if row.sidecar else 1)
+    return purse
 
 
 def _base(prompt: Prompt, spec: ChildSpec) -> Node | None:

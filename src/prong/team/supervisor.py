@@ -6,52 +6,39 @@ session's task group, a notice at its end. A fork differs only in its first prom
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import anyio
 import msgspec
 
 from prong.agent import Agent, Hooks
 from prong.agent.answer import INTERRUPTED, unanswered
 from prong.agent.lineage import Lineage
-from prong.agent.spec import AgentType
 from prong.cost import Prices
 from prong.cost.budget import Bounds, Purse
 from prong.cost.receipt import Receipt
 from prong.entry import Call, CallId, Reply, Result, Results, Text
-from prong.errors import ProngError
+from prong.errors import JournalError, ProngError
 from prong.event import Answer, Event, Question, QuestionAsked, Warned
 from prong.prompt import Node, Prompt
-from prong.team import fork, typed
+from prong.team import fork
 from prong.team.account import close_receipt, enter, open_receipt, receipt_of
 from prong.team.child import Child, ChildSpec, message
 from prong.team.departure import ForkSettings, plan_departure
 from prong.team.fan import Fan
 from prong.team.handback import Classifier, Finding, inspect, warning
 from prong.team.isolation import make_agent, nobody
-from prong.team.revival import Ended, Past, revived, specs
+from prong.team.office import Office, notifies
+from prong.team.revival import Ended, Past, revived, specs, spent_purse
 from prong.team.route import Fork, ForkMode, Refused, Typed, route
+from prong.team.shelf import Held, Shelf
 from prong.team.task import TaskBoard
 from prong.tool.base import Failed, Outcome, TaskHandle, done
 from prong.tool.delegate import AgentArguments, AnyAgentArguments
 
 FORK_TURNS = 200
 """Requests a fork may make."""
-
-PATIENCE = 120.0
-"""Seconds a parent waits for a child before it goes on without it."""
-
-KEPT = 64
-"""Finished children whose prompts stay in memory; older ones are read from the journal again."""
-
-
-class Shelved(msgspec.Struct, frozen=True):
-    """What stays in memory of a child that ended a while ago."""
-
-    spec: ChildSpec
-    receipt: Receipt
 
 
 class ForkResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,20 +66,15 @@ class Supervisor:
     prices: Prices
     child_hooks: Callable[[Hooks], Hooks]
     """Makes a child's hooks from its parent's."""
-    types: Mapping[str, AgentType]
-    """The types of agents that can be named."""
-    make_child: typed.MakeChild
+    office: Office
+    """Starts typed children."""
     reload: Callable[[], Past]
     """Reads what the journal knows of the session's agents."""
-    task_budget: Bounds
-    """What every child may spend at most, of its parent's budget."""
-    patience: float | None = PATIENCE
-    """Seconds a parent waits for a child in the foreground; None waits for ever."""
     classifier: Classifier | None = None
     """Looks at what children give back, beside the rules."""
     wake_once: bool = False
     """Whether a fan-out wakes its parent once, when all are done."""
-    _shelf: dict[str, Shelved] = field(default_factory=dict[str, Shelved])
+    _shelf: Shelf = field(default_factory=Shelf)
     _owed: set[str] = field(default_factory=set[str])
     """Calls whose answer was lost with the process, so that a notice has to bring it."""
     _children: dict[str, Child] = field(default_factory=dict[str, Child])
@@ -111,20 +93,15 @@ class Supervisor:
         """All children of the session, in the order in which they began."""
         return list(self._children.values())
 
-    def held(self, agent: str) -> set[str]:
-        """Name the tasks whose notices wait for their siblings."""
-        if not self.wake_once:
-            return set()
-        return {
-            child.spec.task_id
-            for child in self._children.values()
-            if child.spec.parent == agent and child.fan is not None and child.fan.running
-        }
+    @property
+    def held(self) -> Container[str]:
+        """The tasks whose notices wait for their siblings."""
+        return Held(self._children) if self.wake_once else ()
 
     async def delegate(self, parent: Agent, call_id: CallId, args: AnyAgentArguments) -> Outcome:
         """Start what a call of the Agent tool asks for."""
         model = parent.prompt.head.model
-        decided = route(args, self.mode, parent.lineage, self.types, model=model)
+        decided = route(args, self.mode, parent.lineage, self.office.types, model=model)
         if not isinstance(decided, Refused) and self._named(args.name):
             return Failed(f"there is an agent {args.name!r} already; choose another name")
         match decided:
@@ -132,7 +109,7 @@ class Supervisor:
                 return Failed(why)
             case Typed(name):
                 try:
-                    return await self._delegate(parent, call_id, args, self.types[name])
+                    return await self.office.delegate(self, parent, call_id, args, name)
                 except ProngError as error:
                     return Failed(f"the agent could not be started: {error}")
             case Fork():
@@ -141,7 +118,7 @@ class Supervisor:
                 self._fork(
                     parent,
                     self._dispatched(parent),
-                    self._free(args.name or call_id),
+                    self.free(args.name or call_id),
                     args.description,
                     args.prompt,
                     call_id=call_id,
@@ -149,98 +126,8 @@ class Supervisor:
                 )
                 return done(fork.PLACEHOLDER)
 
-    async def _delegate(
-        self, parent: Agent, call_id: CallId, args: AnyAgentArguments, kind: AgentType
-    ) -> Outcome:
-        """Start a typed child, and wait for it unless it works in the background."""
-        if (why := self._forbidden(parent, kind)) is not None:
-            return Failed(why)
-        background = args.background or kind.background
-        made = self.make_child(parent, kind, model=args.model, background=background)
-        task_id = self._free(args.name or call_id)
-        purse = self._purse(parent, task_id)
-        if isinstance(purse, str):
-            return Failed(f"no agent was started: {purse}")
-        spec = ChildSpec(
-            task_id=task_id,
-            path=f"{parent.path}/{task_id}",
-            parent=parent.path,
-            kind="typed",
-            type=kind.name,
-            description=args.description,
-            call_id=call_id,
-            notify=background,
-            model=made.model,
-            spawns=made.spawns,
-            budget=purse.bounds,
-        )
-        prompt = typed.first_prompt(made, typed.brief(kind, args.prompt))
-        child = self._employ(parent, spec, kind, made, prompt, purse)
-        child.waiting = None if background else typed.Waiting()
-        child.agent.recorder.keep(spec.path, prompt)
-        child.agent.recorder.note(spec.path, "child", spec)
-        handle = self._begin(child)
-        if child.waiting is None:
-            return typed.started(child, handle, made.warnings)
-        return await self._attend(child, child.waiting, made.warnings)
-
-    def _forbidden(self, parent: Agent, kind: AgentType) -> str | None:
-        """Say why an agent may not start agents of a type; None if it may."""
-        own = next((c for c in self._children.values() if c.spec.path == parent.path), None)
-        spawns = own.spec.spawns if own is not None else None
-        if spawns is not None and kind.name not in spawns:
-            return (
-                f"agents of type {kind.name!r} are not permitted here: your own type may start "
-                f"only {', '.join(spawns) or 'none'}"
-            )
-        if kind.isolation:
-            return (
-                f"the type {kind.name!r} asks for isolation {kind.isolation!r}, which is not "
-                "available here"
-            )
-        return None
-
-    async def _attend(
-        self, child: Child, waiting: typed.Waiting, notes: tuple[str, ...]
-    ) -> Outcome:
-        """Wait for a child; whoever interrupts the parent stops it, with all that it started."""
-        begun, task_id = anyio.current_time(), child.spec.task_id
-        try:
-            await waiting.over(self.patience)
-        except anyio.get_cancelled_exc_class():
-            with anyio.CancelScope(shield=True):
-                await self.board.stop(task_id, agent=child.spec.parent)
-            raise
-        if waiting.detached and (handle := self._unattend(child)) is not None:
-            why = "you waited long enough" if self.patience else "as the user wished"
-            return typed.moved(child, handle, why)
-        await self.board.wait_ended(task_id)
-        return typed.finished(child, anyio.current_time() - begun, notes)
-
-    def _unattend(self, child: Child) -> TaskHandle | None:
-        """Let a child notify at its end; None if it has ended."""
-        if child.status != "running" or not self.board.runs(child.spec.task_id):
-            return None
-        self._notifies(child)
-        return self.board.promote(child.spec.task_id)
-
-    def _notifies(self, child: Child) -> None:
-        child.waiting = None
-        if not child.spec.notify:
-            child.spec = msgspec.structs.replace(child.spec, notify=True)
-            child.agent.recorder.note(child.spec.path, "child", child.spec)
-
-    def to_background(self, task_id: str | None = None) -> list[str]:
-        """Send a child that is waited for to the background, or all; gives their task ids."""
-        sent: list[str] = []
-        for child in self._children.values():
-            if child.waiting is not None and task_id in {None, child.spec.task_id}:
-                child.waiting.detach()
-                sent.append(child.spec.task_id)
-        return sent
-
     def _purse(self, parent: Agent, name: str) -> Purse | str:
-        return parent.purse.child(f"agent {name}", self.task_budget)
+        return parent.purse.child(f"agent {name}", self.office.task_budget)
 
     def _named(self, name: str | None) -> bool:
         return name in self._children or name in self._shelf
@@ -260,12 +147,12 @@ class Supervisor:
         number = len(self._children) + len(self._shelf)
         return [
             self._fork(
-                parent, fan, self._free(f"fork-{number + i}"), _short(text), text, notify=notify
+                parent, fan, self.free(f"fork-{number + i}"), _short(text), text, notify=notify
             )
             for i, text in enumerate(directives, 1)
         ]
 
-    def _free(self, name: str) -> str:
+    def free(self, name: str) -> str:
         """Give a name that no other agent has and no task had."""
         found, number = name, 1
         while self._named(found) or self.board.knows(found):
@@ -312,7 +199,7 @@ class Supervisor:
         child.fan = None
         child.agent.purse.restart()
         if child.spec.kind == "typed":
-            self._notifies(child)
+            notifies(child)
         child.agent.recorder.note(child.spec.path, "run", child.runs)
         self._launch(child)
 
@@ -328,6 +215,7 @@ class Supervisor:
             before = Prompt(parent.prompt.head, tip.parent)
             size = sum(self._forks(parent, call) for call in reply.calls)
             fan = self._plan(parent, before, reply, size)
+            parent.gate = fan.wait_led
             self._fans[parent.path] = (tip, fan)
         return fan
 
@@ -337,7 +225,7 @@ class Supervisor:
         if isinstance(parsed, Failed) or not isinstance(parsed[1], AgentArguments):
             return False
         model = parent.prompt.head.model
-        decided = route(parsed[1], self.mode, parent.lineage, self.types, model=model)
+        decided = route(parsed[1], self.mode, parent.lineage, self.office.types, model=model)
         return isinstance(decided, Fork)
 
     def _plan(self, parent: Agent, prompt: Prompt, reply: Reply | None, size: int) -> Fan:
@@ -378,10 +266,10 @@ class Supervisor:
         agent.recorder.keep(spec.path, prompt)
         agent.recorder.note(spec.path, "child", spec)
         fan.running.add(task_id)
-        self._begin(child)
+        self.begin(child)
         return child
 
-    def _begin(self, child: Child) -> TaskHandle:
+    def begin(self, child: Child) -> TaskHandle:
         """Launch a new child."""
         spec, agent = child.spec, child.agent
         self._children[spec.task_id] = child
@@ -407,7 +295,7 @@ class Supervisor:
         purse: Purse,
     ) -> Agent:
         """Make a fork's agent of its parent's."""
-        context = self._surroundings(spec)
+        context = self.surroundings(spec)
         return make_agent(
             parent,
             "fork",
@@ -426,7 +314,7 @@ class Supervisor:
             context=context,
         )
 
-    def _surroundings(self, spec: ChildSpec) -> dict[str, Any]:
+    def surroundings(self, spec: ChildSpec) -> dict[str, Any]:
         """Make what is new in every child's context; `_launch` opens its doors."""
 
         def emit(event: Event) -> None:
@@ -434,25 +322,6 @@ class Supervisor:
 
         tasks = self.board.for_agent(spec.path, emit)
         return {"emit": emit, "ask": nobody, "tasks": tasks, "agents": None}
-
-    def _employ(
-        self,
-        parent: Agent,
-        spec: ChildSpec,
-        kind: AgentType,
-        made: typed.Made,
-        prompt: Prompt,
-        purse: Purse,
-    ) -> Child:
-        """Make a typed child."""
-        new = self._surroundings(spec)
-        agent = typed.typed_agent(parent, spec, kind, made, prompt, purse=purse, new=new)
-        child = Child(spec, agent)
-        child.receipt = Receipt(
-            task_id=spec.task_id, agent=spec.path, bytes_first=len(prompt), delivered="pending"
-        )
-        typed.hush(child, bubbles=kind.permission_mode == "bubble")
-        return child
 
     def _launch(self, child: Child) -> TaskHandle:
         spec, agent = child.spec, child.agent
@@ -504,44 +373,62 @@ class Supervisor:
         return receipt_of(child, self.prices)
 
     def _ended(self, child: Child) -> None:
-        """Store a child's end and issue its receipt."""
-        close_receipt(child, self.prices, self.emit)
+        """Store a child's end and issue its receipt; a full disk must not keep it from ending."""
         ended = Ended(child.runs, child.status, child.detail, child.tool_uses)
-        child.agent.recorder.note(child.spec.path, "ended", ended)
+        try:
+            close_receipt(child, self.prices, self.emit)
+            child.agent.recorder.note(child.spec.path, "ended", ended)
+        except JournalError as error:
+            self.emit(child.spec.path, Warned(text=str(error)))
         if said := warning(child.flags):
             self.emit(child.spec.path, Warned(text=said))
         if child.waiting is not None:
             child.waiting.end()
-        self._shelve()
-
-    def _shelve(self) -> None:
-        """Let go of all but the last finished children; the journal has them."""
-        over = [
-            child
-            for child in self._children.values()
-            if child.status != "running" and not self.board.runs(child.spec.task_id)
-        ]
-        for child in over[: max(0, len(over) - KEPT)]:
-            name = child.spec.task_id
-            self._shelf[name] = Shelved(child.spec, self.receipt(child))
-            del self._children[name]
-
-    def _unshelved(self, sender: Agent, name: str) -> Child | None:
-        """Read a child that ended a while ago from the journal again."""
-        shelved = self._shelf.get(name)
-        if shelved is None or not shelved.spec.path.startswith(f"{sender.path}/"):
-            return None
-        past = self.reload()
-        child = self._taken_up(sender, shelved.spec, past)
-        if child is not None:
-            del self._shelf[name]
-            self._children[name] = child
-        return child
+        self._shelf.take(self._children, self.board.runs, self.receipt)
 
     def receipts(self) -> list[Receipt]:
         """Give the receipts of all children."""
-        past = [shelved.receipt for shelved in self._shelf.values()]
-        return past + [self.receipt(child) for child in self._children.values()]
+        return [*self._shelf.receipts(), *map(self.receipt, self._children.values())]
+
+    def to_background(self, task_id: str | None = None) -> list[str]:
+        """Send a child that is waited for to the background, or all; gives their task ids."""
+        waited = [child for child in self._children.values() if child.waiting is not None]
+        chosen = [child for child in waited if task_id in {None, child.spec.task_id}]
+        for child in chosen:
+            if child.waiting is not None:
+                child.waiting.detach()
+        return [child.spec.task_id for child in chosen]
+
+    def at(self, path: str) -> Child | None:
+        """Find a child by its path."""
+        return next((c for c in self._children.values() if c.spec.path == path), None)
+
+    def _unshelved(self, sender: Agent, name: str) -> Child | None:
+        """Read a child that ended a while ago from the journal again."""
+        spec = self._shelf.spec(name)
+        if spec is None or not spec.path.startswith(f"{sender.path}/"):
+            return None
+        child = self._taken_up(sender, spec, self.reload())
+        if child is not None:
+            self._shelf.drop(name)
+            self._children[name] = child
+        return child
+
+    def _taken_up(self, main: Agent, spec: ChildSpec, past: Past) -> Child | None:
+        """Make a child of what the journal has of it; None, and a warning, if that cannot be."""
+        above = self.at(spec.parent)
+        parent = above.agent if above is not None else main
+        purse = spent_purse(parent, spec, past)
+        prompt = past.prompts[spec.path]
+        if spec.kind == "fork":
+            agent = self._made(parent, spec, prompt, sent=None, base=None, purse=purse)
+            return revived(spec, agent, past)
+        try:
+            return self.office.take_up(self, parent, spec, past, purse)
+        except ProngError as error:
+            warned = Warned(text=f"the agent {spec.task_id} cannot be taken up again: {error}")
+            self.emit(parent.path, warned)
+            return None
 
     def revive(self, main: Agent, past: Past, *, run: bool = True) -> set[str]:
         """Take up the children of a resumed session; gives the tasks that run again.
@@ -550,7 +437,7 @@ class Supervisor:
         """
         running: set[str] = set()
         for spec in specs(past):
-            child = self._taken_up(self._by_path(spec.parent) or main, spec, past)
+            child = self._taken_up(main, spec, past)
             if child is None:
                 continue
             self._children[spec.task_id] = child
@@ -560,7 +447,7 @@ class Supervisor:
                     self.board.tell(child.notice_id, spec.parent, spec.task_id, child.ending())
             elif run:
                 if spec.kind == "typed":
-                    self._notifies(child)
+                    notifies(child)
                 self._launch(child)
                 running.add(spec.task_id)
             else:
@@ -568,37 +455,6 @@ class Supervisor:
                 self._ended(child)
                 self.board.tell(child.notice_id, spec.parent, spec.task_id, child.ending())
         return running
-
-    def _by_path(self, path: str) -> Agent | None:
-        for child in self._children.values():
-            if child.spec.path == path:
-                return child.agent
-        return None
-
-    def _taken_up(self, parent: Agent, spec: ChildSpec, past: Past) -> Child | None:
-        """Make a child of what the journal has of it; None, and a warning, if that cannot be."""
-        prompt = past.prompts[spec.path]
-        purse = Purse(spec.budget, parent=parent.purse, name=f"agent {spec.task_id}")
-        rows = [row for path in past.prompts if _below(path, spec.path) for row in past.rows(path)]
-        used = sum(row.usage.input + row.usage.output for row in rows)
-        purse.remember(used, sum(row.cost or 0.0 for row in rows), len(rows))
-        if spec.kind == "fork":
-            agent = self._made(parent, spec, prompt, sent=None, base=None, purse=purse)
-            return revived(spec, agent, past)
-        kind = self.types.get(spec.type)
-        try:
-            if kind is None:
-                raise ProngError(f"there is no agent type {spec.type!r} any more")  # noqa: TRY301 - one way out
-            made = self.make_child(parent, kind, model=spec.model, background=spec.notify)
-        except ProngError as error:
-            warned = Warned(text=f"the agent {spec.task_id} cannot be taken up again: {error}")
-            self.emit(parent.path, warned)
-            return None
-        employed = self._employ(parent, spec, kind, made, prompt, purse)
-        child = revived(spec, employed.agent, past)
-        child.agent.desk = parent.desk
-        typed.hush(child, bubbles=kind.permission_mode == "bubble")
-        return child
 
     def answered(self, past: Past, prompt: Prompt) -> Results | None:
         """Answer the calls of a parent that died after its children had started."""
@@ -631,10 +487,6 @@ class Door:
     async def send(self, to: str, message: str) -> Outcome:
         """Send a message to a child."""
         return await self.supervisor.send(self.agent, to, message)
-
-
-def _below(path: str, top: str) -> bool:
-    return path == top or path.startswith(f"{top}/")
 
 
 def _short(text: str, limit: int = 60) -> str:

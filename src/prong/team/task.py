@@ -172,13 +172,16 @@ class TaskBoard:
     ) -> TaskHandle:
         """Start work as a task: its log goes to a file and, with `notify`, its end is a notice.
 
-        Raises OSError if the file cannot be made, UsageError if the session is closing.
+        Raises OSError if the file for a command's output cannot be made, UsageError if the session
+        is closing.
         """
         if self._closed:
             raise UsageError("The session is closing; nothing new can be started in it.")
         task_id = task_id or self.next_id()
         assert task_id not in self._tasks, f"{task_id} runs already"
         log = Log(self._folder / f"{_file_name(task_id)}.log", limit=self._log_limit)
+        if isinstance(work, Shell):
+            log.open()
         task = _Task(
             id=task_id,
             notice=notice or task_id,
@@ -272,6 +275,10 @@ class TaskBoard:
     def running(self, agent: str | None = None) -> int:
         """Count the tasks that run: all, or those of one agent."""
         return sum(agent is None or t.agent == agent for t in self._tasks.values())
+
+    def shells(self) -> list[str]:
+        """Name the commands that run in the background, whoever started them."""
+        return [task.title for task in self._tasks.values() if task.work.kind == "shell"]
 
     def busy(self, agent: str | None = None) -> bool:
         """Whether a task of an agent runs, or one has ended that it was not told of yet."""

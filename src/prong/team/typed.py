@@ -130,8 +130,8 @@ class Waiting:
     def __init__(self) -> None:
         """Begin to wait."""
         self._over = anyio.Event()
-        self.detached = False
-        """Whether somebody sent the child to the background."""
+        self.why = ""
+        """Why the wait was given up; empty if it was not."""
 
     def end(self) -> None:
         """Note that the child has ended."""
@@ -139,7 +139,7 @@ class Waiting:
 
     def detach(self) -> None:
         """Give up the wait; the child goes on."""
-        self.detached = True
+        self.why = "the user wished it"
         self._over.set()
 
     async def over(self, seconds: float | None) -> None:
@@ -147,7 +147,7 @@ class Waiting:
         with anyio.move_on_after(seconds):
             await self._over.wait()
             return
-        self.detached = True
+        self.why = f"it took longer than {seconds:g} s"
 
 
 def started(child: Child, handle: TaskHandle, notes: tuple[str, ...] = ()) -> Done:

@@ -2,7 +2,8 @@
 
 Deny rules win, then ask rules, then allow rules, then the mode. One `PolicyBox` is shared by the
 whole tree of agents; a narrowed view of it can only ever be stricter, because its decision is the
-stricter one of its own and its parent's at that moment.
+stricter one of its own and its parent's at that moment. The one thing a child may have that its
+parent has not is the worktree that was made for it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 
 from prong.errors import UsageError
 from prong.tool.access import Access, Reading, Running, Using, Writing
+from prong.tool.confine import Ground, confine, settle
 from prong.tool.ground import (
     Allow,
     Ask,
@@ -27,7 +29,7 @@ from prong.tool.ground import (
 )
 from prong.tool.rule import BadRule, Effect, Rule, fits_use, parse_rule
 
-__all__ = ["Allow", "Ask", "Deny", "Mode", "Policy", "PolicyBox", "Verdict", "decide"]
+__all__ = ["Allow", "Ask", "Deny", "Ground", "Mode", "Policy", "PolicyBox", "Verdict", "decide"]
 
 _OWN = frozenset(["Agent", "Skill"])
 """Uses that touch nothing by themselves: each call that comes of them is decided on its own."""
@@ -48,7 +50,11 @@ def decide(
     `os.path.realpath` where links have to be followed.
     """
     verdicts = [_by_name(policy, tool), *(_decide_one(policy, tool, a, resolve) for a in accesses)]
-    verdict = strictest(verdicts)
+    return _answered(policy, strictest(verdicts))
+
+
+def _answered(policy: Policy, verdict: Verdict) -> Verdict:
+    """Turn a question into a refusal where nobody can be asked."""
     if policy.mode == "dontAsk" and isinstance(verdict, Ask):
         return Deny(f"{verdict.why}; nobody can be asked, so go on without it")
     return verdict
@@ -123,7 +129,20 @@ class PolicyBox:
         resolve: Callable[[str], str] = os.path.normpath,
     ) -> Verdict:
         """Decide on one call by the policy as it stands now."""
-        return decide(self.policy, tool, accesses, resolve=resolve)
+        return self._judge(tool, accesses, resolve, ())
+
+    def _judge(
+        self,
+        tool: str,
+        accesses: Sequence[Access],
+        resolve: Callable[[str], str],
+        granted: tuple[str, ...],
+    ) -> Verdict:
+        """Decide; `granted` are the worktrees of the descendants through which a call comes."""
+        policy = self.policy
+        if granted:
+            policy = replace(policy, folders=(*policy.folders, *granted))
+        return decide(policy, tool, accesses, resolve=resolve)
 
     def allow_for_session(self, rule: Rule | str) -> None:
         """Add an allow rule for the whole tree, after a person said yes.
@@ -138,35 +157,53 @@ class PolicyBox:
         """Change the mode from now on."""
         self._policy = replace(self._policy, mode=mode)
 
-    def narrow(self, *, mode: Mode = "bubble", rules: Sequence[Rule] = ()) -> PolicyBox:
-        """Return a view for a child that can be stricter than this one, never laxer."""
-        return _NarrowBox(self, mode, tuple(rule for rule in rules if rule.effect != "allow"))
+    def revise(self, policy: Policy) -> None:
+        """Take another policy from now on, for the whole tree."""
+        self._policy = policy
+
+    def narrow(
+        self, *, mode: Mode = "bubble", rules: Sequence[Rule] = (), ground: Ground | None = None
+    ) -> PolicyBox:
+        """Return a view for a child that can be stricter than this one, never laxer.
+
+        With `ground`, the child works in a worktree and writes nowhere else.
+        """
+        own = tuple(rule for rule in rules if rule.effect != "allow")
+        return _NarrowBox(self, mode, own, ground)
 
 
 class _NarrowBox(PolicyBox):
     """A child's view: follows its parent's rules, adds a mode and forbidding rules of its own."""
 
-    def __init__(self, parent: PolicyBox, mode: Mode, rules: tuple[Rule, ...]) -> None:
+    def __init__(
+        self, parent: PolicyBox, mode: Mode, rules: tuple[Rule, ...], ground: Ground | None
+    ) -> None:
         super().__init__(parent.policy)
         self._parent = parent
         self._mode: Mode = mode
         self._rules = rules
+        self._ground = ground
 
     @property
     def policy(self) -> Policy:
         above = self._parent.policy
         mode = above.mode if self._mode == "bubble" else self._mode
-        return replace(above, mode=mode, rules=(*above.rules, *self._rules))
+        policy = replace(above, mode=mode, rules=(*above.rules, *self._rules))
+        return policy if self._ground is None else settle(policy, self._ground)
 
-    def decide(
+    def _judge(
         self,
         tool: str,
         accesses: Sequence[Access],
-        *,
-        resolve: Callable[[str], str] = os.path.normpath,
+        resolve: Callable[[str], str],
+        granted: tuple[str, ...],
     ) -> Verdict:
-        own = decide(self.policy, tool, accesses, resolve=resolve)
-        return strictest([own, self._parent.decide(tool, accesses, resolve=resolve)])
+        own = super()._judge(tool, accesses, resolve, granted)
+        if self._ground is not None:
+            limit = confine(self._parent.policy, self._ground, accesses, resolve, granted)
+            own = strictest([own, _answered(self.policy, limit)])
+            granted = (*granted, self._ground.bounds)
+        return strictest([own, self._parent._judge(tool, accesses, resolve, granted)])  # noqa: SLF001 - its own kind
 
     def allow_for_session(self, rule: Rule | str) -> None:
         self._parent.allow_for_session(rule)

@@ -114,6 +114,16 @@ def _named_paths(case: Case) -> Iterator[tuple[str, bool]]:
                 yield path, writing
 
 
+def paths_named(policy: Policy, run: Running, resolve: Resolve) -> Iterator[tuple[str, bool]]:
+    """Yield every path that a command line may name or work in, and whether it may write there."""
+    parsed = parse_command(run.command, run.cwd, policy.home)
+    case = Case(policy, run.command.strip(), parsed, resolve)
+    yield from _named_paths(case)
+    for simple in parsed.commands:
+        for folder in simple.folders or ():
+            yield resolve(folder), prove_read_only(simple) is None
+
+
 def _possible(case: Case, word: Word, folders: Folders) -> Iterator[str]:
     """Yield the paths that a word may stand for, also behind an option's name."""
     texts = [word.text]

@@ -186,7 +186,7 @@ class AnthropicStream(Stream):
     def _begin(self, message: _Message) -> None:
         self._message = message
         self._merge(message.usage)
-        self._out.append(Began(message.id, message.model))
+        self._out.append(Began(message.id, message.model, _count(self._usage)))
 
     def _start(self, index: int, data: msgspec.Raw) -> None:
         block = self._blocks[index] = _Block(fields_of(data))

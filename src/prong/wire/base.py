@@ -73,6 +73,8 @@ class Began(msgspec.Struct, frozen=True):
 
     id: str
     model: str
+    usage: Usage = Usage()
+    """What the provider has counted by now, where it tells so early."""
 
 
 class TextPiece(msgspec.Struct, frozen=True):

@@ -98,7 +98,7 @@ class Local:
                 case "progress" if content["total"] > content["done"]:
                     yield Preparing(content["what"], content["done"], content["total"])
                 case "began":
-                    yield Began(identity, self._model)
+                    yield Began(identity, self._model, _usage(content))
                 case "piece":
                     for event in reader.feed(content):
                         yield event
@@ -146,12 +146,9 @@ class Local:
         return ask
 
     def _ended(self, identity: str, content: Mapping[str, Any], reply: Reply) -> Ended:
-        usage = Usage(
-            uncached=content["processed"], read=content["reused"], output=content["output"]
-        )
         return Ended(
             reply=reply,
-            usage=usage,
+            usage=_usage(content),
             id=identity,
             model=self._model,
             stop_detail=content["reason"],
@@ -166,6 +163,12 @@ class Local:
             kind, content = await line.next()
             assert kind == "figures"
             return content
+
+
+def _usage(content: Mapping[str, Any]) -> Usage:
+    """Count as all providers do: what was reused was read, the rest of the prompt was not."""
+    processed, reused = int(content["processed"]), int(content["reused"])
+    return Usage(uncached=processed, read=reused, output=int(content.get("output", 0)))
 
 
 def make_reply(text: str, calls: Sequence[Call], stop: Stop) -> Reply:

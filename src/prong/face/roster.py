@@ -1,0 +1,86 @@
+"""`prong agents`: the types of agents, where each comes from, and what it may use."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+
+from prong.agent.spec import AgentType, AgentTypes
+from prong.face.line import printable
+from prong.session import Options
+from prong.session.place import look_around
+from prong.session.recruit import filtered, known_type
+from prong.session.toolbox import built_in_names
+
+
+def run_agents(words: list[str]) -> int:
+    """List the types, or show one; gives the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="prong agents",
+        description="List the types of agents, or show one: prompt, model, mode and tools.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("action", nargs="?", choices=("list", "show"), default="list")
+    parser.add_argument("name", nargs="?", help="the type to show")
+    parser.add_argument("--agents", metavar="JSON", help="further types, before those of files")
+    parser.add_argument("-C", "--cwd", default=".", metavar="DIR", help="the project folder")
+    args = parser.parse_args(words)
+    if (args.action == "show") != (args.name is not None):
+        parser.error("use 'prong agents' or 'prong agents show NAME'")
+    place = look_around(Options(cwd=args.cwd, agents=args.agents))
+    for warning in place.warnings:
+        print(f"! {printable(warning)}", file=sys.stderr)
+    if args.name is None:
+        lines = list_types(place.types)
+    else:
+        kind = known_type(place.types, args.name)
+        names = built_in_names(place)
+        lines = show_type(kind, names)
+        if place.servers.servers:
+            lines = [*lines, "", "Tools of MCP servers come on top of these."]
+    print("\n".join(lines))
+    return 0
+
+
+def list_types(types: AgentTypes) -> list[str]:
+    """Say each type in one line, with its source."""
+    width = max((len(name) for name in types), default=0)
+    return [
+        printable(f"{name:<{width}}  {' '.join(kind.description.split())}  ({kind.origin})")
+        for name, kind in types.items()
+    ]
+
+
+def show_type(kind: AgentType, names: Sequence[str]) -> list[str]:
+    """Show a type: what it is, its tools, and which layer takes each of the others."""
+    return [printable(line) for line in _shown(kind, names)]
+
+
+def _shown(kind: AgentType, names: Sequence[str]) -> Iterator[str]:
+    yield f"{kind.name}: {kind.description}"
+    yield ""
+    yield f"source       {kind.origin}"
+    yield f"model        {kind.model if kind.model != 'inherit' else 'of the parent'}"
+    yield f"mode         {kind.permission_mode}"
+    if kind.max_turns:
+        yield f"turns        {kind.max_turns} at most"
+    if kind.background:
+        yield "background   always"
+    if kind.omit_instructions:
+        yield "instructions of the project are left out"
+    for label, values in (("skills", kind.skills), ("servers", kind.mcp_servers or ())):
+        if values:
+            yield f"{label:<12} {', '.join(values)}"
+    for background in (False, True):
+        found = filtered(kind, names, background=background)
+        yield ""
+        yield "Tools in the background:" if background else "Tools:"
+        yield f"  {', '.join(found.kept) or 'none'}"
+        if found.spawns is not None:
+            yield f"  agents it may start: {', '.join(found.spawns) or 'none'}"
+        for gone in found.removed:
+            yield f"  - {gone.tool}: layer '{gone.layer}', {gone.why}"
+    yield ""
+    yield "Prompt:"
+    yield from kind.prompt.splitlines()

@@ -1,0 +1,296 @@
+"""Plan mode: how it is entered, what it puts aside, and how it ends.
+
+The mode itself is a state of the one policy that the whole tree of agents shares, so it binds forks
+and shells that were there before. This module keeps what is around it: the mode to go back to, the
+rules that are put aside, the plan file, and the user's word on the plan. All of that is noted in
+the journal, so that a resumed session is where it was.
+"""
+
+from __future__ import annotations
+
+import os.path
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from prong.agent import Agent
+from prong.entry import CallId, Text, User, plain
+from prong.event import Event, ModeChanged, PermissionAsked, Warned
+from prong.session.text import text
+from prong.tool.base import Failed, Outcome, done
+from prong.tool.policy import Mode, PolicyBox
+from prong.tool.rule import Rule
+
+_WORDS, _LONGEST = 6, 48
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What plan mode has to remember; noted in the journal."""
+
+    before: Mode
+    """The mode to go back to."""
+    file: str = ""
+    """The plan file, once it has a name."""
+    rules: tuple[Rule, ...] = ()
+    """Allow rules that were put aside."""
+
+
+def is_broad(rule: Rule) -> bool:
+    """Whether an allow rule gives so much that plan mode puts it aside: shells, any agent."""
+    if rule.effect != "allow":
+        return False
+    return rule.covers("Bash") or (rule.covers("Agent") and rule.specifier is None)
+
+
+def slug(words: str) -> str:
+    """Make a readable name for a file out of the first words of a text."""
+    ascii_only = unicodedata.normalize("NFKD", words).encode("ascii", "ignore").decode()
+    found = re.findall(r"[a-z0-9]+", ascii_only.lower())[:_WORDS]
+    name = ""
+    for word in found:
+        longer = f"{name}-{word}" if name else word[:_LONGEST]
+        if len(longer) > _LONGEST:
+            break
+        name = longer
+    return name or "plan"
+
+
+class Planner:
+    """Keeps plan mode for one session."""
+
+    def __init__(
+        self,
+        policy: PolicyBox,
+        *,
+        root: str,
+        storage: str,
+        note: Callable[[str, Any], None],
+        emit: Callable[[Event], None],
+        shells: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        """Take the tree's policy; `note` stores a value, `shells` names background commands."""
+        self._policy = policy
+        self._root = root
+        self._storage = storage
+        self._note = note
+        self._emit = emit
+        self._shells = shells
+        self._kept: Kept | None = None
+        self._agent: Agent | None = None
+        self._said = ""
+        self._left: Mode | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether plan mode is on."""
+        return self._kept is not None
+
+    @property
+    def file(self) -> str:
+        """The plan file; empty while plan mode is off or nobody has said anything in it."""
+        return self._kept.file if self._kept else ""
+
+    def bind(self, agent: Agent) -> None:
+        """Take the main agent: it is the one that plans."""
+        self._agent = agent
+
+    def resume(self, kept: Kept) -> None:
+        """Be in plan mode as a stored session was; its rules are those of today's settings."""
+        granted = tuple(rule for rule in kept.rules if rule.source == "session")
+        aside = (*self._put_aside(kept.before), *granted)
+        self._kept = replace(kept, rules=aside)
+        self._apply(mode="plan", plan_file=kept.file)
+
+    def change(self, mode: Mode) -> None:
+        """Change the mode: into plan mode, out of it, or between others."""
+        if mode == "plan":
+            self.enter()
+            return
+        if self.active:
+            self._leave(mode)
+            self._left = mode
+            return
+        self._policy.set_mode(mode)
+        self._tell(mode)
+
+    def enter(self, *, before: Mode | None = None) -> None:
+        """Enter plan mode; a session that begins in it says what the mode would be otherwise."""
+        if self.active:
+            return
+        old = before or self._policy.policy.mode
+        self._keep(Kept(before=old, rules=self._put_aside(old)))
+        self._apply(mode="plan", plan_file="")
+        self._left = None
+        self._tell("plan")
+        if shells := self._shells():
+            listed = "; ".join(shells)
+            self._emit(Warned(text=f"these commands began before plan mode and go on: {listed}"))
+
+    def begin(self) -> Outcome:
+        """Enter plan mode for the model."""
+        if self.active:
+            return Failed(f"plan mode is on already; the plan file is {self._named()}")
+        assert self._agent is not None
+        if not self._agent.desk.answerable:
+            return Failed(
+                "nobody is here who could approve a plan, so plan mode would never end; do the "
+                "work, or answer with a plan if that is what was asked for"
+            )
+        self.enter()
+        return done(self._instructions())
+
+    async def propose(self, call_id: CallId) -> Outcome:
+        """Put the plan before the user; their yes ends plan mode."""
+        if not self.active:
+            return Failed("plan mode is not on, so there is no plan to approve; do the work")
+        assert self._agent is not None
+        while True:
+            shown = await self._read()
+            if isinstance(shown, Failed):
+                return shown
+            asked = PermissionAsked(
+                request_id=self._agent.desk.number(),
+                call_id=call_id,
+                tool="ExitPlanMode",
+                title=f"Approve the plan {os.path.basename(self.file)}?",  # noqa: PTH119 - a host's path
+                why="the plan is ready",
+                plan=shown,
+            )
+            answer = await self._agent.desk.ask(self._agent.path, asked, self._agent.emit)
+            if answer is None:
+                return self._unanswered(shown)
+            if not answer.allow:
+                return Failed(_rejected(answer.text, self.file))
+            if answer.text.strip():
+                return await self._approved(answer.text, edited=True)
+            # Nobody approves what they have not seen: a plan that changed meanwhile is shown anew.
+            if not self.active or await self._read() == shown:
+                return await self._approved(shown, edited=False)
+
+    def reminder(self, said: str | None = None) -> User | None:
+        """Give what the model has to be told of the mode before it reads what the user said."""
+        self._said = self._said if said is None else said
+        if self._left is not None:
+            mode, self._left = self._left, None
+            return User((Text(text("plan_off").format(mode=mode)),), "reminder")
+        if not self.active or self._stands():
+            return None
+        return User((Text(self._instructions()),), "reminder")
+
+    def _instructions(self) -> str:
+        return text("plan").format(file=self._named())
+
+    def _stands(self) -> bool:
+        """Whether the conversation, as it is now, tells of the plan file."""
+        assert self._agent is not None
+        if not self.file:
+            return False
+        return any(
+            kind == "reminder" and isinstance(entry, User) and self.file in plain(entry.parts)
+            for kind, entry in self._agent.prompt.entries()
+        )
+
+    def _named(self) -> str:
+        """Give the plan file, named after what the user said last."""
+        assert self._kept is not None
+        if not self._kept.file:
+            path = _free(self._folder(), slug(self._said))
+            self._keep(replace(self._kept, file=path))
+            self._apply(mode="plan", plan_file=path)
+        return self._kept.file
+
+    def _folder(self) -> str:
+        """Give the folder for plans: the project's, unless a link leads out of it."""
+        folder = os.path.realpath(os.path.join(self._root, ".prong", "plans"))  # noqa: PTH118 - text
+        root = os.path.realpath(self._root)
+        if folder.startswith(root.rstrip("/") + "/"):
+            return folder
+        self._emit(Warned(text=f"{folder} is not in the project, so the plan is kept elsewhere"))
+        return os.path.realpath(os.path.join(self._storage, "plans"))  # noqa: PTH118 - text
+
+    async def _read(self) -> str | Failed:
+        assert self._agent is not None
+        name = self._named()
+        try:
+            data = await self._agent.context.host.read(name)
+        except OSError:
+            data = b""
+        plan = data.decode(errors="replace").strip()
+        return plan or Failed(f"there is no plan yet; write it to {name} first, then call again")
+
+    async def _approved(self, plan: str, *, edited: bool) -> Outcome:
+        assert self._agent is not None
+        plan = plan.strip()
+        name = self.file
+        if edited and name:
+            await self._agent.context.host.write(name, f"{plan}\n".encode())
+        if self._kept is not None:
+            self._leave(self._kept.before)
+        how = "approved the plan, with changes of their own" if edited else "approved the plan"
+        return done(
+            f"The user {how}. Plan mode is over; the permission mode is "
+            f"{self._policy.policy.mode}. The plan is kept in {name}. Work by it, as it stands "
+            f"here:\n\n{plan}",
+            shown=f"plan approved: {name}",
+        )
+
+    def _unanswered(self, plan: str) -> Outcome:
+        """End the turn with the plan: whoever asked for it can read it and go on later."""
+        assert self._agent is not None
+        self._agent.finale = plan
+        return done(
+            "Nobody is here to approve the plan, so it was given as the answer of this turn. Plan "
+            "mode stays on until the user approves the plan or changes the mode."
+        )
+
+    def _leave(self, mode: Mode) -> None:
+        assert self._kept is not None
+        rules = (*self._kept.rules, *self._policy.policy.rules)
+        self._policy.revise(replace(self._policy.policy, mode=mode, rules=rules, plan_file=""))
+        self._kept = None
+        self._tell(mode)
+        self._note("plan", None)
+
+    def _put_aside(self, before: Mode) -> tuple[Rule, ...]:
+        """Take broad rules out of the policy when coming from a mode that hardly ever asks."""
+        policy = self._policy.policy
+        if before != "auto":
+            return ()
+        aside = tuple(rule for rule in policy.rules if is_broad(rule))
+        kept = tuple(rule for rule in policy.rules if not is_broad(rule))
+        self._policy.revise(replace(policy, rules=kept))
+        return aside
+
+    def _apply(self, *, mode: Mode, plan_file: str) -> None:
+        self._policy.revise(replace(self._policy.policy, mode=mode, plan_file=plan_file))
+
+    def _keep(self, kept: Kept) -> None:
+        self._kept = kept
+        self._note("plan", kept)
+
+    def _tell(self, mode: Mode) -> None:
+        self._note("mode", mode)
+        self._emit(ModeChanged(mode=mode))
+
+
+def _rejected(feedback: str, file: str) -> str:
+    said = f" They said: {feedback.strip()}" if feedback.strip() else ""
+    return (
+        f"The user rejected the plan.{said}\n\nPlan mode stays on. Improve the plan in {file}, or "
+        f"ask what they want, and call ExitPlanMode again."
+    )
+
+
+def _free(folder: str, name: str) -> str:
+    """Find a name in a folder that nothing has yet."""
+    number = 1
+    while True:
+        tail = "" if number == 1 else f"-{number}"
+        path = os.path.join(folder, f"{name}{tail}.md")  # noqa: PTH118 - text
+        if not os.path.lexists(path):
+            return path
+        number += 1

@@ -1,0 +1,42 @@
+"""Small requests beside a conversation: they read its cache and never touch it."""
+
+from __future__ import annotations
+
+from prong.agent import Agent, request
+from prong.agent.answer import unanswered
+from prong.entry import Text, User
+from prong.errors import BrokenReply
+from prong.prompt import Prompt
+from prong.session.text import text
+
+_TITLE = 60
+"""Characters of a title."""
+
+
+def sendable(prompt: Prompt) -> Prompt:
+    """Leave out a last reply whose calls have no results yet: it could not be sent."""
+    while prompt.tip is not None and unanswered(prompt):
+        prompt = Prompt(prompt.head, prompt.tip.parent)
+    return prompt
+
+
+async def ask(agent: Agent, prompt: Prompt, question: str, *, purpose: str) -> str:
+    """Put a question after a prompt and give the text of the answer.
+
+    Raises ProviderError when there is no answer.
+    """
+    asked = prompt.append(User((Text(question),), "reminder"))
+    ended = await request(agent, asked, sidecar=purpose)
+    return ended.reply.text
+
+
+async def title(agent: Agent, prompt: Prompt) -> str:
+    """Ask for a title; one line, and never empty.
+
+    Raises BrokenReply if the model gives none.
+    """
+    words = " ".join((await ask(agent, prompt, text("title"), purpose="title")).split())
+    words = words.strip("\"'`*# .")
+    if not words:
+        raise BrokenReply("the model gave no title")
+    return words[:_TITLE]

@@ -1,0 +1,84 @@
+"""`prong agents`, run as a user runs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.door, pytest.mark.spec("S7")]
+
+
+def prong(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "home").mkdir(exist_ok=True)
+    (tmp_path / "project").mkdir(exist_ok=True)
+    return subprocess.run(
+        [sys.executable, "-m", "prong", *words],
+        cwd=tmp_path / "project",
+        env={**os.environ, "HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def test_types_are_listed_with_their_source(tmp_path: Path):
+    """Each type stands on a line of its own, and what is wrong with files on standard error."""
+    folder = tmp_path / "home/.prong/agents"
+    folder.mkdir(parents=True)
+    (folder / "mine.md").write_text("---\ndescription: My own\n---\nYou are mine.")
+    (folder / "bad.md").write_text("---\nname: bad\n")
+    done = prong(tmp_path, "agents")
+    lines = done.stdout.splitlines()
+
+    assert done.returncode == 0
+    assert [line.split()[0] for line in lines] == [
+        "Explore",
+        "Plan",
+        "general-purpose",
+        "worker",
+        "mine",
+    ]
+    assert f"(home, {folder / 'mine.md'})" in lines[-1]
+    assert "bad.md:1: front matter is not closed" in done.stderr
+
+
+def test_a_type_is_shown_with_the_layer_that_took_each_tool(tmp_path: Path):
+    """Prompt, model, mode, tools, and for every missing tool its layer and why."""
+    flag = (
+        '{"solo": {"description": "Alone", "prompt": "You work alone.", "model": "gpt-6.1-sol",'
+        ' "tools": "Read, Bash, TaskStop", "permissionMode": "plan"}}'
+    )
+    done = prong(tmp_path, "agents", "show", "solo", "--agents", flag)
+
+    assert done.returncode == 0, done.stderr
+    for expected in (
+        "solo: Alone",
+        "source       flag, --agents",
+        "model        gpt-6.1-sol",
+        "mode         plan",
+        "  Read, Bash\n",
+        "  - TaskStop: layer 'every agent'",
+        "  - Write: layer 'own lists'",
+        "  - Agent: layer 'background'",
+        "You work alone.",
+    ):
+        assert expected in done.stdout
+
+
+def test_an_unknown_type_is_refused_with_the_known_ones(tmp_path: Path):
+    """A wrong name ends with code 2 and the list of names."""
+    done = prong(tmp_path, "agents", "show", "Nobody")
+
+    assert done.returncode == 2
+    assert "the types are: Explore, Plan, general-purpose, worker" in done.stderr
+
+
+def test_half_a_command_is_refused(tmp_path: Path):
+    """`show` without a name, or a name without `show`, is an error of use."""
+    assert prong(tmp_path, "agents", "show").returncode == 2
+    assert prong(tmp_path, "agents", "Explore").returncode == 2

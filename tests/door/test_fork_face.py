@@ -1,0 +1,116 @@
+"""Forks as the command line and the interactive prompt show them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from prong.errors import UsageError
+from prong.face.team import Team
+from prong.testing import Script, Worlds, call, forks, report, say
+
+pytestmark = [pytest.mark.anyio, pytest.mark.door]
+
+ECHO = call("Bash", {"command": "sleep 0.1; echo x"})
+PARTS = ["Part 1.", "Part 2.", "Part 3."]
+LEAD = "Do what follows with care, as one part of several, and report: "
+
+
+def script() -> Script:
+    return Script(
+        [forks(*PARTS), say("waiting"), say("all done")],
+        {part: [ECHO, report()] for part in PARTS},
+    )
+
+
+@pytest.mark.spec("L12", "F16")
+async def test_json_has_the_receipts(world: Worlds, program: Any) -> None:
+    """The run ends when all forks are done and told of, and json output has their receipts."""
+    async with world(script(), opens=False) as w:
+        words = ("-p", "Go", "--output-format", "json", "--permission-mode", "bypassPermissions")
+        done = await program.run(w, *words)
+        result = json.loads(done.stdout)
+        assert done.returncode == 0
+        assert (result["text"], result["why"]) == ("all done", "done")
+        assert len(result["receipts"]) == 3
+        for receipt in result["receipts"]:
+            assert receipt["status"] == "completed"
+            assert receipt["read"] > 0
+            assert receipt["saved"] > 0
+            assert receipt["reason"]
+        assert result["usage"]["output"] == sum(r.usage.output for r in w.server.records)
+
+
+@pytest.mark.spec("L12", "F16", "X1")
+async def test_stream_json_shows_children_with_their_path(world: Worlds, program: Any) -> None:
+    """Every event of a child has its path; starts, ends and receipts of all of them are there."""
+    async with world(script(), opens=False) as w:
+        mode = ("--permission-mode", "bypassPermissions")
+        done = await program.run(w, "-p", "Go", "--output-format", "stream-json", *mode)
+        *lines, result = [json.loads(line) for line in done.stdout.splitlines()]
+        assert result["text"] == "all done"
+        children = {line["agent"] for line in lines} - {"main"}
+        assert len(children) == 3
+        for path in children:
+            kinds = [line["event"]["type"] for line in lines if line["agent"] == path]
+            assert kinds.count("task_started") == kinds.count("task_finished") == 1
+            assert kinds.count("receipt_issued") == 1
+            assert kinds.index("task_started") < kinds.index("request_sent")
+            assert "tool_started" in kinds
+            assert kinds[-1] == "task_finished"
+
+
+@pytest.mark.spec("F2", "L12")
+async def test_headless_without_a_policy_has_no_forks(world: Worlds, program: Any) -> None:
+    """With nobody to answer and no policy, a fork by name is refused and the run goes on."""
+    asked = Script([forks("Part 1.", subagent_type="fork"), say("I see.")])
+    async with world(asked, opens=False) as w:
+        done = await program.run(w, "-p", "Go")
+        assert done.stdout == b"I see.\n"
+        assert "forks are off" in w.server.records[1].request.last_text
+
+
+@pytest.mark.spec("F21", "F22", "T6", "X2")
+async def test_the_commands_of_the_prompt(world: Worlds) -> None:
+    """/fork, /tasks, /tell, /stop and /receipt do what they say, in 80 columns."""
+    played = Script(
+        [say("Hello.")],
+        {
+            "Part 1.": [report("one"), report("more")],
+            "Part 2.": [call("Bash", {"command": "sleep 60"})],
+        },
+        forever=say("ok"),
+    )
+    async with world(played, mode="bypassPermissions") as w:
+        await w.session.run("Hi")
+        lines: list[str] = []
+        run = Team(w.session, lines.append).commands
+
+        await run["tasks"]("")
+        assert lines.pop() == "nothing has run in the background"
+        await run["fork"](f"{LEAD}Part 1. / {LEAD}Part 2.")
+        assert [line.split()[0] for line in lines] == ["fork-1", "fork-2"]
+        await w.session.tasks.wait_ended("fork-1")
+        lines.clear()
+        await run["tasks"]("")
+        assert lines[0].startswith("fork-1  completed  Do what follows")
+        assert lines[1].startswith("fork-2  running")
+        await run["stop"]("fork-2")
+        await w.session.wait_settled()
+        await run["tell"]("fork-1 And now?")
+        await w.session.wait_settled()
+        lines.clear()
+        await run["tasks"]("")
+        assert "fork-2  killed" in lines[1]
+        lines.clear()
+        await run["receipt"]("")
+        assert len(lines) == 2
+        assert "read" in lines[0]
+        assert max(map(len, "\n".join(lines).splitlines())) <= 80
+        for name, rest in (("tell", "fork-1"), ("stop", ""), ("fork", " "), ("receipt", "x")):
+            with pytest.raises(UsageError):
+                await run[name](rest)
+        with pytest.raises(UsageError, match="Too late"):
+            await run["stop"]("fork-1")

@@ -1,0 +1,82 @@
+"""Killed at any moment and resumed, a session tells of each fork exactly once."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from prong.testing import Script, ServerProcess, call, forks, report, say
+
+DRIVER = """
+import sys, anyio, msgspec
+from prong.session import open_session
+from prong.team.notice import mentions
+from prong.entry import User, plain
+
+async def main(url, folder, resumed):
+    given = {"resume": "it"} if resumed else {"session_id": "it"}
+    async with open_session(
+        model="claude-sonnet-5-5", base_url=url, cwd=folder + "/project", store=folder + "/store",
+        mode="bypassPermissions", env={"HOME": folder, "PATH": "/usr/bin:/bin"},
+        settings='{"fork": {"wake": "%s"}, "retry": {"first": 0.01}}' % sys.argv[4], **given,
+    ) as session:
+        print("open", flush=True)
+        if not resumed or not session.agent.prompt.depth:
+            await session.run("Go")
+        await session.wait_settled()
+        texts = [plain(e.parts) for k, e in session.agent.prompt.entries() if k == "notice"]
+        told = {c.spec.task_id: sum(t.count("<task-id>%s</task-id>" % c.spec.task_id)
+                for t in texts) for c in session.supervisor.children}
+        statuses = {c.spec.task_id: c.status for c in session.supervisor.children}
+        print(msgspec.json.encode({"told": told, "statuses": statuses}).decode(), flush=True)
+
+anyio.run(main, sys.argv[1], sys.argv[2], sys.argv[3] == "resumed")
+"""
+
+
+def start(url: str, folder: Path, how: str, wake: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", DRIVER, url, str(folder), how, wake],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.spec("T4", "L8", "L1")
+@pytest.mark.parametrize("wake", ["all", "each"])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_exactly_once(tmp_path: Path, seed: int, wake: str) -> None:
+    """Six forks, up to four kills at random moments: every report arrives once."""
+    chance = random.Random(seed)
+    (tmp_path / "project").mkdir()
+    names = [f"Part {n}." for n in range(1, 7)]
+    step = call("Bash", {"command": "sleep 0.03; echo x"})
+    # A killed request may have used up its step, so there are more than are needed.
+    script = Script(
+        [forks(*names), say("waiting")], {name: [step] * 3 for name in names}, forever=report()
+    )
+    with ServerProcess(script) as server:
+        how = "new"
+        for _ in range(4):
+            process = start(server.url, tmp_path, how, wake)
+            assert process.stdout is not None
+            if process.stdout.readline():
+                how = "resumed"
+                time.sleep(chance.uniform(0.0, 0.25))
+            process.kill()
+            process.communicate()
+        process = start(server.url, tmp_path, how, wake)
+        output, errors = process.communicate(timeout=30)
+        assert process.returncode == 0, errors
+        found: dict[str, Any] = msgspec.json.decode(output.splitlines()[-1])
+        assert set(found["told"].values()) == {1}
+        assert set(found["statuses"].values()) == {"completed"}
+        server.check_prefixes()

@@ -1,0 +1,133 @@
+"""Budgets as a tree of purses."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prong.cost.budget import Bounds, Purse
+
+pytestmark = pytest.mark.spec("T9")
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(("spawn", "spend", "close")),
+        st.integers(0, 9),
+        st.integers(1, 400),
+    ),
+    max_size=60,
+)
+
+
+def taken(purse: Purse | str) -> Purse:
+    assert isinstance(purse, Purse), purse
+    return purse
+
+
+@given(st.integers(1, 1000), STEPS)
+def test_a_tree_is_never_overdrawn_by_more_than_one_reply_of_each_agent(
+    bound: int, steps: list[tuple[str, int, int]]
+):
+    """Whatever spawns, spends and ends: each purse is at most one reply per agent over."""
+    root = Purse(Bounds(tokens=bound))
+    purses, spent, over = [root], 0, 0
+    for what, which, amount in steps:
+        purse = purses[which % len(purses)]
+        if what == "spawn":
+            asked = Bounds(tokens=amount) if amount % 2 else None
+            child = purse.child("x", asked)
+            if isinstance(child, Purse):
+                purses.append(child)
+        elif what == "spend" and purse.spent() is None:
+            purse.charge(amount, 0.0)
+            spent, over = spent + amount, max(over, amount)
+        elif what == "close" and purse is not root:
+            purse.close()
+
+    assert root.tokens == spent
+    # Asked one after another, so only the last reply can have gone over.
+    assert spent <= bound + over
+
+
+@given(st.integers(1, 500), st.lists(st.integers(1, 500), min_size=1, max_size=8))
+def test_promises_never_add_up_to_more_than_there_is(bound: int, asked: list[int]):
+    """Children reserve what they may spend: together never more than the parent has."""
+    root = Purse(Bounds(tokens=bound))
+    middle = taken(root.child("middle"))
+    made = [(root if each % 2 else middle).child("x", Bounds(tokens=each)) for each in asked]
+    given_out = sum(p.bounds.tokens or 0 for p in made if isinstance(p, Purse))
+
+    assert given_out <= bound
+    assert root.left().tokens == bound - given_out
+
+
+@given(st.integers(1, 300), st.integers(0, 400))
+def test_what_was_not_spent_goes_back(reserved: int, used: int):
+    """When a child ends its parent has everything but what was really spent."""
+    root = Purse(Bounds(tokens=1000, usd=10.0, turns=50))
+    child = taken(root.child("x", Bounds(tokens=reserved, usd=1.0, turns=5)))
+    if used:
+        child.charge(used, 0.5)
+    child.close()
+    child.close()
+
+    left = root.left()
+    assert left.tokens == 1000 - used
+    assert left.usd == pytest.approx(9.5 if used else 10.0)
+    assert left.turns == (49 if used else 50)
+
+
+def test_usage_rolls_up_exactly_once():
+    """A request counts once in every purse above the agent that sent it."""
+    root = Purse()
+    child = taken(root.child("a"))
+    grandchild = taken(child.child("b", Bounds(tokens=100)))
+    grandchild.charge(30, 0.25)
+    child.charge(5, None, model="odd")
+
+    assert (grandchild.tokens, child.tokens, root.tokens) == (30, 35, 35)
+    assert (grandchild.turns, child.turns, root.turns) == (1, 2, 2)
+    assert root.usd == 0.25
+
+
+def test_a_child_without_bounds_is_held_by_those_above():
+    """Bounds are inherited: a grandchild stops when its grandparent's budget is spent."""
+    root = Purse(Bounds(tokens=50), name="the session")
+    grandchild = taken(taken(root.child("a")).child("b"))
+    grandchild.charge(50, 0.0)
+
+    assert grandchild.spent() == "the budget of 50 tokens of the session is spent (50)"
+
+
+def test_a_child_gets_what_is_left_and_no_child_when_nothing_is():
+    """Where less is left than asked for the bounds say so; where nothing is, that is said."""
+    root = Purse(Bounds(usd=1.0))
+    first = taken(root.child("a", Bounds(usd=0.75)))
+    second = taken(root.child("b", Bounds(usd=0.75)))
+
+    assert first.bounds.usd == 0.75
+    assert second.bounds.usd == 0.25
+    assert isinstance(root.child("c", Bounds(usd=0.1)), str)
+
+
+def test_time_is_bounded_and_inherited():
+    """Seconds count from the start of each purse, and those above hold too."""
+    now = [0.0]
+    root = Purse(Bounds(seconds=10), clock=lambda: now[0])
+    now[0] = 8.0
+    child = taken(root.child("a", Bounds(seconds=5)))
+
+    assert child.bounds.seconds == 2.0
+    now[0] = 9.9
+    assert child.spent() is None
+    now[0] = 10.0
+    assert child.spent() is not None
+
+
+def test_an_unknown_price_stops_a_budget_of_money():
+    """Money cannot be bounded where a price is unknown, and that is said with the remedy."""
+    root = Purse(Bounds(usd=1.0))
+    root.charge(1, None, model="mystery-1")
+
+    assert "mystery-1" in (root.spent() or "")

@@ -1,0 +1,136 @@
+"""A fork that fails, in whatever way, fails alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from prong.entry import CallId
+from prong.event import ReceiptIssued, TaskFinished
+from prong.testing import (
+    Script,
+    Step,
+    Worlds,
+    break_off,
+    call,
+    cut,
+    fail,
+    forks,
+    malformed,
+    refuse,
+    report,
+    say,
+    truncate,
+)
+from prong.tool.access import Access
+from prong.tool.base import Context, Effect, Outcome
+from prong.tool.kit import Kit
+
+pytestmark = pytest.mark.anyio
+
+ECHO = call("Bash", {"command": "echo x"})
+QUICK = msgspec.json.encode({"retry": {"tries": 3, "first": 0.001}}).decode()
+PARTS = ["Part 1.", "Part 2.", "Part 3."]
+
+
+class _Nothing(msgspec.Struct):
+    """Takes nothing."""
+
+
+class Crash:
+    """A tool with a bug in it."""
+
+    name = "Crash"
+    effect: Effect = "reads"
+    arguments: type[msgspec.Struct] = _Nothing
+    budget = 100
+
+    def title(self, args: Any) -> str:
+        """Say so."""
+        del args
+        return "crash"
+
+    def access(self, args: Any, context: Context) -> Sequence[Access]:
+        """Touch nothing."""
+        del args, context
+        return ()
+
+    async def run(self, call_id: CallId, args: Any, context: Context) -> Outcome:
+        """Fail as no tool should."""
+        del call_id, args, context
+        raise ZeroDivisionError("a bug")
+
+
+FAULTS: dict[str, Step] = {
+    "cut": cut(300),
+    "malformed": malformed(),
+    "529": fail(529, "overloaded_error", "busy"),
+    "500": fail(500, "api_error", "broken"),
+    "400": fail(400, "invalid_request_error", "no"),
+    "mid-stream": break_off("overloaded_error", "busy"),
+    "refusal": refuse("No."),
+    "length": truncate("Scope: half"),
+    "crash": call("Crash", {}),
+    "crash beside others": Step((*call("Crash", {}).parts, *call("Crash", {}).parts)),
+}
+
+
+@pytest.mark.spec("L10", "T4", "F12")
+@pytest.mark.parametrize("after", [0, 1])
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_siblings_and_parent_finish_untouched(world: Worlds, fault: str, after: int) -> None:
+    """However one fork fails, and whenever: one failed notice, and all else as ever."""
+    broken = [*[ECHO] * after, *[FAULTS[fault]] * 3]
+    script = Script(
+        [forks(*PARTS), say("waiting"), say("done")],
+        {PARTS[0]: [ECHO, report()], PARTS[1]: broken, PARTS[2]: [ECHO, report()]},
+    )
+    async with world(script, settings=QUICK, mode="bypassPermissions") as w:
+        agent = w.session.agent
+        agent.kit = Kit([*agent.kit, Crash()])
+        turn = await w.session.run("Go")
+        assert (turn.text, turn.why) == ("done", "done")
+        first, failed, last = w.session.supervisor.children
+        assert (first.status, failed.status, last.status) == ("completed", "failed", "completed")
+        assert failed.detail
+        assert sorted(e.status for e in w.told(TaskFinished)) == ["completed"] * 2 + ["failed"]
+        notice = w.bodies()[-1]["messages"][-1]["content"][-1]["text"]
+        assert notice.count("<status>failed</status>") == 1
+        assert notice.count("<task-notification>") == 3
+        assert len(w.told(ReceiptIssued)) == 3
+        assert [r.status for r in w.session.receipts()] == ["completed", "failed", "completed"]
+        assert not w.session.tasks.running()
+
+
+@pytest.mark.spec("L10")
+@pytest.mark.parametrize("fault", ["cut", "malformed", "529", "500", "mid-stream"])
+async def test_a_fault_that_passes_is_got_over(world: Worlds, fault: str) -> None:
+    """A fork gets over a fault as any agent does, and reads its cache in the end."""
+    script = Script(
+        [forks(*PARTS), say("waiting"), say("done")],
+        {part: [FAULTS[fault], ECHO, FAULTS[fault], report()] for part in PARTS},
+    )
+    async with world(script, settings=QUICK, mode="bypassPermissions") as w:
+        assert (await w.session.run("Go")).text == "done"
+        assert {c.status for c in w.session.supervisor.children} == {"completed"}
+        assert all(r.requests == 2 for r in w.session.receipts())
+        assert all(r.read > 0 for r in w.session.receipts())
+
+
+@pytest.mark.spec("F3")
+async def test_a_fork_ends_at_its_limit_of_turns(world: Worlds) -> None:
+    """A fork that never stops is stopped after 200 requests, and what it said is kept."""
+    script = Script(
+        [forks("Part 1."), say("waiting"), say("done")],
+        {"Part 1.": [say("Still going.", then=ECHO)] * 201},
+    )
+    async with world(script, mode="bypassPermissions") as w:
+        await w.session.run("Go")
+        (child,) = w.session.supervisor.children
+        assert len(w.server.lineages()[child.spec.path]) == 200
+        assert child.status == "failed"
+        assert "200 turns" in child.detail
+        assert "Still going." in w.bodies()[-1]["messages"][-1]["content"][-1]["text"]
