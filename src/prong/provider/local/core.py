@@ -189,10 +189,8 @@ class Core:
 
     def _admit(self, job: Job) -> None:
         source, length = self.shelf.find(job.tokens) if job.ask.share else (None, 0)
-        if job.ask.share and self.shelf.coming(job.tokens) >= length + _WORTH:
-            ahead = self.shelf.coming(job.tokens[: len(job.tokens) - 1])
-            if ahead >= length + _WORTH:
-                return
+        if job.ask.share and self.shelf.coming(job.tokens[:-1]) >= length + _WORTH:
+            return
         if self.shelf.full and not self._evict():
             return
         # The last token is computed again, whatever is there: its logits are what is wanted.
