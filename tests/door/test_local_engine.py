@@ -88,6 +88,8 @@ async def test_a_conversation_goes_on_from_what_is_computed(engine: Engine):
     one = await ask(provider, first, 24)
     two = await ask(provider, first.append(one.reply, user_text("And of Italy?")), 24)
 
+    # The model's own template, which renders every longer conversation as we do.
+    assert (provider.facts["own_template"], provider.facts["faithful"]) == (True, True)
     assert "Paris" in one.reply.text
     assert "Rome" in two.reply.text
     assert one.usage.read == 0

@@ -179,3 +179,21 @@ def test_an_unknown_template_is_replaced_and_that_is_said():
     assert not template.own
     assert "ChatML" in template.note
     assert joined(template, TALK) == chatml(TALK, True)
+
+
+def test_a_template_of_strict_turns_gets_two_user_turns_as_one():
+    """Where a second user turn would be read as a reply, it is put under the first."""
+
+    def strict(talk, ask):
+        text = ""
+        for at, (role, content) in enumerate(talk):
+            opens = at == 0 or talk[at - 1][0] == "assistant"
+            after = {"system": "\n\n", "user": " [/INST]", "assistant": "</s>"}[role]
+            text += (" [INST] " if opens else "") + content + after
+        return text
+
+    template = derive(strict)
+
+    assert template.joint("user", "user") == "\n\n"
+    assert template.joint("user", "assistant") == " [/INST]"
+    assert template.joint("assistant", "user") == "</s> [INST] "

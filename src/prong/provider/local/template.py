@@ -78,7 +78,8 @@ def derive(render: Render) -> Template:
         "system/user": asked,
         "user/assistant": opening,
         "assistant/user": again,
-        "user/user": twice,
+        # Templates of strict turns take a second user turn for a reply; there it joins the first.
+        "user/user": "\n\n" if twice == opening else twice,
     }
     shorter = split(render(talk[:2], True), _MARKS[:2])
     faithful = answered == opening == alone[1] and shorter == [start, asked, opening]
