@@ -19,6 +19,7 @@ from prong.event import (
     Answer,
     Event,
     PermissionAsked,
+    Progressed,
     QuestionAsked,
     ReplyDiscarded,
     ReplyFinished,
@@ -34,6 +35,7 @@ from prong.face.line import (
     describe_question,
     describe_usage,
     money,
+    progress_bar,
     stop_signals,
 )
 from prong.face.screen import Screen
@@ -230,7 +232,10 @@ class _Talk:
     async def _show(self, events: Subscription) -> None:
         async for envelope in events:
             badge = "" if envelope.agent == "main" else f"[{envelope.agent}] "
-            self._one(badge, envelope.agent, envelope.event)
+            if isinstance(envelope.event, Progressed):
+                self._screen.bar(f"{badge}{progress_bar(envelope.event)}")
+            else:
+                self._one(badge, envelope.agent, envelope.event)
             self._ready.set()
 
     def _one(self, badge: str, agent: str, event: Event) -> None:

@@ -127,6 +127,7 @@ class _Maker:
         self._clock = clock
         self._place = place
         self._http = http
+        http.keep = place.store / "local"
         self._group = group
         self._desk = desk
         self._bus = Bus()
