@@ -20,6 +20,7 @@ from prong.team import typed
 from prong.team.child import Child, ChildSpec
 from prong.team.revival import Past, revived
 from prong.team.task import TaskBoard
+from prong.team.workplace import barred
 from prong.tool.base import Failed, Outcome, TaskHandle
 from prong.tool.delegate import AnyAgentArguments
 
@@ -74,7 +75,9 @@ class Office:
         Raises ProngError if its model cannot be used.
         """
         kind = self.types[type_name]
-        if (why := _forbidden(employer.at(parent.path), kind)) is not None:
+        isolation = args.isolation or kind.isolation
+        why = _forbidden(employer.at(parent.path), kind) or barred(parent, isolation)
+        if why is not None:
             return Failed(why)
         background = args.background or kind.background
         made = self.make_child(parent, kind, model=args.model, background=background)
@@ -94,12 +97,15 @@ class Office:
             model=made.model,
             spawns=made.spawns,
             budget=purse.bounds,
+            isolation="worktree" if isolation else "",
         )
-        prompt = typed.first_prompt(made, typed.brief(kind, args.prompt))
+        brief = typed.brief(kind, args.prompt)
+        prompt = typed.first_prompt(made, brief)
         child = Child(spec, _agent(employer, parent, spec, kind, made, prompt, purse))
         child.receipt = Receipt(
             task_id=task_id, agent=spec.path, bytes_first=len(prompt), delivered="pending"
         )
+        child.compose = lambda more: typed.first_prompt(made, f"{brief}\n\n{more}")
         typed.hush(child, bubbles=kind.permission_mode == "bubble")
         child.waiting = None if background else typed.Waiting()
         child.agent.recorder.keep(spec.path, prompt)
@@ -175,10 +181,5 @@ def _forbidden(own: Child | None, kind: AgentType) -> str | None:
         return (
             f"agents of type {kind.name!r} are not permitted here: your own type may start "
             f"only {', '.join(spawns) or 'none'}"
-        )
-    if kind.isolation:
-        return (
-            f"the type {kind.name!r} asks for isolation {kind.isolation!r}, which is not "
-            "available here"
         )
     return None
