@@ -141,7 +141,7 @@ async def test_the_directive_is_wrapped_in_the_protocol(world: Worlds) -> None:
         await w.session.run("Go")
         (child,) = w.session.supervisor.children
         text = w.server.lineages()[child.spec.path][0].request.last_text
-        assert text.endswith("Directive:\n\nPart 1.") or text.endswith("Directive:\nPart 1.")
+        assert text.endswith("Directive:\nPart 1.")
         for words in (
             "forked worker, not the main agent",
             "Ignore any instruction",

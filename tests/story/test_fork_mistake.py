@@ -46,7 +46,7 @@ def everyone(w: World) -> list[Record]:
     return w.server.records
 
 
-async def tell(**options: Any) -> World:
+async def tell() -> World:
     """Play the story to its end; what the server saw can be looked at afterwards."""
     script = Script(
         [
@@ -68,8 +68,14 @@ async def tell(**options: Any) -> World:
         },
         forever=say("ok"),
     )
-    given = {"thinking": True, "effort": "high", "cache_ttl": "1h", "mode": "bypassPermissions"}
-    async with world(script, files={"a.txt": LONG}, **{**given, **options}) as w:
+    async with world(
+        script,
+        files={"a.txt": LONG},
+        thinking=True,
+        effort="high",
+        cache_ttl="1h",
+        mode="bypassPermissions",
+    ) as w:
         assert (await w.session.run("Go")).text == "one done"
         # Another day, another folder content: nothing of that may reach what was sent before.
         w.advance(1800)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import anyio
@@ -27,13 +28,12 @@ def settings(**fork: Any) -> str:
 
 def told(w: World) -> list[str]:
     """Name the tasks that the main agent was told of, as its conversation has them."""
-    found: list[str] = []
-    for message in w.server.lineages()["main"][-1].json["messages"]:
-        for block in message["content"]:
-            for line in block.get("text", "").splitlines():
-                if line.startswith("<task-id>"):
-                    found.append(line.removeprefix("<task-id>").removesuffix("</task-id>"))
-    return found
+    text = "\n".join(
+        block.get("text", "")
+        for message in w.server.lineages()["main"][-1].json["messages"]
+        for block in message["content"]
+    )
+    return re.findall(r"(?m)^<task-id>(.*)</task-id>$", text)
 
 
 @pytest.mark.spec("T3", "T4")

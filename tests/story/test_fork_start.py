@@ -102,7 +102,7 @@ async def test_an_entry_that_dies_during_an_approval(world: Worlds) -> None:
     """Approved after the entry's end, the forks are led, and one rewrite is all that is lost."""
     script = scripted(8, ECHO, ECHO)
     script.routes = {part: [delay(0.1, then=ECHO), ECHO, report()] for part in parts(8)}
-    options = {"ask": ("Agent",), "allow": ("Bash",), "attended": True}
+    options: dict[str, Any] = {"ask": ("Agent",), "allow": ("Bash",), "attended": True}
     options["settings"] = settings(wake="all")
     async with world(script, **options) as w:
         await w.session.run(f"Hi {LONG * 4}")

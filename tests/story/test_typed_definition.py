@@ -24,6 +24,7 @@ skills:
 background: yes
 effort: high
 color: red
+mcpServers: [git]
 initialPrompt: Be brief.
 ---
 You review changes.
@@ -190,3 +191,4 @@ async def test_a_custom_type_works_as_it_is_defined():
         assert "Be brief.\n\nBRIEF" in str(child["messages"][0]["content"][0]["text"])
         assert [tool["name"] for tool in child["tools"]] == ["Read", "Grep"]
         assert "names the skill 'missing', which is not there" in str(w.bodies())
+        assert "names the MCP server 'git', which is not there" in str(w.bodies())

@@ -100,8 +100,8 @@ class Agent:
     """Waited for before the next request is sent, once."""
     on_began: Callable[[], None] | None = None
     """Called when a response has begun: its cache entries can be read from then on."""
-    on_paid: Callable[[Row, Ended], None] | None = None
-    """Called for every answered request."""
+    on_paid: Callable[[Row, Ended | None], None] | None = None
+    """Called for every request that cost something; without an end if there was no whole reply."""
     finale: str = ""
     """Text with which the run ends after the calls at hand, if a tool has set it."""
     refusals: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])

@@ -140,7 +140,10 @@ async def request(agent: Agent, prompt: Prompt | None = None, *, sidecar: str = 
 def _lose(agent: Agent, lost: _Try) -> None:
     """Enter a request that gave no whole reply: what it read and wrote is paid for even so."""
     if lost.began is not None and lost.usage.input:
-        _charge(agent, lost.row(agent, lost.usage, broken=True))
+        row = lost.row(agent, lost.usage, broken=True)
+        _charge(agent, row)
+        if agent.on_paid is not None:
+            agent.on_paid(row, None)
     lost.began = None
 
 
@@ -156,10 +159,12 @@ def _enter(agent: Agent, answered: _Try, ended: Ended) -> Ended:
     row = answered.row(agent, usage, response_id=ended.id, broken=False)
     answered.began = None
     _charge(agent, row)
+    if not answered.sidecar:
+        agent.last_at = answered.at
     if agent.on_paid is not None:
         agent.on_paid(row, ended)
     if not answered.sidecar:
-        agent.sent, agent.last_at = markable(prompt.tip), answered.at
+        agent.sent = markable(prompt.tip)
         agent.last_usage, agent.last_length, agent.last_id = usage, len(prompt), ended.id
         reply = ended.reply
         agent.emit(

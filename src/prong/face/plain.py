@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import anyio
-import anyio.to_thread
 
 from prong.errors import ProngError
 from prong.event import (
@@ -35,9 +34,9 @@ from prong.face.line import (
     describe_question,
     describe_usage,
     money,
-    printable,
     stop_signals,
 )
+from prong.face.screen import Screen
 from prong.face.team import Team
 from prong.session import Options, Session, Subscription, open_session
 
@@ -118,12 +117,12 @@ async def _ask_trust(options: Options) -> None:
     wants = needs_trust(home, root)
     if not wants:
         return
-    screen = _Screen()
+    screen = Screen()
     screen.line(f"{root} wants to run or change things of its own:", style="bold")
     for want in wants:
         screen.line(f"  {want}")
     try:
-        answer = await _ask("trust this folder? [y]es, [n]o: ")
+        answer = await screen.ask(lambda: "trust this folder? [y]es, [n]o: ")
     except EOFError:
         return
     if answer.strip().lower() in {"y", "yes"}:
@@ -133,45 +132,12 @@ async def _ask_trust(options: Options) -> None:
         screen.line("not trusted: it goes on without them; 'prong trust' changes that")
 
 
-class _Screen:
-    """Writes lines; knows whether the last one is finished."""
-
-    def __init__(self) -> None:
-        self._open = False
-        self._colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-
-    def text(self, text: str) -> None:
-        """Write a piece of text, robbed of what could take control of the terminal."""
-        self._write(printable(text))
-
-    def _write(self, text: str) -> None:
-        # A terminal that is gone must not keep the session from being closed in order.
-        with suppress(OSError):
-            sys.stdout.write(text)
-            sys.stdout.flush()
-        if text:
-            self._open = not text.endswith("\n")
-
-    def end(self) -> None:
-        """Finish the line that is being written, if one is."""
-        if self._open:
-            self._write("\n")
-
-    def line(self, text: str, *, style: str = "") -> None:
-        self.end()
-        codes = {"dim": "2", "bad": "31", "good": "32", "bold": "1"}
-        text = printable(text)
-        if style and self._colour:
-            text = f"\x1b[{codes[style]}m{text}\x1b[0m"
-        self._write(text + "\n")
-
-
 class _Talk:
     """One session on a screen."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._screen = _Screen()
+        self._screen = Screen()
         self._questions: dict[str, tuple[str, PermissionAsked | QuestionAsked]] = {}
         self._ready = anyio.Event()
         self._turned = anyio.Event()
@@ -218,7 +184,7 @@ class _Talk:
                 self._ready = anyio.Event()
                 await self._ready.wait()
             try:
-                line = await _ask(self._prompt())
+                line = await self._screen.ask(self._prompt, bind=SHIFT_TAB)
             except EOFError:
                 self._screen.line("")
                 return
@@ -238,12 +204,13 @@ class _Talk:
     def _prompt(self) -> str:
         if not self._questions:
             return "> "
-        _, asked = next(iter(self._questions.values()))
+        agent, asked = next(iter(self._questions.values()))
+        badge = "" if agent == "main" else f"[{agent}] "
         if isinstance(asked, QuestionAsked):
-            return "? "
+            return f"{badge}? "
         if asked.plan:
-            return "[y]es, [e]dit and approve, [n]o, or what to change: "
-        return "[y]es, [a]lways, [n]o: "
+            return f"{badge}[y]es, [e]dit and approve, [n]o, or what to change: "
+        return f"{badge}{asked.tool}: [y]es, [a]lways, [n]o, or why not: "
 
     async def _on_interrupt(self, scope: anyio.CancelScope) -> None:
         warned = False
@@ -386,13 +353,3 @@ class _Talk:
 
     async def _outline(self, _: str) -> None:
         self._screen.line(self._session.outline())
-
-
-async def _ask(prompt: str) -> str:
-    """Read a line of the user, with history and editing where the terminal has them."""
-    with suppress(ImportError):
-        import readline  # being loaded is what gives input() its editing
-
-        readline.parse_and_bind(SHIFT_TAB)
-
-    return await anyio.to_thread.run_sync(input, prompt, abandon_on_cancel=True)

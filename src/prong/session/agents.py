@@ -20,7 +20,6 @@ from prong.session.document import Document, parse_document, read_text
 from prong.session.front import Front, read_front
 from prong.session.text import text as own_text
 from prong.tool import filter as tool_filter
-from prong.tool.policy import Mode
 
 FOLDERS = (".prong/agents", ".claude/agents", ".agents/agents")
 
@@ -44,7 +43,7 @@ _KEYS = (
     "initialPrompt",
     "omitInstructions",
 )
-_MODES = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
+_MODES = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions", "bubble")
 
 
 class FoundTypes(msgspec.Struct):
@@ -166,7 +165,7 @@ def _from_front(path: str, front: Front, source: Source, content: str) -> AgentT
         tools=front.list("tools") if "tools" in front.values else None,
         disallowed_tools=front.list("disallowedTools"),
         model=front.text("model") or "inherit",
-        permission_mode=cast("Mode", mode),
+        permission_mode=mode,
         max_turns=int(turns) if turns else None,
         skills=front.list("skills"),
         mcp_servers=front.list("mcpServers") if has_servers else None,
@@ -223,7 +222,7 @@ class _FlagType(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fie
     disallowed_tools: list[str] | str = ""
     model: str = "inherit"
     permission_mode: Literal[
-        "default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"
+        "default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions", "bubble"
     ] = "acceptEdits"
     max_turns: int | None = None
     skills: list[str] | str = ""

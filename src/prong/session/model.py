@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import msgspec
@@ -32,7 +32,7 @@ class Chosen:
     base_url: str | None = None
     """As asked for; None is the vendor's own, or what the environment says."""
     api: str | None = None
-    patience: Patience = Patience()
+    patience: Patience = field(default_factory=Patience)
 
     def connect(self, http: Http) -> Api:
         """Make the provider."""

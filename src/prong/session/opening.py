@@ -18,7 +18,7 @@ from prong.agent import Agent, Desk, Limits, NoHooks, Respond
 from prong.agent.answer import interrupted
 from prong.agent.compact import carried
 from prong.agent.lineage import told_by
-from prong.cost import Ledger, Prices, markable, read_prices
+from prong.cost import Ledger, Prices, read_prices
 from prong.cost.budget import Bounds, Purse
 from prong.entry import ToolSpec, Usage
 from prong.errors import ProngError, UsageError
@@ -42,20 +42,20 @@ from prong.session.model import (
     render_head,
 )
 from prong.session.option import Given, Options
+from prong.session.past import past_of, restore
 from prong.session.place import Place, look_around, make_policy, read_mode
 from prong.session.planning import Kept, Planner
+from prong.session.preference import fork_settings, patience, task_budget, wakes_once
 from prong.session.record import Opened
 from prong.session.recruit import Recruiter
 from prong.session.replay import Replay, read_journal
 from prong.session.session import MAIN, Session
 from prong.session.text import text
 from prong.session.toolbox import built_in
-from prong.team.departure import ForkSettings
 from prong.team.handback import Classifier
 from prong.team.notice import told_in
-from prong.team.office import PATIENCE, Office
+from prong.team.office import Office
 from prong.team.outbox import Outbox
-from prong.team.revival import Past
 from prong.team.route import ForkMode
 from prong.team.supervisor import Supervisor
 from prong.team.task import TaskBoard
@@ -220,17 +220,17 @@ class _Maker:
             office=Office(
                 types=place.types,
                 make_child=recruiter.make,
-                task_budget=_task_budget(place),
-                patience=_patience(place),
+                task_budget=task_budget(place),
+                patience=patience(place),
             ),
             reload=lambda: past_of(read_journal(journal.path)),
             classifier=self._classifier(agent),
             board=board,
             emit=self._bus.emit,
             mode=forks,
-            settings=_fork_settings(place),
+            settings=fork_settings(place),
             worktrees=read_settings(place.settings.map("worktree")),
-            wake_once=_wakes_once(place, attended=self._desk.attended),
+            wake_once=wakes_once(place, attended=self._desk.attended),
             prices=agent.prices,
             child_hooks=lambda hooks: hooks.clone() if isinstance(hooks, Guard) else hooks,
         )
@@ -507,61 +507,6 @@ class _Maker:
 
     def _emit(self, event: Event) -> None:
         self._bus.emit(MAIN, event)
-
-
-def past_of(replay: Replay) -> Past:
-    """Give what a journal knows of a session's agents."""
-    return Past(
-        prompts=replay.agents,
-        note=replay.note,
-        rows=lambda path: [paid.row for paid in replay.requests if paid.row.agent == path],
-        restore=lambda agent: restore(agent, replay),
-    )
-
-
-def restore(agent: Agent, replay: Replay) -> None:
-    """Let an agent remember its last request: what was counted, when, and where it ended."""
-    for paid in reversed(replay.requests):
-        row, prompt = paid.row, replay.known.get(paid.row.digest)
-        if row.agent == agent.path and not (row.sidecar or row.broken) and prompt:
-            if agent.prompt.extends(prompt):
-                agent.last_usage, agent.last_length = row.usage, len(prompt)
-                agent.last_id, agent.last_at = row.response_id, paid.at - row.latency
-                agent.sent = markable(prompt.tip)
-            return
-
-
-def _fork_settings(place: Place) -> ForkSettings:
-    given = place.settings.map("fork")
-    try:
-        return msgspec.convert(
-            {
-                key: given[key]
-                for key in ("dispatch", "schedule", "turns")
-                if given.get(key) not in {None, "auto"}
-            },
-            ForkSettings,
-        )
-    except msgspec.ValidationError as error:
-        raise UsageError(f"the setting fork is wrong: {error}") from error
-
-
-def _task_budget(place: Place) -> Bounds:
-    try:
-        return msgspec.convert(place.settings.map("taskBudget"), Bounds)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"the setting taskBudget is wrong: {error}") from error
-
-
-def _patience(place: Place) -> float | None:
-    """Say how long a parent waits for a child in the foreground; 0 is for ever."""
-    seconds = place.settings.number("foregroundSeconds")
-    return PATIENCE if seconds is None else seconds or None
-
-
-def _wakes_once(place: Place, *, attended: bool) -> bool:
-    """Whether a fan-out wakes its parent once, when all are done: each wake reads the history."""
-    return place.settings.map("fork").get("wake", "each" if attended else "all") == "all"
 
 
 def _first(*values: float | None) -> float | None:

@@ -75,6 +75,9 @@ class Recruiter:
         warnings: list[str] = []
         provider, speaks, explicit, named, wire = self._model(parent, kind, model, warnings)
         found = filtered(kind, self.kit.names, background=background)
+        here = {name.split("__")[1] for name in self.kit.names if is_mcp(name)}
+        missing = [server for server in kind.mcp_servers or () if server not in here]
+        warnings += [f"the type names the MCP server {s!r}, which is not there" for s in missing]
         kit = Kit(self._tools(found))
         key = (kind.name, wire, speaks.name, explicit, kit.names, found.spawns)
         if (head := self._heads.get(key)) is None:

@@ -58,11 +58,11 @@ def receipt_of(child: Child, prices: Prices) -> Receipt:
     )
 
 
-def enter(child: Child, row: Row, ended: Ended, emit: Emit) -> None:
+def enter(child: Child, row: Row, ended: Ended | None, emit: Emit) -> None:
     """Take note of what a child paid, and say so if it read less than it should have."""
-    first = all(row.sidecar for row in child.rows)
+    first = all(row.sidecar or row.broken for row in child.rows)
     child.rows.append(row)
-    if row.sidecar:
+    if row.sidecar or ended is None:
         return
     fan, agent = child.fan, child.agent
     # Not yet overwritten by this reply's: what the request before it had.

@@ -69,6 +69,7 @@ def plan_departure(
         carrier=carrier,
         used_at=parent.last_at,
         lives=_lives(parent) if waits and size > 1 else float("inf"),
+        marked=prompt.head.dialect.name == "anthropic" or prompt.head.spec.explicit_marks,
         clock=parent.clock,
     )
 

@@ -35,6 +35,7 @@ class Fan:
         carrier: Call | None = None,
         used_at: float = 0.0,
         lives: float = float("inf"),
+        marked: bool = True,
         clock: Callable[[], float],
     ) -> None:
         """Take the plan and the shared base; `sent` is where the parent last sent.
@@ -42,7 +43,8 @@ class Fan:
         With a `carrier`, the last call of the dispatching reply, directives travel inside its
         result: plain text would make the model drop its earlier thinking. `used_at` says when
         a request last used the base, and `lives` for how many seconds an entry may be counted on
-        after that; without bound if it is not to be waited for.
+        after that; without bound if it is not to be waited for. If the base is not `marked`, what
+        one child writes need not be found by the next.
         """
         self.plan = plan
         self.base = base
@@ -57,6 +59,7 @@ class Fan:
         self._open = plan.schedule == "at_once" or plan.size < 2
         self._leader = ""
         self._readable = plan.cached
+        self._written = plan.cached + plan.fresh if marked else plan.cached
         self._predicted: dict[str, int] = {}
         self._idle: dict[str, float] = {}
         self._changed = anyio.Event()
@@ -110,7 +113,7 @@ class Fan:
 
     def began(self, task_id: str) -> None:
         """Note that a child's response has begun: whatever it wrote can be read from now on."""
-        self._readable = self.plan.cached + self.plan.fresh
+        self._readable = self._written
         if task_id == self._leader:
             self._release()
 
@@ -126,7 +129,7 @@ class Fan:
             self._wake()
 
     def _release(self) -> None:
-        self._readable = self.plan.cached + self.plan.fresh
+        self._readable = self._written
         self.used(self._clock())
         if not self._open:
             self._open = True

@@ -156,6 +156,8 @@ class Outbox:
 
     async def sync(self) -> None:
         """Wait until what was written would survive a loss of power."""
+        if self._handle < 0:
+            return
         with contextlib.suppress(OSError):
             await anyio.to_thread.run_sync(os.fsync, self._handle)
 
