@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
+from prong.errors import UsageError
 from prong.event import CacheMissed, TaskFinished, Warned
+from prong.host import LocalHost
+from prong.host.worktree import create
 from prong.testing import Script, Step, World, Worlds, call, calls, delay, fail, forks, report, say
 from prong.testing.repository import Repo
 
@@ -27,7 +32,7 @@ def write(name: str, text: str = "theirs\n") -> Step:
 
 @asynccontextmanager
 async def repository(
-    world: Worlds, script: Any, **given: Any
+    world: Worlds, script: Any, *, opens: bool = True, **given: Any
 ) -> AsyncGenerator[tuple[World, Repo], None]:
     """Open a session in a repository with a commit and a change that is not committed."""
     given = {"mode": "bypassPermissions", **given}
@@ -40,7 +45,9 @@ async def repository(
         repo.write("b.txt", "two\n")
         repo.commit("first")
         repo.write("b.txt", "two, and more\n")
-        async with w.open():
+        async with AsyncExitStack() as stack:
+            if opens:
+                await stack.enter_async_context(w.open())
             yield w, repo
 
 
@@ -235,15 +242,244 @@ async def test_a_resumed_session_knows_its_worktrees(world: Worlds) -> None:
         [say("Hi."), say("ok"), say("ok")],
         {"P1": [write("x.txt"), report(), call("Bash", {"command": "ls"}), report()]},
     )
+    async with repository(world, script, opens=False) as (w, _):
+        async with w.open() as session:
+            await session.run("Hello")
+            (kept,) = await session.fork(["P1"], isolation="worktree")
+        async with w.open(resume=session.id):
+            await w.session.message(kept.task_id, "Look again.")
+            await w.session.wait_settled()
+            child = w.session.supervisor.child(kept.task_id)
+            assert child is not None
+
+            assert "a.txt\\nb.txt\\nx.txt" in str(told(w, "P1")[3][-1])
+            assert w.session.supervisor.result(child).worktree == kept.worktree
+
+
+TYPE = """{"fixer": {"description": "d", "prompt": "p", "isolation": "worktree",
+    "permissionMode": "bypassPermissions"}}"""
+
+
+@pytest.mark.spec("W2", "W5", "S1")
+async def test_a_typed_child_whose_type_asks_for_it(world: Worlds) -> None:
+    """Its brief is followed by where it works; the parent that waited learns of the branch."""
+    start = {"description": "fix", "prompt": "BRIEF", "subagent_type": "fixer", "name": "fixer-1"}
+    script = Script(
+        [
+            call("Agent", start),
+            say("waiting"),
+            call("MergeWorktrees", {"action": "preview"}),
+            call("MergeWorktrees", {"action": "merge", "slugs": ["fixer-1"]}),
+            say("done"),
+        ],
+        {"BRIEF": [write("new.txt"), COMMIT, say("Fixed.")]},
+    )
+    async with repository(world, script, agents=TYPE) as (w, repo):
+        await w.session.run("Go")
+        bodies = w.bodies()
+        brief = next(b for b in bodies if "BRIEF" in _text(b["messages"][0]))
+        first = _text(brief["messages"][0])
+
+        assert first.startswith("BRIEF\n\nYou work in a git worktree of your own. Your root is ")
+        assert "MergeWorktrees" not in {tool["name"] for tool in brief["tools"]}
+        assert "Branch: prong/fixer-1" in notices(w)
+        assert "prong/fixer-1: would merge (new.txt)" in str(bodies[-2]["messages"][-1])
+        assert "prong/fixer-1: merged (new.txt)" in str(bodies[-1]["messages"][-1])
+        assert (w.root / "new.txt").read_text() == "theirs\n"
+        assert (w.root / "b.txt").read_text() == "two, and more\n"
+        assert repo.git("show", "HEAD:new.txt") == "theirs"
+        assert repo.git("show", "HEAD:b.txt") == "two"
+
+
+@pytest.mark.spec("W2", "W3")
+async def test_a_childs_child_starts_from_its_parents_worktree(world: Worlds) -> None:
+    """Worktrees lie side by side; the inner one writes to neither the outer one nor the user's."""
+    start = {"description": "d", "subagent_type": "fixer"}
+    outer = {**start, "prompt": "OUTER", "name": "outer"}
+    inner = {**start, "prompt": "INNER", "name": "inner"}
+    script = Script(
+        [call("Agent", outer), say("done")],
+        {
+            "OUTER": [write("x.txt", "outer\n"), call("Agent", inner), say("Done.")],
+            "INNER": [
+                call("Read", {"file_path": "x.txt"}),
+                write("x.txt", "inner\n"),
+                call("Bash", {"command": "touch ../outer/y.txt"}),
+                say("Done."),
+            ],
+        },
+    )
+    settings = '{"fork": {"enabled": false}}'
+    async with repository(world, script, agents=TYPE, settings=settings) as (w, _):
+        await w.session.run("Go")
+        place = w.root / ".prong/worktrees"
+
+        assert (place / "inner/x.txt").read_text() == "inner\n"
+        assert (place / "outer/x.txt").read_text() == "outer\n"
+        assert not (place / "outer/y.txt").exists()
+        assert not (w.root / "x.txt").exists()
+        assert "Branch: prong/outer" in str(w.bodies()[-1]["messages"][-1])
+
+
+@pytest.mark.spec("W5", "F10")
+async def test_branches_that_conflict_stop_the_merge(world: Worlds) -> None:
+    """The tool merges what fits and names the rest; `prong merge` then says the same."""
+    script = Script(
+        [
+            say("Hi."),
+            call("MergeWorktrees", {"action": "merge", "slugs": ["fork-1", "fork-2"]}),
+            say("done"),
+        ],
+        {
+            "P1": [write("new.txt", "one\n"), COMMIT, report()],
+            "P2": [
+                write("new.txt", "two\n"),
+                COMMIT,
+                call("MergeWorktrees", {"action": "preview"}),
+                report(),
+            ],
+        },
+    )
     async with repository(world, script) as (w, _):
         await w.session.run("Hello")
-        (kept,) = await w.session.fork(["P1"], isolation="worktree")
-        session = w.session.id
-    async with w.open(resume=session):
-        await w.session.message(kept.task_id, "Look again.")
-        await w.session.wait_settled()
-        child = w.session.supervisor.child(kept.task_id)
-        assert child is not None
+        await w.session.fork(["P1", "P2"], isolation="worktree")
+        await w.session.run("Merge")
+        said = str(w.bodies()[-1]["messages"][-1])
+        words = ["-m", "prong", "merge", "--dry-run", "fork-2", "--cwd", str(w.root)]
+        ended = subprocess.run(
+            [sys.executable, *words], capture_output=True, text=True, check=False
+        )
 
-        assert "x.txt" in str(told(w, "P1")[-1][-1])
-        assert w.session.supervisor.result(child).worktree == kept.worktree
+        assert "a fork never uses MergeWorktrees" in str(told(w, "P2")[3][-1])
+        assert "prong/fork-1: merged (new.txt)" in said
+        assert "prong/fork-2: conflict with" in said
+        assert "It stopped at the first branch" in said
+        assert (w.root / "new.txt").read_text() == "one\n"
+        assert (ended.returncode, "prong/fork-2: conflict" in ended.stdout) == (1, True)
+
+
+@pytest.mark.spec("W5", "P1")
+async def test_plan_mode_makes_no_worktree_and_merges_nothing(world: Worlds) -> None:
+    """Both would change the repository, so both are refused."""
+    fan = {"description": "d", "prompt": "P1", "isolation": "worktree"}
+    merging = call("MergeWorktrees", {"action": "merge"})
+    async with repository(
+        world, [call("Agent", fan), merging, say("done")], mode="plan", attended=True
+    ) as (w, _):
+        await w.session.run("Go")
+
+        assert "plan mode only reads, and a worktree would be made" in str(w.bodies()[1])
+        assert "plan mode only reads, and MergeWorktrees(merge)" in str(w.bodies()[2])
+        assert not (w.root / ".prong/worktrees").exists()
+
+
+@pytest.mark.spec("W2")
+async def test_settings_say_what_a_worktree_starts_from(world: Worlds) -> None:
+    """With `head` it holds what was committed; ignored folders that are named are shared."""
+    script = Script(
+        [forks("P1", isolation="worktree"), say("w"), say("done")],
+        {"P1": [call("Bash", {"command": "cat b.txt; ls -l big"}), write("x.txt"), report()]},
+    )
+    settings = '{"worktree": {"base": "head", "symlinkDirectories": ["big"]}}'
+    async with repository(world, script, settings=settings) as (w, repo):
+        repo.write(".git/info/exclude", "big\n")
+        repo.write("big/one", "1")
+        await w.session.run("Go")
+        first, ran = told(w, "P1")[:2]
+
+        assert "without changes that were not committed" in _text(first[-1])
+        assert "two, and more" not in str(ran[-1])
+        assert f"-> {w.root}/big" in str(ran[-1])
+
+
+async def test_wrong_settings_are_named(world: Worlds) -> None:
+    """A base that does not exist is an error of the user's, not a guess of ours."""
+    settings = '{"worktree": {"base": "moon"}}'
+    with pytest.raises(UsageError, match=r"the setting worktree is wrong: .*moon"):
+        async with repository(world, [], settings=settings):
+            pass
+
+
+def hooks(tmp_path: Path, **commands: str) -> str:
+    """Make settings whose hooks log what they are told, then run a command."""
+    events = ("SubagentStart", "SubagentStop", "WorktreeCreate", "WorktreeRemove", "Stop")
+    log = f"(cat; echo) >> {tmp_path}/log"
+    entries = {
+        event: [{"hooks": [{"type": "command", "command": f"{log}; {commands.get(event, ':')}"}]}]
+        for event in events
+    }
+    return msgspec.json.encode({"hooks": entries}).decode()
+
+
+def logged(tmp_path: Path) -> list[dict[str, Any]]:
+    lines = (tmp_path / "log").read_text().splitlines()
+    return [msgspec.json.decode(line) for line in lines if line]
+
+
+@pytest.mark.spec("L11")
+async def test_hooks_hear_of_children_and_worktrees(world: Worlds, tmp_path: Path) -> None:
+    """Each event comes once and in order, with who and where."""
+    script = Script(
+        [forks("P1", isolation="worktree", name="one"), say("w"), say("done")], {"P1": [report()]}
+    )
+    async with repository(world, script, settings=hooks(tmp_path)) as (w, _):
+        await w.session.run("Go")
+        heard = [e for e in logged(tmp_path) if e["hook_event_name"] != "Stop"]
+
+        names = [event["hook_event_name"] for event in heard]
+        assert names == ["SubagentStart", "WorktreeCreate", "SubagentStop", "WorktreeRemove"]
+        assert {e["agent_path"] for e in heard} == {"main/one"}
+        assert {(e["agent_type"], e["task_id"]) for e in heard} == {("fork", "one")}
+        assert [e["worktree_branch"] for e in heard] == ["", *["prong/one"] * 3]
+        assert heard[2]["status"] == "completed"
+        stops = [e for e in logged(tmp_path) if e["hook_event_name"] == "Stop"]
+        assert len(stops) == 2  # the main agent's turns, and not the fork's
+
+
+@pytest.mark.spec("L11")
+@pytest.mark.parametrize("event", ["SubagentStart", "WorktreeCreate"])
+async def test_a_hook_refuses_a_child(world: Worlds, tmp_path: Path, event: str) -> None:
+    """Exit code 2 keeps it from beginning; the reason is in the notice, and nothing is left."""
+    given = hooks(tmp_path, **{event: "echo not today >&2; exit 2"})
+    script = Script([forks("P1", isolation="worktree"), say("w"), say("done")])
+    async with repository(world, script, settings=given) as (w, repo):
+        await w.session.run("Go")
+
+        (summary,) = summaries(w)
+        assert f"a {event} hook refused it: not today" in summary
+        assert not told(w, "P1")
+        assert not repo.git("branch", "--list", "prong/*")
+
+
+@pytest.mark.spec("L11")
+async def test_a_hook_keeps_a_child_at_work_once(world: Worlds, tmp_path: Path) -> None:
+    """SubagentStop with exit code 2 lets the child go on, with the reason before it."""
+    once = f"[ -e {tmp_path}/once ] || {{ touch {tmp_path}/once; echo test it >&2; exit 2; }}"
+    script = Script([forks("P1"), say("w"), say("done")], {"P1": [report(), report("tested")]})
+    async with repository(world, script, settings=hooks(tmp_path, SubagentStop=once)) as (w, _):
+        await w.session.run("Go")
+
+        assert "test it" in _text(told(w, "P1")[-1][-1])
+        assert "Result: tested" in notices(w)
+
+
+@pytest.mark.spec("W4")
+async def test_what_a_crash_left_is_named_and_only_swept_when_unchanged(world: Worlds) -> None:
+    """At the next start the unchanged worktree is gone, and the other one is in a warning."""
+    gone = "prong: in use by process 4000000 (started 1) on " + os.uname().nodename
+    async with repository(world, [say("Hi.")], opens=False) as (w, repo):
+        host = LocalHost(str(w.root))
+        for name in ("empty", "full"):
+            made = await create(host, name)
+            repo.git("worktree", "unlock", made.path)
+            repo.git("worktree", "lock", "--reason", gone, made.path)
+        (w.root / ".prong/worktrees/full/x.txt").write_text("work")
+        async with w.open():
+            with anyio.fail_after(20):
+                while not any("with work in them" in e.text for e in w.told(Warned)):
+                    await anyio.sleep(0.01)
+            (named,) = [e.text for e in w.told(Warned) if "with work in them" in e.text]
+
+            assert f"{w.root}/.prong/worktrees/full (branch prong/full)" in named
+            assert not (w.root / ".prong/worktrees/empty").exists()
+            assert (w.root / ".prong/worktrees/full/x.txt").exists()
