@@ -22,6 +22,7 @@ from prong.team.claim import Claims, FileBox
 from prong.team.fileset import BadSet, FileSet, read_set
 from prong.team.revival import Past, revived
 from prong.team.task import TaskBoard
+from prong.team.workplace import barred
 from prong.tool.base import Failed, Outcome, TaskHandle
 from prong.tool.delegate import AnyAgentArguments, WorkerArguments
 
@@ -78,7 +79,9 @@ class Office:
         Raises ProngError if its model cannot be used.
         """
         kind = self.types[type_name]
-        if (why := _forbidden(employer.at(parent.path), kind)) is not None:
+        isolation = args.isolation or kind.isolation
+        why = _forbidden(employer.at(parent.path), kind) or barred(parent, isolation)
+        if why is not None:
             return Failed(why)
         files = self._files(parent, args)
         if isinstance(files, BadSet):
@@ -102,6 +105,7 @@ class Office:
             spawns=made.spawns,
             budget=purse.bounds,
             files=files.patterns if files is not None else None,
+            isolation="worktree" if isolation else "",
         )
         prompt = typed.first_prompt(made, typed.brief(kind, args.prompt))
         agent = _agent(employer, parent, spec, kind, made, prompt, purse)
@@ -109,6 +113,7 @@ class Office:
         child.receipt = Receipt(
             task_id=task_id, agent=spec.path, bytes_first=len(prompt), delivered="pending"
         )
+        child.compose = lambda more: typed.first_prompt(made, f"{brief}\n\n{more}")
         typed.hush(child, bubbles=kind.permission_mode == "bubble")
         child.waiting = None if background else typed.Waiting()
         child.agent.recorder.keep(spec.path, prompt)
@@ -221,10 +226,5 @@ def _forbidden(own: Child | None, kind: AgentType) -> str | None:
         return (
             f"agents of type {kind.name!r} are not permitted here: your own type may start "
             f"only {', '.join(spawns) or 'none'}"
-        )
-    if kind.isolation:
-        return (
-            f"the type {kind.name!r} asks for isolation {kind.isolation!r}, which is not "
-            "available here"
         )
     return None
