@@ -201,6 +201,9 @@ class _NarrowBox(PolicyBox):
         resolve: Callable[[str], str],
         granted: tuple[str, ...],
     ) -> Verdict:
+        if self._mode == "bubble" and not self._rules and self._ground is None:
+            # Its policy is its parent's, and so is every verdict.
+            return self._parent._judge(tool, accesses, resolve, granted)  # noqa: SLF001 - its own kind
         own = super()._judge(tool, accesses, resolve, granted)
         if self._ground is not None:
             limit = confine(self._parent.policy, self._ground, accesses, resolve, granted)
