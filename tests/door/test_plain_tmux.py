@@ -16,7 +16,7 @@ from uuid import uuid4
 import anyio
 import pytest
 
-from prong.testing import Script, Worlds, call, say, stall
+from prong.testing import Script, Worlds, call, delay, say, stall
 
 pytestmark = [
     pytest.mark.anyio,
@@ -236,3 +236,45 @@ async def test_a_closed_terminal_ends_everything(world: Worlds, terminal: Termin
             await session.wait_settled()
             assert session.last is not None
             assert session.last.text == "Back."
+
+
+@pytest.mark.spec("T5")
+@pytest.mark.parametrize("way", ["key", "command"])
+async def test_a_waited_for_agent_is_sent_to_the_background(
+    world: Worlds, terminal: Terminal, way: str
+) -> None:
+    """Ctrl+B ends the wait and not the work; so does /background where a line can be typed."""
+    brief = {
+        "description": "a part",
+        "prompt": "BRIEF",
+        "subagent_type": "worker",
+        "name": "bob",
+    }
+    ask = call("Bash", {"command": "touch one"})
+    script = Script(
+        [call("Agent", brief), say("Going on.")],
+        {"BRIEF": [*([] if way == "key" else [ask]), delay(2.0, then=say("Late."))]},
+        forever=say("Heard of it."),
+    )
+    waiting = ("--settings", '{"fork": {"enabled": false}}')
+    async with world(script, opens=False) as w, terminal(w, *waiting) as screen:
+        await screen.see("> ")
+        screen.key("C-b")
+        screen.type("Begin")
+        if way == "key":
+            await screen.see("bob started")
+            screen.key("C-b")
+        else:
+            await screen.see("[y]es")
+            screen.type("/background")
+        await screen.see("(the user wished it)", "Going on.")
+        if way == "command":
+            screen.type("y")
+        await screen.see("Heard of it.")
+        bodies = [r.json for r in w.server.records if "BRIEF" in str(r.json["messages"][0])]
+        assert len(bodies) == (1 if way == "key" else 2), "nothing was restarted"
+        assert "Late." in w.server.records[-1].request.last_text
+        screen.type("/background")
+        await screen.see("no agent is waited for")
+        screen.key("C-d")
+        await screen.see("exit=0")
