@@ -38,7 +38,7 @@ from prong.face.line import (
 )
 from prong.face.screen import Screen
 from prong.face.team import Team
-from prong.face.terminal import CTRL_B, Terminal
+from prong.face.terminal import Terminal
 from prong.session import Options, Session, Subscription, open_session
 
 _HELP = """\
@@ -165,12 +165,9 @@ class _Talk:
     async def _read(self) -> None:
         """Take one line after the other, each for whatever waits for one at that moment."""
         while self._following is None:
-            while not self._idle and not self._questions:
-                self._ready = anyio.Event()
-                await self._ready.wait()
+            await self._wanted()
             try:
-                with self._terminal.editing():
-                    line = await self._screen.ask(self._prompt, bind=SHIFT_TAB)
+                line = await self._line()
             except EOFError:
                 self._screen.line("")
                 return
@@ -184,6 +181,23 @@ class _Talk:
                 await self._command(line)
             elif line.strip():
                 await self._say(line)
+
+    async def _wanted(self) -> None:
+        """Wait until a line is wanted; only the keys that work at any time are heard before."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._terminal.listen, self._background)
+            while not self._idle and not self._questions:
+                self._ready = anyio.Event()
+                await self._ready.wait()
+            group.cancel_scope.cancel()
+
+    async def _line(self) -> str:
+        # What was typed before a question was put is no answer to it.
+        ahead = None if self._questions else self._terminal.typed()
+        if ahead is None:
+            return await self._screen.ask(self._prompt, bind=SHIFT_TAB)
+        self._screen.line(f"> {ahead}")
+        return ahead
 
     async def _say(self, text: str) -> None:
         self._idle = False
@@ -202,12 +216,9 @@ class _Talk:
 
     async def _on_interrupt(self, scope: anyio.CancelScope) -> None:
         warned = False
-        keys = [CTRL_B] if self._terminal.has_keys else []
-        with anyio.open_signal_receiver(*stop_signals(), *keys) as signals:
+        with anyio.open_signal_receiver(*stop_signals()) as signals:
             async for number in signals:
-                if number == CTRL_B:
-                    self._background()
-                elif number != signal.SIGINT:
+                if number != signal.SIGINT:
                     # The terminal is gone or the system ends: leave, so that all is stored.
                     scope.cancel()
                 elif self._session.interrupt():

@@ -17,7 +17,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-Rule: TypeAlias = Literal["notice", "tag", "call", "instruction", "hidden", "classifier", "read", "echo"]
+Rule: TypeAlias = Literal[
+    "notice", "tag", "call", "instruction", "hidden", "classifier", "read", "echo"
+]
 
 _SHOWN = 120
 _LOOKED_AT = 200_000
