@@ -62,6 +62,13 @@ def finish(url: str, folder: Path, how: str) -> set[str]:
     return {place for _, _, place in found if place}
 
 
+def await_path(path: Path) -> None:
+    until = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < until, f"{path} never came"
+        time.sleep(0.005)
+
+
 def folders(folder: Path) -> set[str]:
     return {str(place) for place in (folder / "project/.prong/worktrees").glob("*/")}
 
@@ -73,10 +80,8 @@ def test_work_outlives_a_kill(tmp_path: Path) -> None:
     before = repo.fingerprint()
     with ServerProcess(SCRIPT) as server:
         process = start(server.url, tmp_path, "new")
-        until = time.monotonic() + 30
-        while len(list((tmp_path / "project/.prong/worktrees").glob("*/done.txt"))) < 3:
-            assert time.monotonic() < until, "the children never began"
-            time.sleep(0.01)
+        for number in (1, 2, 3):
+            await_path(tmp_path / f"project/.prong/worktrees/part-{number}/done.txt")
         process.kill()
         process.communicate()
         begun = folders(tmp_path)
@@ -95,16 +100,16 @@ def test_kills_leave_nothing_behind(tmp_path: Path, seed: int) -> None:
     repo = make_repo(tmp_path / "project")
     before = repo.fingerprint()
     with ServerProcess(SCRIPT) as server:
-        how = "new"
-        for _ in range(3):
+        for how in ("new", "resumed", "resumed"):
             process = start(server.url, tmp_path, how)
             assert process.stdout is not None
-            if process.stdout.readline():
-                how = "resumed"
-                time.sleep(chance.uniform(0.0, 0.4))
+            assert process.stdout.readline()
+            # Before the first child has begun there is nothing to lose.
+            await_path(tmp_path / "project/.prong/worktrees")
+            time.sleep(chance.uniform(0.0, 0.4))
             process.kill()
             process.communicate()
-        kept = finish(server.url, tmp_path, how)
+        kept = finish(server.url, tmp_path, "resumed")
 
         assert all((Path(place) / "done.txt").exists() for place in kept)
         assert folders(tmp_path) == kept
