@@ -251,6 +251,7 @@ class Session:
         Waits for all of them. With `notify` the conversation is told of their reports as well.
         `isolation` gives each a worktree of its own.
         """
+        self._may_fork()
         children = await self.supervisor.fork(
             self.agent, directives, notify=notify, isolated=isolation is not None
         )
@@ -258,6 +259,7 @@ class Session:
 
     async def start_forks(self, directives: Sequence[str]) -> list[str]:
         """Fork by hand without waiting; their reports come as notices. Gives the task ids."""
+        self._may_fork()
         children = await self.supervisor.fork(self.agent, directives, notify=True)
         return [child.spec.task_id for child in children]
 
@@ -519,6 +521,10 @@ class Session:
         except OSError as full:
             return f"no file, which could not be written ({full})"
         return str(path)
+
+    def _may_fork(self) -> None:
+        if self.agent.lineage.origin == "coordinator":
+            raise UsageError("forks are off: a coordinator's workers start from nothing")
 
     def _must_be_idle(self, what: str) -> None:
         if self.busy:

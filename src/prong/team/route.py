@@ -13,6 +13,8 @@ from prong.tool.delegate import AnyAgentArguments
 
 FORK = "fork"
 DEFAULT = "general-purpose"
+WORKER = "worker"
+"""The type of a coordinator's agents."""
 NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}"
 """What agents may be called: names become parts of paths and of notices."""
 
@@ -64,7 +66,8 @@ def route(
         return Refused(
             f"agents are nested {lineage.depth} deep already and may not go deeper; do it yourself"
         )
-    wanted = args.subagent_type or (FORK if mode.on else DEFAULT)
+    default = WORKER if lineage.origin == "coordinator" else DEFAULT
+    wanted = args.subagent_type or (FORK if mode.on else default)
     if wanted != FORK and wanted not in types:
         return Refused(_unknown(wanted, types))
     if args.isolation == "remote":
