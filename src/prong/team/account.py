@@ -14,6 +14,7 @@ from prong.agent import Agent
 from prong.cost import Prices, Row, fact
 from prong.cost.receipt import (
     Circumstance,
+    FanNote,
     Receipt,
     as_json,
     diagnosis,
@@ -22,6 +23,7 @@ from prong.cost.receipt import (
     settle,
 )
 from prong.event import CacheMissed, Event, ReceiptIssued
+from prong.provider import trait
 from prong.team.child import Child
 from prong.team.departure import tokens, ttl_of
 from prong.team.fan import Fan
@@ -45,7 +47,14 @@ def open_receipt(parent: Agent, child: Child, fan: Fan) -> Receipt:
         schedule=fan.plan.schedule,
         reason=fan.plan.reason,
         delivered="pending",
+        fan=fan.first,
     )
+
+
+def keep_estimate(parent: Agent, fan: Fan) -> None:
+    """Store what a fan-out was estimated to cost, to be compared with what it did cost."""
+    note = FanNote(base=fan.base.digest, size=fan.plan.size, estimate=fan.estimate)
+    parent.recorder.note(parent.path, FanNote.name(fan.first), note)
 
 
 def receipt_of(child: Child, prices: Prices) -> Receipt:
@@ -90,16 +99,17 @@ def _circumstance(
     head, fan = child.agent.prompt.head, child.fan
     rash = first and fan is not None and fan.plan.schedule == "at_once" and not fan.plan.cached
     automatic = head.dialect.name != "anthropic" and not head.spec.explicit_marks
-    known = fact(head.model)
+    known, special = fact(head.model), trait(child.agent.provider)
+    rounds = 128 if automatic else 0
     return Circumstance(
         diagnostics=ended.diagnostics,
         minimum=known.min_prefix,
-        idle=None if rash else idle,
+        idle=None if rash or special.lasting else idle,
         ttl=ttl_of(child.agent),
         in_flight=rash,
         drops_thinking=not known.keeps_thinking and (fan is None or fan.carrier is None),
         marks=row.marks,
-        rounds_to=128 if automatic else 0,
+        rounds_to=rounds if special.slack is None else special.slack,
     )
 
 

@@ -104,6 +104,10 @@ def is_own_ground(policy: Policy, path: str) -> bool:
 
 def is_protected(policy: Policy, path: str) -> bool:
     """Whether changing a path is asked for in every mode; case does not matter."""
+    if path == policy.plan_file or is_inside(path, policy.scratchpad):
+        # Where these two are kept is the session's own ground; what is below is as everywhere.
+        below = path[len(policy.scratchpad) :] if path != policy.plan_file else ""
+        return re.fullmatch(_GUARDED, below) is not None
     if re.fullmatch(_STARTUP, path) or any(
         is_inside(path.lower(), guarded.lower()) for guarded in policy.protected
     ):
