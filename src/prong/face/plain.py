@@ -1,7 +1,8 @@
 """Talking line by line: text as it streams, tool calls and diffs as lines, questions in between.
 
 Works without colour and with a screen reader. Ctrl+C interrupts the turn; a second one at an empty
-prompt leaves. Ctrl+B sends the agent that a turn waits for to the background. This face reads events and sends commands, nothing else.
+prompt leaves. Ctrl+B sends the agent that a turn waits for to the background. This face reads
+events and sends commands, nothing else.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from prong.event import (
     Answer,
     Event,
     PermissionAsked,
+    Progressed,
     QuestionAsked,
     ReplyDiscarded,
     ReplyFinished,
@@ -34,6 +36,7 @@ from prong.face.line import (
     describe_question,
     describe_usage,
     money,
+    progress_bar,
     stop_signals,
 )
 from prong.face.screen import Screen
@@ -237,7 +240,10 @@ class _Talk:
     async def _show(self, events: Subscription) -> None:
         async for envelope in events:
             badge = "" if envelope.agent == "main" else f"[{envelope.agent}] "
-            self._one(badge, envelope.agent, envelope.event)
+            if isinstance(envelope.event, Progressed):
+                self._screen.bar(f"{badge}{progress_bar(envelope.event)}")
+            else:
+                self._one(badge, envelope.agent, envelope.event)
             self._ready.set()
 
     def _one(self, badge: str, agent: str, event: Event) -> None:

@@ -22,6 +22,7 @@ from prong.cost.receipt import (
     settle,
 )
 from prong.event import CacheMissed, Event, ReceiptIssued
+from prong.provider import trait
 from prong.team.child import Child
 from prong.team.departure import tokens, ttl_of
 from prong.team.fan import Fan
@@ -90,16 +91,17 @@ def _circumstance(
     head, fan = child.agent.prompt.head, child.fan
     rash = first and fan is not None and fan.plan.schedule == "at_once" and not fan.plan.cached
     automatic = head.dialect.name != "anthropic" and not head.spec.explicit_marks
-    known = fact(head.model)
+    known, special = fact(head.model), trait(child.agent.provider)
+    rounds = 128 if automatic else 0
     return Circumstance(
         diagnostics=ended.diagnostics,
         minimum=known.min_prefix,
-        idle=None if rash else idle,
+        idle=None if rash or special.lasting else idle,
         ttl=ttl_of(child.agent),
         in_flight=rash,
         drops_thinking=not known.keeps_thinking and (fan is None or fan.carrier is None),
         marks=row.marks,
-        rounds_to=128 if automatic else 0,
+        rounds_to=rounds if special.slack is None else special.slack,
     )
 
 

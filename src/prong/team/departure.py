@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from prong.agent import Agent
@@ -10,6 +12,7 @@ from prong.cost import Prices, fact
 from prong.cost.fan import LIFETIME, Dispatch, Schedule, plan_fan, rates
 from prong.entry import Reply
 from prong.prompt import Prompt
+from prong.provider import trait
 from prong.team import fork
 from prong.team.fan import Fan
 from prong.wire import Ttl
@@ -92,6 +95,8 @@ def ttl_of(agent: Agent) -> Ttl:
 
 
 def _lives(agent: Agent) -> float:
+    if trait(agent.provider).lasting:
+        return math.inf
     return LIFETIME[ttl_of(agent)] - _MARGIN
 
 
