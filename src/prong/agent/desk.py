@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from itertools import count
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import anyio
 
@@ -81,7 +81,7 @@ class Desk:
 async def _responded(respond: Respond, path: str, asked: Asked) -> Answer | None:
     """Ask the caller's function; what it does wrong is told as its own."""
     try:
-        answer: object = await respond(path, asked)
+        answer = cast("object", await respond(path, asked))
     except Exception as error:
         raise UsageError(f"the respond function failed: {type(error).__name__}: {error}") from error
     if answer is not None and not isinstance(answer, Answer):

@@ -6,7 +6,7 @@ import math
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -22,7 +22,11 @@ _KINDS = {
     "object": "a mapping",
     "null": "",
 }
-_FLAGS = {"max_usd": "--max-budget-usd", "max_output": "--max-output-tokens", "add_dirs": "--add-dir"}
+_FLAGS = {
+    "max_usd": "--max-budget-usd",
+    "max_output": "--max-output-tokens",
+    "add_dirs": "--add-dir",
+}
 
 
 def checked(options: Options) -> Options:
@@ -50,7 +54,7 @@ def _typed(options: Options) -> Options:
 
 
 def _plain(value: Any) -> Any:
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
+    return os.fspath(cast("os.PathLike[str]", value)) if isinstance(value, os.PathLike) else value
 
 
 def _said(why: str) -> str:

@@ -346,9 +346,7 @@ def _add_value(merge: _Merge, layer: _Layer, key: str, value: object) -> None:
         merge.note(key, layer)
 
 
-def _inside(
-    merge: _Merge, layer: _Layer, key: str, value: dict[str, object]
-) -> dict[str, object]:
+def _inside(merge: _Merge, layer: _Layer, key: str, value: dict[str, object]) -> dict[str, object]:
     """Take over what an object may hold; the rest is complained about."""
     kept, wrong = inspect(key, value)
     for one in wrong:
