@@ -152,8 +152,10 @@ def diagnoses(place: Place, chosen: Chosen) -> bool:
 def _system(place: Place) -> tuple[str, ...]:
     """Put the most general text first, so that other sessions can share its cache."""
     options = place.options
-    base = text("system") if options.system is None else options.system
-    return tuple(part for part in (base, surroundings(place), options.append_system) if part)
+    base, more = place.role or (text("system"), "")
+    base = base if options.system is None else options.system
+    parts = (base, more, surroundings(place), options.append_system)
+    return tuple(part for part in parts if part)
 
 
 def surroundings(place: Place, *, instructions: bool = True) -> str:
