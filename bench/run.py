@@ -11,7 +11,7 @@ from importlib.metadata import version
 
 from measure import Row
 
-FIGURES = ("rope", "fan", "sse", "resume", "start", "request", "fork")
+FIGURES = ("rope", "fan", "sse", "resume", "start", "request", "fork", "local")
 COMPARED = ("prong", "msgspec", "anyio", "anthropic", "openai", "httpx2")
 
 

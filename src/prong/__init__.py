@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     )
     from prong.prompt import Prompt, first_difference
     from prong.session import Options, Session, Turn, open_session
-    from prong.team.supervisor import ForkResult
+    from prong.team.result import ForkResult
 
 # Names are looked up when they are first used, so that `prong --version` need not load a session.
 _HOMES = {
@@ -41,7 +41,7 @@ _HOMES = {
     "ConfigError": "errors",
     "Envelope": "event",
     "Event": "event",
-    "ForkResult": "team.supervisor",
+    "ForkResult": "team.result",
     "JournalError": "errors",
     "Options": "session",
     "PermissionAsked": "event",

@@ -47,6 +47,15 @@ class RequestSent(_Event, tag="request_sent", frozen=True):
     """What for, if this request does not belong to the conversation itself."""
 
 
+class Progressed(_Event, tag="progressed", frozen=True):
+    """A model on this machine is being loaded, or reads a long prompt; the reply comes after."""
+
+    what: Literal["load", "prompt"]
+    done: int
+    total: int
+    """Per cent of a load, tokens of a prompt."""
+
+
 class TextDelta(_Event, tag="text_delta", frozen=True):
     """More of the reply's text."""
 
@@ -264,6 +273,7 @@ Event: TypeAlias = (
     SessionStarted
     | TurnStarted
     | RequestSent
+    | Progressed
     | TextDelta
     | ThinkingDelta
     | CallDelta

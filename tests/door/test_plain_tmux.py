@@ -236,3 +236,27 @@ async def test_a_closed_terminal_ends_everything(world: Worlds, terminal: Termin
             await session.wait_settled()
             assert session.last is not None
             assert session.last.text == "Back."
+
+
+@pytest.mark.spec("P1", "P4")
+async def test_shift_tab_leads_into_plan_mode(world: Worlds, terminal: Terminal) -> None:
+    """The key goes round the modes; in plan mode the plan is shown and its approval ends it."""
+    async with world(opens=False) as w:
+        path = w.root / ".prong" / "plans" / "count-the-files.md"
+        w.server.push(
+            call("Bash", {"command": "touch early"}),
+            call("Write", {"file_path": str(path), "content": "1. Count them.\n"}),
+            call("ExitPlanMode"),
+            say("Counting."),
+        )
+        async with terminal(w, NO_COLOR="1") as screen:
+            await screen.see("claude-sonnet-5-5", "> ")
+            screen.key("BTab")
+            await screen.see("(permission mode acceptEdits)")
+            screen.key("BTab")
+            await screen.see("(permission mode plan)")
+            screen.type("Count the files")
+            await screen.see("1. Count them.", "[e]dit and approve")
+            screen.type("y")
+            await screen.see("Counting.", "(permission mode acceptEdits)")
+        assert not (w.root / "early").exists()

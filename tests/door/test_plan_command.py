@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 
 from prong.face.edit import following
@@ -87,6 +88,46 @@ async def test_edited_before_approval(world: Worlds, tmp_path: Path) -> None:
         code, _, err = await prong(w, "--plain", stdin=lines, EDITOR=str(editor))
         assert (code, err) == (0, "")
         assert "1. Touch it.\n2. Mine." in w.server.records[3].request.last_text
+
+
+@pytest.mark.spec("P4")
+async def test_a_program_answers(world: Worlds, tmp_path: Path) -> None:
+    """Over stream-json the plan is an event, and an answer with a text approves it as edited."""
+    async with world(planned(tmp_path / "project"), opens=False) as w:
+        process = await anyio.open_process(
+            [
+                *(sys.executable, "-m", "prong", "-p", "-C", str(w.root)),
+                *("--base-url", w.server.url, "--api", "anthropic"),
+                *("--model", "claude-sonnet-5-5", "--permission-mode", "plan"),
+                *("--input-format", "stream-json", "--output-format", "stream-json"),
+            ],
+            env={
+                "HOME": str(w.home),
+                "PATH": os.environ["PATH"],
+                "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+                "ANTHROPIC_API_KEY": "x",
+            },
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        await process.stdin.send(b'{"type":"say","text":"Go"}\n')
+        told = b""
+        async for data in process.stdout:
+            told += data
+            *lines, told = told.split(b"\n")
+            events = [msgspec.json.decode(line).get("event", {}) for line in lines]
+            for event in events:
+                if event.get("plan"):
+                    assert event["plan"] == "1. Touch it."
+                    answer = {
+                        "type": "answer",
+                        "request_id": event["request_id"],
+                        "text": "1. Nothing.",
+                    }
+                    await process.stdin.send(msgspec.json.encode(answer) + b"\n")
+                    await process.stdin.aclose()
+        assert await process.wait() == 0
+        assert "1. Nothing." in w.server.records[3].request.last_text
 
 
 async def test_the_key_goes_round(world: Worlds) -> None:

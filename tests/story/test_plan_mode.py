@@ -278,6 +278,16 @@ async def test_background_shells(world: Worlds) -> None:
 
 
 @pytest.mark.spec("P2")
+async def test_no_worktree_is_made(world: Worlds) -> None:
+    """An agent with a worktree of its own is refused at the gate: it would change the repository."""
+    brief = {"description": "look", "prompt": "Look.", "subagent_type": "Explore"}
+    script = [call("Agent", {**brief, "isolation": "worktree"}), say("I see.")]
+    async with world(script, mode="plan", respond=User()) as w:
+        await w.session.run("Go")
+        assert "plan mode only reads" in w.server.records[1].request.last_text
+
+
+@pytest.mark.spec("P2")
 async def test_links_do_not_lead_the_plan_out_of_the_project(world: Worlds, tmp_path: Path) -> None:
     """Where the folder of plans is a link to elsewhere, the plan is kept with the session."""
     (tmp_path / "elsewhere").mkdir()

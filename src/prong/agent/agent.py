@@ -22,7 +22,7 @@ from prong.cost.budget import Purse
 from prong.entry import Entry, Usage
 from prong.event import Event, PromptMoved
 from prong.prompt import Node, Prompt
-from prong.provider import Provider
+from prong.provider import Provider, trait
 from prong.tool.base import Context
 from prong.tool.kit import Kit
 from prong.tool.policy import PolicyBox
@@ -149,7 +149,8 @@ class Agent:
     @property
     def window(self) -> int:
         """How many tokens the model can read."""
-        return self.context_tokens or fact(self.prompt.head.model).context
+        known = trait(self.provider).context
+        return self.context_tokens or known or fact(self.prompt.head.model).context
 
     @property
     def tokens(self) -> int:

@@ -8,13 +8,21 @@ import msgspec
 
 from prong.prompt import Prompt
 
-Origin: TypeAlias = Literal["root", "fork", "typed"]
+Origin: TypeAlias = Literal["root", "coordinator", "fork", "typed"]
 
 MAX_DEPTH = 3
 """How deep agents may nest."""
 
 CONTAINED = frozenset(
-    {"Agent", "TeamCreate", "TeamDelete", "EnterPlanMode", "ExitPlanMode", "SetPermissionMode"}
+    {
+        "Agent",
+        "TeamCreate",
+        "TeamDelete",
+        "MergeWorktrees",
+        "EnterPlanMode",
+        "ExitPlanMode",
+        "SetPermissionMode",
+    }
 )
 """Tools by which an agent delegates or changes how others work: a fork may use none of them."""
 
@@ -40,6 +48,12 @@ class Lineage(msgspec.Struct, frozen=True):
 
 ROOT = Lineage("root")
 
+COORDINATOR = Lineage("coordinator")
+"""A main agent that only gives work to others."""
+
+COORDINATING = ("Agent", "SendMessage", "TaskStop", "subscribe_pr_activity")
+"""The only tools of a coordinator."""
+
 
 def told_by(prompt: Prompt) -> Lineage:
     """Tell the lineage of a conversation of which nothing else is known, by its typed entries.
@@ -57,6 +71,11 @@ def contained(lineage: Lineage, tool: str) -> str | None:
         return (
             f"You are a fork, and a fork never uses {tool}: it does its own part of the work and "
             f"nothing else. This is permanent; do not try again. Do the work with your other tools."
+        )
+    if lineage.origin == "coordinator" and tool not in COORDINATING:
+        return (
+            f"You coordinate, and a coordinator never uses {tool}: it only gives work to others. "
+            f"This is permanent; do not try again. Have a worker do it."
         )
     if lineage.origin == "typed" and tool in _MODES:
         return (

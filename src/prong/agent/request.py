@@ -12,6 +12,7 @@ from prong.entry import Usage
 from prong.errors import BrokenReply
 from prong.event import (
     CallDelta,
+    Progressed,
     ReplyDiscarded,
     ReplyFinished,
     RequestSent,
@@ -19,7 +20,7 @@ from prong.event import (
     ThinkingDelta,
 )
 from prong.prompt import Prompt
-from prong.provider import Retrying
+from prong.provider import Preparing, Retrying
 from prong.wire import (
     Began,
     CallBegan,
@@ -42,6 +43,11 @@ class _Stream:
         self._agent = agent
         self._quiet = quiet
         self._calls: dict[str, tuple[str, int]] = {}
+
+    def progress(self, event: Preparing) -> None:
+        if not self._quiet:
+            told = Progressed(what=event.what, done=event.done, total=event.total)
+            self._agent.emit(told)
 
     def show(self, event: Event) -> None:
         if self._quiet:
@@ -124,6 +130,8 @@ async def request(agent: Agent, prompt: Prompt | None = None, *, sidecar: str = 
                         _lose(agent, current)
                         agent.emit(ReplyDiscarded(why=why, retry_in=wait, attempt=number))
                         current = _Try(prompt, sidecar, len(marks), agent.clock())
+                    case Preparing():
+                        stream.progress(event)
                     case Began():
                         current.began, current.usage = time.monotonic(), event.usage
                         if agent.on_began is not None:

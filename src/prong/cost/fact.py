@@ -27,6 +27,7 @@ class Fact(msgspec.Struct, frozen=True):
 
 _MILLION = 1_000_000
 _RULES: tuple[tuple[str, Fact], ...] = (
+    (r"^local(:|$)", Fact(8_192, 1, max_output=1_024)),
     (
         r"claude-(opus|sonnet|haiku)-5-5|claude-opus-5|claude-(fable|mythos)-",
         Fact(_MILLION, 512, max_output=64_000),

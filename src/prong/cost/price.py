@@ -15,6 +15,7 @@ import msgspec
 
 from prong.entry import Usage
 from prong.errors import ConfigError
+from prong.provider.pick import is_local
 
 _PER = 1_000_000
 
@@ -152,6 +153,8 @@ def _figures(row: Mapping[str, float | str]) -> dict[str, Any]:
 
 
 def _dated(model: str) -> Price | None:
+    if is_local(model):
+        return price(input=0, output=0, source="computed on this machine")
     for pattern, base, output, read, write in _TABLE:
         if re.search(pattern, model):
             return price(input=base, output=output, read=read, write=write, source=DATED)

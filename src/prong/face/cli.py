@@ -188,6 +188,8 @@ def _options(args: argparse.Namespace) -> Options:
         session_id=args.session_id,
         name=args.name,
         mode=args.permission_mode,
+        coordinator=args.coordinator,
+        worker_tools=args.worker_tools,
         allow=_rules(args.allowed_tools),
         ask=(),
         deny=_rules(args.disallowed_tools),
@@ -280,6 +282,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("--plain", action="store_true", help="talk line by line (what prong opens by default)")
     add("--output-format", choices=("text", "json", "stream-json"), default="text")
     add("--input-format", choices=("text", "stream-json"), default="text")
+    add("--coordinator", action="store_true", help="only give work to others, who do everything")
+    add("--worker-tools", choices=("simple", "full"), help="what a coordinator's workers have")
     add("--json-schema", metavar="JSON|FILE", help="answer with an object of this JSON schema")
     add("--max-turns", type=int, metavar="N", help="requests to the model at most")
     add("--max-budget-usd", type=float, metavar="USD", help="money to spend at most")

@@ -10,6 +10,7 @@ from prong.event import (
     Event,
     ModeChanged,
     PermissionAsked,
+    Progressed,
     PromptMoved,
     QuestionAsked,
     ReceiptIssued,
@@ -63,6 +64,15 @@ def _noted(event: Event) -> list[str]:
             return [f"(permission mode {event.mode})"]
         case _:
             return []
+
+
+def progress_bar(event: Progressed, width: int = 24) -> str:
+    """Show how far a model on this machine has come with its weights or with a prompt."""
+    share = min(1.0, event.done / event.total) if event.total else 1.0
+    full = round(share * width)
+    what = "loading the model" if event.what == "load" else "reading the prompt"
+    count = f"{share:.0%}" if event.what == "load" else f"{event.done:,} of {event.total:,} tokens"
+    return f"{what} [{'#' * full}{'.' * (width - full)}] {count}"
 
 
 def _finished(event: ToolFinished) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ from prong.event import (
     Answer,
     Event,
     PermissionAsked,
+    Progressed,
     QuestionAsked,
     ReplyDiscarded,
     ReplyFinished,
@@ -32,8 +33,7 @@ from prong.face.line import (
     chosen,
     describe,
     describe_question,
-    describe_usage,
-    money,
+    progress_bar,
     stop_signals,
 )
 from prong.face.screen import Screen
@@ -42,7 +42,7 @@ from prong.session import Options, Session, Subscription, open_session
 
 _HELP = """\
 /help              this list
-/cost              what the session cost so far
+/cost              what agents, fan-outs and the session cost, and would have cost
 /clear             start over with an empty conversation
 /compact [focus]   replace the conversation by a summary
 /model [name]      show the model, or change it
@@ -230,7 +230,10 @@ class _Talk:
     async def _show(self, events: Subscription) -> None:
         async for envelope in events:
             badge = "" if envelope.agent == "main" else f"[{envelope.agent}] "
-            self._one(badge, envelope.agent, envelope.event)
+            if isinstance(envelope.event, Progressed):
+                self._screen.bar(f"{badge}{progress_bar(envelope.event)}")
+            else:
+                self._one(badge, envelope.agent, envelope.event)
             self._ready.set()
 
     def _one(self, badge: str, agent: str, event: Event) -> None:
@@ -308,9 +311,13 @@ class _Talk:
         self._screen.line(_HELP)
 
     async def _cost(self, _: str) -> None:
-        for path, total in self._session.totals().items():
-            self._screen.line(f"{path}: {money(total.cost)}, {describe_usage(total.usage)}")
-        self._screen.line(f"session: {money(self._session.cost)}")
+        from prong.face.account import account, describe_cost
+        from prong.session.replay import read_journal
+
+        session = self._session
+        replay = await anyio.to_thread.run_sync(read_journal, session.journal.path)
+        for text in describe_cost(account(replay, session.agent.prices, session.receipts())):
+            self._screen.line(text)
 
     async def _clear(self, _: str) -> None:
         self._session.clear()

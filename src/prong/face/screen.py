@@ -25,10 +25,18 @@ class Screen:
         self._open = False
         self._prompt: Callable[[], str] | None = None
         self._covered = False
+        self._bar = False
 
     def text(self, text: str) -> None:
         """Write a piece of text, robbed of what could take control of the terminal."""
         self._write(printable(text))
+
+    def bar(self, text: str) -> None:
+        """Show how far something is, in the line at the bottom, before what is being typed."""
+        if self._erases and not self._open:
+            typing = f"  {self._prompt()}{_typed()}" if self._prompt is not None else ""
+            self._out(f"\r\x1b[K{text}{typing}")
+            self._bar, self._covered = True, False
 
     def end(self) -> None:
         """Finish the line that is being written, if one is."""
@@ -62,6 +70,9 @@ class Screen:
     def _write(self, text: str) -> None:
         if not text:
             return
+        if self._bar and self._prompt is None:
+            self._out("\r\x1b[K")
+        self._bar = False
         if self._prompt is not None and not self._covered:
             # The line that is being typed gives way; without a real terminal it is left behind.
             self._out("\r\x1b[K" if self._erases else "\n")

@@ -1,9 +1,9 @@
 """The door to the models: one HTTP client, and providers on top of it."""
 
 from prong.provider.api import Api, Patience
-from prong.provider.base import Endpoint, Provider, Retrying, Streamed
+from prong.provider.base import Endpoint, Preparing, Provider, Retrying, Streamed, Trait, trait
 from prong.provider.http import Http, Limits
-from prong.provider.pick import pick
+from prong.provider.pick import is_local, pick
 
 __all__ = [
     "Api",
@@ -11,8 +11,12 @@ __all__ = [
     "Http",
     "Limits",
     "Patience",
+    "Preparing",
     "Provider",
     "Retrying",
     "Streamed",
+    "Trait",
+    "is_local",
     "pick",
+    "trait",
 ]

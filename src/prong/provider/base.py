@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -43,7 +43,35 @@ class Retrying(msgspec.Struct, frozen=True):
     """Whether events of this reply were given out; they are void."""
 
 
-Streamed: TypeAlias = Event | Retrying
+class Preparing(msgspec.Struct, frozen=True):
+    """A model of our own is being loaded, or reads a long prompt."""
+
+    what: Literal["load", "prompt"]
+    done: int
+    total: int
+    """Per cent of a load, tokens of a prompt."""
+
+
+class Trait(msgspec.Struct, frozen=True, kw_only=True):
+    """How a provider's cache differs from those of the large vendors."""
+
+    lasting: bool = False
+    """Whether it keeps what it read until it needs the room, and not for a time."""
+    context: int | None = None
+    """Tokens the model can read, where the provider knows."""
+    slack: int | None = None
+    """Tokens that a reader of a prefix may miss at its end; None leaves it to the dialect."""
+
+
+_COMMON = Trait()
+
+
+def trait(provider: Provider) -> Trait:
+    """Say how a provider's cache works; most have nothing to say."""
+    return getattr(provider, "trait", _COMMON)
+
+
+Streamed: TypeAlias = Event | Retrying | Preparing
 """What a provider gives out; never a `Fault`, which becomes `Retrying` or an exception."""
 
 

@@ -24,9 +24,11 @@ from prong.provider.connection import Broken, Connection
 from prong.provider.dial import dial, tls_context
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from ssl import SSLContext
 
     from prong.provider.inflate import Inflate
+    from prong.provider.local import Engines
 
 _KEEP_SECONDS = 55.0
 _ROUTES_KEPT = 256
@@ -159,6 +161,9 @@ class Http:
         self._tls = tls
         self._routes: dict[str, tuple[Url, Proxy | None]] = {}
         self._pools: dict[tuple[str, str, int, Proxy | None], _Pool] = {}
+        self._engines: Engines | None = None
+        self.keep: Path | None = None
+        """Where embedded engines keep what they computed, if anywhere."""
 
     async def __aenter__(self) -> Self:
         """Open nothing: connections are made when they are needed."""
@@ -168,8 +173,20 @@ class Http:
         """Close every connection."""
         await self.aclose()
 
+    @property
+    def engines(self) -> Engines:
+        """The embedded engines, which live as long as the connections do."""
+        from prong.provider.local import Engines
+
+        if self._engines is None:
+            self._engines = Engines(self._env, self.keep)
+        return self._engines
+
     async def aclose(self) -> None:
-        """Close every connection."""
+        """Close every connection, and end every engine."""
+        if self._engines is not None:
+            with anyio.CancelScope(shield=True):
+                await self._engines.aclose()
         for pool in self._pools.values():
             for connection in tuple(pool.all):
                 connection.abort()

@@ -11,6 +11,8 @@ from prong.errors import Unauthorised, UsageError
 from prong.provider.address import read_url
 from prong.provider.base import Endpoint
 
+LOCAL = "local:"
+"""Stands for the base URL of the embedded engine."""
 _VENDOR_URLS = {
     "anthropic": "https://api.anthropic.com/v1",
     "responses": "https://api.openai.com/v1",
@@ -54,6 +56,8 @@ def pick(
         Unauthorised: the vendor's own API needs a key, and there is none.
 
     """
+    if is_local(model):
+        return Endpoint(base_url=LOCAL, dialect="chat", explicit=False), model
     prefixed, name = _split(model)
     base = base_url or env.get("PRONG_BASE_URL", "").strip()
     dialect = _dialect(prefixed, name, api or "", env, has_base=bool(base))
@@ -77,6 +81,11 @@ def pick(
         explicit=explicit,
     )
     return endpoint, name
+
+
+def is_local(model: str) -> bool:
+    """Whether a model's name means the embedded engine."""
+    return model == "local" or model.startswith(LOCAL)
 
 
 def _split(model: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ import msgspec
 from prong.entry import ToolSpec
 from prong.errors import UsageError
 from prong.prompt import Head
-from prong.provider import Api, Endpoint, Http, pick
+from prong.provider import Api, Endpoint, Http, Provider, is_local, pick
 from prong.provider.api import Patience
 from prong.session.option import Options
 from prong.session.place import Place
@@ -34,9 +34,11 @@ class Chosen:
     api: str | None = None
     patience: Patience = field(default_factory=Patience)
 
-    def connect(self, http: Http) -> Api:
+    def connect(self, http: Http) -> Provider:
         """Make the provider."""
         endpoint = self.endpoint
+        if is_local(self.model):
+            return http.engines.local(self.model)
         speaks = dialect(endpoint.dialect, explicit=endpoint.explicit)
         return Api(http, endpoint, speaks, patience=self.patience)
 
@@ -54,7 +56,7 @@ def choose(place: Place, named: str | None, before: Mapping[str, Any] | None = N
     if not name:
         raise UsageError(
             "no model was named and no key is set: use --model, PRONG_MODEL, or set "
-            "ANTHROPIC_API_KEY or OPENAI_API_KEY"
+            "ANTHROPIC_API_KEY or OPENAI_API_KEY; --model local needs no key"
         )
     same = not named or named == recorded.get("model")
     old = recorded if same else {}
@@ -140,6 +142,8 @@ def diagnoses(place: Place, chosen: Chosen) -> bool:
     """Whether to ask for the provider's own cache diagnostics; other servers may refuse it."""
     from prong.provider.address import is_loopback, read_url
 
+    if is_local(chosen.model):
+        return False
     host = read_url(chosen.endpoint.base_url).host
     knows = host in {"api.anthropic.com", "api.openai.com"} or is_loopback(host)
     return knows and place.settings.values.get("cacheDiagnostics") is not False
@@ -148,8 +152,10 @@ def diagnoses(place: Place, chosen: Chosen) -> bool:
 def _system(place: Place) -> tuple[str, ...]:
     """Put the most general text first, so that other sessions can share its cache."""
     options = place.options
-    base = text("system") if options.system is None else options.system
-    return tuple(part for part in (base, surroundings(place), options.append_system) if part)
+    base, more = place.role or (text("system"), "")
+    base = base if options.system is None else options.system
+    parts = (base, more, surroundings(place), options.append_system)
+    return tuple(part for part in parts if part)
 
 
 def surroundings(place: Place, *, instructions: bool = True) -> str:

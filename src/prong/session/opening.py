@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -16,7 +17,7 @@ from prong.about import __version__
 from prong.agent import Agent, Desk, Limits, NoHooks, Respond
 from prong.agent.answer import interrupted
 from prong.agent.compact import carried
-from prong.agent.lineage import told_by
+from prong.agent.lineage import COORDINATOR, told_by
 from prong.cost import Ledger, Prices, read_prices
 from prong.cost.budget import Bounds, Purse
 from prong.entry import ToolSpec, Usage
@@ -28,6 +29,7 @@ from prong.provider import Http
 from prong.session import store
 from prong.session.branch import branch
 from prong.session.bus import Bus
+from prong.session.coordination import Before, coordinate, make_pulls
 from prong.session.guard import Guard
 from prong.session.hook import CommandHooks
 from prong.session.journal import Journal
@@ -42,7 +44,7 @@ from prong.session.model import (
 )
 from prong.session.option import Given, Options
 from prong.session.past import past_of, restore
-from prong.session.place import Place, look_around, make_policy, read_mode
+from prong.session.place import Place, look_around, make_policy
 from prong.session.planning import Kept, Planner
 from prong.session.preference import fork_settings, patience, task_budget, wakes_once
 from prong.session.record import Opened
@@ -51,6 +53,8 @@ from prong.session.replay import Replay, read_journal
 from prong.session.session import MAIN, Session
 from prong.session.text import text
 from prong.session.toolbox import built_in
+from prong.team.account import watch
+from prong.team.claim import Claims
 from prong.team.handback import Classifier
 from prong.team.notice import told_in
 from prong.team.office import Office
@@ -58,6 +62,7 @@ from prong.team.outbox import Outbox
 from prong.team.route import ForkMode
 from prong.team.supervisor import Supervisor
 from prong.team.task import TaskBoard
+from prong.team.workplace import may_hold_worktrees, read_settings, tidy
 from prong.tool.base import Context, Reads, Tool
 from prong.tool.kit import Kit
 from prong.tool.policy import Deny, PolicyBox
@@ -125,6 +130,7 @@ class _Maker:
         self._clock = clock
         self._place = place
         self._http = http
+        http.keep = place.store / "local"
         self._group = group
         self._desk = desk
         self._bus = Bus()
@@ -162,9 +168,21 @@ class _Maker:
             emit=self._emit,
             shells=board.shells,
         )
-        self._mode(policy, planner)
+        planner.start(
+            wanted=options.mode,
+            recorded=self._note("mode"),
+            kept=self._replay.note(MAIN, "plan", Kept | None) if self._replay else None,
+            otherwise=place.settings.permissions.mode,
+        )
         forks = self._forks(policy)
-        kit = await self._kit(structured, planner, forks=forks.on)
+        pool = kit = await self._kit(structured, planner, forks=forks.on)
+        types = place.types
+        pulls = make_pulls(place, host, board, journal, self._emit, self._env())
+        before = Before(self._replay is not None, self._note("coordinator"))
+        if (team := coordinate(place, pool, policy, pulls, before)) is not None:
+            kit, types, place.role = team.kit, team.types, team.role
+            planner.words = "plan_coordinator"
+            forks = ForkMode(on=False, why_off="a coordinator's workers start from nothing")
         commands = CommandHooks(
             hooks=place.settings.hooks,
             host=host,
@@ -175,7 +193,7 @@ class _Maker:
         prompt = self._prompt(journal, chosen, kit)
         agent = Agent(
             path=MAIN,
-            lineage=told_by(prompt),
+            lineage=told_by(prompt) if team is None else COORDINATOR,
             prompt=prompt,
             provider=chosen.connect(self._http),
             kit=kit,
@@ -209,14 +227,15 @@ class _Maker:
         recruiter = Recruiter(
             place=place,
             http=self._http,
-            types=place.types,
-            kit=kit,
+            types=types,
+            kit=pool,
             commands=commands,
             cache_key=journal.session,
         )
         supervisor = Supervisor(
             office=Office(
-                types=place.types,
+                types=types,
+                claims=None if team is None else Claims(),
                 make_child=recruiter.make,
                 task_budget=task_budget(place),
                 patience=patience(place),
@@ -227,6 +246,7 @@ class _Maker:
             emit=self._bus.emit,
             mode=forks,
             settings=fork_settings(place),
+            worktrees=read_settings(place.settings.map("worktree")),
             wake_once=wakes_once(place, attended=self._desk.attended),
             prices=agent.prices,
             child_hooks=lambda hooks: hooks.clone() if isinstance(hooks, Guard) else hooks,
@@ -247,6 +267,8 @@ class _Maker:
         )
         self._closers.append(session.finish)
         await self._begin(session, chosen)
+        if self._replay is not None and not options.fork_session:
+            pulls.restore(self._replay.note(MAIN, "pulls", dict[str, list[str]]) or {})
         return session
 
     async def close(self) -> Exception | None:
@@ -269,31 +291,27 @@ class _Maker:
         if self._place.options.name:
             journal.note(MAIN, "title", self._place.options.name)
         running = self._revive(session, chosen) if self._replay else set[str]()
+        watch(agent)
         session.tasks.recover(keep=running)
         outbox = session.tasks.outbox
         outbox.ack(told_in(agent.prompt, outbox.uncertain))
         session.tasks.listen(MAIN, session.collect)
         session.collect()
+        await self._tidy(session)
         for warning in self._place.warnings:
             session.warn(warning)
         source = "resume" if self._replay else "startup"
         verdict = await agent.hooks.fire("SessionStart", {"source": source}, matcher=source)
         session.heed(verdict)
 
-    def _mode(self, policy: PolicyBox, planner: Planner) -> None:
-        """Begin in the mode that is asked for, or go on in that of a resumed session."""
-        wanted, recorded = self._place.options.mode, self._note("mode")
-        kept = self._replay.note(MAIN, "plan", Kept | None) if self._replay else None
-        if recorded == "plan" and kept is not None:
-            planner.resume(kept)
-            if wanted and read_mode(wanted) != "plan":
-                planner.change(read_mode(wanted))
+    async def _tidy(self, session: Session) -> None:
+        """Look for worktrees that a crash has left, without making anybody wait."""
+        host = session.agent.context.host
+        if not await may_hold_worktrees(host, self._place.root):
             return
-        if recorded and not wanted:
-            policy.set_mode(read_mode(recorded))
-        elif policy.policy.mode == "plan":
-            otherwise = read_mode(recorded or self._place.settings.permissions.mode)
-            planner.enter(before="default" if otherwise == "plan" else otherwise)
+        specs = [child.spec for child in session.supervisor.children]
+        spare = frozenset(spec.worktree.path for spec in specs if spec.worktree is not None)
+        self._group.start_soon(partial(tidy, host, spare=spare, warn=session.warn))
 
     def _forks(self, policy: PolicyBox) -> ForkMode:
         """Whether forks are on: somebody, or a rule, must be there to answer for them."""

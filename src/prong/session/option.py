@@ -36,6 +36,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """A name by which the session can be found again."""
     mode: str | None = None
     """Permission mode."""
+    coordinator: bool = False
+    """Only give work to others: workers do everything."""
+    worker_tools: str | None = None
+    """What a coordinator's workers have: `simple` (Bash, Read, Edit) or `full`."""
     allow: tuple[str, ...] = ()
     """Rules for what needs no asking, such as `Bash(npm test:*)`."""
     ask: tuple[str, ...] = ()
@@ -96,6 +100,8 @@ class Given(TypedDict, total=False):
     session_id: str | None
     name: str | None
     mode: str | None
+    coordinator: bool
+    worker_tools: str | None
     allow: tuple[str, ...]
     ask: tuple[str, ...]
     deny: tuple[str, ...]

@@ -41,6 +41,8 @@ class Place:
     types: AgentTypes = field(default_factory=lambda: AgentTypes({}))
     """The types of agents that can be started."""
     servers: Configured = field(default_factory=Configured)
+    role: tuple[str, str] | None = None
+    """A system prompt in place of the usual one, and what it has to say of this session."""
     warnings: list[str] = field(default_factory=list[str])
     """What was wrong with files, and what was left out, each in a sentence."""
 
@@ -155,6 +157,8 @@ def make_policy(place: Place, *, storage: str) -> Policy:
         home=place.home,
         mode=read_mode(options.mode or permissions.mode),
         rules=tuple(rules),
+        # What the session keeps of itself may be read; nobody but the session writes there.
+        protected=(os.path.realpath(storage),),
         folders=tuple(
             os.path.realpath(os.path.join(place.cwd, os.path.expanduser(folder)))  # noqa: PTH111, PTH118
             for folder in (*folders, *options.add_dirs, storage)

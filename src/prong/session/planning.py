@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from prong.agent import Agent
 from prong.entry import CallId, Text, User, plain
 from prong.event import Event, ModeChanged, PermissionAsked, Warned
+from prong.session.place import read_mode
 from prong.session.text import text
 from prong.tool.base import Failed, Outcome, done
 from prong.tool.policy import Mode, PolicyBox
@@ -71,14 +72,19 @@ class Planner:
         note: Callable[[str, Any], None],
         emit: Callable[[Event], None],
         shells: Callable[[], Sequence[str]] = tuple,
+        words: str = "plan",
     ) -> None:
-        """Take the tree's policy; `note` stores a value, `shells` names background commands."""
+        """Take the tree's policy; `note` stores a value, `shells` names background commands.
+
+        `words` is the text by which the model is told.
+        """
         self._policy = policy
         self._root = root
         self._storage = storage
         self._note = note
         self._emit = emit
         self._shells = shells
+        self.words = words
         self._kept: Kept | None = None
         self._agent: Agent | None = None
         self._said = ""
@@ -97,6 +103,23 @@ class Planner:
     def bind(self, agent: Agent) -> None:
         """Take the main agent: it is the one that plans."""
         self._agent = agent
+
+    def start(
+        self, *, wanted: str | None, recorded: str | None, kept: Kept | None, otherwise: str
+    ) -> None:
+        """Begin in the mode that is asked for, or go on in that of a resumed session.
+
+        `otherwise` is the mode that settings name. Raises UsageError if there is no such mode.
+        """
+        if recorded == "plan" and kept is not None:
+            self.resume(kept)
+            if wanted and read_mode(wanted) != "plan":
+                self.change(read_mode(wanted))
+        elif recorded and not wanted:
+            self._policy.set_mode(read_mode(recorded))
+        elif self._policy.policy.mode == "plan":
+            usual = read_mode(recorded or otherwise)
+            self.enter(before="default" if usual == "plan" else usual)
 
     def resume(self, kept: Kept) -> None:
         """Be in plan mode as a stored session was; its rules are those of today's settings."""
@@ -182,7 +205,7 @@ class Planner:
         return User((Text(self._instructions()),), "reminder")
 
     def _instructions(self) -> str:
-        return text("plan").format(file=self._named())
+        return text(self.words).format(file=self._named())
 
     def _stands(self) -> bool:
         """Whether the conversation, as it is now, tells of the plan file."""

@@ -45,7 +45,8 @@ from prong.session.place import Place, read_mode
 from prong.session.planning import Planner
 from prong.session.store import SessionInfo
 from prong.session.text import text
-from prong.team.supervisor import ForkResult, Supervisor
+from prong.team.result import ForkResult
+from prong.team.supervisor import Supervisor
 from prong.tool.base import Failed
 from prong.tool.policy import Mode
 from prong.tool.skill import render as render_skill
@@ -238,16 +239,27 @@ class Session:
         held = self.supervisor.held
         self._watching = self.tasks.collect(MAIN, self.agent.inbox, hold=held)
 
-    async def fork(self, directives: Sequence[str], *, notify: bool = False) -> list[ForkResult]:
+    async def fork(
+        self,
+        directives: Sequence[str],
+        *,
+        notify: bool = False,
+        isolation: Literal["worktree"] | None = None,
+    ) -> list[ForkResult]:
         """Split the main agent by hand: one fork per directive, all from its conversation as it is.
 
         Waits for all of them. With `notify` the conversation is told of their reports as well.
+        `isolation` gives each a worktree of its own.
         """
-        children = await self.supervisor.fork(self.agent, directives, notify=notify)
+        self._may_fork()
+        children = await self.supervisor.fork(
+            self.agent, directives, notify=notify, isolated=isolation is not None
+        )
         return await self.supervisor.wait(children)
 
     async def start_forks(self, directives: Sequence[str]) -> list[str]:
         """Fork by hand without waiting; their reports come as notices. Gives the task ids."""
+        self._may_fork()
         children = await self.supervisor.fork(self.agent, directives, notify=True)
         return [child.spec.task_id for child in children]
 
@@ -509,6 +521,10 @@ class Session:
         except OSError as full:
             return f"no file, which could not be written ({full})"
         return str(path)
+
+    def _may_fork(self) -> None:
+        if self.agent.lineage.origin == "coordinator":
+            raise UsageError("forks are off: a coordinator's workers start from nothing")
 
     def _must_be_idle(self, what: str) -> None:
         if self.busy:

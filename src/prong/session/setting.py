@@ -44,6 +44,8 @@ _KINDS: dict[str, Kind] = {
     "fork": "object",
     "retry": "object",
     "exploreModel": "text",
+    "workerTools": "text",
+    "pullSeconds": "number",
     "modelAliases": "map",
     "foregroundSeconds": "number",
     "taskBudget": "object",

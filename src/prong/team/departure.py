@@ -6,6 +6,7 @@ so that a fan-out that clearly costs more than one of them can be warned of or r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Annotated, Literal, TypeAlias
 
@@ -19,6 +20,7 @@ from prong.cost.fan import LIFETIME, Dispatch, Schedule, plan_fan, rates
 from prong.entry import Reply
 from prong.event import Warned
 from prong.prompt import Prompt
+from prong.provider import trait
 from prong.team import fork
 from prong.team.fan import Fan
 from prong.wire import Ttl
@@ -203,6 +205,8 @@ def ttl_of(agent: Agent) -> Ttl:
 
 
 def _lives(agent: Agent) -> float:
+    if trait(agent.provider).lasting:
+        return math.inf
     return LIFETIME[ttl_of(agent)] - _MARGIN
 
 

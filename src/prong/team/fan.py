@@ -25,7 +25,7 @@ _PARENT_WAITS = 10.0
 class Fan:
     """A fan-out: one base, one plan, and the gate before the first requests."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is one thing that the gate must know
         self,
         estimate: BreakEven,
         base: Prompt,

@@ -18,10 +18,13 @@ from prong.errors import UsageError
 from prong.prompt import Prompt
 from prong.team import typed
 from prong.team.child import Child, ChildSpec
+from prong.team.claim import Claims, FileBox
+from prong.team.fileset import BadSet, FileSet, read_set
 from prong.team.revival import Past, revived
 from prong.team.task import TaskBoard
+from prong.team.workplace import barred
 from prong.tool.base import Failed, Outcome, TaskHandle
-from prong.tool.delegate import AnyAgentArguments
+from prong.tool.delegate import AnyAgentArguments, WorkerArguments
 
 PATIENCE = 120.0
 """Seconds a parent waits for a child before it goes on without it."""
@@ -60,6 +63,8 @@ class Office:
     """What every child may spend at most, of its parent's budget."""
     patience: float | None = PATIENCE
     """Seconds a parent waits for a child in the foreground; None waits for ever."""
+    claims: Claims | None = None
+    """Keeps writers of the same files apart, if the session's agents have files of their own."""
 
     async def delegate(
         self,
@@ -74,8 +79,13 @@ class Office:
         Raises ProngError if its model cannot be used.
         """
         kind = self.types[type_name]
-        if (why := _forbidden(employer.at(parent.path), kind)) is not None:
+        isolation = args.isolation or kind.isolation
+        why = _forbidden(employer.at(parent.path), kind) or barred(parent, isolation)
+        if why is not None:
             return Failed(why)
+        files = self._files(parent, args)
+        if isinstance(files, BadSet):
+            return Failed(files.why)
         background = args.background or kind.background
         made = self.make_child(parent, kind, model=args.model, background=background)
         task_id = employer.free(args.name or call_id)
@@ -94,19 +104,24 @@ class Office:
             model=made.model,
             spawns=made.spawns,
             budget=purse.bounds,
+            files=files.patterns if files is not None else None,
+            isolation="worktree" if isolation else "",
         )
-        prompt = typed.first_prompt(made, typed.brief(kind, args.prompt))
-        child = Child(spec, _agent(employer, parent, spec, kind, made, prompt, purse))
+        brief = typed.brief(kind, args.prompt)
+        prompt = typed.first_prompt(made, brief)
+        agent = _agent(employer, parent, spec, kind, made, prompt, purse)
+        child = Child(spec, self._bound(agent, spec))
         child.receipt = Receipt(
             task_id=task_id, agent=spec.path, bytes_first=len(prompt), delivered="pending"
         )
+        child.compose = lambda more: typed.first_prompt(made, f"{brief}\n\n{more}")
         typed.hush(child, bubbles=kind.permission_mode == "bubble")
         child.waiting = None if background else typed.Waiting()
         child.agent.recorder.keep(spec.path, prompt)
         child.agent.recorder.note(spec.path, "child", spec)
         handle = employer.begin(child)
         if child.waiting is None:
-            return typed.started(child, handle, made.warnings)
+            return typed.started(child, handle, (*held_back(child), *made.warnings))
         return await self._attend(employer.board, child, child.waiting, made.warnings)
 
     def take_up(
@@ -122,9 +137,33 @@ class Office:
         made = self.make_child(parent, kind, model=spec.model or None, background=spec.notify)
         prompt = past.prompts[spec.path]
         agent = _agent(employer, parent, spec, kind, made, prompt, purse)
-        child = revived(spec, agent, past)
+        child = revived(spec, self._bound(agent, spec), past)
         typed.hush(child, bubbles=kind.permission_mode == "bubble")
         return child
+
+    def _files(self, parent: Agent, args: AnyAgentArguments) -> FileSet | BadSet | None:
+        if self.claims is None or not isinstance(args, WorkerArguments) or args.files is None:
+            return None
+        root = parent.policy.policy.root
+        return read_set(args.files, root=root, resolve=parent.context.host.resolve)
+
+    def _bound(self, agent: Agent, spec: ChildSpec) -> Agent:
+        """Let an agent write only what is its own."""
+        if self.claims is not None:
+            agent.policy = FileBox(agent.policy, self.claims, spec.task_id, _declared(spec))
+        return agent
+
+    def claim(self, child: Child) -> None:
+        """Take the files of a child that is about to run; it waits if another has them."""
+        claims, task_id = self.claims, child.spec.task_id
+        if claims is not None and child.spec.kind == "typed":
+            child.waits_for = tuple(claims.enter(task_id, _declared(child.spec)))
+            child.admit = lambda: claims.admit(task_id)
+
+    def yield_files(self, task_id: str) -> None:
+        """Let others have the files of a child that has ended."""
+        if self.claims is not None:
+            self.claims.leave(task_id)
 
     async def _attend(
         self, board: TaskBoard, child: Child, waiting: typed.Waiting, notes: tuple[str, ...]
@@ -145,6 +184,19 @@ class Office:
         await board.wait_ended(task_id)
         child.waiting = None
         return typed.finished(child, anyio.current_time() - begun, notes)
+
+
+def held_back(child: Child) -> tuple[str, ...]:
+    """Say for whom a child waits before it begins, if it does."""
+    if not child.waits_for:
+        return ()
+    others = ", ".join(child.waits_for)
+    why = f"its files overlap those of {others}"
+    return (f"It has not begun yet: {why}, so it waits for that to end and then begins by itself.",)
+
+
+def _declared(spec: ChildSpec) -> FileSet | None:
+    return None if spec.files is None else FileSet(spec.files)
 
 
 def notifies(child: Child) -> None:
@@ -175,10 +227,5 @@ def _forbidden(own: Child | None, kind: AgentType) -> str | None:
         return (
             f"agents of type {kind.name!r} are not permitted here: your own type may start "
             f"only {', '.join(spawns) or 'none'}"
-        )
-    if kind.isolation:
-        return (
-            f"the type {kind.name!r} asks for isolation {kind.isolation!r}, which is not "
-            "available here"
         )
     return None

@@ -90,6 +90,7 @@ class TaskBoard:
         `agent` and `emit` stand for the main agent; `for_agent` makes the door of another.
         """
         self._group = group
+        self.storage = storage
         self._folder = Path(storage, "tasks")
         self.outbox = outbox
         self._emit = emit
@@ -273,8 +274,17 @@ class TaskBoard:
         return done(f"{task_id} and everything it started was stopped. Output: {task.log.path}")
 
     def running(self, agent: str | None = None) -> int:
-        """Count the tasks that run: all, or those of one agent."""
-        return sum(agent is None or t.agent == agent for t in self._tasks.values())
+        """Count the tasks that run: all, or those of one agent.
+
+        Those that would never end by themselves do not count: nobody can wait for them.
+        """
+        ending = (t for t in self._tasks.values() if not getattr(t.work, "endless", False))
+        return sum(agent is None or task.agent == agent for task in ending)
+
+    @property
+    def closing(self) -> bool:
+        """Whether everything is being stopped because the session ends."""
+        return self._closed
 
     def shells(self) -> list[str]:
         """Name the commands that run in the background, whoever started them."""

@@ -11,6 +11,7 @@ from msgspec import Meta
 from prong.entry import CallId
 from prong.tool.access import Access, Using
 from prong.tool.base import Context, Effect, Failed, Outcome
+from prong.tool.policy import ISOLATION
 
 Isolation = Literal["worktree", "remote"]
 
@@ -56,7 +57,32 @@ class PlainAgentArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
         return self.run_in_background
 
 
-AnyAgentArguments = AgentArguments | PlainAgentArguments
+class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What Agent takes for a coordinator, whose workers are always in the background."""
+
+    description: Annotated[str, Meta(description="The work in 3 to 5 words, for the user")]
+    prompt: Annotated[str, Meta(description="A whole brief of what the worker is to do")]
+    files: (
+        Annotated[
+            tuple[str, ...],
+            Meta(description="What it will change: paths, folders, patterns; [] for nothing"),
+        ]
+        | None
+    ) = None
+    subagent_type: Annotated[str, Meta(description="Always worker")] | None = None
+    model: Annotated[str, Meta(description="Another model; leave it out")] | None = None
+    name: Annotated[str, Meta(description="A short name to address it by")] | None = None
+    isolation: (
+        Annotated[Isolation, Meta(description="Where it works, if not in your folder")] | None
+    ) = None
+
+    @property
+    def background(self) -> bool:
+        """Whether the parent goes on at once."""
+        return True
+
+
+AnyAgentArguments = AgentArguments | PlainAgentArguments | WorkerArguments
 
 
 class Agent:
@@ -66,6 +92,9 @@ class Agent:
     # Starting one touches nothing itself, so the calls of a fan-out start together.
     effect: Effect = "reads"
     budget = 50_000
+
+    default = "general-purpose"
+    """The type of an agent for which none is named, while forks are off."""
 
     def __init__(self, *, forks: bool, description: str = "") -> None:
         """Say whether forks are on: the schema depends on it.
@@ -81,18 +110,30 @@ class Agent:
         return f"Agent {self._kind(args)}: {args.description}"
 
     def access(self, args: AnyAgentArguments, context: Context) -> Sequence[Access]:
-        """Rules speak of an agent by its type."""
+        """Rules speak of an agent by its type, and of its own place as `isolation:worktree`."""
         del context
-        return (Using(self._kind(args)),)
+        place = (Using(f"{ISOLATION}{args.isolation}"),) if args.isolation else ()
+        return (Using(self._kind(args)), *place)
 
     def _kind(self, args: AnyAgentArguments) -> str:
-        return args.subagent_type or ("fork" if self.forks else "general-purpose")
+        return args.subagent_type or ("fork" if self.forks else self.default)
 
     async def run(self, call_id: CallId, args: AnyAgentArguments, context: Context) -> Outcome:
         """Start it."""
         if context.agents is None:
             return Failed("this agent cannot start others")
         return await context.agents.delegate(call_id, args)
+
+
+class WorkerAgent(Agent):
+    """Starts a worker for a coordinator."""
+
+    default = "worker"
+
+    def __init__(self, *, description: str) -> None:
+        """Take the description."""
+        super().__init__(forks=False, description=description)
+        self.arguments = WorkerArguments
 
 
 class SendMessageArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -63,6 +63,8 @@ _RANK = {Allow: 0, Ask: 1, Deny: 2}
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:
     """Return the strictest verdict; questions are put together into one."""
     found = list(verdicts)
+    if len(found) == 1:
+        return found[0]
     worst = max((_RANK[type(v)] for v in found), default=0)
     kept = [v for v in found if _RANK[type(v)] == worst]
     asks = [v for v in kept if isinstance(v, Ask)]
@@ -102,6 +104,10 @@ def is_own_ground(policy: Policy, path: str) -> bool:
 
 def is_protected(policy: Policy, path: str) -> bool:
     """Whether changing a path is asked for in every mode; case does not matter."""
+    if path == policy.plan_file or is_inside(path, policy.scratchpad):
+        # Where these two are kept is the session's own ground; what is below is as everywhere.
+        below = path[len(policy.scratchpad) :] if path != policy.plan_file else ""
+        return re.fullmatch(_GUARDED, below) is not None
     if re.fullmatch(_STARTUP, path) or any(
         is_inside(path.lower(), guarded.lower()) for guarded in policy.protected
     ):

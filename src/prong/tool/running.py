@@ -20,6 +20,7 @@ from prong.tool.ground import (
     decide_reading,
     decide_writing,
     find_rule,
+    is_inside,
     is_own_ground,
     is_protected,
     is_secret,
@@ -298,7 +299,7 @@ def _one(case: Case, simple: Simple) -> Verdict:
     if prove_read_only(simple) is not None:
         return _reading(case, simple)
     mode = case.policy.mode
-    if mode in {"acceptEdits", "auto"} and simple.name in FILE_COMMANDS:
+    if simple.name in FILE_COMMANDS and (mode in {"acceptEdits", "auto"} or _on_pad(case, simple)):
         return _file_command(case, simple)
     question = Ask(f"`{simple.source}` would be run", suggest(simple))
     if mode != "auto":
@@ -318,6 +319,14 @@ def _paths(case: Case, word: Word, folders: Folders) -> tuple[str, ...] | None:
     if folders is None:
         return (case.resolve(word.text),) if word.text.startswith("/") else None
     return tuple(case.resolve(os.path.join(f, word.text)) for f in folders)  # noqa: PTH118 - pure text
+
+
+def _on_pad(case: Case, simple: Simple) -> bool:
+    """Whether everything that a command names is in the scratchpad."""
+    pad = case.policy.scratchpad
+    named = [word for word in simple.words[1:] if not word.text.startswith("-")]
+    found = [_paths(case, word, simple.folders) for word in named]
+    return bool(pad and found) and all(p and all(is_inside(one, pad) for one in p) for p in found)
 
 
 def _on_own_ground(case: Case, word: Word, simple: Simple) -> bool:

