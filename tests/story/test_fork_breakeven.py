@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import msgspec
 import pytest
 
 from prong.cost.receipt import FanNote
 from prong.errors import UsageError
-from prong.event import TaskStarted, ToolFinished, Warned
+from prong.event import TaskStarted, ToolFinished, ToolStarted, Warned
 from prong.face.account import account
 from prong.face.plain import _Talk
 from prong.face.terminal import Terminal
@@ -159,8 +160,9 @@ async def test_cost_at_the_prompt(world: Worlds, capsys: pytest.CaptureFixture[s
         await w.session.run(LONG)
         w.server.push(call("Bash", {"command": "sleep 60"}))
         await w.session.start_forks(["Wait."])
-        while len(w.session.ledger.rows) < len(w.server.records):
-            await w.session.events().__anext__()
+        with anyio.fail_after(20):
+            while "sleep 60" not in [e.title for e in w.told(ToolStarted)][-1]:
+                await anyio.sleep(0.01)
         capsys.readouterr()
         await _Talk(w.session, Terminal())._cost("")
         shown, cost = capsys.readouterr().out, w.session.cost

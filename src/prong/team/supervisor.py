@@ -237,12 +237,10 @@ class Supervisor:
         *,
         notify: bool = True,
     ) -> Fan:
-        settings, prices = self.settings, self.prices
         wakes = int(notify) * (1 if self.wake_once else len(directives))
-        fan = plan_departure(
-            parent, prompt, reply, directives, settings=settings, prices=prices, wakes=wakes
-        )
-        advise(parent, fan, settings.break_even, asked=reply is None)
+        known = (self.settings, self.prices)
+        fan = plan_departure(parent, prompt, reply, directives, *known, wakes=wakes)
+        advise(parent, fan, self.settings.break_even, asked=reply is None)
         return fan
 
     def _fork(
