@@ -170,5 +170,5 @@ async def test_cost_at_the_prompt(world: Worlds, capsys: pytest.CaptureFixture[s
     assert "\n3 forks of main: $" in shown
     assert "\n1 fork of main: $" in shown
     assert f"\nsession: ${cost:.4f}\n" in shown
-    assert shown.count("without sharing $") == shown.count("at least $") == 8
+    assert shown.count("without sharing $") == shown.count("least possible $") == 8
     assert shown.count("estimated $") == 2

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import anyio
 
+from prong.errors import UsageError
 from prong.event import Answer, Event, PermissionAsked, QuestionAsked, RequestSettled
 
 Asked: TypeAlias = PermissionAsked | QuestionAsked
@@ -65,7 +66,7 @@ class Desk:
                 if self._respond is None:
                     await anyio.sleep_forever()
                 else:
-                    answer = await self._respond(path, asked)
+                    answer = await _responded(self._respond, path, asked)
             answer = slot.answer or answer
         finally:
             self._slots.pop(asked.request_id, None)
@@ -103,6 +104,19 @@ class _Slot:
     moot: Callable[[], bool] | None
     answer: Answer | None = None
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+
+async def _responded(respond: Respond, path: str, asked: Asked) -> Answer | None:
+    """Ask the caller's function; what it does wrong is told as its own."""
+    try:
+        answer = cast("object", await respond(path, asked))
+    except Exception as error:
+        raise UsageError(f"the respond function failed: {type(error).__name__}: {error}") from error
+    if answer is not None and not isinstance(answer, Answer):
+        raise UsageError(
+            f"the respond function failed: it gave {answer!r}, and must give an Answer or None"
+        )
+    return answer
 
 
 def _outcome(answer: Answer | None) -> str:

@@ -139,6 +139,10 @@ class _Books:
         rows = [self.rows[index] for index in chosen]
         least = [self._least[index] for index in chosen]
         summed = total(rows)
+        floor = None if None in least else sum(amount for amount in least if amount is not None)
+        if floor is not None and summed.cost is not None:
+            # An earlier session may have paid for the writing of what these requests only read.
+            floor = min(floor, summed.cost)
         return CostLine(
             name,
             summed.requests,
@@ -146,7 +150,7 @@ class _Books:
             summed.cost,
             summed.uncached,
             _unshared(rows, summed.cost, self.receipts),
-            None if None in least else sum(amount for amount in least if amount is not None),
+            floor,
             kind,
         )
 
@@ -183,7 +187,8 @@ def describe_cost(lines: Iterable[CostLine]) -> Iterator[str]:
         if told.cost is not None:
             without = f"without cache {money(told.uncached)}"
             yield (
-                f"  {without}, without sharing {money(told.unshared)}, at least {money(told.least)}"
+                f"  {without}, without sharing {money(told.unshared)}, "
+                f"least possible {money(told.least)}"
             )
         if told.estimated is not None:
             yield f"  {_compared(told.estimated, told.cost)}"
@@ -266,7 +271,7 @@ def _print_fan(fan: FanReceipt) -> None:
     print(f"{fan.size} on base {fan.base[:12]}: {money(fan.paid)}{saved}")
     print(
         f"  without cache {money(fan.uncached)}, without sharing {money(fan.unshared)}, "
-        f"at least {money(fan.least)}"
+        f"least possible {money(fan.least)}"
     )
     if fan.estimate is not None:
         _print_estimate(fan, fan.estimate)

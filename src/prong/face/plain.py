@@ -1,8 +1,8 @@
 """Talking line by line: text as it streams, tool calls and diffs as lines, questions in between.
 
 Works without colour and with a screen reader. Ctrl+C interrupts the turn; a second one at an empty
-prompt leaves. Ctrl+B sends the agent that a turn waits for to the background. This face reads events
-and sends commands, nothing else.
+prompt leaves. Ctrl+B sends the agent that a turn waits for to the background. This face reads
+events and sends commands, nothing else.
 """
 
 from __future__ import annotations
