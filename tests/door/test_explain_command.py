@@ -258,7 +258,7 @@ async def test_costs_are_told_by_agent_fan_and_session(world: Worlds) -> None:
     assert session["unshared"] - session["cost"] == pytest.approx(fan["unshared"] - fan["cost"])
     assert code == 0
     assert f"session: ${session['cost']:.4f}" in shown
-    assert f"at least ${session['least']:.4f}" in shown
+    assert f"least possible ${session['least']:.4f}" in shown
     assert session["estimated"] is None
     assert f"estimated ${fan['estimated']:.4f}, measured ${fan['cost']:.4f} (" in shown
 

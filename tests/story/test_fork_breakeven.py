@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from prong.cost.receipt import FanNote
-from prong.errors import UsageError
+from prong.errors import ConfigError
 from prong.event import TaskStarted, ToolFinished, ToolStarted, Warned
 from prong.face.account import account
 from prong.face.plain import _Talk
@@ -106,7 +106,7 @@ async def test_forks_by_hand_are_never_refused(world: Worlds) -> None:
 @pytest.mark.parametrize("wrong", [{"breakEven": "maybe"}, {"turns": 0}])
 async def test_a_setting_that_makes_no_sense_is_refused(world: Worlds, wrong: Any) -> None:
     """The session does not open, and the sentence names the setting."""
-    with pytest.raises(UsageError, match="the setting fork is wrong"):
+    with pytest.raises(ConfigError, match=f"'fork.{next(iter(wrong))}' must be"):
         async with world(script(), **given(**wrong)):
             pass
 
