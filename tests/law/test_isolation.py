@@ -104,7 +104,7 @@ GIVEN: dict[str, Check] = {
     "agent.kit": lambda w, p, c: set(c.agent.kit.names) < set(p.kit.names),
     "agent.context": lambda w, p, c: c.agent.context is not p.context,
     "agent.policy": lambda w, p, c: (
-        c.agent.policy is not p.policy and c.agent.policy._parent is p.policy
+        c.agent.policy is not p.policy and getattr(c.agent.policy, "_parent", None) is p.policy
     ),
     "agent.hooks": lambda w, p, c: c.agent.hooks is not p.hooks,
     "agent.desk": lambda w, p, c: (
