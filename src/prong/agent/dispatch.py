@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import anyio
@@ -125,7 +125,12 @@ async def _refusal(
                 if isinstance(decision, Allow)
                 else decision
             )
-            refused = await _asked(agent, call, tool.title(args), ask)
+
+            def moot() -> bool:
+                now = agent.policy.decide(call.name, accesses, resolve=agent.context.host.follow)
+                return isinstance(now, Allow) and settle("allow", before) == "allow"
+
+            refused = await _asked(agent, call, tool.title(args), ask, moot)
             if refused is None and list(tool.access(args, agent.context)) != list(accesses):
                 return Failed("what the call touches has changed while it waited; look again")
             return refused or _denied(agent, call, accesses)
@@ -149,7 +154,9 @@ def _contained(agent: Agent, call: Call, why: str) -> Failed:
     return Failed(why)
 
 
-async def _asked(agent: Agent, call: Call, title: str, ask: Ask) -> Failed | None:
+async def _asked(
+    agent: Agent, call: Call, title: str, ask: Ask, moot: Callable[[], bool]
+) -> Failed | None:
     asked = PermissionAsked(
         request_id=agent.desk.number(),
         call_id=call.id,
@@ -159,7 +166,7 @@ async def _asked(agent: Agent, call: Call, title: str, ask: Ask) -> Failed | Non
         suggestion=ask.suggestion,
         arguments=call.arguments,
     )
-    answer = await agent.desk.ask(agent.path, asked, agent.emit)
+    answer = await agent.desk.ask(agent.path, asked, agent.emit, moot=moot)
     if answer is None:
         rules = " or ".join(repr(rule) for rule in ask.suggestion) or repr(call.name)
         return Failed(
@@ -172,6 +179,8 @@ async def _asked(agent: Agent, call: Call, title: str, ask: Ask) -> Failed | Non
     if answer.always:
         for rule in ask.suggestion:
             agent.policy.allow_for_session(rule)
+        # Siblings often ask the same: what the rule allows need not be answered once more.
+        agent.desk.review()
     return None
 
 

@@ -183,9 +183,16 @@ class QuietDesk(Desk):
         """Make an id for a request."""
         return self._desk.number()
 
-    async def ask(self, path: str, asked: Asked, emit: Callable[[Event], None]) -> Answer | None:
+    async def ask(
+        self,
+        path: str,
+        asked: Asked,
+        emit: Callable[[Event], None],
+        *,
+        moot: Callable[[], bool] | None = None,
+    ) -> Answer | None:
         """Put a question through while somebody waits for the child."""
-        return None if self._quiet() else await self._desk.ask(path, asked, emit)
+        return None if self._quiet() else await self._desk.ask(path, asked, emit, moot=moot)
 
     def leave(self) -> None:
         """Nobody is there any more."""
@@ -194,3 +201,7 @@ class QuietDesk(Desk):
     def settle(self, answer: Answer) -> bool:
         """Deliver an answer."""
         return self._desk.settle(answer)
+
+    def review(self) -> None:
+        """Allow what need not be asked for any more."""
+        self._desk.review()
