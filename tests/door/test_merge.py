@@ -356,7 +356,7 @@ async def test_the_command_speaks_json_and_prose(repo: Repo, host: LocalHost) ->
 async def test_a_branch_that_no_child_made_is_told_apart(repo: Repo, host: LocalHost) -> None:
     """It is there, so it is not called missing; git itself can merge it."""
     repo.git("branch", "prong/mine")
-    with pytest.raises(UsageError, match="prong/mine was not made by a child.*git merge"):
+    with pytest.raises(UsageError, match=r"prong/mine was not made by a child.*git merge"):
         await merge(host, ["mine"])
     with pytest.raises(UsageError, match="there is no branch prong/none"):
         await merge(host, ["none"])

@@ -14,7 +14,15 @@ MAX_DEPTH = 3
 """How deep agents may nest."""
 
 CONTAINED = frozenset(
-    {"Agent", "TeamCreate", "TeamDelete", "EnterPlanMode", "ExitPlanMode", "SetPermissionMode"}
+    {
+        "Agent",
+        "TeamCreate",
+        "TeamDelete",
+        "MergeWorktrees",
+        "EnterPlanMode",
+        "ExitPlanMode",
+        "SetPermissionMode",
+    }
 )
 """Tools by which an agent delegates or changes how others work: a fork may use none of them."""
 

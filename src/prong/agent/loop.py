@@ -61,11 +61,20 @@ async def run(agent: Agent) -> Stopped:
         elif reply.stop == "length":
             return Stopped(text, "cut_off", "the reply reached the output limit", turns)
         elif reply.stop != "pause" and not agent.inbox:
-            verdict = await agent.hooks.fire("Stop", {"stop_hook_active": stopped_before})
-            if verdict.block is None:
+            if await _may_stop(agent, again=stopped_before):
                 return Stopped(text, "done", "", turns)
-            agent.append(User((Text(verdict.block),), "reminder"))
             stopped_before = True
+
+
+async def _may_stop(agent: Agent, *, again: bool) -> bool:
+    """Ask the hooks whether the work may end; if not, the model is told why."""
+    if agent.lineage.parent:
+        # A child's end is its supervisor's: hooks are asked there, by another name.
+        return True
+    verdict = await agent.hooks.fire("Stop", {"stop_hook_active": again})
+    if verdict.block is not None:
+        agent.append(User((Text(verdict.block),), "reminder"))
+    return verdict.block is None
 
 
 def _refused(agent: Agent, ended: Ended, text: str, turns: int) -> Stopped:

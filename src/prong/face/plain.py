@@ -1,7 +1,8 @@
 """Talking line by line: text as it streams, tool calls and diffs as lines, questions in between.
 
 Works without colour and with a screen reader. Ctrl+C interrupts the turn; a second one at an empty
-prompt leaves. This face reads events and sends commands, nothing else.
+prompt leaves. Ctrl+B sends the agent that a turn waits for to the background. This face reads
+events and sends commands, nothing else.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from prong.face.line import (
 )
 from prong.face.screen import Screen
 from prong.face.team import Team
+from prong.face.terminal import Terminal
 from prong.session import Options, Session, Subscription, open_session
 
 _HELP = """\
@@ -56,21 +58,22 @@ _HELP = """\
 /tasks             what runs in the background, and what has ended
 /tell ID TEXT      send a message to a fork or agent
 /stop ID           stop a task
+/background        let the agent that is waited for go on in the background (also Ctrl+B)
 /receipt [ID]      what forks shared and paid
 /outline           the conversation as the model sees it
 /quit              leave (also Ctrl+D)
-Ctrl+C interrupts the turn that runs."""
+Ctrl+C interrupts the turn that runs; Ctrl+B sends the agent it waits for to the background."""
 
 
 async def run(options: Options, first: str) -> int:
     """Talk until the user leaves; gives the exit code."""
     message = first
-    terminal = _Terminal()
+    terminal = Terminal()
     if sys.stdin.isatty() and not options.bare:
         await _ask_trust(options)
     while True:
         async with open_session(options, attended=True) as session:
-            talk = _Talk(session)
+            talk = _Talk(session, terminal)
             following = await talk.run(message)
         if following is None:
             with suppress(OSError):
@@ -87,24 +90,6 @@ def _resumed(options: Options, session_id: str) -> Options:
     return msgspec.structs.replace(
         options, resume=session_id, continue_last=False, fork_session=False, session_id=None
     )
-
-
-class _Terminal:
-    """Remembers how the terminal was: line editing changes it for as long as it waits."""
-
-    def __init__(self) -> None:
-        import termios
-
-        self._before = None
-        with suppress(termios.error, ValueError):
-            self._before = termios.tcgetattr(sys.stdin.fileno())
-
-    def restore(self) -> None:
-        import termios
-
-        if self._before is not None:
-            with suppress(termios.error):
-                termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, self._before)
 
 
 async def _ask_trust(options: Options) -> None:
@@ -137,8 +122,9 @@ async def _ask_trust(options: Options) -> None:
 class _Talk:
     """One session on a screen."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, terminal: Terminal) -> None:
         self._session = session
+        self._terminal = terminal
         self._screen = Screen()
         self._questions: dict[str, tuple[str, PermissionAsked | QuestionAsked]] = {}
         self._ready = anyio.Event()
@@ -182,15 +168,15 @@ class _Talk:
     async def _read(self) -> None:
         """Take one line after the other, each for whatever waits for one at that moment."""
         while self._following is None:
-            while not self._idle and not self._questions:
-                self._ready = anyio.Event()
-                await self._ready.wait()
+            await self._wanted()
             try:
-                line = await self._screen.ask(self._prompt, bind=SHIFT_TAB)
+                line = await self._line()
             except EOFError:
                 self._screen.line("")
                 return
-            if self._questions:
+            if line.strip() == "/background":
+                self._background()
+            elif self._questions:
                 await self._answer(line)
             elif line.strip() in {"/quit", "/exit"}:
                 return
@@ -198,6 +184,23 @@ class _Talk:
                 await self._command(line)
             elif line.strip():
                 await self._say(line)
+
+    async def _wanted(self) -> None:
+        """Wait until a line is wanted; only the keys that work at any time are heard before."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._terminal.listen, self._background)
+            while not self._idle and not self._questions:
+                self._ready = anyio.Event()
+                await self._ready.wait()
+            group.cancel_scope.cancel()
+
+    async def _line(self) -> str:
+        # What was typed before a question was put is no answer to it.
+        ahead = None if self._questions else self._terminal.typed()
+        if ahead is None:
+            return await self._screen.ask(self._prompt, bind=SHIFT_TAB)
+        self._screen.line(f"> {ahead}")
+        return ahead
 
     async def _say(self, text: str) -> None:
         self._idle = False
@@ -228,6 +231,11 @@ class _Talk:
                 else:
                     warned = True
                     self._screen.line("(nothing runs; once more, /quit or Ctrl+D leaves)")
+
+    def _background(self) -> None:
+        """Let the agents that are waited for go on by themselves."""
+        if not self._session.to_background():
+            self._screen.line("(no agent is waited for)")
 
     async def _show(self, events: Subscription) -> None:
         async for envelope in events:

@@ -55,6 +55,11 @@ class ConfinedHost(LocalHost):
         self._inherited = sorted(places, key=len, reverse=True)
         self._folders = tuple(os.path.realpath(folder) for folder in folders)
 
+    @property
+    def inherited(self) -> tuple[str, ...]:
+        """The root folders of the working copies of its forebears."""
+        return tuple(self._inherited)
+
     def resolve(self, path: str) -> str:
         """Make a path absolute, follow links, and move a forebear's path into the worktree."""
         real = self.follow(path)

@@ -5,6 +5,8 @@ import re
 from prong.errors import UsageError
 
 LONGEST = 64
+_SHORT = 40
+"""Characters that are taken of a text to make a name of it."""
 
 _SHAPE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 
@@ -37,6 +39,14 @@ def _fault(text: str) -> str:
     if text.lower().endswith(".lock") or text == "HEAD":
         return "git keeps that name for itself"
     return ""
+
+
+def slug_from(text: str) -> str:
+    """Make a worktree's name of any text: the text itself if it can be one."""
+    if not _fault(text):
+        return text
+    plain = re.sub(r"[^A-Za-z0-9_]+", "-", text.lower()).strip("-")[:_SHORT].strip("-")
+    return plain or "work"
 
 
 def numbered(slug: str, number: int) -> str:

@@ -14,7 +14,7 @@ fills them. Changes inside them that are not committed there are not seen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Literal, TypeAlias
 
 import anyio
@@ -24,7 +24,7 @@ from prong.errors import GitFailed, UsageError
 from prong.host import owner
 from prong.host.base import Host
 from prong.host.extra import add_extras
-from prong.host.git import Git, Repository, locate, names, working_index
+from prong.host.git import Git, Repository, locate, names, sweep_indexes, working_index
 from prong.host.remains import Findings, examine, remove
 from prong.host.slug import check_slug, numbered
 
@@ -200,6 +200,24 @@ async def _abandon(git: Git, path: str, name: str, start: str) -> None:
     await git.ask("update-ref", "-d", BASES + name, start)
 
 
+async def reopen(host: Host, worktree: Worktree) -> bool:
+    """Take a worktree that was kept, or left by a crash, into use again; False if it is gone.
+
+    Raises UsageError if another process works in it, or GitFailed.
+    """
+    if await host.stat(worktree.path) is None or await host.stat(worktree.parent) is None:
+        return False
+    git = Git(host, worktree.parent)
+    place = next((one for one in await listed(git) if one.path == worktree.path), None)
+    if place is None:
+        return False
+    if place.running and place.holder != owner.reason():
+        raise UsageError(f"another process works in {worktree.path}: wait until it has ended")
+    await git.ask("worktree", "unlock", worktree.path)
+    await git.run("worktree", "lock", "--reason", owner.reason(), worktree.path)
+    return True
+
+
 async def finish(host: Host, worktree: Worktree) -> Kept | Removed:
     """Let go of a worktree: removed with its branch if nothing was done in it, kept otherwise.
 
@@ -258,17 +276,22 @@ async def leftovers(host: Host) -> list[Leftover]:
     return found
 
 
-async def sweep(host: Host) -> list[Leftover]:
+async def sweep(host: Host, *, spare: Container[str] = ()) -> list[Leftover]:
     """Remove those left-overs of a crash in which nothing was done; gives what was removed.
+
+    Folders in `spare` are about to be taken up again.
 
     Raises UsageError or GitFailed.
     """
     parent = await locate(host)
+    await sweep_indexes(host, parent)
     swept: list[Leftover] = []
     for left in await leftovers(host):
         git = Git(host, _main(left.path))
         start = await git.find(BASES + left.slug)
         if not left.unchanged or not (left.crashed or left.missing) or left.path == parent.top:
+            continue
+        if left.path in spare:
             continue
         await git.ask("worktree", "unlock", left.path)
         if await remove(git, left.path, left.branch, start):
@@ -289,6 +312,8 @@ class Listed(msgspec.Struct, frozen=True):
     locked: bool
     running: bool
     """Its process may still live."""
+    holder: str
+    """Who holds it, as it was written into the lock."""
 
 
 async def listed(git: Git) -> list[Listed]:
@@ -304,18 +329,22 @@ async def listed(git: Git) -> list[Listed]:
         main, inside, slug = path.partition(f"/{FOLDER}/")
         locked = "locked" in fields
         running = locked and not owner.is_gone(fields["locked"])
-        found.append(Listed(path, slug if main and inside else "", locked, running))
+        holder = fields.get("locked", "")
+        found.append(Listed(path, slug if main and inside else "", locked, running, holder))
     return found
 
 
-def notice(worktree: Worktree, parent_root: str = "") -> str:
+def notice(worktree: Worktree, parent_root: str = "", *, base: Base = "snapshot") -> str:
     """Tell a fork in a worktree how its inherited conversation relates to it."""
     before = parent_root or worktree.parent
+    held = "as they were when you were started, uncommitted changes included"
+    if base == "head":
+        held = "of the last commit, without changes that were not committed"
     return (
         f"You work in a git worktree of your own. Your root is {worktree.cwd}; its branch is "
-        f"{worktree.branch}. It holds the files as they were when you were started, uncommitted "
-        f"changes included. Every path in the conversation so far refers to {before}, the folder "
-        "of the agent that started you: use the same path below your own root instead, and never "
-        "change anything there. Read a file again in your worktree before you edit it, also if "
-        "it was read above. Commit what you change before you report."
+        f"{worktree.branch}. It holds the files {held}. Every path in the conversation so far "
+        f"refers to {before}, the folder of the agent that started you: use the same path below "
+        "your own root instead, and never change anything there. Read a file again in your "
+        "worktree before you edit it, also if it was read above. Commit what you change before "
+        "you report."
     )

@@ -177,11 +177,21 @@ class Prompt:
     def pieces(self, marks: Iterable[Mark] = (), tail: Tail | None = None) -> list[bytes]:
         """Give a whole request body in pieces; those without a mark are shared, not copied."""
         dialect = self.head.dialect
-        at = {id(mark.node): dialect.mark(mark.ttl) for mark in marks}
-        pieces: list[bytes] = []
-        _put(pieces, self.head.data, self.head.mark_at, at.get(id(None)))
-        for node in self.nodes():
-            _put(pieces, node.delta, node.mark_at, at.get(id(node)))
+        nodes = self.nodes()
+        pieces = [self.head.data, *[node.delta for node in nodes]]
+        chain = [self.head, *nodes]
+        # A node stands at its depth. Marks are put in from the last to the first, so that what
+        # comes before a mark is still in its place.
+        at: dict[int, Ttl | None] = {}
+        for mark in marks:
+            depth = mark.node.depth if mark.node else 0
+            if depth < len(chain) and chain[depth] is (mark.node or self.head):
+                at[depth] = mark.ttl
+        for depth in sorted(at, reverse=True):
+            data, mark_at = pieces[depth], chain[depth].mark_at
+            if mark_at != NO_MARK:
+                split = (data[:mark_at], dialect.mark(at[depth]), data[mark_at:])
+                pieces[depth : depth + 1] = split
         pieces.append(dialect.close(self.tip.role if self.tip else None))
         pieces.append(dialect.tail(tail or Tail()))
         return pieces
@@ -194,10 +204,3 @@ class Prompt:
         while node is not None and node.depth > other.tip.depth:
             node = node.parent
         return node is not None and node.digest == other.tip.digest
-
-
-def _put(pieces: list[bytes], data: bytes, mark_at: int, mark: bytes | None) -> None:
-    if mark is None or mark_at == NO_MARK:
-        pieces.append(data)
-    else:
-        pieces += (data[:mark_at], mark, data[mark_at:])

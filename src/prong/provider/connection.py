@@ -43,15 +43,17 @@ def _slices(pieces: Sequence[bytes]) -> Iterator[bytes | memoryview]:
     batch: list[bytes] = []
     size = 0
     for piece in pieces:
-        if batch and size + len(piece) > _SLICE:
-            yield b"".join(batch)
-            batch, size = [], 0
-        if len(piece) > _SLICE:
-            view = memoryview(piece)
-            yield from (view[at : at + _SLICE] for at in range(0, len(piece), _SLICE))
-        else:
-            batch.append(piece)
-            size += len(piece)
+        size += len(piece)
+        if size > _SLICE:
+            if batch:
+                yield b"".join(batch)
+            batch, size = [], len(piece)
+            if size > _SLICE:
+                view = memoryview(piece)
+                yield from (view[at : at + _SLICE] for at in range(0, size, _SLICE))
+                size = 0
+                continue
+        batch.append(piece)
     if batch:
         yield b"".join(batch)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -60,6 +61,7 @@ from prong.team.outbox import Outbox
 from prong.team.route import ForkMode
 from prong.team.supervisor import Supervisor
 from prong.team.task import TaskBoard
+from prong.team.workplace import may_hold_worktrees, read_settings, tidy
 from prong.tool.base import Context, Reads, Tool
 from prong.tool.filter import is_mcp
 from prong.tool.kit import Kit
@@ -246,6 +248,7 @@ class _Maker:
             emit=self._bus.emit,
             mode=forks,
             settings=fork_settings(place),
+            worktrees=read_settings(place.settings.map("worktree")),
             wake_once=wakes_once(place, attended=self._desk.attended),
             prices=agent.prices,
             child_hooks=lambda hooks: hooks.clone() if isinstance(hooks, Guard) else hooks,
@@ -300,11 +303,21 @@ class _Maker:
         outbox.ack(told_in(agent.prompt, outbox.uncertain))
         session.tasks.listen(MAIN, session.collect)
         session.collect()
+        await self._tidy(session)
         for warning in self._place.warnings:
             session.warn(warning)
         source = "resume" if self._replay else "startup"
         verdict = await agent.hooks.fire("SessionStart", {"source": source}, matcher=source)
         session.heed(verdict)
+
+    async def _tidy(self, session: Session) -> None:
+        """Look for worktrees that a crash has left, without making anybody wait."""
+        host = session.agent.context.host
+        if not await may_hold_worktrees(host, self._place.root):
+            return
+        specs = [child.spec for child in session.supervisor.children]
+        spare = frozenset(spec.worktree.path for spec in specs if spec.worktree is not None)
+        self._group.start_soon(partial(tidy, host, spare=spare, warn=session.warn))
 
     def _forks(self, policy: PolicyBox) -> ForkMode:
         """Whether forks are on: somebody, or a rule, must be there to answer for them."""

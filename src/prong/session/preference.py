@@ -13,14 +13,11 @@ from prong.team.office import PATIENCE
 def fork_settings(place: Place) -> ForkSettings:
     """Read what the user set about forks."""
     given = place.settings.map("fork")
-    return msgspec.convert(
-        {
-            key: given[key]
-            for key in ("dispatch", "schedule", "turns")
-            if given.get(key) not in {None, "auto"}
-        },
-        ForkSettings,
-    )
+    names = {"breakEven": "break_even"} | {key: key for key in ("dispatch", "schedule", "turns")}
+    chosen = {
+        name: given[key] for key, name in names.items() if given.get(key) not in (None, "auto")
+    }
+    return msgspec.convert(chosen, ForkSettings)
 
 
 def task_budget(place: Place) -> Bounds:

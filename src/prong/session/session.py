@@ -45,7 +45,8 @@ from prong.session.place import Place, read_mode
 from prong.session.planning import Planner
 from prong.session.store import SessionInfo
 from prong.session.text import text
-from prong.team.supervisor import ForkResult, Supervisor
+from prong.team.result import ForkResult
+from prong.team.supervisor import Supervisor
 from prong.tool.base import Failed
 from prong.tool.policy import Mode
 from prong.tool.skill import render as render_skill
@@ -242,15 +243,24 @@ class Session:
         held = self.supervisor.held
         self._watching = self.tasks.collect(MAIN, self.agent.inbox, hold=held)
 
-    async def fork(self, directives: Sequence[str], *, notify: bool = False) -> list[ForkResult]:
+    async def fork(
+        self,
+        directives: Sequence[str],
+        *,
+        notify: bool = False,
+        isolation: Literal["worktree"] | None = None,
+    ) -> list[ForkResult]:
         """Split the main agent by hand: one fork per directive, all from its conversation as it is.
 
         Waits for all of them. With `notify` the conversation is told of their reports as well.
+        `isolation` gives each a worktree of its own.
 
         Raises UsageError if that is not a list of texts, or the session has ended.
         """
         self._may_fork(directives)
-        children = await self.supervisor.fork(self.agent, directives, notify=notify)
+        children = await self.supervisor.fork(
+            self.agent, directives, notify=notify, isolated=isolation is not None
+        )
         return await self.supervisor.wait(children)
 
     async def start_forks(self, directives: Sequence[str]) -> list[str]:

@@ -17,6 +17,7 @@ def built_in(place: Place, planner: Planner | None, *, forks: bool) -> list[Tool
     from prong.tool.delegate import Agent as AgentTool
     from prong.tool.delegate import SendMessage
     from prong.tool.files import Edit, Glob, Grep, NotebookEdit, Read, Write
+    from prong.tool.merge import MergeWorktrees
     from prong.tool.plan import EnterPlanMode, ExitPlanMode
     from prong.tool.question import AskUserQuestion
     from prong.tool.shell import Bash
@@ -39,6 +40,7 @@ def built_in(place: Place, planner: Planner | None, *, forks: bool) -> list[Tool
         AskUserQuestion(),
         AgentTool(forks=forks, description=about),
         SendMessage(),
+        MergeWorktrees(),
     ]
     if planner is not None:
         tools += [EnterPlanMode(planner), ExitPlanMode(planner)]

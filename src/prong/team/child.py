@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+import anyio
 import msgspec
 
 from prong.agent import Agent, loop
@@ -15,16 +16,19 @@ from prong.cost.receipt import Receipt
 from prong.entry import Reply, Text, User
 from prong.errors import ProngError
 from prong.event import Event, ReplyFinished, ToolStarted
-from prong.prompt import Prompt
+from prong.host.worktree import Kept, Removed, Worktree
+from prong.prompt import Node, Prompt
 from prong.team.fan import Fan
 from prong.team.fork import Report, parse_report
 from prong.team.handback import Finding, check, warning
 from prong.team.log import Log
 from prong.team.notice import TaskUsage
+from prong.team.survey import survey
 from prong.team.work import Ending
 
 if TYPE_CHECKING:
     from prong.team.typed import Waiting
+    from prong.team.workplace import Workplace
 
 Status: TypeAlias = Literal["running", "completed", "failed", "killed"]
 
@@ -54,6 +58,10 @@ class ChildSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What was reserved for it."""
     files: tuple[str, ...] | None = None
     """Patterns of the files it may change; None if nothing was declared."""
+    isolation: Literal["", "worktree"] = ""
+    """Whether it works in a worktree of its own."""
+    worktree: Worktree | None = None
+    """That worktree, once it is made and for as long as it is there."""
 
 
 @dataclass(slots=True)
@@ -81,6 +89,7 @@ class Child:
     """The parent's wait for it, while it is in the foreground."""
     findings: tuple[Finding, ...] = ()
     """What is suspicious about its result."""
+    _surveyed: tuple[Node | None, str, tuple[Finding, ...]] | None = None
     inspect: Callable[[str], Awaitable[tuple[Finding, ...]]] | None = None
     """Looks through its result before the parent gets it."""
     admit: Callable[[], Awaitable[None]] | None = None
@@ -90,6 +99,20 @@ class Child:
     leave: Callable[[], Awaitable[None]] | None = None
     """Stops whatever it has started and forgets it."""
     on_end: Callable[[Child], None] | None = None
+    prepare: Callable[[], Awaitable[None]] | None = None
+    """Makes ready what it works in; it cannot begin if that fails."""
+    may_stop: Callable[[bool], Awaitable[bool]] | None = None
+    """Asks whether it may stop now; given whether it was told before to go on."""
+    close: Callable[[], Awaitable[None]] | None = None
+    """Lets go of what it worked in."""
+    arrived: bool = False
+    """Whether hooks were told of its start and not of its end."""
+    workplace: Workplace | None = None
+    """What its worktree is made from, if it is to have one."""
+    compose: Callable[[str], Prompt] | None = None
+    """Makes its first prompt with a text after its directive, as long as it has sent nothing."""
+    outcome: Kept | Removed | None = None
+    """What became of its worktree."""
 
     @property
     def notice_id(self) -> str:
@@ -104,7 +127,14 @@ class Child:
     @property
     def flags(self) -> tuple[Finding, ...]:
         """What a reader of its result should be warned of."""
-        return self.findings or check(self.text)
+        return (*(self.findings or check(self.text)), *self._met())
+
+    def _met(self) -> tuple[Finding, ...]:
+        """Look through what it has read; asked for several times at its end, done once."""
+        prompt = self.agent.prompt
+        if self._surveyed is None or self._surveyed[:2] != (prompt.tip, self.text):
+            self._surveyed = (prompt.tip, self.text, survey(prompt, self.spec.base, self.text))
+        return self._surveyed[2]
 
     @property
     def report(self) -> Report:
@@ -133,29 +163,47 @@ class Child:
 
         self.agent.emit = self.agent.context.emit = told
         try:
-            if self.fan is not None:
-                await self.fan.admit(self.spec.task_id)
-            if self.admit is not None:
-                await self.admit()
-            stopped = await self._work()
+            await self._course()
         except ProngError as error:
-            return self._failed(str(error))
+            self.status, self.detail = "failed", str(error)
+        except Exception:
+            self.status = "failed"
+            raise
+        finally:
+            if self.close is not None:
+                with anyio.CancelScope(shield=True):
+                    await self.close()
+        return self._ending()
+
+    async def _course(self) -> None:
+        if self.prepare is not None:
+            await self.prepare()
+        if self.fan is not None:
+            await self.fan.admit(self.spec.task_id)
+        if self.admit is not None:
+            await self.admit()
+        stopped = await self._work()
         self.text = stopped.text or self.text
         if self.inspect is not None:
             self.findings = await self.inspect(self.text)
         self.status = "completed" if stopped.why == "done" else "failed"
         self.detail = stopped.detail
-        return self._ending()
 
     async def _work(self) -> loop.Stopped:
         # A child whose last reply was stored just before the process died has nothing to ask.
         stopped = None if self.agent.inbox else _said(self.agent.prompt)
+        again = False
         while True:
             stopped = stopped or await loop.run(self.agent)
-            if stopped.why != "done" or not self.agent.context.tasks.busy():
+            if stopped.why != "done":
                 return stopped
-            # Its own background commands still run: it is woken by what they report.
-            await self.agent.inbox.wait()
+            if self.agent.context.tasks.busy():
+                # Its own background commands still run: it is woken by what they report.
+                await self.agent.inbox.wait()
+            elif self.may_stop is None or await self.may_stop(again):
+                return stopped
+            else:
+                again = True
             stopped = None
 
     async def release(self) -> None:
@@ -212,12 +260,35 @@ class Child:
             result = f"[Unfinished: what follows is the last that it said.]\n{result}"
         if flagged := warning(self.flags):
             result = f"{flagged}\n\n{result}"
+        if self.outcome is not None:
+            result = f"{result}\n\n{left_behind(self.outcome)}".strip()
         return Ending(
             status="failed" if self.status == "running" else self.status,
             summary=summary,
             result=result,
             usage=usage,
         )
+
+
+def left_behind(outcome: Kept | Removed) -> str:
+    """Say what became of a child's worktree, and what is in it."""
+    if isinstance(outcome, Removed):
+        return "[Nothing was changed in its worktree, so that is gone again.]"
+    lines = [f"[Its worktree is kept: {outcome.path}", f"Branch: {outcome.branch}"]
+    lines.append(f"Commits: {_some([commit[:12] for commit in outcome.commits])}")
+    lines.append(f"Files changed: {_some(outcome.files)}")
+    if outcome.uncommitted:
+        lines.append("Not all of this is committed")
+    if not (outcome.commits or outcome.files):
+        lines.append(f"Kept because {outcome.why}")
+    return "\n".join(lines) + "]"
+
+
+def _some(texts: Sequence[str], most: int = 20) -> str:
+    """Name some; whatever a file is called, it stays on its line."""
+    shown = ["".join(c if c.isprintable() else "?" for c in text) for text in texts[:most]]
+    more = len(texts) - len(shown)
+    return (", ".join(shown) or "none") + (f" and {more} more" if more else "")
 
 
 def _said(prompt: Prompt) -> loop.Stopped | None:

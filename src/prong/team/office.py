@@ -22,6 +22,7 @@ from prong.team.claim import Claims, FileBox
 from prong.team.fileset import BadSet, FileSet, read_set
 from prong.team.revival import Past, revived
 from prong.team.task import TaskBoard
+from prong.team.workplace import barred
 from prong.tool.base import Failed, Outcome, TaskHandle
 from prong.tool.delegate import AnyAgentArguments, WorkerArguments
 
@@ -78,7 +79,9 @@ class Office:
         Raises ProngError if its model cannot be used.
         """
         kind = self.types[type_name]
-        if (why := _forbidden(employer.at(parent.path), kind)) is not None:
+        isolation = args.isolation or kind.isolation
+        why = _forbidden(employer.at(parent.path), kind) or barred(parent, isolation)
+        if why is not None:
             return Failed(why)
         files = self._files(parent, args)
         if isinstance(files, BadSet):
@@ -102,8 +105,10 @@ class Office:
             spawns=made.spawns,
             budget=purse.bounds,
             files=files.patterns if files is not None else None,
+            isolation="worktree" if isolation else "",
         )
-        prompt = typed.first_prompt(made, typed.brief(kind, args.prompt))
+        brief = typed.brief(kind, args.prompt)
+        prompt = typed.first_prompt(made, brief)
         agent = _agent(employer, parent, spec, kind, made, prompt, purse)
         child = Child(spec, self._bound(agent, spec))
         child.receipt = Receipt(
@@ -113,6 +118,7 @@ class Office:
             bytes_first=len(prompt),
             delivered="pending",
         )
+        child.compose = lambda more: typed.first_prompt(made, f"{brief}\n\n{more}")
         typed.hush(child, bubbles=kind.permission_mode == "bubble")
         child.waiting = None if background else typed.Waiting()
         child.agent.recorder.keep(spec.path, prompt)
@@ -142,19 +148,21 @@ class Office:
     def _files(self, parent: Agent, args: AnyAgentArguments) -> FileSet | BadSet | None:
         if self.claims is None or not isinstance(args, WorkerArguments) or args.files is None:
             return None
+        if args.isolation:
+            return BadSet("a worktree is a copy of all files; leave out either it or `files`")
         root = parent.policy.policy.root
         return read_set(args.files, root=root, resolve=parent.context.host.resolve)
 
     def _bound(self, agent: Agent, spec: ChildSpec) -> Agent:
         """Let an agent write only what is its own."""
-        if self.claims is not None:
+        if self.claims is not None and not spec.isolation:
             agent.policy = FileBox(agent.policy, self.claims, spec.task_id, _declared(spec))
         return agent
 
     def claim(self, child: Child) -> None:
         """Take the files of a child that is about to run; it waits if another has them."""
         claims, task_id = self.claims, child.spec.task_id
-        if claims is not None and child.spec.kind == "typed":
+        if claims is not None and child.spec.kind == "typed" and not child.spec.isolation:
             child.waits_for = tuple(claims.enter(task_id, _declared(child.spec)))
             child.admit = lambda: claims.admit(task_id)
 
@@ -225,10 +233,5 @@ def _forbidden(own: Child | None, kind: AgentType) -> str | None:
         return (
             f"agents of type {kind.name!r} are not permitted here: your own type may start "
             f"only {', '.join(spawns) or 'none'}"
-        )
-    if kind.isolation:
-        return (
-            f"the type {kind.name!r} asks for isolation {kind.isolation!r}, which is not "
-            "available here"
         )
     return None

@@ -18,6 +18,7 @@ from prong.cost import Row, markable
 from prong.cost.budget import Purse
 from prong.cost.receipt import Receipt
 from prong.entry import Usage
+from prong.host.worktree import Kept, Removed
 from prong.prompt import Node, Prompt
 from prong.team.child import Child, ChildSpec, Status, last_text
 
@@ -29,6 +30,8 @@ class Ended(msgspec.Struct, frozen=True):
     status: Status = "running"
     detail: str = ""
     tool_uses: int = 0
+    outcome: Kept | Removed | None = None
+    """What became of its worktree."""
 
 
 class NoteReader(Protocol):
@@ -78,6 +81,7 @@ def revived(spec: ChildSpec, agent: Agent, past: Past) -> Child:
         detail="" if runs else ended.detail,
         tool_uses=ended.tool_uses,
         rows=past.rows(spec.path),
+        outcome=None if runs else ended.outcome,
     )
     child.receipt = past.note(spec.path, "receipt", Receipt) or Receipt(
         task_id=spec.task_id, agent=spec.path, kind=spec.kind, base=spec.base

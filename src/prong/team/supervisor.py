@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,21 +20,25 @@ from prong.cost import Prices
 from prong.cost.budget import Bounds, Purse
 from prong.cost.receipt import Receipt
 from prong.entry import Call, CallId, Reply, Result, Results, Text
-from prong.errors import JournalError, ProngError
+from prong.errors import JournalError, ProngError, UsageError
 from prong.event import Answer, Event, Question, QuestionAsked, Warned
 from prong.prompt import Node, Prompt
 from prong.team import fork
-from prong.team.account import close_receipt, enter, open_receipt, receipt_of
+from prong.team.account import close_receipt, enter, keep_estimate, open_receipt, receipt_of
 from prong.team.child import Child, ChildSpec, message
-from prong.team.departure import ForkSettings, plan_departure
+from prong.team.departure import ForkSettings, advise, plan_departure
+from prong.team.door import Door
 from prong.team.fan import Fan
-from prong.team.handback import Classifier, Finding, inspect, warning
+from prong.team.handback import Classifier, inspect, warning
 from prong.team.isolation import make_agent, nobody
 from prong.team.office import Office, held_back, notifies
+from prong.team.result import ForkResult, result_of
 from prong.team.revival import Ended, Past, revived, specs, spent_purse
 from prong.team.route import Fork, ForkMode, Refused, Typed, route
 from prong.team.shelf import Held, Shelf
 from prong.team.task import TaskBoard
+from prong.team.usher import may_stop
+from prong.team.workplace import WorktreeSettings, assign, barred, close, prepare
 from prong.tool.base import Failed, Outcome, TaskHandle, done
 from prong.tool.delegate import AgentArguments, AnyAgentArguments
 
@@ -41,17 +46,12 @@ FORK_TURNS = 200
 """Requests a fork may make."""
 
 
-class ForkResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one fork gave back."""
+class _Part(msgspec.Struct, frozen=True):
+    """What one fork is to do."""
 
-    task_id: str
-    status: str
-    text: str
-    """Its last reply, whole."""
-    report: fork.Report
-    receipt: Receipt
-    detail: str = ""
-    """Why it failed or was stopped, if it did."""
+    description: str
+    directive: str
+    isolated: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,6 +72,7 @@ class Supervisor:
     """Reads what the journal knows of the session's agents."""
     classifier: Classifier | None = None
     """Looks at what children give back, beside the rules."""
+    worktrees: WorktreeSettings = field(default_factory=WorktreeSettings)
     wake_once: bool = False
     """Whether a fan-out wakes its parent once, when all are done."""
     _shelf: Shelf = field(default_factory=Shelf)
@@ -113,17 +114,16 @@ class Supervisor:
                 except ProngError as error:
                     return Failed(f"the agent could not be started: {error}")
             case Fork():
+                if (why := barred(parent, args.isolation or "")) is not None:
+                    return Failed(why)
+                fan = self._dispatched(parent)
+                if fan.refusal:
+                    return Failed(fan.refusal)
                 if isinstance(purse := self._purse(parent, args.name or call_id), str):
                     return Failed(f"no fork was started: {purse}")
-                self._fork(
-                    parent,
-                    self._dispatched(parent),
-                    self.free(args.name or call_id),
-                    args.description,
-                    args.prompt,
-                    call_id=call_id,
-                    purse=purse,
-                )
+                part = _Part(args.description, args.prompt, isolated=bool(args.isolation))
+                name = self.free(args.name or call_id)
+                self._fork(parent, fan, name, part, call_id=call_id, purse=purse)
                 return done(fork.PLACEHOLDER)
 
     def _purse(self, parent: Agent, name: str) -> Purse | str:
@@ -133,23 +133,30 @@ class Supervisor:
         return name in self._children or name in self._shelf
 
     async def fork(
-        self, parent: Agent, directives: Sequence[str], *, notify: bool = False
+        self,
+        parent: Agent,
+        directives: Sequence[str],
+        *,
+        notify: bool = False,
+        isolated: bool = False,
     ) -> list[Child]:
         """Fork an agent by hand, from its conversation as it stands.
 
         A reply whose calls still run is left out: it could not be sent without their results.
+        Raises UsageError if forks are to be `isolated` and may not.
         """
+        if isolated and (why := barred(parent, "worktree")) is not None:
+            raise UsageError(why)
         prompt = parent.prompt
         while unanswered(prompt):
             assert prompt.tip is not None
             prompt = Prompt(prompt.head, prompt.tip.parent)
-        fan = self._plan(parent, prompt, None, len(directives))
+        fan = self._plan(parent, prompt, None, directives, notify=notify)
         number = len(self._children) + len(self._shelf)
+        parts = [_Part(_short(text), text, isolated=isolated) for text in directives]
         return [
-            self._fork(
-                parent, fan, self.free(f"fork-{number + i}"), _short(text), text, notify=notify
-            )
-            for i, text in enumerate(directives, 1)
+            self._fork(parent, fan, self.free(f"fork-{number + i}"), part, notify=notify)
+            for i, part in enumerate(parts, 1)
         ]
 
     def free(self, name: str) -> str:
@@ -168,14 +175,7 @@ class Supervisor:
 
     def result(self, child: Child) -> ForkResult:
         """Put together what a child gave back."""
-        return ForkResult(
-            task_id=child.spec.task_id,
-            status=child.status,
-            text=child.text,
-            report=child.report,
-            receipt=self.receipt(child),
-            detail=child.detail,
-        )
+        return result_of(child, self.receipt(child))
 
     async def send(self, sender: Agent, to: str, text: str) -> Outcome:
         """Send a message to a child, which goes on from where it is."""
@@ -214,33 +214,44 @@ class Supervisor:
             reply = parent.prompt.head.dialect.read(tip.role, tip.data)
             assert isinstance(reply, Reply)
             before = Prompt(parent.prompt.head, tip.parent)
-            size = sum(self._forks(parent, call) for call in reply.calls)
-            fan = self._plan(parent, before, reply, size)
+            told = [self._directive(parent, call) for call in reply.calls]
+            fan = self._plan(parent, before, reply, [text for text in told if text is not None])
             parent.gate = fan.wait_led
             self._fans[parent.path] = (tip, fan)
         return fan
 
-    def _forks(self, parent: Agent, call: Call) -> bool:
-        """Whether a call will become a fork."""
+    def _directive(self, parent: Agent, call: Call) -> str | None:
+        """Give what a call tells its fork; None if it will not become one."""
         parsed = parent.kit.parse(call)
         if isinstance(parsed, Failed) or not isinstance(parsed[1], AgentArguments):
-            return False
+            return None
         model = parent.prompt.head.model
         decided = route(parsed[1], self.mode, parent.lineage, self.office.types, model=model)
-        return isinstance(decided, Fork)
+        return parsed[1].prompt if isinstance(decided, Fork) else None
 
-    def _plan(self, parent: Agent, prompt: Prompt, reply: Reply | None, size: int) -> Fan:
-        return plan_departure(
-            parent, prompt, reply, size=size, settings=self.settings, prices=self.prices
+    def _plan(
+        self,
+        parent: Agent,
+        prompt: Prompt,
+        reply: Reply | None,
+        directives: Sequence[str],
+        *,
+        notify: bool = True,
+    ) -> Fan:
+        settings, wakes = self.settings, 1 if self.wake_once else len(directives)
+        wakes = wakes if notify else 0
+        fan = plan_departure(
+            parent, prompt, reply, directives, settings=settings, prices=self.prices, wakes=wakes
         )
+        advise(parent, fan, settings.break_even, asked=reply is None)
+        return fan
 
     def _fork(
         self,
         parent: Agent,
         fan: Fan,
         task_id: str,
-        description: str,
-        directive: str,
+        part: _Part,
         *,
         call_id: str = "",
         notify: bool = True,
@@ -252,18 +263,24 @@ class Supervisor:
             parent=parent.path,
             kind="fork",
             type="fork",
-            description=description,
+            description=part.description,
             call_id=call_id,
             notify=notify,
             base_depth=fan.base.depth,
             base=fan.base.digest,
             budget=purse.bounds if purse is not None else Bounds(),
+            isolation="worktree" if part.isolated else "",
         )
-        prompt = fan.child(f"{parent.texts('fork')}\n{directive}")
+        fan.first = fan.first or task_id
+        told = f"{parent.texts('fork')}\n{part.directive}"
+        prompt = fan.child(told)
         purse = purse or Purse(parent=parent.purse, name=f"agent {task_id}")
         agent = self._made(parent, spec, prompt, sent=fan.sent, base=fan.base.tip, purse=purse)
         child = Child(spec, agent, fan)
         child.receipt = open_receipt(parent, child, fan)
+        child.compose = lambda more: fan.child(f"{told}\n\n{more}")
+        if fan.first == task_id:
+            keep_estimate(parent, fan)
         agent.recorder.keep(spec.path, prompt)
         agent.recorder.note(spec.path, "child", spec)
         fan.running.add(task_id)
@@ -346,9 +363,12 @@ class Supervisor:
         if child.fan is not None:
             fan = child.fan
             agent.on_began = lambda: fan.began(spec.task_id)
+        assign(child, self.worktrees)
+        child.prepare, child.close = partial(prepare, child), partial(close, child)
+        child.may_stop = lambda again: may_stop(child, again=again)
         child.on_end = self._ended
         self.office.claim(child)
-        child.inspect = self._inspect
+        child.inspect = partial(inspect, classifier=self.classifier)
         child.leave = lambda: self._left(spec)
         return self.board.start(
             child,
@@ -359,9 +379,6 @@ class Supervisor:
             emit=emit,
             notify=spec.notify,
         )
-
-    async def _inspect(self, text: str) -> tuple[Finding, ...]:
-        return await inspect(text, self.classifier)
 
     async def _left(self, spec: ChildSpec) -> None:
         """Stop what a child has started and forget it: nothing of it outlives the child."""
@@ -378,7 +395,7 @@ class Supervisor:
 
     def _ended(self, child: Child) -> None:
         """Store a child's end and issue its receipt; a full disk must not keep it from ending."""
-        ended = Ended(child.runs, child.status, child.detail, child.tool_uses)
+        ended = Ended(child.runs, child.status, child.detail, child.tool_uses, child.outcome)
         try:
             close_receipt(child, self.prices, self.emit)
             child.agent.recorder.note(child.spec.path, "ended", ended)
@@ -475,22 +492,6 @@ class Supervisor:
                 for call in calls
             )
         )
-
-
-@dataclass(slots=True, frozen=True)
-class Door:
-    """The supervisor as one agent sees it."""
-
-    supervisor: Supervisor
-    agent: Agent
-
-    async def delegate(self, call_id: CallId, args: AnyAgentArguments) -> Outcome:
-        """Start an agent."""
-        return await self.supervisor.delegate(self.agent, call_id, args)
-
-    async def send(self, to: str, message: str) -> Outcome:
-        """Send a message to a child."""
-        return await self.supervisor.send(self.agent, to, message)
 
 
 def _short(text: str, limit: int = 60) -> str:

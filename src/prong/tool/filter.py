@@ -26,11 +26,12 @@ NEVER = frozenset(
         "TaskStop",
         "SetPermissionMode",
         "StructuredOutput",
+        "MergeWorktrees",
     }
 )
 """Tools that only the main agent has: they speak to the user or rule over others' work."""
 
-NOT_CUSTOM = frozenset({"TeamCreate", "TeamDelete", "EnterWorktree", "ExitWorktree", "Merge"})
+NOT_CUSTOM = frozenset({"TeamCreate", "TeamDelete", "EnterWorktree", "ExitWorktree"})
 """Tools that types of others may not have: they change what the whole session works on."""
 
 IN_BACKGROUND = frozenset(

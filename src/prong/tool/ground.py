@@ -63,6 +63,8 @@ _RANK = {Allow: 0, Ask: 1, Deny: 2}
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:
     """Return the strictest verdict; questions are put together into one."""
     found = list(verdicts)
+    if len(found) == 1:
+        return found[0]
     worst = max((_RANK[type(v)] for v in found), default=0)
     kept = [v for v in found if _RANK[type(v)] == worst]
     asks = [v for v in kept if isinstance(v, Ask)]

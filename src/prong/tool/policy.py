@@ -34,9 +34,6 @@ __all__ = ["Allow", "Ask", "Deny", "Ground", "Mode", "Policy", "PolicyBox", "Ver
 _OWN = frozenset(["Agent", "Skill"])
 """Uses that touch nothing by themselves: each call that comes of them is decided on its own."""
 
-ISOLATION = "isolation:"
-"""Begins what rules call a place of its own for an agent: making one changes the repository."""
-
 _WEB = frozenset(["WebFetch", "WebSearch"])
 
 
@@ -102,7 +99,7 @@ def _decide_use(policy: Policy, tool: str, specifier: str) -> Verdict:
     what = f"{tool}({specifier})" if specifier else tool
     if rule := _find_use(policy, "deny", tool, specifier):
         return Deny(f"{what} is forbidden by {rule.named}; work without it")
-    if policy.mode == "plan" and (tool not in _OWN | _WEB or specifier.startswith(ISOLATION)):
+    if policy.mode == "plan" and tool not in _OWN | _WEB:
         return Deny(f"plan mode only reads, and {what} may do more; put the step into the plan")
     if rule := _find_use(policy, "ask", tool, specifier):
         return Ask(f"{what} is asked for by {rule.named}")
@@ -201,6 +198,9 @@ class _NarrowBox(PolicyBox):
         resolve: Callable[[str], str],
         granted: tuple[str, ...],
     ) -> Verdict:
+        if self._mode == "bubble" and not self._rules and self._ground is None:
+            # Its policy is its parent's, and so is every verdict.
+            return self._parent._judge(tool, accesses, resolve, granted)  # noqa: SLF001 - its own kind
         own = super()._judge(tool, accesses, resolve, granted)
         if self._ground is not None:
             limit = confine(self._parent.policy, self._ground, accesses, resolve, granted)

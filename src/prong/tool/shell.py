@@ -107,7 +107,9 @@ class Bash:
                 raise
             finally:
                 run.output.close()
-            notes = [note, *_moved(trail, context, cwd), *run.notes(args.timeout, trail)]
+            left, folder = trail.read()
+            moved = _moved(folder, context, cwd)
+            notes = [note, *moved, *run.notes(args.timeout, left=left)]
         return run.outcome([n for n in notes if n])
 
     async def _start_task(
@@ -142,25 +144,29 @@ class Bash:
 class _Trail:
     """The file in which the shell says where it ended and what it left running."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: str) -> None:
+        """Name the file; an empty name is no file."""
         self._path = path
 
     def wrap(self, command: str) -> str:
         """Put the trap in front, on the same line so that line numbers in messages stay right."""
-        if self._path is None:
+        if not self._path:
             return command
         # `>|` because of noclobber; inside the braces nothing shows up under `set -x`.
         import shlex
 
-        write = f"{{ {{ builtin jobs -rp; builtin pwd -P; }} >|{shlex.quote(str(self._path))}; }}"
+        # The shell is about to end, so its umask can be changed.
+        say = f"{{ builtin jobs -rp; builtin pwd -P; }} >|{shlex.quote(self._path)}"
+        write = f"{{ builtin umask 077; {say}; }}"
         return f"trap {shlex.quote(f'{write} 2>/dev/null || :')} EXIT; {command}"
 
     def read(self) -> tuple[bool, str]:
         """Say whether jobs were left, and the folder; empty if it is not known."""
-        if self._path is None:
+        if not self._path:
             return False, ""
         try:
-            lines = self._path.read_bytes()
+            with open(self._path, "rb", buffering=0) as file:  # noqa: PTH123 - a string throughout
+                lines = file.read()
         except OSError:
             return False, ""
         # Job ids are digits and a folder begins with a slash; it may hold newlines itself.
@@ -172,21 +178,20 @@ class _Trail:
 
 @contextlib.contextmanager
 def _trail(storage: str) -> Generator[_Trail]:
-    import tempfile
-
+    # The shell makes the file, under a name that nobody guesses.
+    name = f"shell-{os.urandom(8).hex()}.cwd"
+    path = os.path.abspath(os.path.join(storage, name))  # noqa: PTH100, PTH118 - a string throughout
     try:
         Path(storage).mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(".cwd", "shell-", storage)
     except OSError:
         # A full disk is no reason to refuse the command that would clear it.
-        yield _Trail(None)
+        yield _Trail("")
         return
-    os.close(handle)
-    path = Path(name)
     try:
         yield _Trail(path)
     finally:
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)  # noqa: PTH108 - a string throughout
 
 
 class _Run:
@@ -224,10 +229,9 @@ class _Run:
         self._take(self._cleaner.finish())
         self._show()
 
-    def notes(self, timeout: int, trail: _Trail) -> list[str]:
-        """Say what the model should know beside the output."""
+    def notes(self, timeout: int, *, left: bool) -> list[str]:
+        """Say what the model should know beside the output; `left`, whether jobs were."""
         notes: list[str] = []
-        jobs, _ = trail.read()
         if self._code is None:
             notes.append(
                 f"Stopped after {timeout / 1000:g} s, the time limit. Set a longer timeout (up to "
@@ -238,7 +242,7 @@ class _Run:
                 f"Stopped because it printed more than {FLOOD // 1024**2} MB. Send the output to a "
                 "file, or filter it."
             )
-        elif jobs or self._held_open:
+        elif left or self._held_open:
             notes.append(
                 f"The processes that the command left running were stopped. {_BACKGROUND_HINT}"
             )
@@ -317,9 +321,8 @@ async def _folder(context: Context) -> tuple[str, str]:
     return root, f"{cwd} is gone, so the command was run in {root}."
 
 
-def _moved(trail: _Trail, context: Context, started: str) -> list[str]:
+def _moved(folder: str, context: Context, started: str) -> list[str]:
     """Follow `cd`, but only inside the root."""
-    _, folder = trail.read()
     root = context.host.root
     if not folder or folder == started:
         return []
