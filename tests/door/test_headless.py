@@ -337,3 +337,14 @@ async def test_lines_through_a_pipe(world: Worlds, program: Any) -> None:
         done = await program.run(w, stdin=b"First\nSecond\n")
         assert done.returncode == 0
         assert done.stdout.index(b"One.") < done.stdout.index(b"Two.")
+
+
+async def test_no_answer_of_the_schema_is_a_failure(world: Worlds, program: Any) -> None:
+    """A run that never gave the object ends with 1 and says why."""
+    async with world([say("No.")] * 4, opens=False) as w:
+        schema = '{"type": "object", "required": ["n"]}'
+        done = await program.run(w, "-p", "?", "--json-schema", schema, "--output-format", "json")
+        result = json.loads(done.stdout)
+        assert (done.returncode, result["why"]) == (1, "error")
+        assert "structured" not in result
+        assert "JSON schema" in result["detail"]
