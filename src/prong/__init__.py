@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from prong.about import __version__
 
 if TYPE_CHECKING:
+    from prong.cost.breakeven import Scenario, estimate
     from prong.cost.receipt import Receipt
     from prong.entry import Usage
     from prong.errors import (
@@ -49,10 +50,12 @@ _HOMES = {
     "ProviderError": "errors",
     "QuestionAsked": "event",
     "Receipt": "cost.receipt",
+    "Scenario": "cost.breakeven",
     "Session": "session",
     "Turn": "session",
     "Usage": "entry",
     "UsageError": "errors",
+    "estimate": "cost.breakeven",
     "first_difference": "prompt",
     "open_session": "session",
 }
@@ -72,11 +75,13 @@ __all__ = [
     "ProviderError",
     "QuestionAsked",
     "Receipt",
+    "Scenario",
     "Session",
     "Turn",
     "Usage",
     "UsageError",
     "__version__",
+    "estimate",
     "first_difference",
     "open_session",
 ]

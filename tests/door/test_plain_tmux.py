@@ -238,6 +238,30 @@ async def test_a_closed_terminal_ends_everything(world: Worlds, terminal: Termin
             assert session.last.text == "Back."
 
 
+@pytest.mark.spec("P1", "P4")
+async def test_shift_tab_leads_into_plan_mode(world: Worlds, terminal: Terminal) -> None:
+    """The key goes round the modes; in plan mode the plan is shown and its approval ends it."""
+    async with world(opens=False) as w:
+        path = w.root / ".prong" / "plans" / "count-the-files.md"
+        w.server.push(
+            call("Bash", {"command": "touch early"}),
+            call("Write", {"file_path": str(path), "content": "1. Count them.\n"}),
+            call("ExitPlanMode"),
+            say("Counting."),
+        )
+        async with terminal(w, NO_COLOR="1") as screen:
+            await screen.see("claude-sonnet-5-5", "> ")
+            screen.key("BTab")
+            await screen.see("(permission mode acceptEdits)")
+            screen.key("BTab")
+            await screen.see("(permission mode plan)")
+            screen.type("Count the files")
+            await screen.see("1. Count them.", "[e]dit and approve")
+            screen.type("y")
+            await screen.see("Counting.", "(permission mode acceptEdits)")
+        assert not (w.root / "early").exists()
+
+
 @pytest.mark.spec("T5")
 @pytest.mark.parametrize("way", ["key", "command"])
 async def test_a_waited_for_agent_is_sent_to_the_background(
@@ -284,27 +308,3 @@ async def test_a_waited_for_agent_is_sent_to_the_background(
         await screen.see("no agent is waited for")
         screen.key("C-d")
         await screen.see("exit=0")
-
-
-@pytest.mark.spec("P1", "P4")
-async def test_shift_tab_leads_into_plan_mode(world: Worlds, terminal: Terminal) -> None:
-    """The key goes round the modes; in plan mode the plan is shown and its approval ends it."""
-    async with world(opens=False) as w:
-        path = w.root / ".prong" / "plans" / "count-the-files.md"
-        w.server.push(
-            call("Bash", {"command": "touch early"}),
-            call("Write", {"file_path": str(path), "content": "1. Count them.\n"}),
-            call("ExitPlanMode"),
-            say("Counting."),
-        )
-        async with terminal(w, NO_COLOR="1") as screen:
-            await screen.see("claude-sonnet-5-5", "> ")
-            screen.key("BTab")
-            await screen.see("(permission mode acceptEdits)")
-            screen.key("BTab")
-            await screen.see("(permission mode plan)")
-            screen.type("Count the files")
-            await screen.see("1. Count them.", "[e]dit and approve")
-            screen.type("y")
-            await screen.see("Counting.", "(permission mode acceptEdits)")
-        assert not (w.root / "early").exists()

@@ -20,7 +20,7 @@ import msgspec
 
 from prong.cost.fan import LIFETIME, Dispatch, FanPlan, Rates, Schedule, plan_fan
 from prong.cost.fan import rates as rates_of
-from prong.cost.price import Price
+from prong.cost.price import Price, Prices
 from prong.wire import Ttl
 
 Way: TypeAlias = Literal["fork", "fresh", "alone"]
@@ -95,6 +95,10 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     """Input and output together."""
     cost: float | None
     """In dollars; None when the model's price is unknown."""
+    children: float = 0.0
+    """What the children themselves pay of that, in input-token equivalents."""
+    children_cost: float | None = None
+    """The same in dollars."""
 
 
 class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,13 +134,27 @@ class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def estimate(
-    scenario: Scenario, *, price: Price | None = None, rates: Rates | None = None
+    scenario: Scenario,
+    *,
+    model: str = "",
+    price: Price | None = None,
+    rates: Rates | None = None,
 ) -> BreakEven:
-    """Estimate the three ways at a model's price, or at given rates."""
+    """Estimate the three ways at a model's price, at a price of your own, or at given rates."""
+    price = price or (Prices().of(model) if model else None)
     ratios = rates or rates_of(price, scenario.ttl)
+    told = weigh(scenario, _plan(scenario, ratios), ratios, price)
+    until = _until(scenario, ratios, told.output_rate)
+    return msgspec.structs.replace(told, until_turns=until)
+
+
+def weigh(scenario: Scenario, plan: FanPlan, ratios: Rates, price: Price | None) -> BreakEven:
+    """Estimate the three ways for a fan-out that is planned already; leaves `until_turns` out.
+
+    The plan must count on the scenario's turns, less the first.
+    """
     output_rate = price.output / price.input if price and price.input > 0 else OUTPUT_RATE
     counts = _Counts(scenario, ratios, output_rate, price)
-    plan = _plan(scenario, ratios)
     r, w, s = ratios.read, ratios.write, scenario
     whole = plan.cached + plan.fresh
     written = r * plan.cached + w * plan.fresh
@@ -153,7 +171,6 @@ def estimate(
         fork=counts.fork(plan),
         fresh=counts.fresh(),
         alone=counts.alone(),
-        until_turns=_until(scenario, ratios, output_rate),
     )
 
 
@@ -191,14 +208,18 @@ class _Counts(msgspec.Struct, frozen=True):
     def fork(self, plan: FanPlan) -> Option:
         s, r, w = self.s, self.rates.read, self.rates.write
         later = s.turns - 1
-        start = plan.estimates[f"{plan.dispatch}/{plan.schedule}"] + s.children * w * s.directive
+        # Without a dispatching reply there is nothing to drop.
+        how = plan.dispatch if s.dispatch else "keep"
+        start = plan.estimates[f"{how}/{plan.schedule}"] + s.children * w * s.directive
         again = s.children * later * r * (plan.cached + plan.fresh)
         known = s.history + s.tail + (s.dispatch + s.placeholders if s.dispatch else 0)
         wakes = self._wakes(known, read=known if plan.dispatch == "keep" else s.history + s.tail)
         grown = s.children * self._grown(s.directive, later)
         worked = s.children * (later * s.reply + s.report)
+        dropped = w * (s.dispatch + s.placeholders) if how == "drop" else 0.0
         return self._option(
             "fork",
+            (start - dropped + grown, worked),
             first=start - again,
             paid=start + grown + wakes,
             output=s.dispatch + worked + s.wakes * s.closing,
@@ -214,10 +235,12 @@ class _Counts(msgspec.Struct, frozen=True):
         wakes = self._wakes(known, read=0) + (parent if s.wakes else 0.0)
         first = s.children * w * start
         worked = s.children * (later * s.reply + s.report)
+        grown = s.children * self._grown(start, later)
         return self._option(
             "fresh",
+            (first + grown, worked),
             first=first,
-            paid=first + s.children * self._grown(start, later) + wakes,
+            paid=first + grown + wakes,
             output=briefs + worked + s.wakes * s.closing,
             requests=s.children * (later + 1) + s.wakes,
         )
@@ -229,6 +252,7 @@ class _Counts(msgspec.Struct, frozen=True):
         rest = self._grown(s.history + s.tail + s.growth, turns - 1)
         return self._option(
             "alone",
+            (0.0, 0),
             first=first,
             paid=first + rest,
             output=(turns - 1) * s.reply + s.closing,
@@ -256,9 +280,17 @@ class _Counts(msgspec.Struct, frozen=True):
             size += notices + s.closing
         return cost
 
-    def _option(self, way: Way, *, first: float, paid: float, output: int, requests: int) -> Option:
-        price = self.price
-        dollars = None if price is None else (paid * price.input + output * price.output) / _PER
+    def _option(
+        self,
+        way: Way,
+        children: tuple[float, int],
+        *,
+        first: float,
+        paid: float,
+        output: int,
+        requests: int,
+    ) -> Option:
+        """Put an option together; `children` is what of input and output is the children's."""
         return Option(
             way=way,
             first=first,
@@ -266,5 +298,11 @@ class _Counts(msgspec.Struct, frozen=True):
             output=output,
             requests=requests,
             equivalents=paid + output * self.output_rate,
-            cost=dollars,
+            cost=self._dollars(paid, output),
+            children=children[0] + children[1] * self.output_rate,
+            children_cost=self._dollars(*children),
         )
+
+    def _dollars(self, paid: float, output: int) -> float | None:
+        price = self.price
+        return None if price is None else (paid * price.input + output * price.output) / _PER

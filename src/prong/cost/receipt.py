@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from prong.cost.breakeven import BreakEven
 from prong.cost.fan import LIFETIME, Dispatch, FanPlan, Schedule
 from prong.cost.ledger import Row, total
 from prong.cost.price import Price
@@ -61,6 +62,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     miss: str = ""
     """Why it read less than predicted, as far as can be told; empty if it did not."""
     delivered: Delivered = "pending"
+    fan: str = ""
+    """Task id of the first of the siblings it was dispatched with."""
 
     @property
     def saved(self) -> float | None:
@@ -73,15 +76,35 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
         return _share(self.saved, self.uncached)
 
 
+class FanNote(msgspec.Struct, frozen=True, kw_only=True):
+    """What was known of a fan-out when it was dispatched; a note `fan/ID` of the parent."""
+
+    base: str
+    size: int
+    estimate: BreakEven
+
+    @staticmethod
+    def name(fan: str) -> str:
+        """Give the name of the note, from the task id of the first sibling."""
+        return f"fan/{fan}"
+
+
 class FanReceipt(msgspec.Struct, frozen=True, kw_only=True):
     """What siblings of one dispatch shared and paid."""
 
     base: str
     size: int
     plan: FanPlan | None = None
+    estimate: BreakEven | None = None
+    """Made before the dispatch; None in sessions of older programs."""
     receipts: tuple[Receipt, ...] = ()
     least: float | None = None
     """The same requests with every distinct block written once and read in all others."""
+
+    @property
+    def estimated(self) -> float | None:
+        """What the children were estimated to cost, to be held against `paid`."""
+        return None if self.estimate is None else self.estimate.fork.children_cost
 
     @property
     def paid(self) -> float | None:
@@ -114,7 +137,8 @@ def as_json(receipt: Receipt | FanReceipt) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(receipt)
     if isinstance(receipt, FanReceipt):
         found["receipts"] = [as_json(one) for one in receipt.receipts]
-        found |= {"paid": receipt.paid, "uncached": receipt.uncached, "unshared": receipt.unshared}
+        derived = ("estimated", "paid", "uncached", "unshared")
+        found |= {name: getattr(receipt, name) for name in derived}
     return found | {"saved": receipt.saved, "saved_share": receipt.saved_share}
 
 

@@ -17,15 +17,12 @@ def fork_settings(place: Place) -> ForkSettings:
     Raises UsageError if it makes no sense.
     """
     given = place.settings.map("fork")
+    names = {"breakEven": "break_even"} | {key: key for key in ("dispatch", "schedule", "turns")}
+    chosen = {
+        name: given[key] for key, name in names.items() if given.get(key) not in (None, "auto")
+    }
     try:
-        return msgspec.convert(
-            {
-                key: given[key]
-                for key in ("dispatch", "schedule", "turns")
-                if given.get(key) not in {None, "auto"}
-            },
-            ForkSettings,
-        )
+        return msgspec.convert(chosen, ForkSettings)
     except msgspec.ValidationError as error:
         raise UsageError(f"the setting fork is wrong: {error}") from error
 

@@ -14,6 +14,7 @@ from prong.agent import Agent
 from prong.cost import Prices, Row, fact
 from prong.cost.receipt import (
     Circumstance,
+    FanNote,
     Receipt,
     as_json,
     diagnosis,
@@ -46,7 +47,14 @@ def open_receipt(parent: Agent, child: Child, fan: Fan) -> Receipt:
         schedule=fan.plan.schedule,
         reason=fan.plan.reason,
         delivered="pending",
+        fan=fan.first,
     )
+
+
+def keep_estimate(parent: Agent, fan: Fan) -> None:
+    """Store what a fan-out was estimated to cost, to be compared with what it did cost."""
+    note = FanNote(base=fan.base.digest, size=fan.plan.size, estimate=fan.estimate)
+    parent.recorder.note(parent.path, FanNote.name(fan.first), note)
 
 
 def receipt_of(child: Child, prices: Prices) -> Receipt:

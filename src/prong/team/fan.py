@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from prong.cost.fan import FanPlan
+from prong.cost.breakeven import BreakEven
 from prong.entry import Call
 from prong.errors import ProngError
 from prong.prompt import Node, Prompt
@@ -27,7 +27,7 @@ class Fan:
 
     def __init__(  # noqa: PLR0913 - each is one thing that the gate must know
         self,
-        plan: FanPlan,
+        estimate: BreakEven,
         base: Prompt,
         *,
         sent: Node | None,
@@ -38,7 +38,7 @@ class Fan:
         marked: bool = True,
         clock: Callable[[], float],
     ) -> None:
-        """Take the plan and the shared base; `sent` is where the parent last sent.
+        """Take what was planned and estimated, and the base; `sent` is where the parent last sent.
 
         With a `carrier`, the last call of the dispatching reply, directives travel inside its
         result: plain text would make the model drop its earlier thinking. `used_at` says when
@@ -46,8 +46,13 @@ class Fan:
         after that; without bound if it is not to be waited for. If the base is not `marked`, what
         one child writes need not be found by the next.
         """
-        self.plan = plan
+        self.plan = plan = estimate.plan
         self.base = base
+        self.estimate = estimate
+        self.first = ""
+        """Task id of the first child, by which the fan-out is known."""
+        self.refusal = ""
+        """Why no child of it may start; empty if they may."""
         self.sent = sent
         self.carrier = carrier
         self.used_at = used_at

@@ -24,11 +24,12 @@ from prong.errors import JournalError, ProngError, UsageError
 from prong.event import Answer, Event, Question, QuestionAsked, Warned
 from prong.prompt import Node, Prompt
 from prong.team import fork
-from prong.team.account import close_receipt, enter, open_receipt, receipt_of
+from prong.team.account import close_receipt, enter, keep_estimate, open_receipt, receipt_of
 from prong.team.child import Child, ChildSpec, message
-from prong.team.departure import ForkSettings, plan_departure
+from prong.team.departure import ForkSettings, advise, plan_departure
+from prong.team.door import Door
 from prong.team.fan import Fan
-from prong.team.handback import Classifier, Finding, inspect, warning
+from prong.team.handback import Classifier, inspect, warning
 from prong.team.isolation import make_agent, nobody
 from prong.team.office import Office, held_back, notifies
 from prong.team.result import ForkResult, result_of
@@ -115,10 +116,13 @@ class Supervisor:
             case Fork():
                 if (why := barred(parent, args.isolation or "")) is not None:
                     return Failed(why)
+                fan = self._dispatched(parent)
+                if fan.refusal:
+                    return Failed(fan.refusal)
                 if isinstance(purse := self._purse(parent, args.name or call_id), str):
                     return Failed(f"no fork was started: {purse}")
                 part = _Part(args.description, args.prompt, isolated=bool(args.isolation))
-                name, fan = self.free(args.name or call_id), self._dispatched(parent)
+                name = self.free(args.name or call_id)
                 self._fork(parent, fan, name, part, call_id=call_id, purse=purse)
                 return done(fork.PLACEHOLDER)
 
@@ -147,7 +151,7 @@ class Supervisor:
         while unanswered(prompt):
             assert prompt.tip is not None
             prompt = Prompt(prompt.head, prompt.tip.parent)
-        fan = self._plan(parent, prompt, None, len(directives))
+        fan = self._plan(parent, prompt, None, directives, notify=notify)
         number = len(self._children) + len(self._shelf)
         parts = [_Part(_short(text), text, isolated=isolated) for text in directives]
         return [
@@ -210,25 +214,37 @@ class Supervisor:
             reply = parent.prompt.head.dialect.read(tip.role, tip.data)
             assert isinstance(reply, Reply)
             before = Prompt(parent.prompt.head, tip.parent)
-            size = sum(self._forks(parent, call) for call in reply.calls)
-            fan = self._plan(parent, before, reply, size)
+            told = [self._directive(parent, call) for call in reply.calls]
+            fan = self._plan(parent, before, reply, [text for text in told if text is not None])
             parent.gate = fan.wait_led
             self._fans[parent.path] = (tip, fan)
         return fan
 
-    def _forks(self, parent: Agent, call: Call) -> bool:
-        """Whether a call will become a fork."""
+    def _directive(self, parent: Agent, call: Call) -> str | None:
+        """Give what a call tells its fork; None if it will not become one."""
         parsed = parent.kit.parse(call)
         if isinstance(parsed, Failed) or not isinstance(parsed[1], AgentArguments):
-            return False
+            return None
         model = parent.prompt.head.model
         decided = route(parsed[1], self.mode, parent.lineage, self.office.types, model=model)
-        return isinstance(decided, Fork)
+        return parsed[1].prompt if isinstance(decided, Fork) else None
 
-    def _plan(self, parent: Agent, prompt: Prompt, reply: Reply | None, size: int) -> Fan:
-        return plan_departure(
-            parent, prompt, reply, size=size, settings=self.settings, prices=self.prices
+    def _plan(
+        self,
+        parent: Agent,
+        prompt: Prompt,
+        reply: Reply | None,
+        directives: Sequence[str],
+        *,
+        notify: bool = True,
+    ) -> Fan:
+        settings, wakes = self.settings, 1 if self.wake_once else len(directives)
+        wakes = wakes if notify else 0
+        fan = plan_departure(
+            parent, prompt, reply, directives, settings=settings, prices=self.prices, wakes=wakes
         )
+        advise(parent, fan, settings.break_even, asked=reply is None)
+        return fan
 
     def _fork(
         self,
@@ -255,6 +271,7 @@ class Supervisor:
             budget=purse.bounds if purse is not None else Bounds(),
             isolation="worktree" if part.isolated else "",
         )
+        fan.first = fan.first or task_id
         told = f"{parent.texts('fork')}\n{part.directive}"
         prompt = fan.child(told)
         purse = purse or Purse(parent=parent.purse, name=f"agent {task_id}")
@@ -262,6 +279,8 @@ class Supervisor:
         child = Child(spec, agent, fan)
         child.receipt = open_receipt(parent, child, fan)
         child.compose = lambda more: fan.child(f"{told}\n\n{more}")
+        if fan.first == task_id:
+            keep_estimate(parent, fan)
         agent.recorder.keep(spec.path, prompt)
         agent.recorder.note(spec.path, "child", spec)
         fan.running.add(task_id)
@@ -349,7 +368,7 @@ class Supervisor:
         child.may_stop = lambda again: may_stop(child, again=again)
         child.on_end = self._ended
         self.office.claim(child)
-        child.inspect = self._inspect
+        child.inspect = partial(inspect, classifier=self.classifier)
         child.leave = lambda: self._left(spec)
         return self.board.start(
             child,
@@ -360,9 +379,6 @@ class Supervisor:
             emit=emit,
             notify=spec.notify,
         )
-
-    async def _inspect(self, text: str) -> tuple[Finding, ...]:
-        return await inspect(text, self.classifier)
 
     async def _left(self, spec: ChildSpec) -> None:
         """Stop what a child has started and forget it: nothing of it outlives the child."""
@@ -476,22 +492,6 @@ class Supervisor:
                 for call in calls
             )
         )
-
-
-@dataclass(slots=True, frozen=True)
-class Door:
-    """The supervisor as one agent sees it."""
-
-    supervisor: Supervisor
-    agent: Agent
-
-    async def delegate(self, call_id: CallId, args: AnyAgentArguments) -> Outcome:
-        """Start an agent."""
-        return await self.supervisor.delegate(self.agent, call_id, args)
-
-    async def send(self, to: str, message: str) -> Outcome:
-        """Send a message to a child."""
-        return await self.supervisor.send(self.agent, to, message)
 
 
 def _short(text: str, limit: int = 60) -> str:
