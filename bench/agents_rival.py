@@ -42,7 +42,12 @@ async def pydantic_ai(url: str) -> str:
 
 async def openai_agents(url: str) -> str:
     """An agent as another's tool."""
-    from agents import Agent, OpenAIChatCompletionsModel, Runner, set_tracing_disabled
+    from agents import (  # pyright: ignore[reportAttributeAccessIssue] - not our module here
+        Agent,
+        OpenAIChatCompletionsModel,
+        Runner,
+        set_tracing_disabled,
+    )
     from openai import AsyncOpenAI
 
     set_tracing_disabled(disabled=True)

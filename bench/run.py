@@ -11,7 +11,7 @@ from importlib.metadata import version
 
 from measure import Row
 
-FIGURES = ("rope", "fan", "sse", "resume", "start", "request", "fork", "local")
+FIGURES = tuple("rope fan sse resume start request fork agents worktree local".split())
 COMPARED = ("prong", "msgspec", "anyio", "anthropic", "openai", "httpx2")
 
 

@@ -10,7 +10,7 @@ import anyio
 import msgspec
 
 from prong.about import __version__
-from prong.errors import BadRequest, BrokenReply, ProviderError
+from prong.errors import BadRequest, BrokenReply, ProviderError, Unreachable
 from prong.prompt import Mark, Prompt
 from prong.provider.address import is_loopback, read_url
 from prong.provider.base import Endpoint, Provider, Retrying, Streamed
@@ -29,6 +29,8 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     """How often and how long a request is tried again."""
 
     tries: int = 8
+    connect: int = 3
+    """Tries in a row when nothing is there to connect to: a wrong address stays wrong."""
     first: float = 0.5
     """Upper bound in seconds of the first wait; it doubles with every try."""
     longest: float = 32.0
@@ -97,7 +99,7 @@ class Api:
         # In pieces, which many requests share: a body may be held for as long as a reply takes.
         body = prompt.pieces(marks, tail)
         sent = self._headers_for(prompt, headers)
-        attempt, waited = 1, 0.0
+        attempt, waited, absent = 1, 0.0, 0
         while True:
             begun = False
             try:
@@ -112,9 +114,11 @@ class Api:
             except ProviderError as error:
                 wait = self._wait_after(attempt, error)
                 waited += wait
+                absent = absent + 1 if isinstance(error, Unreachable) and error.absent else 0
                 if (
                     not error.retryable
                     or attempt >= self._patience.tries
+                    or absent >= self._patience.connect
                     or waited > self._patience.limit
                 ):
                     raise

@@ -112,7 +112,11 @@ class Office:
         agent = _agent(employer, parent, spec, kind, made, prompt, purse)
         child = Child(spec, self._bound(agent, spec))
         child.receipt = Receipt(
-            task_id=task_id, agent=spec.path, bytes_first=len(prompt), delivered="pending"
+            task_id=task_id,
+            agent=spec.path,
+            kind="typed",
+            bytes_first=len(prompt),
+            delivered="pending",
         )
         child.compose = lambda more: typed.first_prompt(made, f"{brief}\n\n{more}")
         typed.hush(child, bubbles=kind.permission_mode == "bubble")
