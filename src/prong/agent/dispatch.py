@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -23,12 +24,17 @@ from prong.entry import Call, Result, Results, Text, plain
 from prong.errors import Contained
 from prong.event import PermissionAsked, ToolFinished, ToolStarted, Warned
 from prong.tool.access import Access
-from prong.tool.base import Done, Failed, Outcome, Tool
+from prong.tool.base import Done, Failed, Outcome, Previewing, Tool
 from prong.tool.policy import Allow, Ask, Deny
 
 _HEAD_SHARE = 0.7
+_PREVIEW_LINES = 40
 _TRIES = 3
 """Identical refused calls after which an agent is stopped."""
+
+
+class _Refused(Failed, frozen=True):
+    """A call that was not allowed to run."""
 
 
 async def answer(agent: Agent, calls: Sequence[Call]) -> None:
@@ -75,14 +81,15 @@ def _groups(agent: Agent, calls: Sequence[Call]) -> Iterator[list[int]]:
 
 async def _perform(agent: Agent, call: Call) -> Result:
     if (why := contained(agent.lineage, call.name)) is not None:
-        return _finish(agent, call, _contained(agent, call, why), 0.0, 0)
+        return _finish(agent, call, _contained(agent, call, why), "", 0.0, 0)
     parsed = agent.kit.parse(call)
     if isinstance(parsed, Failed):
-        return _finish(agent, call, parsed, 0.0, 0)
+        return _finish(agent, call, parsed, "", 0.0, 0)
     tool, args = parsed
     start = time.monotonic()
     outcome = await _attempt(agent, call, tool, args)
-    return _finish(agent, call, outcome, time.monotonic() - start, tool.budget)
+    seconds = time.monotonic() - start
+    return _finish(agent, call, outcome, tool.title(args), seconds, tool.budget)
 
 
 async def _attempt(agent: Agent, call: Call, tool: Tool, args: Any) -> Outcome:
@@ -91,7 +98,7 @@ async def _attempt(agent: Agent, call: Call, tool: Tool, args: Any) -> Outcome:
     try:
         refused = await _refusal(agent, call, tool, args, payload)
         if refused is not None:
-            return refused
+            return _Refused(refused.why)
         title = tool.title(args)
         agent.emit(
             ToolStarted(call_id=call.id, name=call.name, arguments=call.arguments, title=title)
@@ -125,7 +132,7 @@ async def _refusal(
                 if isinstance(decision, Allow)
                 else decision
             )
-            refused = await _asked(agent, call, tool.title(args), ask)
+            refused = await _asked(agent, call, tool, args, ask)
             if refused is None and list(tool.access(args, agent.context)) != list(accesses):
                 return Failed("what the call touches has changed while it waited; look again")
             return refused or _denied(agent, call, accesses)
@@ -146,18 +153,30 @@ def _contained(agent: Agent, call: Call, why: str) -> Failed:
         raise Contained(
             f"{agent.path} was stopped: it repeated a call of {call.name} that is closed to it"
         )
-    return Failed(why)
+    return _Refused(why)
 
 
-async def _asked(agent: Agent, call: Call, title: str, ask: Ask) -> Failed | None:
+async def _preview(agent: Agent, tool: Tool, args: Any) -> str:
+    """Show what a call would change, to whoever decides on it."""
+    if not isinstance(tool, Previewing) or not agent.desk.answerable:
+        return ""
+    with suppress(OSError):
+        lines = (await tool.preview(args, agent.context)).splitlines()
+        more = len(lines) - _PREVIEW_LINES
+        return "\n".join([*lines[:_PREVIEW_LINES], *([f"… {more} more lines"] if more > 0 else [])])
+    return ""
+
+
+async def _asked(agent: Agent, call: Call, tool: Tool, args: Any, ask: Ask) -> Failed | None:
     asked = PermissionAsked(
         request_id=agent.desk.number(),
         call_id=call.id,
         tool=call.name,
-        title=title,
+        title=tool.title(args),
         why=ask.why,
         suggestion=ask.suggestion,
         arguments=call.arguments,
+        preview=await _preview(agent, tool, args),
     )
     answer = await agent.desk.ask(agent.path, asked, agent.emit)
     if answer is None:
@@ -192,7 +211,9 @@ def _with_context(outcome: Outcome, verdict: Verdict) -> Outcome:
     return Done((*outcome.parts, *(Text(note) for note in notes)), outcome.shown)
 
 
-def _finish(agent: Agent, call: Call, outcome: Outcome, seconds: float, budget: int) -> Result:
+def _finish(
+    agent: Agent, call: Call, outcome: Outcome, title: str, seconds: float, budget: int
+) -> Result:
     failed = isinstance(outcome, Failed)
     parts = (Text(outcome.why),) if failed else outcome.parts
     if budget:
@@ -208,6 +229,8 @@ def _finish(agent: Agent, call: Call, outcome: Outcome, seconds: float, budget: 
             text=plain(parts),
             shown="" if failed else outcome.shown,
             duration=seconds,
+            refused=isinstance(outcome, _Refused),
+            title=title,
         )
     )
     return Result(call.id, parts, failed=failed)

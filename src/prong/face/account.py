@@ -14,7 +14,7 @@ from prong.cost.receipt import FanReceipt, Receipt, as_json, describe, line
 from prong.entry import Usage
 from prong.errors import NoSuchSession, UsageError
 from prong.face.inspect import print_json, replayed, session_argument
-from prong.face.line import describe_usage, money, printable
+from prong.face.line import counted, describe_usage, money, printable
 from prong.session import store
 from prong.session.replay import Replay
 
@@ -163,7 +163,7 @@ def _cost(parser: argparse.ArgumentParser, words: list[str]) -> int:
             print(
                 f"  {without}, without sharing {money(told.unshared)}, at least {money(told.least)}"
             )
-        print(f"  {told.requests} requests: {describe_usage(told.usage)}")
+        print(f"  {counted(told.requests, 'request')}: {describe_usage(told.usage)}")
     return 0
 
 

@@ -133,6 +133,11 @@ class Session:
         return self.agent.policy.policy.mode
 
     @property
+    def empty(self) -> bool:
+        """Whether nothing stands in the conversation."""
+        return not self.agent.prompt.depth
+
+    @property
     def types(self) -> AgentTypes:
         """The types of agents that can be started."""
         return self._place.types
@@ -460,7 +465,7 @@ class Session:
 
     async def _one_turn(self) -> None:
         rows = len(self.ledger.rows)
-        self._emit(TurnStarted())
+        self._emit(TurnStarted(text=self.agent.inbox.text))
         ending: tuple[str, Why, str] = ("", "interrupted", "the user stopped it")
         try:
             with anyio.CancelScope() as self._scope:
