@@ -16,7 +16,7 @@ from uuid import uuid4
 import anyio
 import pytest
 
-from prong.testing import Script, Worlds, call, say, stall
+from prong.testing import Script, Worlds, call, delay, say, stall
 
 pytestmark = [
     pytest.mark.anyio,
@@ -260,3 +260,51 @@ async def test_shift_tab_leads_into_plan_mode(world: Worlds, terminal: Terminal)
             screen.type("y")
             await screen.see("Counting.", "(permission mode acceptEdits)")
         assert not (w.root / "early").exists()
+
+
+@pytest.mark.spec("T5")
+@pytest.mark.parametrize("way", ["key", "command"])
+async def test_a_waited_for_agent_is_sent_to_the_background(
+    world: Worlds, terminal: Terminal, way: str
+) -> None:
+    """Ctrl+B ends the wait and not the work; so does /background where a line can be typed."""
+    brief = {
+        "description": "a part",
+        "prompt": "BRIEF",
+        "subagent_type": "worker",
+        "name": "bob",
+    }
+    ask = call("Bash", {"command": "touch one"})
+    script = Script(
+        [call("Agent", brief), say("Going on.")],
+        {"BRIEF": [*([] if way == "key" else [ask]), delay(2.0, then=say("Late."))]},
+        forever=say("Heard of it."),
+    )
+    waiting = ("--settings", '{"fork": {"enabled": false}}')
+    async with world(script, opens=False) as w, terminal(w, *waiting) as screen:
+        await screen.see("> ")
+        screen.key("C-b")
+        screen.type("Begin")
+        if way == "key":
+            await screen.see("bob started")
+            screen.type("And then?")
+            screen.key("C-b")
+        else:
+            await screen.see("[y]es")
+            screen.type("/background")
+        await screen.see("(the user wished it)", "Going on.")
+        if way == "command":
+            screen.type("y")
+        await screen.see("Heard of it.")
+        if way == "key":
+            await screen.see("> And then?")
+            assert any("And then?" in r.request.last_text for r in w.server.records)
+        bodies = [r.json for r in w.server.records if "BRIEF" in str(r.json["messages"][0])]
+        assert len(bodies) == (1 if way == "key" else 2), "nothing was restarted"
+        with anyio.fail_after(10):
+            while "Late." not in str(w.server.records[-1].json["messages"]):
+                await anyio.sleep(0.02)
+        screen.type("/background")
+        await screen.see("no agent is waited for")
+        screen.key("C-d")
+        await screen.see("exit=0")

@@ -1,7 +1,8 @@
 """Talking line by line: text as it streams, tool calls and diffs as lines, questions in between.
 
 Works without colour and with a screen reader. Ctrl+C interrupts the turn; a second one at an empty
-prompt leaves. This face reads events and sends commands, nothing else.
+prompt leaves. Ctrl+B sends the agent that a turn waits for to the background. This face reads events
+and sends commands, nothing else.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from prong.face.line import describe, describe_usage, money, progress_bar, stop_
 from prong.face.question import Questions
 from prong.face.screen import Line, Prompt, Screen
 from prong.face.team import Team
+from prong.face.terminal import Terminal
 from prong.session import Options, Session, Subscription, open_session
 
 _HELP = """\
@@ -52,6 +54,7 @@ _HELP = """\
 /tasks             what runs in the background, and what has ended
 /tell ID TEXT      send a message to a fork or agent
 /stop ID           stop a task
+/background        do not wait for the agent that works now (also Ctrl+B)
 /receipt [ID]      what forks shared and paid
 /outline           the conversation as the model sees it
 /quit              leave, and stop what runs (also Ctrl+D)
@@ -61,12 +64,12 @@ Ctrl+C interrupts the turn that runs. Commands work while a question is open."""
 async def run(options: Options, first: str) -> int:
     """Talk until the user leaves; gives the exit code."""
     message = first
-    terminal = _Terminal()
+    terminal = Terminal()
     if sys.stdin.isatty() and not options.bare:
         await _ask_trust(options)
     while True:
         async with open_session(options, attended=True) as session:
-            talk = _Talk(session)
+            talk = _Talk(session, terminal)
             following = await talk.run(message)
         if following is None:
             with suppress(OSError):
@@ -83,24 +86,6 @@ def _resumed(options: Options, session_id: str) -> Options:
     return msgspec.structs.replace(
         options, resume=session_id, continue_last=False, fork_session=False, session_id=None
     )
-
-
-class _Terminal:
-    """Remembers how the terminal was: line editing changes it for as long as it waits."""
-
-    def __init__(self) -> None:
-        import termios
-
-        self._before = None
-        with suppress(termios.error, ValueError):
-            self._before = termios.tcgetattr(sys.stdin.fileno())
-
-    def restore(self) -> None:
-        import termios
-
-        if self._before is not None:
-            with suppress(termios.error):
-                termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, self._before)
 
 
 async def _ask_trust(options: Options) -> None:
@@ -133,8 +118,9 @@ async def _ask_trust(options: Options) -> None:
 class _Talk:
     """One session on a screen."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, terminal: Terminal) -> None:
         self._session = session
+        self._terminal = terminal
         self._screen = Screen()
         self._questions = Questions(self._screen)
         self._calls = Calls()
@@ -183,11 +169,9 @@ class _Talk:
     async def _read(self) -> None:
         """Take one line after the other, each for whatever waits for one at that moment."""
         while self._following is None:
-            while not self._idle and not self._questions:
-                self._ready = anyio.Event()
-                await self._ready.wait()
+            await self._wanted()
             try:
-                line = await self._screen.ask(self._questions.pose(), bind=SHIFT_TAB)
+                line = await self._line()
             except EOFError:
                 self._screen.line("")
                 return
@@ -206,6 +190,24 @@ class _Talk:
                     self._session.send(answer)
         elif line.text.strip():
             await self._say(line.text)
+
+    async def _wanted(self) -> None:
+        """Wait until a line is wanted; only the keys that work at any time are heard before."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._terminal.listen, self._background)
+            while not self._idle and not self._questions:
+                self._ready = anyio.Event()
+                await self._ready.wait()
+            group.cancel_scope.cancel()
+
+    async def _line(self) -> Line:
+        # What was typed before a question was put, or is half typed, is no answer to it.
+        if not self._questions and (ahead := self._terminal.typed()) is not None:
+            self._screen.line(f"> {ahead}")
+            return Line(ahead, "")
+        begun = self._questions and self._terminal.begun()
+        prompt = self._questions.defer() if begun else self._questions.pose()
+        return await self._screen.ask(prompt, bind=SHIFT_TAB)
 
     async def _say(self, text: str) -> None:
         self._idle = False
@@ -226,6 +228,11 @@ class _Talk:
                 else:
                     warned = True
                     self._screen.line(self._team.describe_leaving())
+
+    def _background(self) -> None:
+        """Let the agents that are waited for go on by themselves."""
+        if not self._session.to_background():
+            self._screen.line("(no agent is waited for)")
 
     async def _show(self, events: Subscription) -> None:
         async for envelope in events:
@@ -277,6 +284,7 @@ class _Talk:
             "resume": self._resume,
             "outline": self._outline,
             "agents": self._agents,
+            "background": self._to_background,
             **self._team.commands,
         }
         try:
@@ -288,6 +296,9 @@ class _Talk:
                 self._screen.line(f"there is no command /{name}; /help lists them")
         except ProngError as error:
             self._screen.line(str(error), style="bad")
+
+    async def _to_background(self, _: str) -> None:
+        self._background()
 
     async def _help(self, _: str) -> None:
         self._screen.line(_HELP)

@@ -41,6 +41,12 @@ class Questions:
             self._screen.line(f"({len(self._open) - 1} more waiting)", style="dim")
         return Prompt(f"{badge}{_offer(asked)}", asked.request_id)
 
+    def defer(self) -> Prompt:
+        """Only say that something is asked: the line that is begun keeps its meaning."""
+        agent, asked = next(iter(self._open.values()))
+        self._screen.line(f"{_badge(agent)}asks, after this line: {_title(asked)}", style="bold")
+        return Prompt()
+
     def add(self, agent: str, asked: Asked) -> None:
         """Take a question; it is put at once unless the user is at something else."""
         self._open[asked.request_id] = (agent, asked)
@@ -53,7 +59,7 @@ class Questions:
         elif self._screen.untouched():
             self._screen.switch(self.pose())
         else:
-            self._screen.line(f"{_badge(agent)}asks: {_title(asked)} (after this line)")
+            self.defer()
 
     def drop(self, request_id: str) -> None:
         """Forget a question that is settled; if its prompt is open, another takes its place."""

@@ -17,12 +17,13 @@ from prong.entry import Reply, Text, User
 from prong.errors import ProngError
 from prong.event import Event, ReplyFinished, ToolStarted
 from prong.host.worktree import Kept, Removed, Worktree
-from prong.prompt import Prompt
+from prong.prompt import Node, Prompt
 from prong.team.fan import Fan
 from prong.team.fork import Report, parse_report
 from prong.team.handback import Finding, check, warning
 from prong.team.log import Log
 from prong.team.notice import TaskUsage
+from prong.team.survey import survey
 from prong.team.work import Ending
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class Child:
     """The parent's wait for it, while it is in the foreground."""
     findings: tuple[Finding, ...] = ()
     """What is suspicious about its result."""
+    _surveyed: tuple[Node | None, str, tuple[Finding, ...]] | None = None
     inspect: Callable[[str], Awaitable[tuple[Finding, ...]]] | None = None
     """Looks through its result before the parent gets it."""
     admit: Callable[[], Awaitable[None]] | None = None
@@ -125,7 +127,14 @@ class Child:
     @property
     def flags(self) -> tuple[Finding, ...]:
         """What a reader of its result should be warned of."""
-        return self.findings or check(self.text)
+        return (*(self.findings or check(self.text)), *self._met())
+
+    def _met(self) -> tuple[Finding, ...]:
+        """Look through what it has read; asked for several times at its end, done once."""
+        prompt = self.agent.prompt
+        if self._surveyed is None or self._surveyed[:2] != (prompt.tip, self.text):
+            self._surveyed = (prompt.tip, self.text, survey(prompt, self.spec.base, self.text))
+        return self._surveyed[2]
 
     @property
     def report(self) -> Report:

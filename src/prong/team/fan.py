@@ -38,7 +38,7 @@ class Fan:
         marked: bool = True,
         clock: Callable[[], float],
     ) -> None:
-        """Take what was planned and estimated, and the shared base; `sent` is where the parent last sent.
+        """Take what was planned and estimated, and the base; `sent` is where the parent last sent.
 
         With a `carrier`, the last call of the dispatching reply, directives travel inside its
         result: plain text would make the model drop its earlier thinking. `used_at` says when

@@ -107,7 +107,8 @@ class Office:
             files=files.patterns if files is not None else None,
             isolation="worktree" if isolation else "",
         )
-        prompt = typed.first_prompt(made, typed.brief(kind, args.prompt))
+        brief = typed.brief(kind, args.prompt)
+        prompt = typed.first_prompt(made, brief)
         agent = _agent(employer, parent, spec, kind, made, prompt, purse)
         child = Child(spec, self._bound(agent, spec))
         child.receipt = Receipt(

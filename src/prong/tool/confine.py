@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from prong.tool.access import Access, Running, Writing
 from prong.tool.ground import Allow, Ask, Deny, Policy, Verdict, is_inside, strictest
-from prong.tool.running import paths_named
 
 
 class Ground(Struct, frozen=True):
@@ -91,6 +90,9 @@ def _trespass(
     resolve: Callable[[str], str],
 ) -> str:
     """Give the first path of a forebear that a command line names; empty if there is none."""
+    # Reading command lines is heavy, and a first request has no use for it.
+    from prong.tool.running import paths_named
+
     here = replace(policy, root=ground.root)
     for path, writing in paths_named(here, run, os.path.normpath):
         if _is_theirs(ground, free, path, above=writing):
