@@ -1,8 +1,8 @@
 """Talking line by line: text as it streams, tool calls and diffs as lines, questions in between.
 
 Works without colour and with a screen reader. Ctrl+C interrupts the turn; a second one at an empty
-prompt leaves. Ctrl+B sends the agent that a turn waits for to the background. This face reads events
-and sends commands, nothing else.
+prompt leaves. Ctrl+B sends the agent that a turn waits for to the background. This face reads
+events and sends commands, nothing else.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ _HELP = """\
 /mode [mode]       show the permission mode, or change it
 /mode next         go on to the next mode (also Shift+Tab)
 /plan [task]       plan first: only reading, until you approve a plan
-/resume            list the sessions of this folder, or go on with one: /resume ID
+/resume [ID]       list the sessions of this folder, or go on with one
 /agents [name]     the types of agents, or one with its tools
-/fork TEXT         split off forks that work in the background; several: one / two
+/fork TEXT         split off a fork that works in the background
+/fork ONE / TWO    split off several
 /tasks             what runs in the background, and what has ended
 /tell ID TEXT      send a message to a fork or agent
 /stop ID           stop a task
