@@ -343,6 +343,7 @@ async def test_refused_calls_are_told(world: Worlds, program: Any) -> None:
     """A call that nobody could allow leaves a line on standard error, and stands in the result."""
     touch = call("Bash", {"command": "touch made"})
     async with world([touch, say("I may not."), touch, say("No.")], opens=False) as w:
+        w.server.moves_prefix = "two sessions"
         done = await program.run(w, "-p", "Go")
         assert done.stdout == b"I may not.\n"
         assert b"prong: not allowed: touch made: Bash needs permission" in done.stderr
@@ -381,6 +382,7 @@ async def test_a_skill_by_name(world: Worlds, program: Any) -> None:
     """A prompt that names a skill starts it; any other that begins with a slash stays as it is."""
     async with world([say("Looked."), say("Seen.")], opens=False) as w:
         w.write(".prong/skills/review/SKILL.md", "---\ndescription: r\n---\nReview $ARGUMENTS now")
+        w.server.moves_prefix = "two sessions"
         await program.run(w, "-p", "/review a.py")
         assert "Review a.py now" in w.server.records[0].request.last_text
         await program.run(w, "-p", "/etc/hosts is what?")

@@ -38,8 +38,6 @@ async def test_a_line_that_is_begun_answers_nothing(world: Worlds, terminal: Ter
     async with world(script, opens=False) as w, terminal(w, NO_COLOR="1") as screen:
         await screen.see("> ")
         screen.type("Go")
-        await screen.see("[y]es")
-        screen.type("y")
         await screen.see("Started.")
         screen.tmux("send-keys", "-t", "it", "-l", "yes")
         await screen.see("> yes")
@@ -51,7 +49,7 @@ async def test_a_line_that_is_begun_answers_nothing(world: Worlds, terminal: Ter
         screen.type("y")
         await screen.see("Well.")
         assert (w.root / "made").exists()
-        assert "yes" in w.server.records[-1].request.last_text
+        assert any(r.request.last_text.endswith("yes") for r in w.server.records)
 
 
 async def test_an_untouched_prompt_gives_way(world: Worlds, terminal: Terminal) -> None:
@@ -63,8 +61,6 @@ async def test_an_untouched_prompt_gives_way(world: Worlds, terminal: Terminal) 
     async with world(script, opens=False) as w, terminal(w, NO_COLOR="1") as screen:
         await screen.see("> ")
         screen.type("Go")
-        await screen.see("[y]es")
-        screen.type("y")
         await screen.see("Started.")
         (w.root / "go").touch()
         await screen.see("may it? touch made")
@@ -131,7 +127,7 @@ async def test_an_interrupted_question_leaves_no_prompt(world: Worlds, terminal:
         screen.type("y")
         await screen.see("Hello again.")
         assert not (w.root / "made").exists()
-        assert w.server.records[-1].request.last_text.endswith("y")
+        assert any(r.request.last_text.endswith("y") for r in w.server.records)
 
 
 async def test_the_change_is_seen_before_the_answer(world: Worlds, terminal: Terminal) -> None:
@@ -158,7 +154,7 @@ async def test_the_change_is_seen_before_the_answer(world: Worlds, terminal: Ter
         await screen.see("there is no option 7")
         screen.type("2")
         await screen.see("Fine.")
-        assert "blue" in w.server.records[-1].request.last_text
+        assert any("blue" in r.request.last_text for r in w.server.records)
 
 
 async def test_leaving_says_what_it_stops(world: Worlds, terminal: Terminal) -> None:
