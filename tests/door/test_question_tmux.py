@@ -52,6 +52,32 @@ async def test_a_line_that_is_begun_answers_nothing(world: Worlds, terminal: Ter
         assert any(r.request.last_text.endswith("yes") for r in w.server.records)
 
 
+async def test_what_is_typed_ahead_answers_nothing(world: Worlds, terminal: Terminal) -> None:
+    """Half a line typed while a turn runs is no answer to the question that the turn then asks."""
+    script = Script(
+        [
+            call("Bash", {"command": "until [ -e go ]; do sleep 0.05; done"}),
+            call("Bash", {"command": "touch made"}),
+        ],
+        forever=say("Well."),
+    )
+    async with world(script, opens=False) as w, terminal(w, NO_COLOR="1") as screen:
+        await screen.see("> ")
+        screen.type("Go")
+        await screen.see("* until")
+        screen.tmux("send-keys", "-t", "it", "-l", "yes")
+        await screen.see("\nyes")
+        (w.root / "go").touch()
+        await screen.see("asks, after this line: ", "> yes")
+        screen.key("Enter")
+        await screen.see("may it? touch made", "Bash: [y]es")
+        assert not (w.root / "made").exists()
+        screen.type("n")
+        await screen.see("Well.")
+        assert not (w.root / "made").exists()
+        assert any(r.request.last_text.endswith("yes") for r in w.server.records)
+
+
 async def test_an_untouched_prompt_gives_way(world: Worlds, terminal: Terminal) -> None:
     """With nothing typed the question takes the prompt over, and a line there answers it."""
     script = Script(
@@ -191,6 +217,24 @@ async def test_nothing_follows_an_interrupt(world: Worlds, terminal: Terminal) -
         screen.type("/quit")
         await screen.see("exit=0")
         assert len(w.server.records) == 1
+
+
+async def test_an_interrupt_ends_retries(world: Worlds, terminal: Terminal) -> None:
+    """With a server that cannot be reached, Ctrl+C is the end of all tries."""
+    async with (
+        world(opens=False) as w,
+        terminal(w, "Begin", ANTHROPIC_BASE_URL="http://127.0.0.1:9") as screen,
+    ):
+        await screen.see("again in")
+        screen.key("C-c")
+        await screen.see("(interrupted")
+        tries = screen.text().count("again in")
+        screen.type("/cost")
+        await screen.see("session: ")
+        await anyio.sleep(1.0)
+        assert screen.text().count("again in") == tries
+        screen.type("/quit")
+        await screen.see("exit=0")
 
 
 @pytest.mark.spec("F20")
