@@ -18,7 +18,7 @@ from typing import Any
 import anyio
 import fork_books
 import scenario
-from measure import Row
+from measure import Row, show
 
 from prong.testing import Options, Script, ServerProcess, call, calls, say
 
@@ -219,14 +219,5 @@ def fault_row() -> Row:
     return Row("forks: one child fails", told, "1 notice", good)
 
 
-def main() -> int:
-    missed = 0
-    for row in rows():
-        verdict = {True: "ok", False: "MISSED", None: ""}[row.good]
-        missed += row.good is False
-        print(f"{row.what:<62}  {row.bar:>8}  {verdict:<6}  {row.measured}", flush=True)
-    return 1 if missed else 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(show(rows()))

@@ -64,10 +64,11 @@ async def work(url: str, tokens: int, folder: str) -> dict[str, Any]:
     """Open a session with a history, let it fan out, and say what that took."""
     async with opened(url, folder) as session:
         session.agent.append(*entries(tokens))
-        return await _measured(session)
+        return await measured(session)
 
 
-async def _measured(session: Session) -> dict[str, Any]:
+async def measured(session: Session) -> dict[str, Any]:
+    """Let a session answer once and then fan out, and say what that took."""
     await session.run("Are you ready?")
     gc.collect()
     memory, cpu, wall = resident(), time.process_time(), time.monotonic()

@@ -89,9 +89,10 @@ async def _through_the_engine() -> list[Row]:
         four, _, _ = await _fan(shared, parent, 4, 20)
         one, _, _ = await _fan(shared, parent, 1, 30)
         found = [(1, one), (4, four), (8, eight)]
-        bare, slow, _ = await _fan(alone, parent, 8)
+        # Before the cache fills up: a step takes longer the more cells are in use.
         first = min([(await _again(shared, parent, n)) for n in range(100, 105)])
         _firsts.append((first, held))
+        bare, slow, _ = await _fan(alone, parent, 8)
     finally:
         engine.close()
     rows = [_own(size, held, ended) for size, ended in found]
@@ -222,8 +223,9 @@ def _noise(core: Core, parent: list[int], children: list[list[int]]) -> Row:
 
     computed(256)
     cold = _prefill(core, 0, children[0], len(parent))
-    computed(96)
-    other = _prefill(core, 0, children[0], len(parent), 32)
+    # Rows are computed by fours; batches of other sizes leave other rows over.
+    computed(75)
+    other = _prefill(core, 0, children[0], len(parent), 7)
     computed(256)
     native.memory_seq_cp(memory, 0, 1, 0, len(parent))
     borrowed = _prefill(core, 1, children[0], len(parent))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -46,3 +46,13 @@ def race(works: Sequence[Callable[[], object]], *, rounds: int) -> list[float]:
 
 def ms(seconds: float) -> str:
     return f"{seconds * 1e3:.2f} ms"
+
+
+def show(rows: Iterable[Row]) -> int:
+    """Print rows as they come, for a benchmark that is run alone; gives the exit code."""
+    missed = 0
+    for row in rows:
+        verdict = {True: "ok", False: "MISSED", None: ""}[row.good]
+        missed += row.good is False
+        print(f"{row.what:<62}  {row.bar:>8}  {verdict:<6}  {row.measured}", flush=True)
+    return 1 if missed else 0

@@ -4,7 +4,8 @@ The loopback server reads and hashes every block, which with 256 long requests t
 what is to be timed here. This one only counts bytes. The first request is answered at once, the
 second dispatches N children; their answers are held back until all of them have been heard of.
 Prints its URL, then, when N children have come, the seconds between the last byte of the
-dispatching answer and the first byte of each child's first request.
+dispatching answer and the first byte of each child's first request. Speaks the Messages API, and
+the Chat Completions API without streams.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ class Peer:
         return self.left <= 0
 
 
-def answer(parts: list[dict[str, Any]], *, stream: bool) -> bytes:
-    """Make a whole HTTP answer of content blocks."""
+def answer(parts: list[dict[str, Any]], *, stream: bool, chat: bool = False) -> bytes:
+    """Make a whole HTTP answer of content blocks; `chat` says them in the words of that API."""
     calls = any(part["type"] == "tool_use" for part in parts)
     usage = {"input_tokens": 9, "cache_read_input_tokens": 50_000, "output_tokens": 9}
     message = {
@@ -57,7 +58,10 @@ def answer(parts: list[dict[str, Any]], *, stream: bool) -> bytes:
         "content": parts, "stop_reason": "tool_use" if calls else "end_turn",
         "stop_sequence": None, "usage": usage,
     }  # fmt: skip
-    if not stream:
+    if chat:
+        assert not stream, "only whole answers are written for this API"
+        body, kind = json.dumps(_completion(parts)).encode(), "application/json"
+    elif not stream:
         body, kind = json.dumps(message).encode(), "application/json"
     else:
         events: list[dict[str, Any]] = [
@@ -74,6 +78,31 @@ def answer(parts: list[dict[str, Any]], *, stream: bool) -> bytes:
         body, kind = "".join(lines).encode(), "text/event-stream"
     head = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n\r\n"
     return head.encode() + body
+
+
+def _completion(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    calls = [
+        {
+            "id": part["id"],
+            "type": "function",
+            "function": {"name": part["name"], "arguments": json.dumps(part["input"])},
+        }
+        for part in parts
+        if part["type"] == "tool_use"
+    ]
+    text = "".join(part["text"] for part in parts if part["type"] == "text")
+    message = {"role": "assistant", "content": text or None, "tool_calls": calls or None}
+    choice = {
+        "index": 0,
+        "message": message,
+        "finish_reason": "tool_calls" if calls else "stop",
+        "logprobs": None,
+    }
+    usage = {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18}
+    return {
+        "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "gpt-5",
+        "choices": [choice], "usage": usage,
+    }  # fmt: skip
 
 
 def _block(part: dict[str, Any]) -> list[dict[str, Any]]:
@@ -102,19 +131,23 @@ class Tap:
     def request(self, peer: Peer) -> None:
         """Answer a whole request, now or when all children have come."""
         stream = re.search(rb'"stream": ?true', peer.data) is not None
+        chat = b"/chat/completions" in peer.data[:100]
         self.seen += 1
         if self.seen == 1:
-            reply(peer.sock, answer([{"type": "text", "text": "Ready."}], stream=stream))
+            reply(peer.sock, answer([{"type": "text", "text": "Ready."}], stream=stream, chat=chat))
         elif self.seen == 2:
-            reply(peer.sock, answer(self.calls, stream=stream))
+            reply(peer.sock, answer(self.calls, stream=stream, chat=chat))
             self.sent = time.monotonic()
         elif _MAIN.search(peer.data, 0, 2_000) or len(self.began) == len(self.calls):
-            reply(peer.sock, answer([{"type": "text", "text": scenario.CLOSING}], stream=stream))
+            reply(
+                peer.sock,
+                answer([{"type": "text", "text": scenario.CLOSING}], stream=stream, chat=chat),
+            )
         else:
             assert peer.began is not None
             self.began.append(peer.began)
             text = {"type": "text", "text": scenario.report(0)}
-            self.held.append((peer.sock, answer([text], stream=stream)))
+            self.held.append((peer.sock, answer([text], stream=stream, chat=chat)))
         if len(self.began) == len(self.calls) and self.held:
             print(json.dumps([began - self.sent for began in self.began]), flush=True)
             for sock, data in self.held:

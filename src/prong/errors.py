@@ -76,6 +76,8 @@ class Unreachable(ProviderError):
     """No connection could be made, or it broke before a reply began."""
 
     retryable = True
+    absent = False
+    """Nothing is there at all: the name is unknown, or nothing listens."""
 
 
 class Unauthorised(ProviderError):

@@ -131,3 +131,35 @@ def test_an_unknown_price_stops_a_budget_of_money():
     root.charge(1, None, model="mystery-1")
 
     assert "mystery-1" in (root.spent() or "")
+
+
+@given(
+    st.integers(1, 2000),
+    st.lists(st.one_of(st.none(), st.integers(1, 500)), min_size=1, max_size=12),
+    st.lists(st.tuples(st.integers(0, 12), st.integers(1, 300)), max_size=120),
+)
+def test_replies_under_way_are_all_that_a_bound_is_exceeded_by(
+    bound: int, asked: list[int | None], steps: list[tuple[int, int]]
+):
+    """Agents ask and pay in any order: over the bound is at most one reply of each that ran."""
+    root = Purse(Bounds(tokens=bound))
+    made = (root.child("x", None if each is None else Bounds(tokens=each)) for each in asked)
+    purses = [root, *(purse for purse in made if isinstance(purse, Purse))]
+    flying: dict[int, int] = {}
+    late: dict[int, list[int]] = {}
+    for which, amount in steps:
+        at = which % len(purses)
+        if at in flying:
+            purses[at].charge(flying[at], 0.0)
+            if root.tokens > bound:
+                late.setdefault(at, []).append(flying[at])
+            del flying[at]
+        elif purses[at].spent() is None:
+            assert root.tokens < bound, "no request is sent once the bound is reached"
+            flying[at] = amount
+
+    assert all(len(replies) == 1 for replies in late.values())
+    assert root.tokens - bound <= sum(replies[0] for replies in late.values())
+    for purse in purses[1:]:
+        if purse.bounds.tokens is not None:
+            assert purse.tokens - purse.bounds.tokens <= 300

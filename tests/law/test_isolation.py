@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import anyio
+import msgspec
 import pytest
 
 from prong.agent import Agent
+from prong.entry import CallId, Usage
+from prong.event import Todo, Warned
 from prong.team.child import Child
 from prong.team.isolation import AGENT, CONTEXT, How, Kind, QuietDesk, Row, _build, make_agent
+from prong.team.supervisor import Door
+from prong.team.task import _Door
 from prong.testing import Script, call, say, world
 from prong.tool.base import Context, Reads
+from prong.tool.delegate import PlainAgentArguments
 
 pytestmark = [pytest.mark.spec("S9")]
 
@@ -48,38 +55,149 @@ def _script() -> Script:
     )
 
 
-def _is(how: How, parent: Any, child: Any) -> bool:
+def _fill(agent: Agent) -> None:
+    """Give a parent a value of its own in every field that could reach a child by oversight."""
+    context = agent.context
+    context.env["A"] = "1"
+    context.reads.hashes["/read"] = "digest"
+    context.todos = (Todo(content="its own", status="pending"),)
+    context.cwd = f"{context.cwd}/below"
+    agent.refusals["Bash", "{}"] += 1
+    agent.last_usage, agent.last_length, agent.last_id = Usage(read=7), 11, "reply-1"
+    agent.last_at, agent.finale = 1234.5, "The end."
+    agent.context_tokens, agent.max_output = 123_456, 789
+    agent.gate, agent.on_began, agent.on_paid = _gate, _nothing, _nothing
+    agent.sent = agent.base = agent.prompt.tip
+    agent.limits = msgspec.structs.replace(agent.limits, max_turns=3, max_tokens=9_999_999)
+
+
+async def _gate() -> None:
+    """Stand for a parent's wait."""
+
+
+def _nothing(*_: Any) -> None:
+    """Stand for what a supervisor set on the parent."""
+
+
+def _emits(w: Any, emit: Any, path: str) -> bool:
+    emit(Warned(text=f"from {path}"))
+    last = w.envelopes[-1]
+    return last.agent == path and last.event == Warned(text=f"from {path}")
+
+
+Check: TypeAlias = Callable[[Any, Agent, Child], bool]
+"""Takes the world, the parent and its child, and says whether the field is as it should be."""
+
+# What is made for a child differs field by field, so each has an expectation of its own.
+GIVEN: dict[str, Check] = {
+    "agent.path": lambda w, p, c: c.agent.path == f"{p.path}/{c.spec.task_id}",
+    "agent.lineage": lambda w, p, c: (
+        (c.agent.lineage.origin, c.agent.lineage.parent, c.agent.lineage.depth)
+        == (c.spec.kind, p.path, p.lineage.depth + 1)
+    ),
+    "agent.prompt": lambda w, p, c: (
+        c.agent.prompt.extends(p.prompt) and c.agent.prompt.depth > p.prompt.depth
+        if c.spec.kind == "fork"
+        else c.agent.prompt.depth == 1 and c.agent.prompt.head is not p.prompt.head
+    ),
+    "agent.provider": lambda w, p, c: c.agent.provider is not p.provider,
+    "agent.kit": lambda w, p, c: set(c.agent.kit.names) < set(p.kit.names),
+    "agent.context": lambda w, p, c: c.agent.context is not p.context,
+    "agent.policy": lambda w, p, c: (
+        c.agent.policy is not p.policy and getattr(c.agent.policy, "_parent", None) is p.policy
+    ),
+    "agent.hooks": lambda w, p, c: c.agent.hooks is not p.hooks,
+    "agent.desk": lambda w, p, c: (
+        isinstance(c.agent.desk, QuietDesk) and c.agent.desk._desk is p.desk
+    ),
+    "agent.emit": lambda w, p, c: _emits(w, c.agent.emit, c.spec.path),
+    "agent.limits": lambda w, p, c: (
+        c.agent.limits == msgspec.structs.replace(p.limits, max_turns=200)
+    ),
+    "agent.purse": lambda w, p, c: (
+        c.agent.purse is not p.purse and c.agent.purse._parent is p.purse
+    ),
+    "agent.context_tokens": lambda w, p, c: c.agent.context_tokens is None,
+    "agent.max_output": lambda w, p, c: c.agent.max_output is None,
+    "agent.sent": lambda w, p, c: c.fan is not None and c.agent.sent is c.fan.sent,
+    "agent.base": lambda w, p, c: c.fan is not None and c.agent.base is c.fan.base.tip,
+    "context.emit": lambda w, p, c: _emits(w, c.agent.context.emit, c.spec.path),
+    "context.ask": lambda w, p, c: c.agent.context.ask not in (p.context.ask, None),
+    "context.tasks": lambda w, p, c: (
+        isinstance(c.agent.context.tasks, _Door)
+        and c.agent.context.tasks.agent == c.spec.path
+        and c.agent.context.tasks.board is w.session.tasks
+    ),
+    "context.images": lambda w, p, c: c.agent.context.images == p.context.images,
+    "context.agents": lambda w, p, c: (
+        isinstance(c.agent.context.agents, Door)
+        and c.agent.context.agents.agent is c.agent
+        and c.agent.context.agents.supervisor is w.session.supervisor
+    ),
+}
+
+# Empty when a child is made, and the supervisor's own from its launch on.
+LAUNCHED = {"on_began", "on_paid"}
+
+
+def _is(how: How, name: str, mine: Any, its: Any, fresh: Any) -> bool:
+    """Compare a field of a child that has done nothing yet with its parent's."""
     if how == "shared":
-        return child is parent or (child == parent and isinstance(parent, float | int | str))
+        return its is mine
     if how == "cloned":
-        changeable = isinstance(parent, dict | Reads)
-        return child == parent and (child is not parent or not changeable)
-    if how == "empty":
-        # Filled by the child's own work from then on; what counts is that it is not the parent's.
-        return child is not parent or not child
-    return child is not parent
+        changeable = isinstance(mine, dict | Reads)
+        return bool(mine) and its == mine and not (changeable and its is mine)
+    assert how == "empty"
+    if name in LAUNCHED:
+        return its is not mine
+    if name == "inbox":
+        return its is not mine and len(its) == 0
+    return its == fresh and its != mine
 
 
-# Values that a child's own work has changed by the time it has ended.
-_MOVED = {"prompt", "sent", "base", "last_usage", "last_length", "last_id", "last_at", "reads"}
+def _fresh(table: str, name: str) -> Any:
+    cls = Agent if table == "agent" else Context
+    (field,) = (each for each in dataclasses.fields(cls) if each.name == name)
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return Reads() if name == "reads" else field.default
 
 
 async def _observe() -> dict[tuple[str, str, str], bool]:
-    """Start a fork and a typed child, and say of each field whether it is as the table says."""
+    """Start a fork and a typed child, and say of each field whether it is as the table says.
+
+    Both are looked at before they have done anything: they were launched and did not run yet.
+    """
     seen: dict[tuple[str, str, str], bool] = {}
-    async with world(_script(), files={"a.py": "x = 1\n"}, moves_prefix="forks by hand") as w:
-        w.session.agent.context.env["A"] = "1"
-        children = await _children(w)
+    async with world(_script(), moves_prefix="forks by hand") as w:
+        session, parent = w.session, w.session.agent
+        await session.run("Begin")
+        _fill(parent)
+        (forked,) = await session.supervisor.fork(parent, ["FORKED"])
+        args = PlainAgentArguments(
+            description="look",
+            prompt="TYPED",
+            subagent_type="general-purpose",
+            name="other",
+            model="claude-haiku-5-5",
+            run_in_background=True,
+        )
+        await session.supervisor.delegate(parent, CallId("c1"), args)
+        typed = session.supervisor.child("other")
+        assert typed is not None
+        assert not forked.rows
+        assert not typed.rows
+        children: dict[Kind, Child] = {"fork": forked, "typed": typed}
         for table, name, kind in ROWS:
-            row: Row = (AGENT if table == "agent" else CONTEXT)[name]
-            parent, child = w.session.agent, children[kind].agent
-            mine = getattr(parent if table == "agent" else parent.context, name)
-            its = getattr(child if table == "agent" else child.context, name)
-            plain = its is None or isinstance(its, bool | int | float | str)
-            same_model = name == "provider"
-            seen[table, name, kind] = (
-                name in _MOVED or plain or same_model or _is(row.of(kind), mine, its)
-            )
+            how = (AGENT if table == "agent" else CONTEXT)[name].of(kind)
+            child = children[kind]
+            if how in {"new", "wrapped"}:
+                good = GIVEN[f"{table}.{name}"](w, parent, child)
+            else:
+                mine = getattr(parent if table == "agent" else parent.context, name)
+                its = getattr(child.agent if table == "agent" else child.agent.context, name)
+                good = _is(how, name, mine, its, _fresh(table, name))
+            seen[table, name, kind] = good
     return seen
 
 

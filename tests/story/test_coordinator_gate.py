@@ -159,11 +159,13 @@ async def test_writers_of_one_file_take_turns(world: Worlds) -> None:
 
 @pytest.mark.spec("C4")
 async def test_what_is_no_set_of_files_is_said(world: Worlds) -> None:
-    """Files outside of the project are refused, and no worker starts."""
-    script = [calls(worker("x", files=["../elsewhere"])), say("I see.")]
+    """Files outside of the project or beside a worktree are refused, and no worker starts."""
+    both = worker("x", files=["a"], isolation="worktree")
+    script = [calls(worker("x", files=["../elsewhere"]), both), say("I see.")]
     async with world(script, coordinator=True) as w:
         await w.session.run("Go")
-        assert "is not in" in w.server.records[1].request.last_text
+        assert "is not in" in w.server.records[1].body.decode()
+        assert "leave out either it or" in w.server.records[1].body.decode()
         assert not w.told(TaskStarted)
 
 

@@ -61,7 +61,7 @@ async def test_a_session_with_a_name_keeps_it(world: Worlds) -> None:
         await w.session.run("Hi")
         assert not w.session.wants_title
         assert await w.session.title() == "mine"
-    async with w.open(settings='{"titles": false}') as session:
+    async with w.open(name=None, settings='{"titles": false}') as session:
         assert not session.wants_title
 
 

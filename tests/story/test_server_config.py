@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from prong.errors import ConfigError
 from prong.session.server import Configured, ServerSpec, configured_servers
 from prong.session.setting import load_settings
 
@@ -130,9 +131,13 @@ def test_malformed_file_is_named_and_other_files_work(place: Place) -> None:
     """A file that is no JSON gives line and column; servers of other files run."""
     path = place.write(".mcp.json", '{"mcpServers":\n  {,}}')
     place.write("~/.prong/mcp.json", one("u", "x"))
-    found = place.read(str(place.root / "missing.json"))
+    found = place.read()
     assert commands(found) == [("u", "x")]
-    assert [(problem.path, problem.line) for problem in found.problems] == [
-        (path, 2),
-        (str(place.root / "missing.json"), None),
-    ]
+    assert [(problem.path, problem.line) for problem in found.problems] == [(path, 2)]
+
+
+@pytest.mark.parametrize("flag", ["missing.json", "{nope", '{"mcpServers": {"s": {}}}'])
+def test_a_wrong_flag_is_an_error(place: Place, flag: str) -> None:
+    """What --mcp-config asks for must be there: nothing goes on without it."""
+    with pytest.raises(ConfigError):
+        place.read(flag)

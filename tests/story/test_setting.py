@@ -86,7 +86,7 @@ WIDENING = {
     "baseUrl": "http://evil",
     "proxy": "http://evil",
     "headers": {"X-Secret": "hidden value"},
-    "fork": {"mode": "on"},
+    "fork": {"enabled": True},
     "model": "m-1",
 }
 
@@ -211,8 +211,74 @@ def test_short_model_name_of_another_program_is_not_used(home: Path, root: Path)
 
 def test_missing_settings_file_of_the_flag_is_a_problem(home: Path, root: Path) -> None:
     """--settings with a file that is not there is said, not ignored."""
-    (problem,) = load(home, root, flag=str(root / "none.json")).problems
+    settings = load(home, root, flag=str(root / "none.json"))
+    (problem,) = settings.fatal
     assert "no such file" in problem.why
+    assert settings.problems == (problem,)
+
+
+def test_a_wrong_value_inside_an_object_is_named_with_its_line(home: Path, root: Path) -> None:
+    """Each wrong value is told by its whole name and line; the rest of the object counts."""
+    text = '{"fork": {\n"enabled": "no",\n"dispatch": "never",\n"turns": 5,\n"colour": 1}}'
+    path = write(home / ".prong/settings.json", text)
+    settings = load(home, root)
+    assert [str(problem) for problem in settings.problems] == [
+        f"{path}:2: 'fork.enabled' must be true or false; until then forks are off",
+        f"{path}:3: 'fork.dispatch' must be one of auto, keep, drop",
+    ]
+    assert settings.map("fork") == {"enabled": False, "turns": 5}
+    assert f"fork.colour ({path}:5)" in settings.warnings[0]
+    assert settings.fatal == ()
+
+
+@pytest.mark.parametrize("key", ["worktree", "retry", "taskBudget", "handback"])
+def test_unknown_keys_of_objects_are_told(home: Path, root: Path, key: str) -> None:
+    """A misspelt key inside an object does not pass in silence, and has no effect."""
+    path = write(home / ".prong/settings.json", {key: {"trys": 1}})
+    settings = load(home, root)
+    assert f"{key}.trys ({path}:1)" in settings.warnings[0]
+    assert settings.map(key) == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("retry", {"tries": 0}, "'retry.tries' must be a whole number above 0"),
+        ("retry", {"first": "1s"}, "'retry.first' must be a number, not below 0"),
+        ("cacheTtl", "2h", "'cacheTtl' must be one of 5m, 1h, 30m, 12h"),
+        ("api", "grpc", "'api' must be one of anthropic, responses, chat, "),
+        ("compactAt", 5, "'compactAt' must be a number from 0 to 1"),
+    ],
+)
+def test_a_wrong_value_is_ignored_in_a_file_and_stops_in_the_flag(
+    home: Path, root: Path, key: str, value: object, why: str
+) -> None:
+    """In a file it is a problem with its line; in --settings nothing may start with it."""
+    path = write(home / ".prong/settings.json", {key: value})
+    settings = load(home, root)
+    (problem,) = settings.problems
+    assert (problem.path, problem.line, settings.fatal) == (path, 1, ())
+    assert problem.why.startswith(why)
+    assert not settings.values.get(key)
+    flag = msgspec.json.encode({key: value}).decode()
+    (fatal,) = load(root, root, flag=flag).fatal
+    assert str(fatal).startswith(f"--settings:1: {why}")
+
+
+@pytest.mark.parametrize(
+    ("value", "key"),
+    [
+        ({"taskBudget": {"usd": "5"}}, "taskBudget.usd"),
+        ({"maxBudgetUsd": "5"}, "maxBudgetUsd"),
+        ({"maxTurns": 0}, "maxTurns"),
+    ],
+)
+def test_a_wrong_bound_stops_the_start(home: Path, root: Path, value: object, key: str) -> None:
+    """To leave out a wrong bound would be to spend without one."""
+    path = write(root / ".prong/settings.json", value)
+    (fatal,) = load(home, root).fatal
+    assert (fatal.path, fatal.line) == (path, 1)
+    assert f"'{key}' must be" in fatal.why
 
 
 def test_home_as_project_reads_each_file_once(home: Path) -> None:

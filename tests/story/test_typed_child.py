@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from prong.event import TaskFinished, Warned
-from prong.testing import Script, Step, World, call, delay, say, world
+from prong.testing import Script, Step, World, call, calls, delay, say, world
 
 pytestmark = pytest.mark.anyio
 
@@ -482,3 +482,30 @@ async def test_old_children_are_let_go_and_read_again():
         await session.message("w0", "Once more.")
         await session.wait_settled()
         assert session.supervisor.child("w0") is not None
+
+
+@pytest.mark.spec("T9")
+@pytest.mark.parametrize("bound", [9_000, 30_000, 70_000])
+async def test_many_children_overdraw_a_budget_by_one_reply_each_at_most(bound: int):
+    """Thirty children spend one budget at once: whoever is late was on its way already."""
+    each = [
+        ("Agent", {"description": "a part", "prompt": f"BRIEF {n}", "subagent_type": "worker"})
+        for n in range(30)
+    ]
+    again = say("More.", then=call("Glob", {"pattern": "*"}))
+    script = Script(
+        [calls(*each)], {f"BRIEF {n}": [again] * 40 for n in range(30)}, forever=say("Heard.")
+    )
+    async with world(script, max_tokens=bound) as w:
+        await w.session.run("Go")
+        total, late = 0, list[str]()
+        for row in w.session.ledger.rows:
+            late += [row.agent] if total >= bound else []
+            total += row.usage.input + row.usage.output
+        most = max(row.usage.input + row.usage.output for row in w.session.ledger.rows)
+
+        assert total == w.session.agent.purse.tokens
+        assert total >= bound, "the budget was used up"
+        assert len(set(late)) == len(late), "nobody began a request after the bound was reached"
+        assert total - bound <= most * (len(late) + 1)
+        assert w.session.tasks.running() == 0

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from itertools import count
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import anyio
 
+from prong.errors import UsageError
 from prong.event import Answer, Event, PermissionAsked, QuestionAsked, RequestSettled
 
 Asked: TypeAlias = PermissionAsked | QuestionAsked
@@ -51,7 +52,7 @@ class Desk:
         answer = None
         try:
             if self._respond is not None:
-                answer = await self._respond(path, asked)
+                answer = await _responded(self._respond, path, asked)
             else:
                 await arrived.wait()
                 answer = box[0] if box else None
@@ -75,6 +76,19 @@ class Desk:
         slot[1].append(answer)
         slot[0].set()
         return True
+
+
+async def _responded(respond: Respond, path: str, asked: Asked) -> Answer | None:
+    """Ask the caller's function; what it does wrong is told as its own."""
+    try:
+        answer = cast("object", await respond(path, asked))
+    except Exception as error:
+        raise UsageError(f"the respond function failed: {type(error).__name__}: {error}") from error
+    if answer is not None and not isinstance(answer, Answer):
+        raise UsageError(
+            f"the respond function failed: it gave {answer!r}, and must give an Answer or None"
+        )
+    return answer
 
 
 def _outcome(answer: Answer | None) -> str:

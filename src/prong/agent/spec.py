@@ -107,6 +107,7 @@ def built_in(text: Callable[[str], str]) -> dict[str, AgentType]:
             "Say how thorough it should be: quick, medium or very thorough.",
             prompt=text("agent/Explore"),
             disallowed_tools=_READING,
+            permission_mode="plan",
             omit_instructions=True,
         ),
         AgentType(
@@ -115,6 +116,7 @@ def built_in(text: Callable[[str], str]) -> dict[str, AgentType]:
             "only reads.",
             prompt=text("agent/Plan"),
             disallowed_tools=_READING,
+            permission_mode="plan",
             omit_instructions=True,
         ),
         AgentType(

@@ -54,8 +54,9 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """The same requests if the child had had to write the shared prefix itself, once."""
     first_event: float = 0.0
     """Seconds from its first request to the first event of the reply."""
-    dispatch: Dispatch = "keep"
-    schedule: Schedule = "at_once"
+    dispatch: Dispatch | Literal[""] = ""
+    schedule: Schedule | Literal[""] = ""
+    """Both are of a fork alone: nobody dispatched a typed agent with a shared prefix."""
     reason: str = ""
     diagnosis: str = ""
     """The provider's own cache diagnostics."""
@@ -109,17 +110,17 @@ class FanReceipt(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def paid(self) -> float | None:
         """What all children cost."""
-        return _sum([receipt.cost for receipt in self.receipts])
+        return _sum([_known(receipt, receipt.cost) for receipt in self.receipts])
 
     @property
     def uncached(self) -> float | None:
         """The same requests without any cache."""
-        return _sum([receipt.uncached for receipt in self.receipts])
+        return _sum([_known(receipt, receipt.uncached) for receipt in self.receipts])
 
     @property
     def unshared(self) -> float | None:
         """The same requests if every child had had to write the shared prefix."""
-        return _sum([receipt.unshared for receipt in self.receipts])
+        return _sum([_known(receipt, receipt.unshared) for receipt in self.receipts])
 
     @property
     def saved(self) -> float | None:
@@ -147,9 +148,18 @@ def settle(
 ) -> Receipt:
     """Fill in what the rows of a child's requests say, the first of them first."""
     own = [row for row in rows if not (row.sidecar or row.broken)]
+    summed = total(rows)
     if not own:
-        return receipt
-    first, summed = own[0], total(rows)
+        # Without a whole reply there is nothing to compare, but what was paid is known.
+        return msgspec.structs.replace(
+            receipt,
+            requests=summed.requests,
+            usage=summed.usage,
+            cost=summed.cost,
+            uncached=summed.uncached,
+            unshared=summed.cost,
+        )
+    first = own[0]
     return msgspec.structs.replace(
         receipt,
         read=first.usage.read,
@@ -260,7 +270,8 @@ def _diagnostics(data: bytes) -> dict[str, Any]:
 
 def line(receipt: Receipt) -> str:
     """Say a receipt in one line."""
-    parts = [f"read {receipt.read:,} of {receipt.tokens_shared:,} shared", _dollars(receipt.cost)]
+    of = f"of {receipt.tokens_shared:,} shared" if receipt.kind == "fork" else "from the cache"
+    parts = [f"read {receipt.read:,} {of}", _dollars(receipt.cost)]
     if receipt.saved is not None:
         parts.append(f"saved {_dollars(receipt.saved)} ({receipt.saved_share or 0:.0%})")
     if receipt.miss:
@@ -276,15 +287,22 @@ def describe(receipt: Receipt) -> str:
     share = r.bytes_shared / r.bytes_first if r.bytes_first else 0.0
     seconds = f"{r.first_event:.2f} s to the first event"
     saved = "" if r.saved is None else f", saved {_dollars(r.saved)} ({r.saved_share or 0:.1%})"
+    fork = r.kind == "fork"
+    chosen = [r.dispatch, r.schedule.replace("_", " ")] if fork else []
     told = {
         "base": r.base[:40],
         "shared": f"{r.bytes_shared:,} of {r.bytes_first:,} bytes ({share:.2%}), "
-        f"about {r.tokens_shared:,} tokens",
+        f"about {r.tokens_shared:,} tokens"
+        if fork
+        else "",
         "cache": f"read {r.read:,} (predicted {r.predicted_read:,}), "
-        f"wrote {r.written:,} (predicted {r.predicted_write:,})",
+        f"wrote {r.written:,} (predicted {r.predicted_write:,})"
+        if fork
+        else f"read {r.read:,}, wrote {r.written:,} with its first request",
         "cost": f"{_dollars(r.cost)} for {r.requests} requests{saved}",
-        "": f"without cache {_dollars(r.uncached)}, without sharing {_dollars(r.unshared)}",
-        "start": f"{r.dispatch}, {r.schedule.replace('_', ' ')}, {seconds}",
+        "": f"without cache {_dollars(r.uncached)}"
+        + (f", without sharing {_dollars(r.unshared)}" if fork else ""),
+        "start": ", ".join([*filter(None, chosen), seconds]),
         "reason": r.reason,
         "provider": r.diagnosis,
         "miss": r.miss,
@@ -310,6 +328,11 @@ def _minus(a: float | None, b: float | None) -> float | None:
 
 def _share(part: float | None, whole: float | None) -> float | None:
     return None if part is None or not whole else part / whole
+
+
+def _known(receipt: Receipt, amount: float | None) -> float | None:
+    """Take nothing for no requests, whatever the price."""
+    return amount if receipt.requests else amount or 0.0
 
 
 def _sum(amounts: Sequence[float | None]) -> float | None:

@@ -114,6 +114,10 @@ class _Books:
         rows = [self.rows[index] for index in chosen]
         least = [self._least[index] for index in chosen]
         summed = total(rows)
+        floor = None if None in least else sum(amount for amount in least if amount is not None)
+        if floor is not None and summed.cost is not None:
+            # An earlier session may have paid for the writing of what these requests only read.
+            floor = min(floor, summed.cost)
         return CostLine(
             name,
             summed.requests,
@@ -121,7 +125,7 @@ class _Books:
             summed.cost,
             summed.uncached,
             _unshared(rows, summed.cost, self.receipts),
-            None if None in least else sum(amount for amount in least if amount is not None),
+            floor,
             kind,
         )
 
@@ -161,7 +165,8 @@ def _cost(parser: argparse.ArgumentParser, words: list[str]) -> int:
         if told.cost is not None:
             without = f"without cache {money(told.uncached)}"
             print(
-                f"  {without}, without sharing {money(told.unshared)}, at least {money(told.least)}"
+                f"  {without}, without sharing {money(told.unshared)}, "
+                f"least possible {money(told.least)}"
             )
         print(f"  {counted(told.requests, 'request')}: {describe_usage(told.usage)}")
     return 0
@@ -233,7 +238,7 @@ def _print_fan(fan: FanReceipt) -> None:
     print(f"{fan.size} on base {fan.base[:12]}: {money(fan.paid)}{saved}")
     print(
         f"  without cache {money(fan.uncached)}, without sharing {money(fan.unshared)}, "
-        f"at least {money(fan.least)}"
+        f"least possible {money(fan.least)}"
     )
     for receipt in fan.receipts:
         print(f"  {printable(line(receipt))}")

@@ -34,7 +34,8 @@ _ACCOUNTS = {
 
 _EXITS = """exit codes:
   0    done
-  1    the provider, the journal or Prong itself failed
+  1    the provider, the journal or Prong itself failed, or no answer of the JSON
+       schema came
   2    the command line or a file of settings is wrong
   3    the limit of turns was reached
   4    the budget is spent

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from prong.errors import UsageError
 from prong.face.line import counted, money, printable
 from prong.prompt import outline
 from prong.session import store
@@ -42,7 +43,14 @@ def find_journal(wanted: str | None) -> Path:
     if wanted and (path := Path(wanted)).suffix == ".jsonl" and path.is_file():
         return path
     here = os.path.realpath(".")
-    return store.find(wanted, here).path if wanted else store.latest(here).path
+    if wanted:
+        return store.find(wanted, here, say=_say).path
+    remedy = "give a session's id: 'prong sessions --all' lists those of other folders"
+    return store.latest(here, remedy=remedy).path
+
+
+def _say(text: str) -> None:
+    print(f"prong: {printable(text)}", file=sys.stderr)
 
 
 def print_json(value: object) -> None:
@@ -120,6 +128,8 @@ def _trust(parser: argparse.ArgumentParser, words: list[str]) -> int:
     parser.add_argument("--remove", action="store_true", help="trust it no longer")
     args = parser.parse_args(words)
     home, folder = os.path.expanduser("~"), os.path.realpath(args.folder)  # noqa: PTH111
+    if not args.remove and not Path(folder).is_dir():
+        raise UsageError(f"{args.folder!r} is not a folder; name the one to trust")
     trust = Trust(home)
     for want in needs_trust(home, folder):
         print(f"  {printable(want)}")

@@ -7,6 +7,7 @@ have been started by a hook) do not point them at another repository.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
@@ -14,6 +15,7 @@ import anyio
 import msgspec
 
 from prong.errors import GitFailed, UsageError
+from prong.host import owner
 from prong.host.base import Finished, Host
 
 INHERITED = (
@@ -36,6 +38,7 @@ _QUIET = (
 _OPTIONS = tuple(word for option in _QUIET for word in ("-c", option))
 _ENV = ("LC_ALL=C", "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_LITERAL_PATHSPECS=1")
 _UNSET = tuple(word for name in INHERITED for word in ("-u", name))
+_SECOND = re.compile(r"prong-([0-9a-f]{8}-[0-9]+)-[0-9a-f]{12}\.index(?:\.lock|\.staged)?")
 _NOBODY = tuple(
     f"GIT_{role}_{field}={value}"
     for role in ("AUTHOR", "COMMITTER")
@@ -157,7 +160,7 @@ async def working_index(git: Git, repository: Repository) -> AsyncGenerator[str,
     import os
 
     real = f"{repository.folder}/index"
-    index = f"{repository.folder}/prong-{os.urandom(6).hex()}.index"
+    index = f"{repository.folder}/prong-{owner.tag()}-{os.urandom(6).hex()}.index"
     try:
         if await git.host.stat(real) is not None:
             await _must(git.host, "cp", "-p", "--", real, index)
@@ -166,6 +169,17 @@ async def working_index(git: Git, repository: Repository) -> AsyncGenerator[str,
     finally:
         with anyio.CancelScope(shield=True):
             await git.host.run(["rm", "-f", "--", index, f"{index}.lock"])
+
+
+async def sweep_indexes(host: Host, repository: Repository) -> None:
+    """Remove the second indexes of processes that have ended without doing so."""
+    stale = [
+        f"{repository.folder}/{name}"
+        for name in await host.list(repository.folder)
+        if (found := _SECOND.fullmatch(name)) and owner.is_gone_tag(found[1])
+    ]
+    if stale:
+        await host.run(["rm", "-f", "--", *stale])
 
 
 async def _take_over(git: Git, index: str) -> None:

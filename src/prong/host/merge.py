@@ -143,6 +143,11 @@ async def _wanted(git: Git, slugs: Sequence[str]) -> list[Child]:
     for name in given:
         if name not in by_name:
             known = ", ".join(by_name) or "none"
+            if await git.find(BRANCHES + name):
+                raise UsageError(
+                    f"the branch prong/{name} was not made by a child: where its changes start is "
+                    f"not known; merge it with 'git merge prong/{name}'. Children's are: {known}"
+                )
             raise UsageError(f"there is no branch prong/{name} of a child; there are: {known}")
     return [by_name[name] for name in dict.fromkeys(given)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import zlib
 from contextlib import suppress
 from pathlib import Path
 
@@ -38,6 +39,25 @@ def is_gone(text: str) -> bool:
         pass
     # The number may have been given to another process since.
     return _started(pid) != int(found[2])
+
+
+def tag() -> str:
+    """Name this process and machine in a part of a file's name."""
+    return f"{zlib.crc32(os.uname().nodename.encode()):08x}-{os.getpid()}"
+
+
+def is_gone_tag(text: str) -> bool:
+    """Whether the process of such a name was one of this machine and has ended."""
+    machine, _, pid = text.rpartition("-")
+    if machine != tag().rpartition("-")[0]:
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except PermissionError:
+        pass
+    return False
 
 
 def _started(pid: int) -> int:

@@ -24,7 +24,7 @@ from prong.errors import GitFailed, UsageError
 from prong.host import owner
 from prong.host.base import Host
 from prong.host.extra import add_extras
-from prong.host.git import Git, Repository, locate, names, working_index
+from prong.host.git import Git, Repository, locate, names, sweep_indexes, working_index
 from prong.host.remains import Findings, examine, remove
 from prong.host.slug import check_slug, numbered
 
@@ -284,6 +284,7 @@ async def sweep(host: Host, *, spare: Container[str] = ()) -> list[Leftover]:
     Raises UsageError or GitFailed.
     """
     parent = await locate(host)
+    await sweep_indexes(host, parent)
     swept: list[Leftover] = []
     for left in await leftovers(host):
         git = Git(host, _main(left.path))

@@ -10,7 +10,7 @@ import anyio
 import msgspec
 
 from prong.about import __version__
-from prong.errors import BadRequest, BrokenReply, ProviderError
+from prong.errors import BadRequest, BrokenReply, ProviderError, Unreachable
 from prong.prompt import Mark, Prompt
 from prong.provider.address import is_loopback, read_url
 from prong.provider.base import Endpoint, Provider, Retrying, Streamed
@@ -29,6 +29,8 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     """How often and how long a request is tried again."""
 
     tries: int = 8
+    connect: int = 3
+    """Tries in a row when nothing is there to connect to: a wrong address stays wrong."""
     first: float = 0.5
     """Upper bound in seconds of the first wait; it doubles with every try."""
     longest: float = 32.0
@@ -97,23 +99,26 @@ class Api:
         # In pieces, which many requests share: a body may be held for as long as a reply takes.
         body = prompt.pieces(marks, tail)
         sent = self._headers_for(prompt, headers)
-        attempt, waited = 1, 0.0
+        attempt, waited, absent = 1, 0.0, 0
         while True:
             begun = False
             try:
-                async with aclosing(self._try(prompt.head.model, body, tail, sent)) as events:
-                    async for event in events:
-                        begun = True
-                        yield event
-                        if isinstance(event, Ended):
-                            return
+                async with aclosing(self._try(prompt.head.model, body, tail, sent)) as batches:
+                    async for events in batches:
+                        for event in events:
+                            begun = True
+                            yield event
+                            if isinstance(event, Ended):
+                                return
                 raise BrokenReply(f"the reply of {self.endpoint.base_url} has no end")
             except ProviderError as error:
                 wait = self._wait_after(attempt, error)
                 waited += wait
+                absent = absent + 1 if isinstance(error, Unreachable) and error.absent else 0
                 if (
                     not error.retryable
                     or attempt >= self._patience.tries
+                    or absent >= self._patience.connect
                     or waited > self._patience.limit
                 ):
                     raise
@@ -132,22 +137,28 @@ class Api:
 
     async def _try(
         self, model: str, body: Sequence[bytes], tail: Tail, headers: Sequence[tuple[str, str]]
-    ) -> AsyncGenerator[Event, None]:
+    ) -> AsyncGenerator[Sequence[Event], None]:
+        """Give the events in batches, as they came: there are thousands, and most come together."""
         async with self._http.request("POST", self._url, headers, body) as response:
             if response.status != 200:
                 raise await self._refused(response, model)
-            async with aclosing(self._decode(response, tail)) as events:
-                async for event in events:
-                    if isinstance(event, Fault):
+            async with aclosing(self._decode(response, tail)) as batches:
+                async for events in batches:
+                    # A decoder is silent after a fault or an end, so either is the last it gives.
+                    last = events[-1] if events else None
+                    if isinstance(last, Fault):
                         from prong.provider.fault import from_stream
 
-                        raise from_stream(event, self.endpoint, model, response.headers)
-                    if isinstance(event, Ended):
+                        yield events[:-1]
+                        raise from_stream(last, self.endpoint, model, response.headers)
+                    if isinstance(last, Ended):
                         # Nothing that could follow matters, but the connection is worth keeping.
                         response.settle()
-                    yield event
+                    yield events
 
-    async def _decode(self, response: Response, tail: Tail) -> AsyncGenerator[Event, None]:
+    async def _decode(
+        self, response: Response, tail: Tail
+    ) -> AsyncGenerator[Sequence[Event], None]:
         decoder = self._dialect.decoder()
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == "text/html":
@@ -160,14 +171,11 @@ class Api:
             # What the server did counts for more than what it was asked to do.
             streamed = kind == "text/event-stream"
         if not streamed:
-            for event in decoder.whole(await response.read()):
-                yield event
+            yield decoder.whole(await response.read())
             return
         async for data in response:
-            for event in decoder.feed(data):
-                yield event
-        for event in decoder.close():
-            yield event
+            yield decoder.feed(data)
+        yield decoder.close()
 
     async def _refused(self, response: Response, model: str) -> ProviderError:
         from prong.provider.fault import Refusal, mapped

@@ -138,7 +138,7 @@ def _unreachable(url: Url, proxy: Proxy | None, error: OSError) -> Unreachable:
     why = error.strerror or str(error) or type(error).__name__
     if isinstance(error, socket.gaierror):
         host = url.host if proxy is None else proxy.url.host
-        return Unreachable(
+        return _absent(
             f"the name {host} cannot be resolved ({why}); check the base URL and the network"
         )
     verify = getattr(error, "verify_message", None)
@@ -154,7 +154,13 @@ def _unreachable(url: Url, proxy: Proxy | None, error: OSError) -> Unreachable:
         return Unreachable(
             f"no TLS connection to {place} ({why}); check whether its base URL begins with http://"
         )
-    return Unreachable(
+    return _absent(
         f"nothing answers at {place} ({why}); check that the server runs and that "
         f"the base URL {url.origin} is right"
     )
+
+
+def _absent(why: str) -> Unreachable:
+    error = Unreachable(why)
+    error.absent = True
+    return error

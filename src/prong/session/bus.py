@@ -9,6 +9,7 @@ from typing import Self
 
 import anyio
 
+from prong.errors import UsageError
 from prong.event import Envelope, Event, TaskFinished, TurnFinished
 
 
@@ -82,8 +83,13 @@ class Bus:
             self._changed = anyio.Event()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until a condition holds that the end of a turn or task may bring about."""
+        """Wait until a condition holds that the end of a turn or task may bring about.
+
+        Raises UsageError if the session ends before that.
+        """
         while not condition():
+            if self.closed:
+                raise UsageError("the session has ended; open another, or resume it")
             await self._changed.wait()
 
     def subscribe(self) -> Subscription:
@@ -100,5 +106,6 @@ class Bus:
     def close(self) -> None:
         """End every subscription once it has been read to its end."""
         self.closed = True
+        self._changed.set()
         for subscription in self._subscriptions:
             subscription.push(None)

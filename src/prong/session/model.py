@@ -76,10 +76,7 @@ def choose(place: Place, named: str | None, before: Mapping[str, Any] | None = N
 
 
 def _patience(place: Place) -> Patience:
-    try:
-        return msgspec.convert(place.settings.map("retry"), Patience)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"the setting retry is wrong: {error}") from error
+    return msgspec.convert(place.settings.map("retry"), Patience)
 
 
 def remembered(chosen: Chosen) -> dict[str, Any]:

@@ -63,6 +63,7 @@ from prong.team.supervisor import Supervisor
 from prong.team.task import TaskBoard
 from prong.team.workplace import may_hold_worktrees, read_settings, tidy
 from prong.tool.base import Context, Reads, Tool
+from prong.tool.filter import is_mcp
 from prong.tool.kit import Kit
 from prong.tool.policy import Deny, PolicyBox
 from prong.tool.structured import StructuredOutput
@@ -135,6 +136,8 @@ class _Maker:
         self._bus = Bus()
         self._replay: Replay | None = None
         self._closers: list[Callable[[], Any]] = []
+        self._created: Path | None = None
+        """The journal this start has made; it goes again if the start fails."""
 
     async def make(self) -> Session:
         """Put everything together."""
@@ -268,6 +271,7 @@ class _Maker:
         await self._begin(session, chosen)
         if self._replay is not None and not options.fork_session:
             pulls.restore(self._replay.note(MAIN, "pulls", dict[str, list[str]]) or {})
+        self._created = None
         return session
 
     async def close(self) -> Exception | None:
@@ -281,14 +285,18 @@ class _Maker:
             except (ProngError, OSError) as error:
                 # The rest must be closed all the same: processes of the user's hang on it.
                 failures.append(error)
+        if self._created is not None:
+            store.discard(self._created)
         return failures[0] if failures else None
 
     async def _begin(self, session: Session, chosen: Chosen) -> None:
         """Bring a new or resumed conversation into a state from which it can go on."""
         agent, journal = session.agent, session.journal
         journal.note(MAIN, "endpoint", remembered(chosen))
-        if self._place.options.name:
-            journal.note(MAIN, "title", self._place.options.name)
+        options = self._place.options
+        if options.name or (options.fork_session and journal.tally.title):
+            # A copy is another session: the name goes on meaning the one it was given to.
+            journal.note(MAIN, "title", options.name or "")
         running = self._revive(session, chosen) if self._replay else set[str]()
         session.tasks.recover(keep=running)
         outbox = session.tasks.outbox
@@ -340,7 +348,9 @@ class _Maker:
         if options.resume is None and not options.continue_last:
             session = options.session_id or store.new_id()
             path = store.location(place.cwd, session, place.store)
+            store.must_be_free(options.name, place.cwd, place.store)
             journal = Journal.create(path, self._opened(session))
+            self._created = path
         else:
             journal = self._resumed()
         self._closers.append(journal.close)
@@ -349,14 +359,17 @@ class _Maker:
     def _resumed(self) -> Journal:
         options, place = self._place.options, self._place
         if options.resume is not None:
-            info = store.find(options.resume, place.cwd, place.store)
+            info = store.find(options.resume, place.cwd, place.store, say=place.warnings.append)
         else:
             info = store.latest(place.cwd, place.store)
         path = info.path
+        kept = "" if options.fork_session else info.id
+        store.must_be_free(options.name, place.cwd, place.store, but=kept)
         if options.fork_session:
             session = options.session_id or store.new_id()
             path = store.location(place.cwd, session, place.store)
-            branch(info.path, path, self._opened(session), dialect)
+            branch(info.path, path, self._opened(session), dialect, say=place.warnings.append)
+            self._created = path
         journal, self._replay = Journal.resume(path, dialect)
         return journal
 
@@ -378,8 +391,12 @@ class _Maker:
         wanted = self._place.options.tools
         if wanted is not None:
             unknown = set(wanted) - {tool.name for tool in tools}
-            if unknown:
-                self._place.warnings.append(f"there is no tool {', '.join(sorted(unknown))}")
+            # The server of a tool may only be away just now, which was said already.
+            if away := sorted(name for name in unknown if is_mcp(name)):
+                self._place.warnings.append(f"there is no tool {', '.join(away)}")
+            if wrong := sorted(unknown.difference(away)):
+                names = ", ".join(tool.name for tool in tools)
+                raise UsageError(f"there is no tool {', '.join(wrong)}; the tools are {names}")
             tools = [tool for tool in tools if tool.name in wanted]
         return Kit([*tools, *([structured] if structured else [])])
 

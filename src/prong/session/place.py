@@ -12,6 +12,7 @@ from prong.agent.spec import AgentTypes
 from prong.errors import UsageError
 from prong.session import store
 from prong.session.agents import find_types
+from prong.session.check import checked
 from prong.session.instruction import Instructions, collect_instructions, find_root
 from prong.session.option import Options
 from prong.session.server import Configured, configured_servers
@@ -50,10 +51,10 @@ class Place:
 def look_around(options: Options) -> Place:
     """Read everything a session takes from its surroundings.
 
-    Raises UsageError if the folder is none.
+    Raises UsageError if an option makes no sense, ConfigError if a file does that must.
     """
+    options = checked(options)
     env = os.environ if options.env is None else options.env
-    _check(options)
     home, cwd, root = folders(options)
     trusted = Trust(home).is_trusted(root)
     place = Place(
@@ -79,17 +80,6 @@ def look_around(options: Options) -> Place:
     return place
 
 
-def _check(options: Options) -> None:
-    """Refuse options that cannot be obeyed together."""
-    resumes = options.resume is not None or options.continue_last
-    if options.resume is not None and options.continue_last:
-        raise UsageError("--resume names a session and --continue means the last; give one")
-    if options.fork_session and not resumes:
-        raise UsageError("--fork-session copies a session: say which with --resume or --continue")
-    if options.session_id is not None and resumes and not options.fork_session:
-        raise UsageError("a resumed session keeps its id; add --fork-session for a copy of that id")
-
-
 def folders(options: Options) -> tuple[str, str, str]:
     """Find the user's home, the working folder and the project's folder.
 
@@ -107,7 +97,10 @@ def folders(options: Options) -> tuple[str, str, str]:
 
 
 def _settings(home: str, root: str, options: Options, *, trusted: bool) -> Settings:
-    return load_settings(home, root, trusted=trusted, flag=options.settings)
+    settings = load_settings(home, root, trusted=trusted, flag=options.settings)
+    if settings.fatal:
+        raise settings.fatal[0]
+    return settings
 
 
 def _add_project(place: Place) -> None:

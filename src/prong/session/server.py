@@ -60,6 +60,8 @@ def configured_servers(
     """Read all places; later ones win: the user's files, the project's, `--mcp-config`.
 
     `strict` leaves all but the flags out.
+
+    Raises ConfigError if something is wrong with a flag: what was asked for by name must be there.
     """
     env = os.environ if env is None else env
     found = Configured()
@@ -78,7 +80,10 @@ def configured_servers(
             servers = []
         _take(taken, found, [one for one in servers if _is_on(one.name, settings)], problems)
     for flag in flags:
-        _take(taken, found, *_flag_servers(flag, env))
+        servers, problems = _flag_servers(flag, env)
+        if problems:
+            raise problems[0]
+        _take(taken, found, servers, ())
     found.servers = tuple(server for _, server in sorted(taken.items()))
     return found
 

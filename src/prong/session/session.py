@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 import anyio
 import msgspec
@@ -213,8 +213,12 @@ class Session:
 
         While a turn runs it joins at the next turn boundary. `taken` is called once it stands in
         the conversation.
+
+        Raises UsageError if the session has ended.
         """
+        self._must_live()
         verdict = await self.agent.hooks.fire("UserPromptSubmit", {"prompt": text})
+        self._must_live()
         if verdict.block is not None:
             self.warn(f"a hook refused the message: {verdict.block}")
             return None
@@ -255,8 +259,10 @@ class Session:
 
         Waits for all of them. With `notify` the conversation is told of their reports as well.
         `isolation` gives each a worktree of its own.
+
+        Raises UsageError if that is not a list of texts, or the session has ended.
         """
-        self._may_fork()
+        self._may_fork(directives)
         children = await self.supervisor.fork(
             self.agent, directives, notify=notify, isolated=isolation is not None
         )
@@ -264,7 +270,7 @@ class Session:
 
     async def start_forks(self, directives: Sequence[str]) -> list[str]:
         """Fork by hand without waiting; their reports come as notices. Gives the task ids."""
-        self._may_fork()
+        self._may_fork(directives)
         children = await self.supervisor.fork(self.agent, directives, notify=True)
         return [child.spec.task_id for child in children]
 
@@ -273,6 +279,7 @@ class Session:
 
         Raises UsageError if there is no such child.
         """
+        self._must_live()
         outcome = await self.supervisor.send(self.agent, task_id, text)
         if isinstance(outcome, Failed):
             raise UsageError(outcome.why)
@@ -301,6 +308,7 @@ class Session:
 
     async def aside(self, question: str, *, purpose: str = "aside") -> str:
         """Ask something beside the conversation: it reads the same cache and leaves no trace."""
+        self._must_live()
         return await sidecar.ask(self.agent, self.snapshot, question, purpose=purpose)
 
     async def title(self) -> str:
@@ -497,7 +505,15 @@ class Session:
         except Exception as error:  # noqa: BLE001 - the supervisor: a failure is always seen
             log = self._report(error)
             return "", "error", f"a failure inside Prong ({error!r}); details are in {log}"
+        if stopped.why == "done" and self._owes_answer:
+            why = "the model ended without an answer of the JSON schema"
+            return stopped.text, "error", why
         return stopped.text, stopped.why, stopped.detail
+
+    @property
+    def _owes_answer(self) -> bool:
+        tool = self.agent.kit.get(StructuredOutput.name)
+        return isinstance(tool, StructuredOutput) and tool.answer is None
 
     def _mark_interrupted(self) -> None:
         """Tell the model, with the next message, that its turn was stopped."""
@@ -527,9 +543,18 @@ class Session:
             return f"no file, which could not be written ({full})"
         return str(path)
 
-    def _may_fork(self) -> None:
+    def _may_fork(self, directives: object) -> None:
+        self._must_live()
+        given = cast("Sequence[object]", directives) if isinstance(directives, Sequence) else ()
+        texts = [one for one in given if isinstance(one, str) and one.strip()]
+        if isinstance(directives, str) or not texts or len(texts) < len(given):
+            raise UsageError("fork takes a list of directives, each a text that says what to do")
         if self.agent.lineage.origin == "coordinator":
             raise UsageError("forks are off: a coordinator's workers start from nothing")
+
+    def _must_live(self) -> None:
+        if self._driving.cancel_called or self._bus.closed:
+            raise UsageError("the session has ended; open another, or resume it")
 
     def _must_be_idle(self, what: str) -> None:
         if self.busy:

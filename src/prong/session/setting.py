@@ -18,9 +18,9 @@ import msgspec
 from prong.errors import ConfigError
 from prong.session.document import Document, parse_document, read_document
 from prong.session.hook import Hook, parse_hooks
+from prong.session.shape import BINDING, CHOICES, Kind, fits, inspect, wanted
 
 Source: TypeAlias = Literal["user", "project", "local", "flag"]
-Kind: TypeAlias = Literal["text", "whole", "number", "flag", "texts", "map", "object"]
 
 MODES = ("default", "manual", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
 _STRICT_MODES = ("default", "manual", "plan", "dontAsk")
@@ -35,7 +35,7 @@ _KINDS: dict[str, Kind] = {
     "cacheDiagnostics": "flag",
     "cacheMarks": "flag",
     "titles": "flag",
-    "compactAt": "number",
+    "compactAt": "share",
     "maxTurns": "whole",
     "maxBudgetUsd": "number",
     "env": "map",
@@ -72,15 +72,6 @@ _ALIAS = r"[a-z]+(\[1m\])?"
 """Short model names that only the program whose file it is can resolve."""
 
 _LISTS = ("allow", "ask", "deny", "additionalDirectories")
-_WANTED: dict[Kind, str] = {
-    "text": "a text",
-    "whole": "a whole number above 0",
-    "number": "a number, not below 0",
-    "flag": "true or false",
-    "texts": "a list of texts",
-    "map": "an object of texts",
-    "object": "an object",
-}
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -114,6 +105,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     origins: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     problems: tuple[ConfigError, ...] = ()
     """What is wrong in the files; the rest of them counts."""
+    fatal: tuple[ConfigError, ...] = ()
+    """Those problems with which no session may start: the command line's own, and wrong bounds."""
     warnings: tuple[str, ...] = ()
     withheld: tuple[str, ...] = ()
     """What the folder's own files ask for and only trust would give, one line each."""
@@ -163,6 +156,7 @@ class _Merge:
         self.extra: dict[str, Any] = {}
         self.origins: dict[str, list[str]] = {}
         self.problems: list[ConfigError] = []
+        self.fatal: list[ConfigError] = []
         self.warnings: list[str] = []
         self.withheld: list[str] = []
         self.unknown: list[str] = []
@@ -189,6 +183,7 @@ class _Merge:
             extra=MappingProxyType(self.extra),
             origins=MappingProxyType({key: tuple(paths) for key, paths in self.origins.items()}),
             problems=tuple(self.problems),
+            fatal=tuple(self.fatal),
             warnings=tuple(self.warnings),
             withheld=tuple(self.withheld),
         )
@@ -197,8 +192,8 @@ class _Merge:
 def load_settings(home: str, root: str, *, trusted: bool, flag: str | None = None) -> Settings:
     """Read all layers for a project root; `flag` is the value of `--settings`, a file or JSON."""
     merge = _Merge()
-    for layer in _layers(Path(home), Path(root), flag, merge.problems, trusted=trusted):
-        withheld = len(merge.withheld)
+    for layer in _layers(Path(home), Path(root), flag, merge, trusted=trusted):
+        withheld, problems = len(merge.withheld), len(merge.problems)
         _add_permissions(merge, layer)
         _add_hooks(merge, layer)
         for key, value in layer.document.value.items():
@@ -215,11 +210,13 @@ def load_settings(home: str, root: str, *, trusted: bool, flag: str | None = Non
                 f"{layer.document.path}: {'; '.join(merge.withheld[withheld:])}: left out, because "
                 "the folder is not trusted; run 'prong trust' in it to let it count"
             )
+        if layer.source == "flag":
+            merge.fatal += merge.problems[problems:]
     return merge.finish()
 
 
 def _layers(
-    home: Path, root: Path, flag: str | None, problems: list[ConfigError], *, trusted: bool
+    home: Path, root: Path, flag: str | None, merge: _Merge, *, trusted: bool
 ) -> list[_Layer]:
     places: list[tuple[Path, Source]] = [
         (home / ".claude/settings.json", "user"),
@@ -238,7 +235,7 @@ def _layers(
         seen.add(path)
         document = read_document(path)
         if isinstance(document, ConfigError):
-            problems.append(document)
+            merge.problems.append(document)
         elif document is not None:
             foreign = path.parent.name == ".claude"
             guarded = source != "user" and not trusted
@@ -246,7 +243,8 @@ def _layers(
     if flag is not None:
         document = _flag_document(flag)
         if isinstance(document, ConfigError):
-            problems.append(document)
+            merge.problems.append(document)
+            merge.fatal.append(document)
         else:
             layers.append(_Layer(document, "flag", foreign=False, guarded=False))
     return layers
@@ -329,11 +327,11 @@ def _add_hooks(merge: _Merge, layer: _Layer) -> None:
 
 
 def _add_value(merge: _Merge, layer: _Layer, key: str, value: object) -> None:
-    kind = _KINDS[key]
+    shape = CHOICES.get(key) or _KINDS[key]
     document = layer.document
-    if not _fits(kind, value):
-        why = f"'{key}' must be {_WANTED[kind]}"
-        merge.problems.append(document.problem(why, key))
+    if not fits(shape, value):
+        problem = document.problem(f"'{key}' must be {wanted(shape)}", key)
+        _complain(merge, key, problem)
     elif layer.guarded and key in _WIDENING:
         merge.withheld.append(_withheld(key, value))
     elif layer.foreign and key == "model" and re.fullmatch(_ALIAS, str(value)):
@@ -342,8 +340,28 @@ def _add_value(merge: _Merge, layer: _Layer, key: str, value: object) -> None:
             "used; name the model in full in ~/.prong/settings.json or with --model"
         )
     else:
+        if isinstance(value, dict):
+            value = _inside(merge, layer, key, cast("dict[str, object]", value))
         merge.values[key] = _join(merge.values.get(key), value)
         merge.note(key, layer)
+
+
+def _inside(merge: _Merge, layer: _Layer, key: str, value: dict[str, object]) -> dict[str, object]:
+    """Take over what an object may hold; the rest is complained about."""
+    kept, wrong = inspect(key, value)
+    for one in wrong:
+        problem = layer.document.problem(one.why, key, one.key)
+        if not one.unknown:
+            _complain(merge, key, problem)
+        elif not layer.foreign:
+            merge.unknown.append(f"{key}.{one.key} ({layer.document.path}:{problem.line})")
+    return kept
+
+
+def _complain(merge: _Merge, key: str, problem: ConfigError) -> None:
+    merge.problems.append(problem)
+    if key in BINDING:
+        merge.fatal.append(problem)
 
 
 def _join(old: object, new: object) -> object:
@@ -358,23 +376,3 @@ def _withheld(key: str, value: object) -> str:
     # Values of headers and variables may be secrets; their names are enough to decide.
     shown = ", ".join(cast("dict[str, object]", value)) if isinstance(value, dict) else str(value)
     return f"{key} {shown}"
-
-
-def _fits(kind: Kind, value: object) -> bool:
-    match kind:
-        case "text":
-            return isinstance(value, str) and bool(value.strip())
-        case "whole":
-            return isinstance(value, int) and not isinstance(value, bool) and value > 0
-        case "number":
-            return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-        case "flag":
-            return isinstance(value, bool)
-        case "texts":
-            texts = cast("list[object]", value) if isinstance(value, list) else [None]
-            return all(isinstance(text, str) for text in texts)
-        case "map":
-            pairs = cast("dict[str, object]", value) if isinstance(value, dict) else {"": None}
-            return all(isinstance(text, str) for text in pairs.values())
-        case "object":
-            return isinstance(value, dict)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -92,26 +93,75 @@ def new_id(now: float | None = None) -> str:
 
 
 def sessions(cwd: str | Path | None = None, store: Path | None = None) -> list[SessionInfo]:
-    """List the sessions of a folder, or all, the latest first; what is no journal is left out."""
+    """List the sessions of a folder, or all, the latest first.
+
+    What is no journal is left out, and a session in which nothing was said.
+    """
     found = (inspect(path) for path, _ in _newest_first(_files(cwd, store)))
-    return [info for info in found if info is not None]
+    return [info for info in found if info is not None and info.entries]
 
 
-def latest(cwd: str | Path, store: Path | None = None) -> SessionInfo:
-    """Give the session of a folder that was written to last."""
+def latest(
+    cwd: str | Path, store: Path | None = None, *, remedy: str = "start one without --continue"
+) -> SessionInfo:
+    """Give the session of a folder that was written to last.
+
+    Raises NoSuchSession, with what to do instead, if nothing was said in any.
+    """
     for path, _ in _newest_first(_files(cwd, store)):
-        if (info := inspect(path)) is not None:
+        if (info := inspect(path)) is not None and info.entries:
             return info
-    raise NoSuchSession(f"there is no session in {cwd} yet; start one without --continue")
+    raise NoSuchSession(f"there is no session in {cwd} yet; {remedy}")
 
 
-def find(ref: str, cwd: str | Path | None = None, store: Path | None = None) -> SessionInfo:
-    """Find a session by id, by the beginning of its id, or by name; those of `cwd` go first."""
+def find(
+    ref: str,
+    cwd: str | Path | None = None,
+    store: Path | None = None,
+    *,
+    say: Callable[[str], None] | None = None,
+) -> SessionInfo:
+    """Find a session by id, by the beginning of its id, or by name; those of `cwd` go first.
+
+    Of several with one name it is the latest, and that is said.
+    """
     places = [cwd, None] if cwd is not None else [None]
     for place in places:
-        if info := _matching(ref, [path for path, _ in _newest_first(_files(place, store))]):
+        paths = [path for path, _ in _newest_first(_files(place, store))]
+        if info := _matching(ref, paths):
             return info
+        if infos := _named(ref, paths):
+            if len(infos) > 1 and say is not None:
+                say(
+                    f"{len(infos)} sessions are named {ref!r}; this is the latest, "
+                    f"{infos[0].id}, and the others are {_list(infos[1:])}"
+                )
+            return infos[0]
     raise NoSuchSession(_no_such(ref, sessions(None, store)))
+
+
+def must_be_free(
+    name: str | None, cwd: str | Path, store: Path | None = None, *, but: str = ""
+) -> None:
+    """See to it that a name means one session of a folder, other than the one with the id `but`.
+
+    Raises UsageError if another one has it.
+    """
+    if not name:
+        return
+    for info in _named(name, [path for path, _ in _newest_first(_files(cwd, store))]):
+        if info.id != but:
+            raise UsageError(
+                f"the session {info.id} is named {name!r} already; choose another name, or go on "
+                f"with it: --resume {info.id}"
+            )
+
+
+def discard(path: Path) -> None:
+    """Remove a journal in which nothing was stored, and the folder beside it if it is empty."""
+    path.unlink(missing_ok=True)
+    with suppress(OSError):
+        path.with_suffix("").rmdir()
 
 
 def inspect(path: Path) -> SessionInfo | None:
@@ -224,15 +274,19 @@ def _matching(ref: str, paths: list[Path]) -> SessionInfo | None:
         if (info := inspect(path)) is not None:
             return info
     infos = [info for path in begun if (info := inspect(path)) is not None]
-    if not infos:
-        wanted = ref.strip().casefold()
-        every = (inspect(path) for path in paths)
-        infos = [info for info in every if info and info.name.strip().casefold() == wanted != ""]
     if len(infos) > 1:
         raise UsageError(
             f"{ref!r} names {len(infos)} sessions; say which by more of its id: {_list(infos)}"
         )
     return infos[0] if infos else None
+
+
+def _named(name: str, paths: list[Path]) -> list[SessionInfo]:
+    wanted = name.strip().casefold()
+    every = (inspect(path) for path in paths if wanted)
+    return [
+        info for info in every if info and info.entries and info.name.strip().casefold() == wanted
+    ]
 
 
 def _no_such(ref: str, infos: list[SessionInfo]) -> str:

@@ -58,7 +58,7 @@ class Report(msgspec.Struct, frozen=True):
     text: str
     """All of it."""
     structured: bool
-    """Whether it was of the agreed form; the fields are empty if not."""
+    """Whether it was of the agreed form; if not, all of it is the result."""
     scope: str = ""
     result: str = ""
     key_files: str = ""
@@ -89,5 +89,5 @@ def parse_report(text: str) -> Report:
         end = following.start() if following else len(text)
         fields.setdefault(name, text[label.end() : end].strip())
     if "scope" not in fields or "result" not in fields:
-        return Report(text, structured=False)
+        return Report(text, structured=False, result=text.strip())
     return Report(text, structured=True, **fields)

@@ -3,8 +3,9 @@
 A child reads files, pages and output that others wrote, and any of it may have talked the child
 into carrying instructions upward. Rules look for four things: text that forges a notice, tags of
 the system, imitations of tool calls, and instructions aimed at the parent. What they find is put in
-front of the result as a warning, beside what `survey` finds in what the child has read. Nothing is taken out: a report about such things is honest work,
-and tags lose their meaning when a result is rendered anyway.
+front of the result as a warning, beside what `survey` finds in what the child has read. Nothing is
+taken out: a report about such things is honest work, and tags lose their meaning when a result is
+rendered anyway.
 """
 
 from __future__ import annotations

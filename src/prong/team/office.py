@@ -112,7 +112,11 @@ class Office:
         agent = _agent(employer, parent, spec, kind, made, prompt, purse)
         child = Child(spec, self._bound(agent, spec))
         child.receipt = Receipt(
-            task_id=task_id, agent=spec.path, bytes_first=len(prompt), delivered="pending"
+            task_id=task_id,
+            agent=spec.path,
+            kind="typed",
+            bytes_first=len(prompt),
+            delivered="pending",
         )
         child.compose = lambda more: typed.first_prompt(made, f"{brief}\n\n{more}")
         typed.hush(child, bubbles=kind.permission_mode == "bubble")
@@ -144,19 +148,21 @@ class Office:
     def _files(self, parent: Agent, args: AnyAgentArguments) -> FileSet | BadSet | None:
         if self.claims is None or not isinstance(args, WorkerArguments) or args.files is None:
             return None
+        if args.isolation:
+            return BadSet("a worktree is a copy of all files; leave out either it or `files`")
         root = parent.policy.policy.root
         return read_set(args.files, root=root, resolve=parent.context.host.resolve)
 
     def _bound(self, agent: Agent, spec: ChildSpec) -> Agent:
         """Let an agent write only what is its own."""
-        if self.claims is not None:
+        if self.claims is not None and not spec.isolation:
             agent.policy = FileBox(agent.policy, self.claims, spec.task_id, _declared(spec))
         return agent
 
     def claim(self, child: Child) -> None:
         """Take the files of a child that is about to run; it waits if another has them."""
         claims, task_id = self.claims, child.spec.task_id
-        if claims is not None and child.spec.kind == "typed":
+        if claims is not None and child.spec.kind == "typed" and not child.spec.isolation:
             child.waits_for = tuple(claims.enter(task_id, _declared(child.spec)))
             child.admit = lambda: claims.admit(task_id)
 

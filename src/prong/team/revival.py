@@ -84,7 +84,7 @@ def revived(spec: ChildSpec, agent: Agent, past: Past) -> Child:
         outcome=None if runs else ended.outcome,
     )
     child.receipt = past.note(spec.path, "receipt", Receipt) or Receipt(
-        task_id=spec.task_id, agent=spec.path, base=spec.base
+        task_id=spec.task_id, agent=spec.path, kind=spec.kind, base=spec.base
     )
     child.miss = child.receipt.miss
     if runs and (results := interrupted(prompt)) is not None:

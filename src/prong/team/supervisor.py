@@ -29,7 +29,7 @@ from prong.team.child import Child, ChildSpec, message
 from prong.team.departure import ForkSettings, advise, plan_departure
 from prong.team.door import Door
 from prong.team.fan import Fan
-from prong.team.handback import Classifier, Finding, inspect, warning
+from prong.team.handback import Classifier, inspect, warning
 from prong.team.isolation import make_agent, nobody
 from prong.team.office import Office, held_back, notifies
 from prong.team.result import ForkResult, result_of
@@ -368,7 +368,7 @@ class Supervisor:
         child.may_stop = lambda again: may_stop(child, again=again)
         child.on_end = self._ended
         self.office.claim(child)
-        child.inspect = self._inspect
+        child.inspect = partial(inspect, classifier=self.classifier)
         child.leave = lambda: self._left(spec)
         return self.board.start(
             child,
@@ -379,9 +379,6 @@ class Supervisor:
             emit=emit,
             notify=spec.notify,
         )
-
-    async def _inspect(self, text: str) -> tuple[Finding, ...]:
-        return await inspect(text, self.classifier)
 
     async def _left(self, spec: ChildSpec) -> None:
         """Stop what a child has started and forget it: nothing of it outlives the child."""

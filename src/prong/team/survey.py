@@ -1,7 +1,7 @@
 """Looks through what a child has read, for instructions that somebody put there for an agent.
 
-A child whose report is clean may still have been steered by a file or a page. So what its tools gave
-it is looked at too, by the same rules. Most results hold no word that any rule begins with: those
+A child whose report is clean may still have been steered by a file or a page. So what its tools
+gave it is looked at too, by the same rules. Most results hold no word that any rule needs: those
 are passed over as bytes and never decoded.
 """
 
@@ -12,20 +12,15 @@ from collections.abc import Iterator
 
 from prong.entry import Results, plain
 from prong.prompt import Node, Prompt
-from prong.team.handback import Finding, orders
+from prong.team.handback import ORDERS, Finding, orders
 
 _LOOKED_AT = 4_000_000
 """Bytes of a child's own conversation that are looked at, the latest first."""
 _REPEATED = 24
 """Letters that a passage needs in order to be known again."""
 
-# Every rule about instructions begins with one of these, or with a word behind one of them.
-_HINT = re.compile(
-    rb"ignor|disregard|forget|overrid|set aside|agent|assistant|model|llm|ai\b|coordinator"
-    rb"|orchestrator|you are now|from now on|new instruction|your new |act as a|the user |permission"
-    rb"|approval|consent|confirmation|don'?t |do not |without |before |bypass|send|post|upload"
-    rb"|exfiltrate|email|forward|notification|task.{0,3}id|act as the"
-)
+# Words of which everything that is looked for holds one.
+_HINTS = (b"<", *(word.encode() for _, words in ORDERS for word in words))
 # Escapes and foreign letters may stand for any of these words.
 _ESCAPED = re.compile(rb"\\u|[\x80-\xff]")
 
@@ -56,11 +51,15 @@ def _results(prompt: Prompt, base: str) -> Iterator[str]:
         left -= len(node.delta)
         if left < 0:
             return
-        if not _ESCAPED.search(node.delta) and not _HINT.search(node.delta.lower()):
+        if not _ESCAPED.search(node.delta) and not _hinted(node.delta.lower()):
             continue
         entry = prompt.head.dialect.read(node.role, node.data)
         if isinstance(entry, Results):
             yield from (plain(result.parts) for result in entry.results)
+
+
+def _hinted(data: bytes) -> bool:
+    return any(word in data for word in _HINTS)
 
 
 def _own(prompt: Prompt, base: str) -> Iterator[Node]:

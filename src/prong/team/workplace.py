@@ -85,7 +85,9 @@ class Workplace:
 
     def enter(self, agent: Agent, worktree: Worktree) -> None:
         """Let an agent work there, and nowhere else."""
-        inherited = (worktree.parent, *self.inherited)
+        # The user's own folder is always one of them, also if the parent is no longer at work.
+        main = worktree.path.partition(f"/{FOLDER}/")[0]
+        inherited = tuple(dict.fromkeys((worktree.parent, *self.inherited, main)))
         policy = self.policy.policy
         opened = [one for one in (*policy.folders, policy.scratchpad) if one]
         self.confined = ConfinedHost(
@@ -129,6 +131,7 @@ async def prepare(child: Child) -> None:
     child.arrived = True
     place, spec = child.workplace, child.spec
     if place is None:
+        child.compose = None
         return
     child.outcome = None
     try:

@@ -11,7 +11,6 @@ from msgspec import Meta
 from prong.entry import CallId
 from prong.tool.access import Access, Using
 from prong.tool.base import Context, Effect, Failed, Outcome
-from prong.tool.policy import ISOLATION
 
 Isolation = Literal["worktree", "remote"]
 
@@ -110,10 +109,9 @@ class Agent:
         return f"Agent {self._kind(args)}: {args.description}"
 
     def access(self, args: AnyAgentArguments, context: Context) -> Sequence[Access]:
-        """Rules speak of an agent by its type, and of its own place as `isolation:worktree`."""
+        """Rules speak of an agent by its type."""
         del context
-        place = (Using(f"{ISOLATION}{args.isolation}"),) if args.isolation else ()
-        return (Using(self._kind(args)), *place)
+        return (Using(self._kind(args)),)
 
     def _kind(self, args: AnyAgentArguments) -> str:
         return args.subagent_type or ("fork" if self.forks else self.default)

@@ -34,9 +34,6 @@ __all__ = ["Allow", "Ask", "Deny", "Ground", "Mode", "Policy", "PolicyBox", "Ver
 _OWN = frozenset(["Agent", "Skill"])
 """Uses that touch nothing by themselves: each call that comes of them is decided on its own."""
 
-ISOLATION = "isolation:"
-"""Begins what rules call a place of its own for an agent: making one changes the repository."""
-
 _WEB = frozenset(["WebFetch", "WebSearch"])
 
 
@@ -102,7 +99,7 @@ def _decide_use(policy: Policy, tool: str, specifier: str) -> Verdict:
     what = f"{tool}({specifier})" if specifier else tool
     if rule := _find_use(policy, "deny", tool, specifier):
         return Deny(f"{what} is forbidden by {rule.named}; work without it")
-    if policy.mode == "plan" and (tool not in _OWN | _WEB or specifier.startswith(ISOLATION)):
+    if policy.mode == "plan" and tool not in _OWN | _WEB:
         return Deny(f"plan mode only reads, and {what} may do more; put the step into the plan")
     if rule := _find_use(policy, "ask", tool, specifier):
         return Ask(f"{what} is asked for by {rule.named}")

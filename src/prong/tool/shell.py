@@ -49,8 +49,6 @@ _QUIET = {
 }
 """Nobody sits at the terminal, so nothing should wait for a key."""
 
-_NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
-
 _BACKGROUND_HINT = "Use run_in_background to keep something running."
 
 
@@ -157,7 +155,9 @@ class _Trail:
         # `>|` because of noclobber; inside the braces nothing shows up under `set -x`.
         import shlex
 
-        write = f"{{ {{ builtin jobs -rp; builtin pwd -P; }} >|{shlex.quote(self._path)}; }}"
+        # The shell is about to end, so its umask can be changed.
+        say = f"{{ builtin jobs -rp; builtin pwd -P; }} >|{shlex.quote(self._path)}"
+        write = f"{{ builtin umask 077; {say}; }}"
         return f"trap {shlex.quote(f'{write} 2>/dev/null || :')} EXIT; {command}"
 
     def read(self) -> tuple[bool, str]:
@@ -178,20 +178,15 @@ class _Trail:
 
 @contextlib.contextmanager
 def _trail(storage: str) -> Generator[_Trail]:
-    # Made by hand, as there is one for each command: a name nobody guesses, never one that exists.
+    # The shell makes the file, under a name that nobody guesses.
     name = f"shell-{os.urandom(8).hex()}.cwd"
     path = os.path.abspath(os.path.join(storage, name))  # noqa: PTH100, PTH118 - a string throughout
     try:
-        try:
-            handle = os.open(path, _NEW, 0o600)
-        except FileNotFoundError:
-            Path(storage).mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle = os.open(path, _NEW, 0o600)
+        Path(storage).mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:
         # A full disk is no reason to refuse the command that would clear it.
         yield _Trail("")
         return
-    os.close(handle)
     try:
         yield _Trail(path)
     finally:

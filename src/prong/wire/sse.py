@@ -63,6 +63,10 @@ class Splitter:
 
 
 def _payload(event: bytes) -> Payload | None:
+    first, _, rest = event.partition(b"\n")
+    if first.startswith(b"event: ") and rest.startswith(b"data: ") and b"\n" not in rest:
+        # What nearly all of them look like.
+        return Payload(first[7:].decode("utf-8", "replace"), rest[6:])
     name = ""
     data: list[bytes] = []
     for line in event.split(b"\n"):

@@ -1,0 +1,38 @@
+"""Prong's side of typed agents; run as a program of its own, so that its work is measured alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+from typing import Any
+
+import anyio
+import fork_prong
+
+from prong.entry import User, plain
+
+_SETTINGS = '{"fork": {"enabled": false}}'
+
+
+async def work(url: str, folder: str) -> dict[str, Any]:
+    """Open a session, let it delegate, and say what that took and what was told."""
+    async with fork_prong.opened(url, folder, settings=_SETTINGS) as session:
+        said = await fork_prong.measured(session)
+        notices = [
+            plain(entry.parts)
+            for kind, entry in session.agent.prompt.entries()
+            if kind == "notice" and isinstance(entry, User)
+        ]
+    told = re.findall(r"<task-id>(\S+)</task-id>", "\n".join(notices))
+    return {**said, "notices": len(told), "distinct": len(set(told))}
+
+
+def main(url: str, _: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(anyio.run(work, url, folder)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,128 @@
+"""What a single setting may hold, and how it is said to the user when it holds something else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, cast
+
+import msgspec
+
+Kind: TypeAlias = Literal[
+    "text", "whole", "number", "amount", "share", "flag", "texts", "map", "object"
+]
+Shape: TypeAlias = Kind | tuple[str, ...]
+"""A kind of value, or the words to choose from."""
+
+WANTED: dict[Kind, str] = {
+    "text": "a text",
+    "whole": "a whole number above 0",
+    "number": "a number, not below 0",
+    "amount": "a number above 0",
+    "share": "a number from 0 to 1",
+    "flag": "true or false",
+    "texts": "a list of texts",
+    "map": "an object of texts",
+    "object": "an object",
+}
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "api": ("anthropic", "responses", "chat", "openai", "openai-responses", "openai-chat"),
+    "cacheTtl": ("5m", "1h", "30m", "12h"),
+    "workerTools": ("simple", "full"),
+}
+"""Settings that are one of a few words."""
+
+INSIDE: dict[str, dict[str, Shape]] = {
+    "fork": {
+        "enabled": "flag",
+        "dispatch": ("auto", "keep", "drop"),
+        "schedule": ("auto", "at_once", "leader", "prewarm"),
+        "turns": "whole",
+        "wake": ("each", "all"),
+    },
+    "worktree": {"baseRef": "text"},
+    "retry": {
+        "tries": "whole",
+        "connect": "whole",
+        "first": "number",
+        "longest": "number",
+        "limit": "number",
+    },
+    "taskBudget": {"tokens": "whole", "usd": "amount", "turns": "whole", "seconds": "amount"},
+    "handback": {"model": "text"},
+}
+"""The keys of settings that are objects."""
+
+BINDING = frozenset({"maxTurns", "maxBudgetUsd", "taskBudget"})
+"""Settings that bound what is spent: to go on without a wrong one would be to spend unbounded."""
+
+
+class Wrong(msgspec.Struct, frozen=True):
+    """A key inside of a setting that cannot be used."""
+
+    key: str
+    why: str
+    unknown: bool = False
+    """Nobody knows the key, so it has no effect."""
+
+
+def fits(shape: Shape, value: object) -> bool:
+    """Say whether a value is of a shape."""
+    match shape:
+        case "text":
+            return isinstance(value, str) and bool(value.strip())
+        case "whole":
+            return isinstance(value, int) and not isinstance(value, bool) and value > 0
+        case "number" | "amount" | "share":
+            return _measures(shape, value)
+        case "flag":
+            return isinstance(value, bool)
+        case "texts":
+            texts = cast("list[object]", value) if isinstance(value, list) else [None]
+            return all(isinstance(text, str) for text in texts)
+        case "map":
+            pairs = cast("dict[str, object]", value) if isinstance(value, dict) else {"": None}
+            return all(isinstance(text, str) for text in pairs.values())
+        case "object":
+            return isinstance(value, dict)
+        case words:
+            return value in words
+
+
+def _measures(shape: Shape, value: object) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        return False
+    if shape == "amount":
+        return value > 0
+    return 0 <= value <= 1 if shape == "share" else value >= 0
+
+
+def wanted(shape: Shape) -> str:
+    """Say what a shape is."""
+    return f"one of {', '.join(shape)}" if isinstance(shape, tuple) else WANTED[shape]
+
+
+def inspect(key: str, value: Mapping[str, object]) -> tuple[dict[str, object], list[Wrong]]:
+    """Take over what an object may hold, and say what is wrong with the rest.
+
+    What is null counts as not given.
+    """
+    known = INSIDE.get(key)
+    if known is None:
+        return dict(value), []
+    kept: dict[str, object] = {}
+    found: list[Wrong] = []
+    for name, one in value.items():
+        if name not in known:
+            found.append(Wrong(name, f"'{key}' has no key {name!r}", unknown=True))
+        elif one is not None and not fits(known[name], one):
+            why = f"'{key}.{name}' must be {wanted(known[name])}"
+            if (key, name) == ("fork", "enabled"):
+                # Whoever wrote something there did not mean to leave it as it is.
+                kept[name] = False
+                why += "; until then forks are off"
+            found.append(Wrong(name, why))
+        elif one is not None:
+            kept[name] = one
+    return kept, found

@@ -1,0 +1,122 @@
+"""Killed at any moment and resumed, children find their worktrees again and lose no work."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from prong.host import LocalHost
+from prong.host.worktree import sweep
+from prong.testing import Script, ServerProcess, call, forks, report, say
+from prong.testing.repository import make_repo
+
+DRIVER = """
+import sys, anyio, msgspec
+from prong.session import open_session
+
+async def main(url, folder, resumed):
+    given = {"resume": "it"} if resumed else {"session_id": "it"}
+    async with open_session(
+        model="claude-sonnet-5-5", base_url=url, cwd=folder + "/project", store=folder + "/store",
+        mode="bypassPermissions", env={"HOME": folder, "PATH": "/usr/bin:/bin"},
+        settings='{"retry": {"first": 0.01}}', **given,
+    ) as session:
+        print("open", flush=True)
+        if not resumed or not session.agent.prompt.depth:
+            await session.run("Go")
+        await session.wait_settled()
+        results = [session.supervisor.result(c) for c in session.supervisor.children]
+        found = [[r.status, r.detail, r.worktree] for r in results]
+        print(msgspec.json.encode(found).decode(), flush=True)
+
+anyio.run(main, sys.argv[1], sys.argv[2], sys.argv[3] == "resumed")
+"""
+
+
+def start(url: str, folder: Path, how: str) -> subprocess.Popen[str]:
+    words = [sys.executable, "-c", DRIVER, url, str(folder), how]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+NAMES = [f"Part {n}." for n in range(1, 4)]
+WORK = call("Bash", {"command": "echo x >> done.txt; sleep 0.2"})
+SCRIPT = Script(
+    [forks(*NAMES, isolation="worktree"), say("waiting")],
+    {name: [WORK] * 3 for name in NAMES},
+    forever=report(),
+)
+
+
+def finish(url: str, folder: Path, how: str) -> set[str]:
+    """Let the session come to its end; gives the worktrees that hold work."""
+    process = start(url, folder, how)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    found: list[Any] = msgspec.json.decode(output.splitlines()[-1])
+    assert [status for status, _, _ in found] == ["completed"] * 3, found
+    return {place for _, _, place in found if place}
+
+
+def await_path(path: Path) -> None:
+    until = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < until, f"{path} never came"
+        time.sleep(0.005)
+
+
+def folders(folder: Path) -> set[str]:
+    return {str(place) for place in (folder / "project/.prong/worktrees").glob("*/")}
+
+
+@pytest.mark.spec("W4", "L8")
+def test_work_outlives_a_kill(tmp_path: Path) -> None:
+    """Killed while all three work, each goes on in the worktree that it had."""
+    repo = make_repo(tmp_path / "project")
+    before = repo.fingerprint()
+    with ServerProcess(SCRIPT) as server:
+        process = start(server.url, tmp_path, "new")
+        for number in (1, 2, 3):
+            await_path(tmp_path / f"project/.prong/worktrees/part-{number}/done.txt")
+        process.kill()
+        process.communicate()
+        begun = folders(tmp_path)
+
+        assert finish(server.url, tmp_path, "resumed") == begun == folders(tmp_path)
+        assert len(begun) == 3
+        assert repo.fingerprint() == before
+        server.check_prefixes()
+
+
+@pytest.mark.spec("W4")
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_kills_leave_nothing_behind(tmp_path: Path, seed: int) -> None:
+    """Whenever it is killed, at last every child has ended and only work is left."""
+    chance = random.Random(seed)
+    repo = make_repo(tmp_path / "project")
+    before = repo.fingerprint()
+    with ServerProcess(SCRIPT) as server:
+        for how in ("new", "resumed", "resumed"):
+            process = start(server.url, tmp_path, how)
+            assert process.stdout is not None
+            assert process.stdout.readline()
+            # Before the first child has begun there is nothing to lose.
+            await_path(tmp_path / "project/.prong/worktrees")
+            time.sleep(chance.uniform(0.0, 0.4))
+            process.kill()
+            process.communicate()
+        kept = finish(server.url, tmp_path, "resumed")
+        # Sessions do this in the background, and the last one may have been too short for it.
+        anyio.run(sweep, LocalHost(str(repo.path)))
+
+        assert all((Path(place) / "done.txt").exists() for place in kept)
+        assert folders(tmp_path) == kept
+        assert repo.fingerprint() == before
+        server.check_prefixes()
