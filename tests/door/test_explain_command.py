@@ -258,7 +258,9 @@ async def test_costs_are_told_by_agent_fan_and_session(world: Worlds) -> None:
     assert session["unshared"] - session["cost"] == pytest.approx(fan["unshared"] - fan["cost"])
     assert code == 0
     assert f"session: ${session['cost']:.4f}" in shown
-    assert f"at least ${session['least']:.4f}" in shown
+    assert f"least possible ${session['least']:.4f}" in shown
+    assert session["estimated"] is None
+    assert f"estimated ${fan['estimated']:.4f}, measured ${fan['cost']:.4f} (" in shown
 
 
 @pytest.mark.spec("F16")
@@ -281,6 +283,11 @@ async def test_receipts_outlive_the_session(world: Worlds) -> None:
     assert fan["saved"] == pytest.approx(sum(r.saved or 0 for r in given))
     assert fan["least"] <= fan["paid"] < fan["unshared"] < fan["uncached"]
     assert one == same == fan["receipts"][1]
+    assert fan["plan"] == fan["estimate"]["plan"]
+    assert fan["plan"]["reason"] == given[0].reason
+    assert fan["estimated"] == fan["estimate"]["fork"]["children_cost"] > 0
+    assert f"estimated ${fan['estimated']:.4f}, measured ${fan['paid']:.4f} (" in shown
+    assert "expected 9 requests, made" in shown
     assert "fork-3 completed: read" in shown
     assert "delivered as returned" in whole
     assert max(map(len, (shown + whole).splitlines())) <= 80

@@ -387,3 +387,14 @@ async def test_a_skill_by_name(world: Worlds, program: Any) -> None:
         assert "Review a.py now" in w.server.records[0].request.last_text
         await program.run(w, "-p", "/etc/hosts is what?")
         assert w.server.records[1].request.last_text == "/etc/hosts is what?"
+
+
+async def test_no_answer_of_the_schema_is_a_failure(world: Worlds, program: Any) -> None:
+    """A run that never gave the object ends with 1 and says why."""
+    async with world([say("No.")] * 4, opens=False) as w:
+        schema = '{"type": "object", "required": ["n"]}'
+        done = await program.run(w, "-p", "?", "--json-schema", schema, "--output-format", "json")
+        result = json.loads(done.stdout)
+        assert (done.returncode, result["why"]) == (1, "error")
+        assert "structured" not in result
+        assert "JSON schema" in result["detail"]

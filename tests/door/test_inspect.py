@@ -79,3 +79,50 @@ async def test_trust(world: Worlds, program: Any) -> None:
         await program.run(w, "trust", "--remove")
         await program.run(w, "-p", "Hi")
         assert not (w.root / "ran").exists()
+
+
+@pytest.mark.spec("L8")
+async def test_advice_fits_the_command(world: Worlds, program: Any) -> None:
+    """Where there is no session, a command that looks at one says how to name one."""
+    async with world(opens=False) as w:
+        for words in (["cost"], ["verify"], ["receipt"], ["explain"], ["show"]):
+            done = await program.run(w, *words)
+            assert done.returncode in {1, 2}
+            assert b"prong sessions --all" in done.stderr, words
+            assert b"--continue" not in done.stderr
+        trusted = await program.run(w, "trust", "/nonexistent")
+        assert trusted.returncode == 2
+        assert b"'/nonexistent' is not a folder" in trusted.stderr
+
+
+async def test_wrong_flags_end_with_2_and_leave_nothing(world: Worlds, program: Any) -> None:
+    """The command line is at fault, so nothing is sent and no session is left."""
+    async with world(opens=False) as w:
+        for words in (
+            ["--settings", "{nope"],
+            ["--settings", "/nonexistent.json"],
+            ["--mcp-config", "/nonexistent.json"],
+            ["--max-turns", "-1"],
+            ["--tools", "Nope"],
+        ):
+            done = await program.run(w, "-p", "Hi", *words)
+            assert (done.returncode, done.stdout) == (2, b""), words
+            assert done.stderr.startswith(b"prong: ")
+        assert [*w.store.rglob("*.jsonl")] == []
+
+
+@pytest.mark.spec("K1")
+async def test_what_was_paid_is_never_below_the_least(world: Worlds, program: Any) -> None:
+    """A cache that an earlier session wrote makes a session cheaper than it could be alone."""
+    async with world([say("One."), say("Two.")], opens=False) as w:
+        text = "word " * 20_000
+        await program.run(w, "-p", text)
+        await program.run(w, "-p", text)
+        (told,) = [
+            line
+            for line in json.loads((await program.run(w, "cost", "--json")).stdout)
+            if line["kind"] == "session"
+        ]
+        assert told["usage"]["read"] > 0
+        assert told["least"] <= told["cost"]
+        assert b"least possible $" in (await program.run(w, "cost")).stdout

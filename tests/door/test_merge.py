@@ -351,3 +351,12 @@ async def test_the_command_speaks_json_and_prose(repo: Repo, host: LocalHost) ->
     assert prong("--undo") == (0, "undone: x\n")
     assert prong("--undo", "x")[0] == 2
     assert (repo.path / "a.txt").read_text() == text()
+
+
+async def test_a_branch_that_no_child_made_is_told_apart(repo: Repo, host: LocalHost) -> None:
+    """It is there, so it is not called missing; git itself can merge it."""
+    repo.git("branch", "prong/mine")
+    with pytest.raises(UsageError, match=r"prong/mine was not made by a child.*git merge"):
+        await merge(host, ["mine"])
+    with pytest.raises(UsageError, match="there is no branch prong/none"):
+        await merge(host, ["none"])

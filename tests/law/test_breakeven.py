@@ -38,6 +38,30 @@ def test_the_worked_example_of_a_live_parent() -> None:
 
 
 @pytest.mark.spec("F19")
+def test_a_model_stands_for_its_price() -> None:
+    """The name of a model gives the figures of its price; one that nobody knows has no dollars."""
+    scenario = Scenario(history=100_000, children=3)
+    named = estimate(scenario, model=MODEL)
+
+    assert named == estimate(scenario, price=Prices().of(MODEL))
+    assert named.fork.cost is not None
+    assert estimate(scenario, model="nobody-knows-it").fork.cost is None
+
+
+@pytest.mark.spec("F19")
+@given(st.integers(1, 200_000), st.integers(1, 50), st.integers(1, 30), st.booleans())
+def test_children_pay_a_part_of_a_fork(history: int, size: int, turns: int, wakes: bool) -> None:
+    """What the children pay and what the parent pays make the whole; alone there are none."""
+    scenario = Scenario(history=history, children=size, turns=turns, wakes=int(wakes))
+    found = estimate(scenario, model=MODEL)
+    parent = found.fork.equivalents - found.fork.children
+
+    assert parent >= scenario.dispatch * found.output_rate * 0.999
+    assert found.fork.children > 0
+    assert found.alone.children == 0
+
+
+@pytest.mark.spec("F19")
 def test_the_worked_example_of_a_cold_base() -> None:
     """48,500 cold, 200-token directives, five, leader first: 48,700 and 5,050 for each other."""
     cold = Scenario(

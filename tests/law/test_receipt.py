@@ -290,3 +290,26 @@ def test_the_least_possible_is_shared_out_and_never_above_the_plain_price() -> N
     assert dollars == pytest.approx([(3_750 * 4 + 2_000) / 1e6] + [(150 * 4 + 2_000) / 1e6] * 2)
     unknown = [(prompt, Row(agent="main", model="nobody-knows-it", usage=usage, cost=None))]
     assert least_costs(unknown, Prices()) == [None]
+
+
+@pytest.mark.spec("F16")
+def test_no_requests_cost_nothing() -> None:
+    """A fork that never got a reply does not make the price of its siblings unknown."""
+    paid = settle(FORK, [row(Usage(read=100_000, written_5m=200, output=50))], PRICE)
+    unpaid = settle(FORK, [], PRICE)
+    old = Receipt(task_id="f3", agent="main/fork-3")
+    fan = FanReceipt(base="b", size=3, receipts=(paid, unpaid, old))
+
+    assert (unpaid.cost, unpaid.uncached, unpaid.unshared) == (0, 0, 0)
+    assert fan.paid == paid.cost
+    assert fan.saved == paid.saved
+    assert fan.unshared == paid.unshared
+
+
+@pytest.mark.spec("F16")
+def test_a_broken_request_counts_with_what_it_cost() -> None:
+    """Without a whole reply the receipt compares nothing, but says what was paid."""
+    broken = row(Usage(read=100_000), broken=True)
+    found = settle(FORK, [broken], PRICE)
+
+    assert (found.requests, found.cost, found.read) == (1, broken.cost, 0)

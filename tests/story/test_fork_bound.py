@@ -13,6 +13,7 @@ from prong.event import (
     Answer,
     PermissionAsked,
     QuestionAsked,
+    RequestSettled,
     TaskFinished,
     ToolFinished,
 )
@@ -235,6 +236,75 @@ async def test_always_holds_for_the_whole_tree(world: Worlds) -> None:
         await w.session.wait_settled()
         assert not finished(w, "main", "Bash")[0].failed
         assert len(w.told(PermissionAsked)) == 1
+
+
+@pytest.mark.spec("F13", "L5")
+async def test_always_settles_what_waits_for_the_same(world: Worlds) -> None:
+    """Requests of siblings that the new rule allows are not asked again; others go on waiting."""
+    touch, other = (call("Bash", {"command": text}) for text in ("touch f", "mkdir g"))
+    steps = {n: [touch, report()] for n in parts(3)} | {"Part 4.": [other, report()]}
+    script = Script([forks(*parts(4)), say("x")], steps, forever=say("done"))
+    async with world(script, attended=True) as w:
+        await w.session.say("Go")
+        pending = await until_asked(w, 4)
+        rule = next(asked for _, asked in pending if "touch f" in str(asked))
+        w.session.send(Answer(rule.request_id, always=True))
+        with anyio.fail_after(10):
+            while len(w.told(RequestSettled)) < 3:
+                await anyio.sleep(0.01)
+        ((_, left),) = w.session.agent.desk.pending.values()
+        assert "mkdir g" in str(left)
+        assert {e.outcome for e in w.told(RequestSettled)} == {"allowed"}
+        w.session.send(Answer(left.request_id, allow=False))
+        await w.session.wait_settled()
+        assert (w.root / "f").exists()
+        assert not (w.root / "g").exists()
+        assert len(w.told(PermissionAsked)) == 4
+
+
+@pytest.mark.spec("F13", "L5")
+async def test_always_answers_for_a_function_too(world: Worlds) -> None:
+    """A question that `respond` still thinks about is withdrawn once a rule allows the call."""
+    withdrawn: list[str] = []
+
+    async def respond(path: str, asked: Asked) -> Answer:
+        if len(w.session.agent.desk.pending) < 3:
+            try:
+                await anyio.sleep_forever()
+            finally:
+                withdrawn.append(path)
+        return Answer(asked.request_id, always=True)
+
+    touch = call("Bash", {"command": "touch f"})
+    steps = {n: [touch, report()] for n in parts(3)}
+    script = Script([forks(*parts(3)), say("x")], steps, forever=say("done"))
+    async with world(script, respond=respond) as w:
+        with anyio.fail_after(20):
+            await w.session.run("Go")
+        assert len(withdrawn) == 2
+        assert {c.status for c in w.session.supervisor.children} == {"completed"}
+        assert [e.outcome for e in w.told(RequestSettled)] == ["allowed"] * 3
+
+
+@pytest.mark.spec("F13", "L5")
+async def test_a_hook_that_asks_is_not_answered_by_a_rule(world: Worlds) -> None:
+    """Where a hook wants a person asked, a rule given elsewhere does not settle the question."""
+    out = '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask"}}'
+    hook = {"matcher": "Bash", "hooks": [{"type": "command", "command": f"echo '{out}'"}]}
+    files = {"~/.prong/settings.json": msgspec.json.encode({"hooks": {"PreToolUse": [hook]}})}
+    touch = call("Bash", {"command": "touch f"})
+    steps = {n: [touch, report()] for n in parts(2)}
+    script = Script([forks(*parts(2)), say("x")], steps, forever=say("done"))
+    async with world(script, files=files, attended=True) as w:
+        await w.session.say("Go")
+        (_, first), (_, second) = await until_asked(w, 2)
+        w.session.send(Answer(first.request_id, always=True))
+        with anyio.fail_after(10):
+            while not w.told(RequestSettled):
+                await anyio.sleep(0.01)
+        assert second.request_id in w.session.agent.desk.pending
+        w.session.send(Answer(second.request_id))
+        await w.session.wait_settled()
 
 
 @pytest.mark.spec("F13")

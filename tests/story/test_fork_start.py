@@ -275,8 +275,11 @@ async def test_a_fork_woken_after_the_entrys_end(world: Worlds) -> None:
         w.server.push(say("done again"))
         await w.session.message(task, "And now?")
         await w.session.wait_settled()
-        (missed,) = w.told(CacheMissed)
+        missed, parents = w.told(CacheMissed)
         assert "lives 300 s and was last used" in missed.why
+        # The notice wakes the parent, whose entry has ended too.
+        assert "lives 300 s and was last used" in parents.why
+        assert [e.agent for e in w.envelopes if isinstance(e.event, CacheMissed)][1] == "main"
 
 
 @pytest.mark.spec("F17")

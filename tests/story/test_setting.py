@@ -113,7 +113,7 @@ def test_untrusted_project_can_only_narrow(home: Path, root: Path, folder: str, 
         "baseUrl http://evil",
         "proxy http://evil",
         "headers X-Secret",
-        "fork mode",
+        "fork enabled",
     )
     assert len(settings.warnings) == 1
     assert settings.warnings[0].startswith(f"{path}: ")

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
+from prong.cost.receipt import describe, line
 from prong.event import TaskFinished, Warned
 from prong.testing import Script, Step, World, call, calls, delay, say, world
 
@@ -482,6 +483,45 @@ async def test_old_children_are_let_go_and_read_again():
         await session.message("w0", "Once more.")
         await session.wait_settled()
         assert session.supervisor.child("w0") is not None
+
+
+@pytest.mark.spec("S2")
+@pytest.mark.parametrize("kind", ["Explore", "Plan"])
+@pytest.mark.parametrize("mode", ["acceptEdits", "bypassPermissions"])
+async def test_agents_that_only_read_cannot_write(kind: str, mode: str):
+    """Whatever the tree may do, their shell runs only what is proven to read."""
+    child = [
+        call("Bash", {"command": "touch x; rm a.txt"}),
+        call("Bash", {"command": "cat a.txt"}),
+        say("Done."),
+    ]
+    script = Script([agent("BRIEF", kind), say("Done.")], {"BRIEF": child})
+    async with world(script, files={"a.txt": "alpha\n"}, mode=mode) as w:
+        await w.session.run("Go")
+        await w.session.wait_settled()
+        bodies = [str(body["messages"][-1]) for body in of(w, "BRIEF")]
+
+        assert "only reads" in bodies[1]
+        assert "alpha" in bodies[2]
+        assert sorted(path.name for path in w.root.iterdir()) == ["a.txt"]
+
+
+async def test_the_receipt_of_a_typed_child_claims_no_fork():
+    """It is of kind typed, and says nothing of a base or a dispatch."""
+    script = Script([agent("BRIEF", "Explore"), say("Done.")], {"BRIEF": [say("Found.")]})
+    async with world(script) as w:
+        await w.session.run("Go")
+        (receipt,) = w.session.receipts()
+
+        assert (receipt.kind, receipt.base, receipt.dispatch, receipt.schedule) == (
+            "typed",
+            "",
+            "",
+            "",
+        )
+        assert receipt.requests == 1
+        assert "shared" not in describe(receipt) + line(receipt)
+        assert "keep" not in describe(receipt)
 
 
 @pytest.mark.spec("T9")

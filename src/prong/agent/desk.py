@@ -8,6 +8,7 @@ answer goes back to that child alone.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from itertools import count
 from typing import TypeAlias, cast
 
@@ -28,7 +29,7 @@ class Desk:
         """Take a function that answers, or say that a face is there to send answers."""
         self._respond = respond
         self.attended = attended
-        self._slots: dict[str, tuple[anyio.Event, list[Answer]]] = {}
+        self._slots: dict[str, _Slot] = {}
         self._numbers = count(1)
         self.pending: dict[str, tuple[str, Asked]] = {}
         """Requests without an answer, in the order in which they came."""
@@ -42,20 +43,31 @@ class Desk:
         """Make an id for a request."""
         return f"ask-{next(self._numbers)}"
 
-    async def ask(self, path: str, asked: Asked, emit: Callable[[Event], None]) -> Answer | None:
-        """Put a question and wait for the answer; None if nobody can answer it."""
+    async def ask(
+        self,
+        path: str,
+        asked: Asked,
+        emit: Callable[[Event], None],
+        *,
+        moot: Callable[[], bool] | None = None,
+    ) -> Answer | None:
+        """Put a question and wait for the answer; None if nobody can answer it.
+
+        `moot` says whether what is asked for has been allowed in the meantime.
+        """
         if not self.answerable:
             return None
-        arrived, box = self._slots[asked.request_id] = (anyio.Event(), [])
+        slot = self._slots[asked.request_id] = _Slot(moot)
         self.pending[asked.request_id] = (path, asked)
         emit(asked)
         answer = None
         try:
-            if self._respond is not None:
-                answer = await _responded(self._respond, path, asked)
-            else:
-                await arrived.wait()
-                answer = box[0] if box else None
+            with slot.scope:
+                if self._respond is None:
+                    await anyio.sleep_forever()
+                else:
+                    answer = await _responded(self._respond, path, asked)
+            answer = slot.answer or answer
         finally:
             self._slots.pop(asked.request_id, None)
             self.pending.pop(asked.request_id, None)
@@ -65,17 +77,33 @@ class Desk:
     def leave(self) -> None:
         """Nobody is there any more to send answers: what waits for one is unanswerable."""
         self.attended = False
-        for arrived, _ in self._slots.values():
-            arrived.set()
+        if self._respond is None:
+            for slot in self._slots.values():
+                slot.scope.cancel()
 
     def settle(self, answer: Answer) -> bool:
         """Deliver an answer; False if nothing waits for it."""
         slot = self._slots.get(answer.request_id)
-        if slot is None or slot[1]:
+        if slot is None or slot.answer is not None:
             return False
-        slot[1].append(answer)
-        slot[0].set()
+        slot.answer = answer
+        slot.scope.cancel()
         return True
+
+    def review(self) -> None:
+        """Allow what waits and need not be asked for any more, after a rule has been added."""
+        for request_id, slot in list(self._slots.items()):
+            if slot.moot is not None and slot.answer is None and slot.moot():
+                self.settle(Answer(request_id))
+
+
+@dataclass(slots=True)
+class _Slot:
+    """Where the answer to one question goes; its arrival ends the wait for it."""
+
+    moot: Callable[[], bool] | None
+    answer: Answer | None = None
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
 
 async def _responded(respond: Respond, path: str, asked: Asked) -> Answer | None:

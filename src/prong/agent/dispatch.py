@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -132,7 +132,13 @@ async def _refusal(
                 if isinstance(decision, Allow)
                 else decision
             )
-            refused = await _asked(agent, call, tool, args, ask)
+
+            def moot() -> bool:
+                now = agent.policy.decide(call.name, accesses, resolve=agent.context.host.follow)
+                return isinstance(now, Allow) and settle("allow", before) == "allow"
+
+            shown = await _preview(agent, tool, args)
+            refused = await _asked(agent, call, tool.title(args), shown, ask, moot)
             if refused is None and list(tool.access(args, agent.context)) != list(accesses):
                 return Failed("what the call touches has changed while it waited; look again")
             return refused or _denied(agent, call, accesses)
@@ -167,18 +173,20 @@ async def _preview(agent: Agent, tool: Tool, args: Any) -> str:
     return ""
 
 
-async def _asked(agent: Agent, call: Call, tool: Tool, args: Any, ask: Ask) -> Failed | None:
+async def _asked(
+    agent: Agent, call: Call, title: str, preview: str, ask: Ask, moot: Callable[[], bool]
+) -> Failed | None:
     asked = PermissionAsked(
         request_id=agent.desk.number(),
         call_id=call.id,
         tool=call.name,
-        title=tool.title(args),
+        title=title,
         why=ask.why,
         suggestion=ask.suggestion,
         arguments=call.arguments,
-        preview=await _preview(agent, tool, args),
+        preview=preview,
     )
-    answer = await agent.desk.ask(agent.path, asked, agent.emit)
+    answer = await agent.desk.ask(agent.path, asked, agent.emit, moot=moot)
     if answer is None:
         rules = " or ".join(repr(rule) for rule in ask.suggestion) or repr(call.name)
         return Failed(
@@ -191,6 +199,8 @@ async def _asked(agent: Agent, call: Call, tool: Tool, args: Any, ask: Ask) -> F
     if answer.always:
         for rule in ask.suggestion:
             agent.policy.allow_for_session(rule)
+        # Siblings often ask the same: what the rule allows need not be answered once more.
+        agent.desk.review()
     return None
 
 

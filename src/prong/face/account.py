@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
 from prong.cost import Prices, Row, read_prices, total
+from prong.cost.breakeven import BreakEven
 from prong.cost.least import least_costs
-from prong.cost.receipt import FanReceipt, Receipt, as_json, describe, line
+from prong.cost.receipt import FanNote, FanReceipt, Receipt, as_json, describe, line
 from prong.entry import Usage
 from prong.errors import NoSuchSession, UsageError
 from prong.face.inspect import print_json, replayed, session_argument
@@ -57,6 +58,8 @@ class CostLine(msgspec.Struct, frozen=True):
     least: float | None
     """The same requests with every distinct block written once and read in all others."""
     kind: Literal["agent", "fan", "session"] = "agent"
+    estimated: float | None = None
+    """What the children of a fan-out were estimated to cost before they started."""
 
 
 def receipts(replay: Replay) -> dict[str, Receipt]:
@@ -72,21 +75,26 @@ def receipts(replay: Replay) -> dict[str, Receipt]:
 
 
 def fans(known: Iterable[Receipt]) -> list[tuple[Receipt, ...]]:
-    """Group the forks of one parent on one base."""
+    """Group the forks of one dispatch, or what is known of no dispatch by its base."""
     groups: dict[tuple[str, str], list[Receipt]] = {}
     for receipt in known:
         if receipt.kind == "fork":
-            parent = receipt.agent.rpartition("/")[0]
-            groups.setdefault((parent, receipt.base), []).append(receipt)
+            group = receipt.fan or receipt.base
+            groups.setdefault((_parent(receipt), group), []).append(receipt)
     return [tuple(group) for group in groups.values()]
+
+
+def _parent(receipt: Receipt) -> str:
+    return receipt.agent.rpartition("/")[0]
 
 
 class _Books:
     """The rows of a session with what each could have cost at least."""
 
-    def __init__(self, replay: Replay, prices: Prices) -> None:
+    def __init__(self, replay: Replay, prices: Prices, live: Iterable[Receipt] = ()) -> None:
         self.rows = [paid.row for paid in replay.requests if not paid.inherited]
-        self.receipts = receipts(replay)
+        self.receipts = {receipt.agent: receipt for receipt in live} | receipts(replay)
+        self._replay = replay
         known = [
             (index, prompt)
             for index, row in enumerate(self.rows)
@@ -105,8 +113,25 @@ class _Books:
     def session(self) -> CostLine:
         return self._line("session", range(len(self.rows)), "session")
 
-    def least(self, agents: Sequence[str]) -> float | None:
-        return self.line("", agents, "fan").least
+    def fan(self, group: tuple[Receipt, ...]) -> FanReceipt:
+        note = self._note(group[0])
+        return FanReceipt(
+            base=group[0].base,
+            size=len(group),
+            plan=note.estimate.plan if note else None,
+            estimate=note.estimate if note else None,
+            receipts=group,
+            least=self.line("", [receipt.agent for receipt in group], "fan").least,
+        )
+
+    def _note(self, receipt: Receipt) -> FanNote | None:
+        if not receipt.fan:
+            return None
+        name = FanNote.name(receipt.fan)
+        try:
+            return self._replay.note(_parent(receipt), name, FanNote)
+        except msgspec.MsgspecError as error:
+            raise UsageError(f"the note {name} cannot be read: {error}") from error
 
     def _line(
         self, name: str, chosen: Sequence[int], kind: Literal["agent", "fan", "session"]
@@ -140,16 +165,39 @@ def _unshared(
     return cost
 
 
-def account(replay: Replay, prices: Prices) -> list[CostLine]:
-    """Say what a session cost: by agent, by fan-out, and in all."""
-    books = _Books(replay, prices)
+def account(replay: Replay, prices: Prices, live: Iterable[Receipt] = ()) -> list[CostLine]:
+    """Say what a session cost: by agent, by fan-out, and in all.
+
+    `live` are the receipts of children that still run and so have stored none.
+    """
+    books = _Books(replay, prices, live)
     agents = dict.fromkeys(row.agent for row in books.rows)
     lines = [books.line(agent, [agent], "agent") for agent in agents]
     for group in fans(books.receipts.values()):
-        parent = group[0].agent.rpartition("/")[0]
-        name = f"{len(group)} {'fork' if len(group) == 1 else 'forks'} of {parent}"
-        lines.append(books.line(name, [receipt.agent for receipt in group], "fan"))
+        name = f"{len(group)} {'fork' if len(group) == 1 else 'forks'} of {_parent(group[0])}"
+        told = books.line(name, [receipt.agent for receipt in group], "fan")
+        lines.append(msgspec.structs.replace(told, estimated=books.fan(group).estimated))
     return [*lines, books.session()]
+
+
+def describe_cost(lines: Iterable[CostLine]) -> Iterator[str]:
+    """Say in lines of text what a session cost."""
+    for told in lines:
+        yield f"{printable(told.agent)}: {money(told.cost)}"
+        if told.cost is not None:
+            without = f"without cache {money(told.uncached)}"
+            yield (
+                f"  {without}, without sharing {money(told.unshared)}, "
+                f"least possible {money(told.least)}"
+            )
+        if told.estimated is not None:
+            yield f"  {_compared(told.estimated, told.cost)}"
+        yield f"  {counted(told.requests, 'request')}: {describe_usage(told.usage)}"
+
+
+def _compared(estimated: float, paid: float | None) -> str:
+    more = f" ({paid / estimated - 1:+.0%})" if paid is not None and estimated else ""
+    return f"estimated {money(estimated)}, measured {money(paid)}{more}"
 
 
 def _cost(parser: argparse.ArgumentParser, words: list[str]) -> int:
@@ -160,15 +208,8 @@ def _cost(parser: argparse.ArgumentParser, words: list[str]) -> int:
     if args.json:
         print_json(lines)
         return 0
-    for told in lines:
-        print(f"{printable(told.agent)}: {money(told.cost)}")
-        if told.cost is not None:
-            without = f"without cache {money(told.uncached)}"
-            print(
-                f"  {without}, without sharing {money(told.unshared)}, "
-                f"least possible {money(told.least)}"
-            )
-        print(f"  {counted(told.requests, 'request')}: {describe_usage(told.usage)}")
+    for text in describe_cost(lines):
+        print(text)
     return 0
 
 
@@ -181,15 +222,7 @@ def _receipt(parser: argparse.ArgumentParser, words: list[str]) -> int:
     books = _Books(replay, own_prices())
     if task is not None:
         return _one_receipt(books, task, as_data=args.json)
-    told = [
-        FanReceipt(
-            base=group[0].base,
-            size=len(group),
-            receipts=group,
-            least=books.least([receipt.agent for receipt in group]),
-        )
-        for group in fans(books.receipts.values())
-    ]
+    told = [books.fan(group) for group in fans(books.receipts.values())]
     others = [receipt for receipt in books.receipts.values() if receipt.kind != "fork"]
     if args.json:
         print_json({"fans": [as_json(fan) for fan in told], "agents": [*map(as_json, others)]})
@@ -240,7 +273,20 @@ def _print_fan(fan: FanReceipt) -> None:
         f"  without cache {money(fan.uncached)}, without sharing {money(fan.unshared)}, "
         f"least possible {money(fan.least)}"
     )
+    if fan.estimate is not None:
+        _print_estimate(fan, fan.estimate)
     for receipt in fan.receipts:
         print(f"  {printable(line(receipt))}")
         if receipt.miss:
             print(f"    {printable(receipt.miss)}")
+
+
+def _print_estimate(fan: FanReceipt, told: BreakEven) -> None:
+    if fan.estimated is not None:
+        print(f"  {_compared(fan.estimated, fan.paid)}")
+    expected = told.scenario.children * told.scenario.turns
+    made = sum(receipt.requests for receipt in fan.receipts)
+    print(f"  expected {expected} requests, made {made}")
+    ways = ", ".join(f"{o.way} {money(o.cost)}" for o in told.options if o.cost is not None)
+    if ways:
+        print(f"  estimated with the parent's part: {ways}")

@@ -32,7 +32,7 @@ from prong.event import (
 )
 from prong.face.call import Calls
 from prong.face.edit import SHIFT_TAB, following
-from prong.face.line import describe, describe_usage, money, progress_bar, stop_signals
+from prong.face.line import describe, progress_bar, stop_signals
 from prong.face.question import Questions
 from prong.face.screen import Line, Prompt, Screen
 from prong.face.team import Team
@@ -41,7 +41,7 @@ from prong.session import Options, Session, Subscription, open_session
 
 _HELP = """\
 /help              this list
-/cost              what the session cost so far
+/cost              what agents, fan-outs and the session cost, and would have cost
 /clear             start over with an empty conversation
 /compact [focus]   replace the conversation by a summary
 /model [name]      show the model, or change it
@@ -305,9 +305,13 @@ class _Talk:
         self._screen.line(_HELP)
 
     async def _cost(self, _: str) -> None:
-        for path, total in self._session.totals().items():
-            self._screen.line(f"{path}: {money(total.cost)}, {describe_usage(total.usage)}")
-        self._screen.line(f"session: {money(self._session.cost)}")
+        from prong.face.account import account, describe_cost
+        from prong.session.replay import read_journal
+
+        session = self._session
+        replay = await anyio.to_thread.run_sync(read_journal, session.journal.path)
+        for text in describe_cost(account(replay, session.agent.prices, session.receipts())):
+            self._screen.line(text)
 
     async def _clear(self, _: str) -> None:
         if self._session.empty:

@@ -53,6 +53,7 @@ from prong.session.replay import Replay, read_journal
 from prong.session.session import MAIN, Session
 from prong.session.text import text
 from prong.session.toolbox import built_in
+from prong.team.account import watch
 from prong.team.claim import Claims
 from prong.team.handback import Classifier
 from prong.team.notice import told_in
@@ -298,6 +299,7 @@ class _Maker:
             # A copy is another session: the name goes on meaning the one it was given to.
             journal.note(MAIN, "title", options.name or "")
         running = self._revive(session, chosen) if self._replay else set[str]()
+        watch(agent)
         session.tasks.recover(keep=running)
         outbox = session.tasks.outbox
         outbox.ack(told_in(agent.prompt, outbox.uncertain))

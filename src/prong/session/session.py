@@ -1,29 +1,23 @@
 """A session: one conversation with a user, and everything that works for it.
 
-The main agent is driven by one task that waits for its inbox, runs the loop, and says how the turn
-ended. Callers put messages in and read events; an interrupt cancels the scope of the turn and
-nothing else. This module is the supervisor of the main agent: the one place where any failure of a
-turn is caught, so that it is always seen and the session lives on.
+Callers put messages in and read events. The main agent is driven by one task (`driver`) that waits
+for its inbox, runs the loop, and says how the turn ended.
 """
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import Literal, cast
 
 import anyio
-import msgspec
 
-from prong.agent import Agent, Limits, Verdict, compact, loop
+from prong.agent import Agent, Limits, Verdict, compact
 from prong.agent.spec import AgentTypes
 from prong.cost import Ledger, Total, total
 from prong.cost.budget import Bounds
 from prong.cost.receipt import Receipt
 from prong.entry import Text, Usage, User, plain, user_text
-from prong.errors import Interrupted, JournalError, ProngError, UsageError
+from prong.errors import Interrupted, UsageError
 from prong.event import (
     Answer,
     Command,
@@ -33,13 +27,12 @@ from prong.event import (
     SessionFinished,
     SessionStarted,
     SetMode,
-    TurnFinished,
-    TurnStarted,
     Warned,
 )
 from prong.prompt import Prompt, outline
 from prong.session import sidecar, store
 from prong.session.bus import Bus, Subscription
+from prong.session.driver import Driver, Turn
 from prong.session.journal import Journal
 from prong.session.place import Place, read_mode
 from prong.session.planning import Planner
@@ -54,28 +47,6 @@ from prong.tool.structured import StructuredOutput
 
 MAIN = "main"
 """The path of a session's main agent."""
-
-Why: TypeAlias = Literal["done", "interrupted", "limit", "budget", "refused", "cut_off", "error"]
-
-
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """How a turn ended, and what it gave."""
-
-    text: str
-    """The text of the last reply."""
-    why: Why
-    detail: str = ""
-    """Why it ended so, where that needs words."""
-    turns: int = 0
-    """Requests that were made for it."""
-    usage: Usage = Usage()
-    cost: float | None = None
-    """In dollars; None when the model's price is unknown."""
-
-    @property
-    def ok(self) -> bool:
-        """Whether the agent came to an end by itself."""
-        return self.why == "done"
 
 
 class Session:
@@ -101,7 +72,6 @@ class Session:
         """How the session began."""
         self.supervisor = supervisor
         self.planner = planner
-        self._snapshot: Prompt | None = None
         self._outbox = supervisor.board.outbox
         self._place = place
         self._bus = bus
@@ -109,12 +79,7 @@ class Session:
         self.warnings: list[str] = []
         """Everything the user was warned of so far."""
         self._notes: list[User] = []
-        self._driving = anyio.CancelScope()
-        self._floor = anyio.Lock()
-        """Held by whoever works on the conversation: a turn, or a compaction by command."""
-        self._scope: anyio.CancelScope | None = None
-        self._last: Turn | None = None
-        self._ended = 0
+        self._driver = Driver(agent, bus, supervisor.board.outbox)
         self._watching = True
 
     @property
@@ -160,7 +125,7 @@ class Session:
     @property
     def last(self) -> Turn | None:
         """The last turn that ended."""
-        return self._last
+        return self._driver.last
 
     @property
     def structured(self) -> bytes | None:
@@ -171,7 +136,7 @@ class Session:
     @property
     def busy(self) -> bool:
         """Whether a turn runs or is about to."""
-        return self._scope is not None or len(self.agent.inbox) > 0
+        return self._driver.working or len(self.agent.inbox) > 0
 
     def events(self) -> Subscription:
         """Listen to everything that happens from now on."""
@@ -192,18 +157,18 @@ class Session:
 
         def over(message: User) -> bool:
             # A message that is neither waiting nor taken could not be stored: its turn has failed.
-            ended = self._ended > taken_in[0] if taken_in else True
+            ended = self._driver.ended > taken_in[0] if taken_in else True
             return ended and not self.agent.inbox.holds(message)
 
         try:
-            message = await self.say(text, taken=lambda: taken_in.append(self._ended))
+            message = await self.say(text, taken=lambda: taken_in.append(self._driver.ended))
             if message is None:
                 return Turn(text="", why="refused", detail="a hook refused the message")
             await self._bus.until(lambda: over(message))
-            assert self._last is not None
-            if wait_tasks and self._last.why in {"done", "cut_off"}:
+            assert self.last is not None
+            if wait_tasks and self.last.why in {"done", "cut_off"}:
                 await self.wait_settled()
-            return self._last
+            return self.last
         except anyio.get_cancelled_exc_class():
             self.interrupt()
             raise
@@ -331,7 +296,7 @@ class Session:
     @property
     def snapshot(self) -> Prompt:
         """The conversation as it stood when the last turn ended."""
-        now, before = self.agent.prompt, self._snapshot
+        now, before = self.agent.prompt, self._driver.snapshot
         if before is not None and (self.busy or now.extends(before)):
             return before
         return sidecar.sendable(now)
@@ -368,10 +333,7 @@ class Session:
 
     def interrupt(self) -> bool:
         """Stop the turn that runs, if one does; background tasks go on."""
-        if self._scope is None:
-            return False
-        self._scope.cancel()
-        return True
+        return self._driver.interrupt()
 
     def set_mode(self, mode: str) -> None:
         """Change the permission mode for the whole tree of agents.
@@ -382,7 +344,7 @@ class Session:
         Raises UsageError if there is no such mode.
         """
         self.planner.change(read_mode(mode))
-        if self._scope is not None and (note := self.planner.reminder()) is not None:
+        if self._driver.working and (note := self.planner.reminder()) is not None:
             self.agent.inbox.put(note)
 
     @property
@@ -398,14 +360,10 @@ class Session:
         self._must_be_idle("compact")
         if not self.agent.prompt.depth:
             return
-        async with self._floor:
-            try:
-                with anyio.CancelScope() as self._scope:
-                    await compact(self.agent, detail="the user asked for it", focus=focus)
-                    return
-            finally:
-                self._scope = None
-        raise Interrupted("the compaction was stopped; the conversation is as it was")
+        async with self._driver.hold() as scope:
+            await compact(self.agent, detail="the user asked for it", focus=focus)
+        if scope.cancelled_caught:
+            raise Interrupted("the compaction was stopped; the conversation is as it was")
 
     def clear(self) -> None:
         """Start over with an empty conversation; the old one stays in the journal."""
@@ -454,94 +412,14 @@ class Session:
 
     async def drive(self) -> None:
         """Run turns whenever something waits; runs in the session's task group to its end."""
-        with self._driving:
-            while not self._driving.cancel_called:
-                await self.agent.inbox.wait()
-                async with self._floor:
-                    # Woken just before the session began to close: no checkpoint lies between.
-                    if not self._driving.cancel_called:
-                        await self._one_turn()
+        await self._driver.drive()
 
     async def finish(self) -> None:
         """Say goodbye: stop what runs, store what there is."""
-        # Not only the turn that runs: what is put into the inbox from now on waits for a resume.
-        self._driving.cancel()
-        await self._bus.until(lambda: self._scope is None)
+        await self._driver.stop()
         await self.agent.recorder.sync()
         self._emit(SessionFinished(cost=self.cost, usage=self.usage))
         self._bus.close()
-
-    async def _one_turn(self) -> None:
-        rows = len(self.ledger.rows)
-        self._emit(TurnStarted(text=self.agent.inbox.text))
-        ending: tuple[str, Why, str] = ("", "interrupted", "the user stopped it")
-        try:
-            with anyio.CancelScope() as self._scope:
-                ending = await self._attempt()
-        finally:
-            # Also when the whole session is cancelled: whoever closes it waits for this.
-            with anyio.CancelScope(shield=True):
-                await self._end_turn(rows, *ending)
-
-    async def _end_turn(self, rows: int, text: str, why: Why, detail: str) -> None:
-        if why == "interrupted":
-            self._mark_interrupted()
-        await self._store()
-        made = self.ledger.rows[rows:]
-        spent = total(made)
-        turns = sum(not (row.sidecar or row.broken) and row.agent == MAIN for row in made)
-        self._last = Turn(
-            text=text, why=why, detail=detail, turns=turns, usage=spent.usage, cost=spent.cost
-        )
-        self._scope = None
-        self._ended += 1
-        self._emit(TurnFinished(text=text, why=why, detail=detail, turns=turns))
-
-    async def _attempt(self) -> tuple[str, Why, str]:
-        try:
-            stopped = await loop.run(self.agent)
-        except ProngError as error:
-            return "", "error", str(error)
-        except Exception as error:  # noqa: BLE001 - the supervisor: a failure is always seen
-            log = self._report(error)
-            return "", "error", f"a failure inside Prong ({error!r}); details are in {log}"
-        if stopped.why == "done" and self._owes_answer:
-            why = "the model ended without an answer of the JSON schema"
-            return stopped.text, "error", why
-        return stopped.text, stopped.why, stopped.detail
-
-    @property
-    def _owes_answer(self) -> bool:
-        tool = self.agent.kit.get(StructuredOutput.name)
-        return isinstance(tool, StructuredOutput) and tool.answer is None
-
-    def _mark_interrupted(self) -> None:
-        """Tell the model, with the next message, that its turn was stopped."""
-        with suppress(JournalError):
-            note = "[The user interrupted the turn here.]"
-            self.agent.append(User((Text(note),), "reminder"))
-
-    async def _store(self) -> None:
-        """Store what belongs to the agent beside its conversation."""
-        agent, context = self.agent, self.agent.context
-        try:
-            agent.recorder.note(agent.path, "reads", context.reads.hashes)
-            agent.recorder.note(agent.path, "todos", context.todos)
-            agent.recorder.note(agent.path, "cwd", context.cwd)
-            await agent.recorder.sync()
-            await self._outbox.sync()
-        except JournalError as error:
-            self._emit(Warned(text=str(error)))
-        self._snapshot = agent.prompt
-
-    def _report(self, error: BaseException) -> str:
-        path = Path(self.agent.context.storage) / "failure.txt"
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
-        except OSError as full:
-            return f"no file, which could not be written ({full})"
-        return str(path)
 
     def _may_fork(self, directives: object) -> None:
         self._must_live()
@@ -553,7 +431,7 @@ class Session:
             raise UsageError("forks are off: a coordinator's workers start from nothing")
 
     def _must_live(self) -> None:
-        if self._driving.cancel_called or self._bus.closed:
+        if self._driver.stopped or self._bus.closed:
             raise UsageError("the session has ended; open another, or resume it")
 
     def _must_be_idle(self, what: str) -> None:

@@ -38,6 +38,7 @@ INSIDE: dict[str, dict[str, Shape]] = {
         "enabled": "flag",
         "dispatch": ("auto", "keep", "drop"),
         "schedule": ("auto", "at_once", "leader", "prewarm"),
+        "breakEven": ("off", "warn", "choose"),
         "turns": "whole",
         "wake": ("each", "all"),
     },

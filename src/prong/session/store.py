@@ -158,10 +158,14 @@ def must_be_free(
 
 
 def discard(path: Path) -> None:
-    """Remove a journal in which nothing was stored, and the folder beside it if it is empty."""
+    """Remove a journal in which nothing was stored, and the folder beside it if that is empty."""
     path.unlink(missing_ok=True)
+    folder = path.with_suffix("")
     with suppress(OSError):
-        path.with_suffix("").rmdir()
+        outbox = folder / "outbox.jsonl"
+        if not outbox.stat().st_size:
+            outbox.unlink()
+        folder.rmdir()
 
 
 def inspect(path: Path) -> SessionInfo | None:

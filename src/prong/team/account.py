@@ -96,21 +96,57 @@ def enter(child: Child, row: Row, ended: Ended | None, emit: Emit) -> None:
 def _circumstance(
     child: Child, ended: Ended, row: Row, idle: float | None, *, first: bool
 ) -> Circumstance:
-    head, fan = child.agent.prompt.head, child.fan
+    agent, fan = child.agent, child.fan
     rash = first and fan is not None and fan.plan.schedule == "at_once" and not fan.plan.cached
+    keeps = fact(agent.prompt.head.model).keeps_thinking
+    return msgspec.structs.replace(
+        _usual(agent, ended, row, None if rash else idle),
+        in_flight=rash,
+        drops_thinking=not keeps and (fan is None or fan.carrier is None),
+    )
+
+
+def _usual(agent: Agent, ended: Ended, row: Row, idle: float | None) -> Circumstance:
+    head, special = agent.prompt.head, trait(agent.provider)
     automatic = head.dialect.name != "anthropic" and not head.spec.explicit_marks
-    known, special = fact(head.model), trait(child.agent.provider)
     rounds = 128 if automatic else 0
     return Circumstance(
         diagnostics=ended.diagnostics,
-        minimum=known.min_prefix,
-        idle=None if rash or special.lasting else idle,
-        ttl=ttl_of(child.agent),
-        in_flight=rash,
-        drops_thinking=not known.keeps_thinking and (fan is None or fan.carrier is None),
+        minimum=fact(head.model).min_prefix,
+        idle=None if special.lasting else idle,
+        ttl=ttl_of(agent),
         marks=row.marks,
         rounds_to=rounds if special.slack is None else special.slack,
     )
+
+
+def watch(agent: Agent) -> None:
+    """Have every reply of a session's first agent held against what its last one left cached.
+
+    An agent whose prompt was replaced begins anew, and so does one that was never counted: it is
+    expected to read nothing. To be called once a resumed agent remembers its last request.
+    """
+    used_at = agent.last_at
+
+    def paid(row: Row, ended: Ended | None) -> None:
+        nonlocal used_at
+        if row.sidecar or ended is None:
+            return
+        idle, used_at = agent.last_at - used_at, agent.last_at
+        predicted = agent.last_usage.read + agent.last_usage.written
+        if predicted < fact(row.model).min_prefix or _forgets(agent):
+            return
+        if why := reconcile(predicted, row.usage, _usual(agent, ended, row, idle)):
+            agent.emit(CacheMissed(predicted=predicted, read=row.usage.read, why=why))
+
+    agent.on_paid = paid
+
+
+def _forgets(agent: Agent) -> bool:
+    """Whether the model drops earlier thinking for what came last: less is read by design."""
+    tip = agent.prompt.tip
+    text_came = tip is not None and tip.kind != "results"
+    return text_came and not fact(agent.prompt.head.model).keeps_thinking
 
 
 def close_receipt(child: Child, prices: Prices, emit: Emit) -> None:

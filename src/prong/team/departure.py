@@ -54,9 +54,9 @@ def plan_departure(
     prompt: Prompt,
     reply: Reply | None,
     directives: Sequence[str],
-    *,
     settings: ForkSettings,
     prices: Prices,
+    *,
     wakes: int,
 ) -> Fan:
     """Plan a fan-out from a prompt, with the reply that dispatches it, if one does.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -99,8 +100,6 @@ CONTEXT: Mapping[str, Row] = {
 }
 """Every field of `Context`."""
 
-_GIVEN = frozenset({"new", "wrapped"})
-
 
 def make_agent(
     parent: Agent, kind: Kind, *, agent: Mapping[str, Any], context: Mapping[str, Any]
@@ -116,7 +115,7 @@ def make_agent(
 def _build(
     cls: type[_T], parent: Any, table: Mapping[str, Row], kind: Kind, given: Mapping[str, Any]
 ) -> _T:
-    fields = {each.name: each for each in dataclasses.fields(cls)}  # pyright: ignore[reportArgumentType] # both are dataclasses
+    fields = _fields(cls)
     assert fields.keys() == table.keys(), f"no row for {fields.keys() ^ table.keys()}"
     assert not given.keys() - table.keys(), f"{cls.__name__} has no {given.keys() - table.keys()}"
     values: dict[str, Any] = {}
@@ -132,9 +131,12 @@ def _build(
             values[name] = _default(fields[name])
         else:
             raise AssertionError(f"{cls.__name__}.{name} is {how} and was not given")
-    missing = [name for name, row in table.items() if row.of(kind) in _GIVEN and name not in given]
-    assert not missing, missing
     return cls(**values)
+
+
+@cache
+def _fields(cls: type[Any]) -> Mapping[str, dataclasses.Field[Any]]:
+    return {each.name: each for each in dataclasses.fields(cls)}
 
 
 def _clone(value: Any) -> Any:
@@ -181,9 +183,16 @@ class QuietDesk(Desk):
         """Make an id for a request."""
         return self._desk.number()
 
-    async def ask(self, path: str, asked: Asked, emit: Callable[[Event], None]) -> Answer | None:
+    async def ask(
+        self,
+        path: str,
+        asked: Asked,
+        emit: Callable[[Event], None],
+        *,
+        moot: Callable[[], bool] | None = None,
+    ) -> Answer | None:
         """Put a question through while somebody waits for the child."""
-        return None if self._quiet() else await self._desk.ask(path, asked, emit)
+        return None if self._quiet() else await self._desk.ask(path, asked, emit, moot=moot)
 
     def leave(self) -> None:
         """Nobody is there any more."""
@@ -192,3 +201,7 @@ class QuietDesk(Desk):
     def settle(self, answer: Answer) -> bool:
         """Deliver an answer."""
         return self._desk.settle(answer)
+
+    def review(self) -> None:
+        """Allow what need not be asked for any more."""
+        self._desk.review()

@@ -116,8 +116,7 @@ class Supervisor:
             case Fork():
                 if (why := barred(parent, args.isolation or "")) is not None:
                     return Failed(why)
-                fan = self._dispatched(parent)
-                if fan.refusal:
+                if (fan := self._dispatched(parent)).refusal:
                     return Failed(fan.refusal)
                 if isinstance(purse := self._purse(parent, args.name or call_id), str):
                     return Failed(f"no fork was started: {purse}")
@@ -238,12 +237,10 @@ class Supervisor:
         *,
         notify: bool = True,
     ) -> Fan:
-        settings, wakes = self.settings, 1 if self.wake_once else len(directives)
-        wakes = wakes if notify else 0
-        fan = plan_departure(
-            parent, prompt, reply, directives, settings=settings, prices=self.prices, wakes=wakes
-        )
-        advise(parent, fan, settings.break_even, asked=reply is None)
+        wakes = int(notify) * (1 if self.wake_once else len(directives))
+        known = (self.settings, self.prices)
+        fan = plan_departure(parent, prompt, reply, directives, *known, wakes=wakes)
+        advise(parent, fan, self.settings.break_even, asked=reply is None)
         return fan
 
     def _fork(
@@ -278,9 +275,9 @@ class Supervisor:
         agent = self._made(parent, spec, prompt, sent=fan.sent, base=fan.base.tip, purse=purse)
         child = Child(spec, agent, fan)
         child.receipt = open_receipt(parent, child, fan)
-        child.compose = lambda more: fan.child(f"{told}\n\n{more}")
         if fan.first == task_id:
             keep_estimate(parent, fan)
+        child.compose = lambda more: fan.child(f"{told}\n\n{more}")
         agent.recorder.keep(spec.path, prompt)
         agent.recorder.note(spec.path, "child", spec)
         fan.running.add(task_id)

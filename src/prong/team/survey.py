@@ -31,10 +31,11 @@ def survey(prompt: Prompt, base: str, text: str) -> tuple[Finding, ...]:
     The first that its report `text` repeats is named, in quotation marks or not; else the latest.
     """
     read: Finding | None = None
-    said = _letters(text)
+    said = ""
     for result in _results(prompt, base):
         for passage in orders(result):
-            letters = _letters(passage)
+            # Only now: most children have read nothing of the kind.
+            said, letters = said or _letters(text), _letters(passage)
             if len(letters) >= _REPEATED and letters in said:
                 what = "instructions that it read somewhere and repeats"
                 return (Finding("echo", what, passage),)

@@ -1,0 +1,70 @@
+"""The first agent's replies, held against what its last request left in the cache."""
+
+from __future__ import annotations
+
+import pytest
+
+from prong.event import CacheMissed
+from prong.testing import Script, Worlds, say
+
+pytestmark = [pytest.mark.anyio, pytest.mark.spec("F17")]
+
+LONG = "Here is all that is known: " + "fact " * 3_000
+TALK = Script([say("Yes. " * 50)], forever=say("Still yes. " * 20))
+
+
+async def test_an_entry_that_ended_is_named(world: Worlds) -> None:
+    """A message after the entry's end costs a rewrite; the next one reads again."""
+    async with world(TALK) as w:
+        await w.session.run(LONG)
+        w.advance(400)
+        await w.session.run("And now?")
+        await w.session.run("And now?")
+
+        (missed,) = w.told(CacheMissed)
+        assert (missed.predicted, missed.read) == (w.server.records[0].usage.written, 0)
+        assert "lives 300 s and was last used 400 s before" in missed.why
+        assert {e.agent for e in w.envelopes if isinstance(e.event, CacheMissed)} == {"main"}
+
+
+async def test_an_entry_that_is_gone_too_early(world: Worlds) -> None:
+    """If the entry should still live, the provider lost it."""
+    async with world(TALK) as w:
+        await w.session.run(LONG)
+        w.server.clock.advance(400)
+        await w.session.run("And now?")
+
+        (missed,) = w.told(CacheMissed)
+        assert "did not find the entry" in missed.why
+
+
+@pytest.mark.parametrize("api", ["anthropic", "responses", "chat"])
+async def test_no_alarm_while_all_is_well(world: Worlds, api: str) -> None:
+    """Messages, questions beside, a summary and a fresh start raise nothing on any API."""
+    async with world(TALK, api=api) as w:
+        await w.session.run(LONG)
+        await w.session.run("And now?")
+        await w.session.aside("A title?")
+        await w.session.run("And now?")
+        w.server.moves_prefix = "the conversation is replaced"
+        await w.session.compact()
+        await w.session.run("And now?")
+        w.session.clear()
+        await w.session.run(f"Once more. {LONG}")
+        await w.session.run("And now?")
+
+        assert not w.told(CacheMissed)
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_a_resumed_session_is_held_to_its_last_request(world: Worlds, late: bool) -> None:
+    """What was sent before the resume should be read after it, if its time is not over."""
+    async with world(TALK, opens=False) as w:
+        async with w.open() as session:
+            await session.run(LONG)
+        if late:
+            w.advance(400)
+        async with w.open(continue_last=True) as session:
+            await session.run("And now?")
+
+            assert ["lives 300 s" in e.why for e in w.told(CacheMissed)] == [True] * late
