@@ -34,6 +34,7 @@ class TurnStarted(_Event, tag="turn_started", frozen=True):
     """The agent begins to work on something: a message, or notices that woke it."""
 
     text: str = ""
+    """What the user said; if it was not the user, what woke the agent."""
 
 
 class RequestSent(_Event, tag="request_sent", frozen=True):
@@ -121,7 +122,7 @@ class ToolOutput(_Event, tag="tool_output", frozen=True):
 
 
 class ToolFinished(_Event, tag="tool_finished", frozen=True):
-    """A tool call has its result."""
+    """A tool call has its result; one that was refused never started, and has this event alone."""
 
     call_id: CallId
     name: str
@@ -131,6 +132,10 @@ class ToolFinished(_Event, tag="tool_finished", frozen=True):
     shown: str = ""
     """What people should see instead, such as a diff."""
     duration: float = 0.0
+    refused: bool = False
+    """Whether it was not allowed to run."""
+    title: str = ""
+    """One line for people, where arguments could be read."""
 
 
 class PermissionAsked(_Event, tag="permission_asked", frozen=True):
@@ -147,6 +152,8 @@ class PermissionAsked(_Event, tag="permission_asked", frozen=True):
     """The call's arguments as JSON, for faces that show what would be done."""
     plan: str = ""
     """A plan that waits for approval; `Answer.text` may hold an edited one, or why not."""
+    preview: str = ""
+    """What the call would change, as a diff cut to a few dozen lines; empty if it cannot say."""
 
 
 class Choice(msgspec.Struct, frozen=True):

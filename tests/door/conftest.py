@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import ssl
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
 import anyio
 import pytest
@@ -149,3 +151,64 @@ class Program:
 def program() -> Program:
     """Give the real program."""
     return Program()
+
+
+class Screen:
+    """One tmux window of 80 by 40 with the program in it."""
+
+    def __init__(self) -> None:
+        self._socket = f"prong-test-{uuid4().hex[:12]}"
+
+    def tmux(self, *words: str) -> str:
+        done = subprocess.run(
+            ["tmux", "-L", self._socket, "-f", "/dev/null", *words],
+            capture_output=True,
+            check=True,
+            text=True,
+        )
+        return done.stdout
+
+    def text(self) -> str:
+        return self.tmux("capture-pane", "-p", "-J", "-S", "-200", "-t", "it")
+
+    async def see(self, *wanted: str, seconds: float = 20.0) -> str:
+        """Wait until all of it is on the screen."""
+        shown = ""
+        with anyio.move_on_after(seconds):
+            while True:
+                shown = self.text()
+                if all(text in shown for text in wanted):
+                    return shown
+                await anyio.sleep(0.05)
+        raise AssertionError(f"{wanted} is not on the screen:\n{shown}")
+
+    def type(self, text: str) -> None:
+        self.tmux("send-keys", "-t", "it", "-l", text)
+        self.tmux("send-keys", "-t", "it", "Enter")
+
+    def key(self, name: str) -> None:
+        self.tmux("send-keys", "-t", "it", name)
+
+
+Terminal = Callable[..., AbstractAsyncContextManager[Screen]]
+
+
+@pytest.fixture
+def terminal(program: Program) -> Terminal:
+    """Give what opens the program in a terminal; a line at the end shows its exit code."""
+
+    @asynccontextmanager
+    async def open_terminal(w: World, *words: str, **env: str) -> AsyncGenerator[Screen, None]:
+        screen = Screen()
+        variables = [f"{k}={v}" for k, v in program.environment(w, **env).items()]
+        command = shlex.join(["env", *variables, sys.executable, "-m", "prong", *words])
+        shell = f"trap : INT; cd {shlex.quote(str(w.root))}; {command}; echo exit=$?; exec cat"
+        screen.tmux("new-session", "-d", "-s", "it", "-x", "80", "-y", "40", "sh", "-c", shell)
+        try:
+            yield screen
+        finally:
+            subprocess.run(
+                ["tmux", "-L", screen._socket, "kill-server"], check=False, capture_output=True
+            )
+
+    return open_terminal

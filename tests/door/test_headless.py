@@ -339,6 +339,56 @@ async def test_lines_through_a_pipe(world: Worlds, program: Any) -> None:
         assert done.stdout.index(b"One.") < done.stdout.index(b"Two.")
 
 
+async def test_refused_calls_are_told(world: Worlds, program: Any) -> None:
+    """A call that nobody could allow leaves a line on standard error, and stands in the result."""
+    touch = call("Bash", {"command": "touch made"})
+    async with world([touch, say("I may not."), touch, say("No.")], opens=False) as w:
+        w.server.moves_prefix = "two sessions"
+        done = await program.run(w, "-p", "Go")
+        assert done.stdout == b"I may not.\n"
+        assert b"prong: not allowed: touch made: Bash needs permission" in done.stderr
+        done = await program.run(w, "-p", "Go", "--output-format", "json")
+        (denial,) = json.loads(done.stdout)["denials"]
+        assert denial["tool"] == "Bash"
+        assert "needs permission" in denial["why"]
+
+
+async def test_retries_are_told(world: Worlds, program: Any) -> None:
+    """Whoever waits for an answer sees on standard error why it takes so long."""
+    busy = fail(529, "overloaded_error", "too much to do", retry_after=0.1)
+    async with world([busy, say("Here.")], opens=False) as w:
+        done = await program.run(w, "-p", "Go")
+        assert (done.returncode, done.stdout) == (0, b"Here.\n")
+        assert b"too much to do" in done.stderr
+        assert b"; again in 0 s" in done.stderr
+
+
+async def test_lines_that_are_no_commands(world: Worlds, program: Any) -> None:
+    """A bad line is told as an event and on standard error, and the next one is worked on."""
+    async with world([say("Fine.")], opens=False) as w:
+        streams = ("--input-format", "stream-json", "--output-format", "stream-json")
+        stdin = '{"type":"ünknown"}\n{"type":"say","text":"Hello"}\n'.encode()
+        done = await program.run(w, *streams, stdin=stdin)
+        events = [line["event"] for line in lines(done.stdout)[:-1]]
+        (warned,) = [event["text"] for event in events if event["type"] == "warned"]
+        assert "ünknown" in warned
+        assert "b'" not in warned
+        assert "ünknown" in done.stderr.decode()
+        (began,) = [event["text"] for event in events if event["type"] == "turn_started"]
+        assert began == "Hello"
+
+
+async def test_a_skill_by_name(world: Worlds, program: Any) -> None:
+    """A prompt that names a skill starts it; any other that begins with a slash stays as it is."""
+    async with world([say("Looked."), say("Seen.")], opens=False) as w:
+        w.write(".prong/skills/review/SKILL.md", "---\ndescription: r\n---\nReview $ARGUMENTS now")
+        w.server.moves_prefix = "two sessions"
+        await program.run(w, "-p", "/review a.py")
+        assert "Review a.py now" in w.server.records[0].request.last_text
+        await program.run(w, "-p", "/etc/hosts is what?")
+        assert w.server.records[1].request.last_text == "/etc/hosts is what?"
+
+
 async def test_no_answer_of_the_schema_is_a_failure(world: Worlds, program: Any) -> None:
     """A run that never gave the object ends with 1 and says why."""
     async with world([say("No.")] * 4, opens=False) as w:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -23,12 +24,17 @@ from prong.entry import Call, Result, Results, Text, plain
 from prong.errors import Contained
 from prong.event import PermissionAsked, ToolFinished, ToolStarted, Warned
 from prong.tool.access import Access
-from prong.tool.base import Done, Failed, Outcome, Tool
+from prong.tool.base import Done, Failed, Outcome, Previewing, Tool
 from prong.tool.policy import Allow, Ask, Deny
 
 _HEAD_SHARE = 0.7
+_PREVIEW_LINES = 40
 _TRIES = 3
 """Identical refused calls after which an agent is stopped."""
+
+
+class _Refused(Failed, frozen=True):
+    """A call that was not allowed to run."""
 
 
 async def answer(agent: Agent, calls: Sequence[Call]) -> None:
@@ -75,14 +81,15 @@ def _groups(agent: Agent, calls: Sequence[Call]) -> Iterator[list[int]]:
 
 async def _perform(agent: Agent, call: Call) -> Result:
     if (why := contained(agent.lineage, call.name)) is not None:
-        return _finish(agent, call, _contained(agent, call, why), 0.0, 0)
+        return _finish(agent, call, _contained(agent, call, why), "", 0.0, 0)
     parsed = agent.kit.parse(call)
     if isinstance(parsed, Failed):
-        return _finish(agent, call, parsed, 0.0, 0)
+        return _finish(agent, call, parsed, "", 0.0, 0)
     tool, args = parsed
     start = time.monotonic()
     outcome = await _attempt(agent, call, tool, args)
-    return _finish(agent, call, outcome, time.monotonic() - start, tool.budget)
+    seconds = time.monotonic() - start
+    return _finish(agent, call, outcome, tool.title(args), seconds, tool.budget)
 
 
 async def _attempt(agent: Agent, call: Call, tool: Tool, args: Any) -> Outcome:
@@ -91,7 +98,7 @@ async def _attempt(agent: Agent, call: Call, tool: Tool, args: Any) -> Outcome:
     try:
         refused = await _refusal(agent, call, tool, args, payload)
         if refused is not None:
-            return refused
+            return _Refused(refused.why)
         title = tool.title(args)
         agent.emit(
             ToolStarted(call_id=call.id, name=call.name, arguments=call.arguments, title=title)
@@ -130,7 +137,8 @@ async def _refusal(
                 now = agent.policy.decide(call.name, accesses, resolve=agent.context.host.follow)
                 return isinstance(now, Allow) and settle("allow", before) == "allow"
 
-            refused = await _asked(agent, call, tool.title(args), ask, moot)
+            shown = await _preview(agent, tool, args)
+            refused = await _asked(agent, call, tool.title(args), shown, ask, moot)
             if refused is None and list(tool.access(args, agent.context)) != list(accesses):
                 return Failed("what the call touches has changed while it waited; look again")
             return refused or _denied(agent, call, accesses)
@@ -151,11 +159,22 @@ def _contained(agent: Agent, call: Call, why: str) -> Failed:
         raise Contained(
             f"{agent.path} was stopped: it repeated a call of {call.name} that is closed to it"
         )
-    return Failed(why)
+    return _Refused(why)
+
+
+async def _preview(agent: Agent, tool: Tool, args: Any) -> str:
+    """Show what a call would change, to whoever decides on it."""
+    if not isinstance(tool, Previewing) or not agent.desk.answerable:
+        return ""
+    with suppress(OSError):
+        lines = (await tool.preview(args, agent.context)).splitlines()
+        more = len(lines) - _PREVIEW_LINES
+        return "\n".join([*lines[:_PREVIEW_LINES], *([f"… {more} more lines"] if more > 0 else [])])
+    return ""
 
 
 async def _asked(
-    agent: Agent, call: Call, title: str, ask: Ask, moot: Callable[[], bool]
+    agent: Agent, call: Call, title: str, preview: str, ask: Ask, moot: Callable[[], bool]
 ) -> Failed | None:
     asked = PermissionAsked(
         request_id=agent.desk.number(),
@@ -165,6 +184,7 @@ async def _asked(
         why=ask.why,
         suggestion=ask.suggestion,
         arguments=call.arguments,
+        preview=preview,
     )
     answer = await agent.desk.ask(agent.path, asked, agent.emit, moot=moot)
     if answer is None:
@@ -201,7 +221,9 @@ def _with_context(outcome: Outcome, verdict: Verdict) -> Outcome:
     return Done((*outcome.parts, *(Text(note) for note in notes)), outcome.shown)
 
 
-def _finish(agent: Agent, call: Call, outcome: Outcome, seconds: float, budget: int) -> Result:
+def _finish(
+    agent: Agent, call: Call, outcome: Outcome, title: str, seconds: float, budget: int
+) -> Result:
     failed = isinstance(outcome, Failed)
     parts = (Text(outcome.why),) if failed else outcome.parts
     if budget:
@@ -217,6 +239,8 @@ def _finish(agent: Agent, call: Call, outcome: Outcome, seconds: float, budget: 
             text=plain(parts),
             shown="" if failed else outcome.shown,
             duration=seconds,
+            refused=isinstance(outcome, _Refused),
+            title=title,
         )
     )
     return Result(call.id, parts, failed=failed)

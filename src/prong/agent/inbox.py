@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import anyio
 
-from prong.entry import User
+from prong.entry import User, plain
 
 
 class Inbox:
@@ -24,6 +24,12 @@ class Inbox:
     def holds(self, entry: User) -> bool:
         """Say whether this very entry still waits."""
         return any(waiting is entry for waiting, _ in self._items)
+
+    @property
+    def text(self) -> str:
+        """What the user said of all that waits; if the user said nothing, what else there is."""
+        said = [plain(entry.parts) for entry, _ in self._items if entry.kind == "user"]
+        return "\n\n".join(said or [plain(entry.parts) for entry, _ in self._items])
 
     def put(self, entry: User, *, taken: Callable[[], None] | None = None) -> None:
         """Add an entry; `taken` is called when it has been stored."""

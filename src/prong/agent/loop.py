@@ -80,7 +80,9 @@ async def _may_stop(agent: Agent, *, again: bool) -> bool:
 def _refused(agent: Agent, ended: Ended, text: str, turns: int) -> Stopped:
     if (unrun := interrupted(agent.prompt)) is not None:
         agent.append(unrun)
-    return Stopped(text, "refused", ended.stop_detail or "the model refused", turns)
+    # Some providers repeat here that it is a refusal, which the reason says already.
+    detail = ended.stop_detail.removeprefix("refusal").lstrip(": ")
+    return Stopped(text, "refused", detail or "the model refused", turns)
 
 
 async def _request(agent: Agent) -> Ended:

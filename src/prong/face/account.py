@@ -15,7 +15,7 @@ from prong.cost.receipt import FanNote, FanReceipt, Receipt, as_json, describe, 
 from prong.entry import Usage
 from prong.errors import NoSuchSession, UsageError
 from prong.face.inspect import print_json, replayed, session_argument
-from prong.face.line import describe_usage, money, printable
+from prong.face.line import counted, describe_usage, money, printable
 from prong.session import store
 from prong.session.replay import Replay
 
@@ -192,7 +192,7 @@ def describe_cost(lines: Iterable[CostLine]) -> Iterator[str]:
             )
         if told.estimated is not None:
             yield f"  {_compared(told.estimated, told.cost)}"
-        yield f"  {told.requests} requests: {describe_usage(told.usage)}"
+        yield f"  {counted(told.requests, 'request')}: {describe_usage(told.usage)}"
 
 
 def _compared(estimated: float, paid: float | None) -> str:

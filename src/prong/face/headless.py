@@ -18,7 +18,7 @@ import msgspec
 from prong.cost.receipt import as_json
 from prong.entry import Usage
 from prong.errors import ProngError
-from prong.event import Command, Envelope, Say, Warned
+from prong.event import Command, Envelope, Event, ReplyDiscarded, Say, ToolFinished, Warned
 from prong.face.line import printable, stop_signals
 from prong.session import Options, Session, Subscription, Turn, open_session
 
@@ -38,6 +38,13 @@ EXIT = {
 _encode = msgspec.json.Encoder().encode
 
 
+class Denial(msgspec.Struct, frozen=True):
+    """A tool call that was not allowed to run."""
+
+    tool: str
+    why: str
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="result"):
     """The last line of `stream-json`, and all of `json`."""
 
@@ -54,6 +61,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
     """The answer as an object, if a JSON schema was given."""
     receipts: tuple[dict[str, Any], ...] = ()
     """What each child shared and paid."""
+    denials: tuple[Denial, ...] = ()
+    """Tool calls that were not allowed to run."""
 
 
 async def run(options: Options, prompt: str | None, *, output: Format, reads: Format) -> int:
@@ -61,25 +70,36 @@ async def run(options: Options, prompt: str | None, *, output: Format, reads: Fo
     # A program that reads events and writes commands can answer, for as long as it does.
     attended = output == reads == "stream-json"
     turn = Turn(text="", why="interrupted", detail="a signal stopped it")
+    teller = _Teller(output)
     async with open_session(options, attended=attended) as session:
         events = session.events()
         if output == "stream-json":
             _line(_encode(Envelope(0, "main", session.started)))
         for text in session.warnings:
-            _show(Envelope(0, "main", Warned(text=text)), output)
+            teller.show(Envelope(0, "main", Warned(text=text)))
         async with anyio.create_task_group() as group:
-            group.start_soon(_show_all, events, output)
+            group.start_soon(teller.show_all, events)
             with anyio.CancelScope() as work:
                 group.start_soon(_on_signals, work)
-                turn = await (_follow(session) if prompt is None else session.run(prompt))
+                if prompt is None:
+                    turn = await _follow(session, output)
+                else:
+                    turn = await session.run(_skill(session, prompt))
             group.cancel_scope.cancel()
     # The session is closed: what is left of its events ends by itself.
-    await _show_all(events, output)
-    return _finish(session, turn, output)
+    await teller.show_all(events)
+    return _finish(session, turn, teller)
 
 
-def _finish(session: Session, turn: Turn, output: Format) -> int:
-    if output == "text":
+def _skill(session: Session, prompt: str) -> str:
+    """Give the text of a skill that is called by name, as at the interactive prompt."""
+    name, *rest = prompt.removeprefix("/").split(maxsplit=1) or [""]
+    body = session.skill(name, rest[0] if rest else "") if prompt.startswith("/") else None
+    return prompt if body is None else body
+
+
+def _finish(session: Session, turn: Turn, teller: _Teller) -> int:
+    if teller.output == "text":
         if session.structured is not None:
             print(session.structured.decode())
         elif turn.text:
@@ -98,6 +118,7 @@ def _finish(session: Session, turn: Turn, output: Format) -> int:
             cost=session.cost,
             structured=msgspec.UNSET if structured is None else msgspec.Raw(structured),
             receipts=tuple(as_json(receipt) for receipt in session.receipts()),
+            denials=tuple(teller.denials),
         )
         _line(_encode(summary))
     sys.stdout.flush()
@@ -109,16 +130,38 @@ def _line(data: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def _show(envelope: Envelope, output: Format) -> None:
-    if output == "stream-json":
-        _line(_encode(envelope))
-    elif isinstance(envelope.event, Warned):
-        print(f"prong: {printable(envelope.event.text)}", file=sys.stderr)
+class _Teller:
+    """Writes events, or what of them people should see beside the answer."""
+
+    def __init__(self, output: Format) -> None:
+        self.output: Format = output
+        self.denials: list[Denial] = []
+
+    async def show_all(self, events: Subscription) -> None:
+        async for envelope in events:
+            self.show(envelope)
+
+    def show(self, envelope: Envelope) -> None:
+        event = envelope.event
+        if isinstance(event, ToolFinished) and event.refused:
+            self.denials.append(Denial(event.name, event.text))
+        if self.output == "stream-json":
+            _line(_encode(envelope))
+        elif told := _told(event):
+            badge = "" if envelope.agent == "main" else f"[{envelope.agent}] "
+            print(f"prong: {badge}{printable(told)}", file=sys.stderr)
 
 
-async def _show_all(events: Subscription, output: Format) -> None:
-    async for envelope in events:
-        _show(envelope, output)
+def _told(event: Event) -> str:
+    match event:
+        case Warned():
+            return event.text
+        case ToolFinished(refused=True):
+            return f"not allowed: {event.title or event.name}: {event.text}"
+        case ReplyDiscarded(retry_in=float(wait)):
+            return f"{event.why}; again in {wait:.0f} s"
+        case _:
+            return ""
 
 
 async def _on_signals(work: anyio.CancelScope) -> None:
@@ -130,7 +173,7 @@ async def _on_signals(work: anyio.CancelScope) -> None:
             work.cancel()
 
 
-async def _follow(session: Session) -> Turn:
+async def _follow(session: Session, output: Format) -> Turn:
     """Carry out commands, a line each, until they end; gives the last turn."""
     async for line in _lines(sys.stdin.fileno()):
         try:
@@ -140,7 +183,11 @@ async def _follow(session: Session) -> Turn:
             else:
                 session.send(command)
         except (ProngError, msgspec.MsgspecError) as error:
-            print(f"prong: input line {line[:80]!r}: {error}", file=sys.stderr)
+            wrong = f"input line {line[:80].decode(errors='replace')!r}: {error}"
+            session.warn(wrong)
+            if output == "stream-json":
+                # Also for whoever reads no events; in the other formats warnings come here anyway.
+                print(f"prong: {printable(wrong)}", file=sys.stderr)
     session.leave()
     await session.wait_settled()
     return session.last or Turn(text="", why="done")

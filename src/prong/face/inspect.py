@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from prong.errors import UsageError
-from prong.face.line import money, printable
+from prong.face.line import counted, money, printable
 from prong.prompt import outline
 from prong.session import store
 from prong.session.replay import Replay, examine
@@ -86,9 +86,11 @@ def _verify(parser: argparse.ArgumentParser, words: list[str]) -> int:
         print_json(report)
         return 0 if report.sound else 1
     print(f"{report.path}: session {report.session}")
-    print(f"{report.records} records, {report.entries} entries, {report.requests} requests good")
-    for agent, entries, digest in report.agents:
-        print(f"  {agent}: {entries} entries, digest {digest}")
+    entries = "1 entry" if report.entries == 1 else f"{report.entries} entries"
+    requests = counted(report.requests, "request")
+    print(f"{counted(report.records, 'record')}, {entries}, {requests} good")
+    for agent, held, digest in report.agents:
+        print(f"  {agent}: {held} {'entry' if held == 1 else 'entries'}, digest {digest}")
     if report.torn:
         print(f"unfinished last record of {report.torn} bytes; the next resume cuts it off")
     if report.damage is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 from prong.entry import Usage
+from prong.errors import UsageError
 from prong.event import (
     CacheMissed,
     Event,
@@ -12,8 +13,10 @@ from prong.event import (
     PermissionAsked,
     Progressed,
     PromptMoved,
+    Question,
     QuestionAsked,
     ReceiptIssued,
+    ReplyDiscarded,
     TaskFinished,
     TaskStarted,
     TodosChanged,
@@ -44,6 +47,9 @@ def describe(event: Event) -> list[tuple[str, str]]:
             return [(f"  {_BOXES[todo.status]} {todo.content}", "") for todo in event.todos]
         case Warned():
             return [(f"! {event.text}", "bad")]
+        case ReplyDiscarded():
+            wait = "" if event.retry_in is None else f"; again in {event.retry_in:.0f} s"
+            return [(f"({event.why}{wait})", "bad")]
         case CacheMissed():
             return [(f"! cache missed: {event.why}", "bad")]
         case _:
@@ -77,20 +83,22 @@ def progress_bar(event: Progressed, width: int = 24) -> str:
 
 def _finished(event: ToolFinished) -> list[tuple[str, str]]:
     if event.failed:
-        return [(f"  failed: {line}", "bad") for line in _few(event.text, 4)]
+        return [(f"  failed: {line}", "bad") for line in few(event.text, 4)]
     if event.shown:
-        return [(f"  {line}", _diff_style(line)) for line in _few(event.shown, 40)]
-    return [(f"  {line}", "dim") for line in _few(event.text, 4)]
+        return [(f"  {line}", diff_style(line)) for line in few(event.shown, 40)]
+    return [(f"  {line}", "dim") for line in few(event.text, 4)]
 
 
-def _few(text: str, limit: int) -> list[str]:
+def few(text: str, limit: int) -> list[str]:
+    """Give the first lines of a text, and how many more there are."""
     lines = printable(text).splitlines() or ["(nothing)"]
     if len(lines) <= limit:
         return lines
-    return [*lines[:limit], f"… {len(lines) - limit} more lines"]
+    return [*lines[:limit], f"… {counted(len(lines) - limit, 'more line')}"]
 
 
-def _diff_style(line: str) -> str:
+def diff_style(line: str) -> str:
+    """Give the style of a line of a diff."""
     if line.startswith("+"):
         return "good"
     return "bad" if line.startswith("-") else "dim"
@@ -101,37 +109,62 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else "·" for c in text)
 
 
-def describe_question(asked: PermissionAsked | QuestionAsked) -> str:
-    """Say what is asked, with what can be answered."""
+def describe_question(asked: PermissionAsked | QuestionAsked) -> list[tuple[str, str]]:
+    """Say what is asked, with what can be answered, in lines with a style each."""
     if isinstance(asked, PermissionAsked) and asked.plan:
-        return f"{printable(asked.title)}\n\n{printable(asked.plan)}\n"
+        return [(f"{asked.title}\n\n{asked.plan}\n", "bold")]
     if isinstance(asked, PermissionAsked):
-        always = f"\n  always: {', '.join(asked.suggestion)}" if asked.suggestion else ""
-        return f"may it? {printable(asked.title)}\n  {printable(asked.why)}{always}"
+        lines = [(f"may it? {asked.title}", "bold"), (f"  {asked.why}", "bold")]
+        if asked.preview:
+            lines += [(f"  {line}", diff_style(line)) for line in asked.preview.splitlines()]
+        if asked.suggestion:
+            lines.append((f"  always: {', '.join(asked.suggestion)}", "bold"))
+        return lines
+    return [(_choices(asked), "bold")]
+
+
+def _choices(asked: QuestionAsked) -> str:
     lines: list[str] = []
     for question in asked.questions:
-        lines.append(printable(question.question))
+        lines.append(question.question)
         for number, option in enumerate(question.options, 1):
             more = f" - {option.description}" if option.description else ""
-            lines.append(printable(f"  {number}. {option.label}{more}"))
+            lines.append(f"  {number}. {option.label}{more}")
     if len(asked.questions) > 1:
         lines.append("(answers separated by ;)")
     return "\n".join(lines)
 
 
 def chosen(asked: QuestionAsked, line: str) -> str:
-    """Turn what the user typed into answers, a line each; numbers stand for options."""
-    given = [part.strip() for part in line.split(";")]
-    answers: list[str] = []
-    for index, question in enumerate(asked.questions):
-        text = given[index] if index < len(given) else ""
-        labels = [option.label for option in question.options]
-        picked = [
-            labels[int(word) - 1] if word.isdecimal() and 0 < int(word) <= len(labels) else word
-            for word in (part.strip() for part in text.split(","))
-        ]
-        answers.append(", ".join(picked))
-    return "\n".join(answers)
+    """Turn what the user typed into answers, a line each; numbers stand for options.
+
+    Raises UsageError if that is not one good answer for each question.
+    """
+    count = len(asked.questions)
+    given = [part.strip() for part in (line.split(";") if count > 1 else [line])]
+    if len(given) != count or not all(given):
+        wanted = "one answer" if count == 1 else f"{count} answers, separated by ;"
+        raise UsageError(f"this needs {wanted}: the number of an option, or words of your own")
+    pairs = zip(asked.questions, given, strict=True)
+    return "\n".join(_picked(question, text) for question, text in pairs)
+
+
+def _picked(question: Question, text: str) -> str:
+    labels = [option.label for option in question.options]
+    words = [word.strip() for word in text.split(",")]
+    numbers = [word for word in words if word.isdecimal()]
+    if len(numbers) < len(words) and not question.multiple:
+        return text
+    if wrong := [word for word in numbers if not 0 < int(word) <= len(labels)]:
+        raise UsageError(f"there is no option {wrong[0]}; there are 1 to {len(labels)}")
+    if len(words) > 1 and not question.multiple:
+        raise UsageError(f"only one can be chosen: {question.question}")
+    return ", ".join(labels[int(word) - 1] if word.isdecimal() else word for word in words)
+
+
+def counted(number: int, noun: str) -> str:
+    """Say how many there are, in the singular for one."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def money(dollars: float | None) -> str:

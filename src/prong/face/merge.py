@@ -8,7 +8,7 @@ import anyio
 import msgspec
 
 from prong.errors import UsageError
-from prong.face.line import printable
+from prong.face.line import counted, printable
 from prong.host import LocalHost
 from prong.host.merge import Report, Step, merge, undo
 
@@ -74,5 +74,5 @@ def _line(step: Step) -> str:
         return f"{text} in {_list(step.conflicts)}"
     if step.files:
         commit = f" as {step.commit[:12]}" if step.commit else ""
-        text += f"{commit}, {len(step.files)} files: {_list(step.files)}"
+        text += f"{commit}, {counted(len(step.files), 'file')}: {_list(step.files)}"
     return text

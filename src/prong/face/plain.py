@@ -17,27 +17,24 @@ import anyio
 
 from prong.errors import ProngError
 from prong.event import (
-    Answer,
     Event,
     PermissionAsked,
     Progressed,
     QuestionAsked,
-    ReplyDiscarded,
     ReplyFinished,
     RequestSettled,
+    TaskFinished,
     TextDelta,
+    ToolFinished,
+    ToolStarted,
     TurnFinished,
     Warned,
 )
-from prong.face.edit import SHIFT_TAB, edit, following
-from prong.face.line import (
-    chosen,
-    describe,
-    describe_question,
-    progress_bar,
-    stop_signals,
-)
-from prong.face.screen import Screen
+from prong.face.call import Calls
+from prong.face.edit import SHIFT_TAB, following
+from prong.face.line import describe, progress_bar, stop_signals
+from prong.face.question import Questions
+from prong.face.screen import Line, Prompt, Screen
 from prong.face.team import Team
 from prong.face.terminal import Terminal
 from prong.session import Options, Session, Subscription, open_session
@@ -48,19 +45,21 @@ _HELP = """\
 /clear             start over with an empty conversation
 /compact [focus]   replace the conversation by a summary
 /model [name]      show the model, or change it
-/mode [mode]       show the permission mode, or change it; "next" goes round (also Shift+Tab)
+/mode [mode]       show the permission mode, or change it
+/mode next         go on to the next mode (also Shift+Tab)
 /plan [task]       plan first: only reading, until you approve a plan
-/resume            list the sessions of this folder, or go on with one: /resume ID
+/resume [ID]       list the sessions of this folder, or go on with one
 /agents [name]     the types of agents, or one with its tools
-/fork TEXT         split off forks that work in the background; several: one / two
+/fork TEXT         split off a fork that works in the background
+/fork ONE / TWO    split off several
 /tasks             what runs in the background, and what has ended
 /tell ID TEXT      send a message to a fork or agent
 /stop ID           stop a task
-/background        let the agent that is waited for go on in the background (also Ctrl+B)
+/background        do not wait for the agent that works now (also Ctrl+B)
 /receipt [ID]      what forks shared and paid
 /outline           the conversation as the model sees it
-/quit              leave (also Ctrl+D)
-Ctrl+C interrupts the turn that runs; Ctrl+B sends the agent it waits for to the background."""
+/quit              leave, and stop what runs (also Ctrl+D)
+Ctrl+C interrupts the turn that runs. Commands work while a question is open."""
 
 
 async def run(options: Options, first: str) -> int:
@@ -107,10 +106,10 @@ async def _ask_trust(options: Options) -> None:
     for want in wants:
         screen.line(f"  {want}")
     try:
-        answer = await screen.ask(lambda: "trust this folder? [y]es, [n]o: ")
+        answer = await screen.ask(Prompt("trust this folder? [y]es, [n]o: "))
     except EOFError:
         return
-    if answer.strip().lower() in {"y", "yes"}:
+    if answer.text.strip().lower() in {"y", "yes"}:
         trust.trust(root)
     else:
         trust.distrust(root)
@@ -124,7 +123,10 @@ class _Talk:
         self._session = session
         self._terminal = terminal
         self._screen = Screen()
-        self._questions: dict[str, tuple[str, PermissionAsked | QuestionAsked]] = {}
+        self._questions = Questions(self._screen)
+        self._calls = Calls()
+        self._team = Team(session, self._screen.line)
+        self._titling = anyio.CancelScope()
         self._ready = anyio.Event()
         self._turned = anyio.Event()
         self._idle = True
@@ -141,15 +143,17 @@ class _Talk:
         events = self._session.events()
         for text in self._session.warnings:
             self._one("", "main", Warned(text=text))
+        self._team.tell_revived()
         async with anyio.create_task_group() as group:
             group.start_soon(self._show, events)
             group.start_soon(self._on_interrupt, group.cancel_scope)
             group.start_soon(self._see_to_title)
             if first:
                 self._screen.line(f"> {first}")
-                await self._say(first)
+                await self._take(Line(first, ""))
             await self._read()
             group.cancel_scope.cancel()
+        self._team.tell_stopping()
         if self._following is None:
             # A closed terminal hangs up more than once; the session must still end in order.
             for number in (signal.SIGTERM, signal.SIGHUP):
@@ -157,10 +161,10 @@ class _Talk:
         return self._following
 
     async def _see_to_title(self) -> None:
-        """After the first turn, have the session named for the list of sessions."""
+        """After the first turn that worked, have the session named for the list of sessions."""
         await self._turned.wait()
         if self._session.wants_title:
-            with suppress(ProngError):
+            with self._titling, suppress(ProngError):
                 await self._session.title()
 
     async def _read(self) -> None:
@@ -172,16 +176,21 @@ class _Talk:
             except EOFError:
                 self._screen.line("")
                 return
-            if line.strip() == "/background":
-                self._background()
-            elif self._questions:
-                await self._answer(line)
-            elif line.strip() in {"/quit", "/exit"}:
+            if line.text.strip() in {"/quit", "/exit"}:
                 return
-            elif line.startswith("/"):
-                await self._command(line)
-            elif line.strip():
-                await self._say(line)
+            await self._take(line)
+
+    async def _take(self, line: Line) -> None:
+        """Do what a line says: a command, the answer to the question it stands under, a message."""
+        if line.text.startswith("/"):
+            await self._command(line.text)
+        elif line.key:
+            answer = await self._questions.answer(line)
+            if answer is not None:
+                with suppress(ProngError):
+                    self._session.send(answer)
+        elif line.text.strip():
+            await self._say(line.text)
 
     async def _wanted(self) -> None:
         """Wait until a line is wanted; only the keys that work at any time are heard before."""
@@ -192,33 +201,24 @@ class _Talk:
                 await self._ready.wait()
             group.cancel_scope.cancel()
 
-    async def _line(self) -> str:
-        # What was typed before a question was put is no answer to it.
-        ahead = None if self._questions else self._terminal.typed()
-        if ahead is None:
-            return await self._screen.ask(self._prompt, bind=SHIFT_TAB)
-        self._screen.line(f"> {ahead}")
-        return ahead
+    async def _line(self) -> Line:
+        # What was typed before a question was put, or is half typed, is no answer to it.
+        if not self._questions and (ahead := self._terminal.typed()) is not None:
+            self._screen.line(f"> {ahead}")
+            return Line(ahead, "")
+        begun = self._questions and self._terminal.begun()
+        prompt = self._questions.defer() if begun else self._questions.pose()
+        return await self._screen.ask(prompt, bind=SHIFT_TAB)
 
     async def _say(self, text: str) -> None:
         self._idle = False
         self._idle = await self._session.say(text) is None
 
-    def _prompt(self) -> str:
-        if not self._questions:
-            return "> "
-        agent, asked = next(iter(self._questions.values()))
-        badge = "" if agent == "main" else f"[{agent}] "
-        if isinstance(asked, QuestionAsked):
-            return f"{badge}? "
-        if asked.plan:
-            return f"{badge}[y]es, [e]dit and approve, [n]o, or what to change: "
-        return f"{badge}{asked.tool}: [y]es, [a]lways, [n]o, or why not: "
-
     async def _on_interrupt(self, scope: anyio.CancelScope) -> None:
         warned = False
         with anyio.open_signal_receiver(*stop_signals()) as signals:
             async for number in signals:
+                self._titling.cancel()
                 if number != signal.SIGINT:
                     # The terminal is gone or the system ends: leave, so that all is stored.
                     scope.cancel()
@@ -228,7 +228,7 @@ class _Talk:
                     scope.cancel()
                 else:
                     warned = True
-                    self._screen.line("(nothing runs; once more, /quit or Ctrl+D leaves)")
+                    self._screen.line(self._team.describe_leaving())
 
     def _background(self) -> None:
         """Let the agents that are waited for go on by themselves."""
@@ -252,43 +252,25 @@ class _Talk:
                     screen.text(event.text)
             case ReplyFinished():
                 screen.end()
-            case ReplyDiscarded():
-                wait = "" if event.retry_in is None else f"; again in {event.retry_in:.0f} s"
-                screen.line(f"{badge}({event.why}{wait})", style="bad")
             case PermissionAsked() | QuestionAsked():
-                self._questions[event.request_id] = (agent, event)
-                screen.line(f"{badge}{describe_question(event)}", style="bold")
+                self._questions.add(agent, event)
             case RequestSettled():
-                self._questions.pop(event.request_id, None)
+                self._questions.drop(event.request_id)
             case TurnFinished():
-                self._turned.set()
                 self._idle = not badge or self._idle
                 if event.why != "done":
                     screen.line(f"{badge}({event.why}: {event.detail})", style="bad")
+                elif not badge:
+                    self._turned.set()
             case _:
-                for text, style in describe(event):
+                for text, style in self._lines(event):
                     screen.line(badge + text, style=style)
 
-    async def _answer(self, line: str) -> None:
-        request_id, (_, asked) = next(iter(self._questions.items()))
-        word = line.strip()
-        if isinstance(asked, QuestionAsked):
-            answer = Answer(request_id, text=chosen(asked, word))
-        elif asked.plan and word.lower() in {"e", "edit"}:
-            edited = await edit(asked.plan)
-            if edited is None:
-                self._screen.line("nothing was approved: set EDITOR, or the editor gave no text")
-                return
-            answer = Answer(request_id, text=edited)
-        elif word.lower() in {"y", "yes", "a", "always"}:
-            answer = Answer(request_id, always=word.lower().startswith("a"))
-        elif word.lower() in {"n", "no", ""}:
-            answer = Answer(request_id, allow=False)
-        else:
-            answer = Answer(request_id, allow=False, text=word)
-        self._questions.pop(request_id)
-        with suppress(ProngError):
-            self._session.send(answer)
+    def _lines(self, event: Event) -> list[tuple[str, str]]:
+        if isinstance(event, ToolStarted | ToolFinished):
+            return self._calls.lines(event)
+        report = self._team.report(event.task_id) if isinstance(event, TaskFinished) else []
+        return describe(event) + [(f"  {line}", "") for line in report]
 
     async def _command(self, line: str) -> None:
         name, _, rest = line[1:].strip().partition(" ")
@@ -296,14 +278,15 @@ class _Talk:
             "help": self._help,
             "cost": self._cost,
             "clear": self._clear,
-            "compact": self._session.compact,
+            "compact": self._compact,
             "model": self._model,
             "mode": self._mode,
             "plan": self._plan,
             "resume": self._resume,
             "outline": self._outline,
             "agents": self._agents,
-            **Team(self._session, self._screen.line).commands,
+            "background": self._to_background,
+            **self._team.commands,
         }
         try:
             if name in commands:
@@ -314,6 +297,9 @@ class _Talk:
                 self._screen.line(f"there is no command /{name}; /help lists them")
         except ProngError as error:
             self._screen.line(str(error), style="bad")
+
+    async def _to_background(self, _: str) -> None:
+        self._background()
 
     async def _help(self, _: str) -> None:
         self._screen.line(_HELP)
@@ -328,7 +314,16 @@ class _Talk:
             self._screen.line(text)
 
     async def _clear(self, _: str) -> None:
-        self._session.clear()
+        if self._session.empty:
+            self._screen.line("there is nothing to clear")
+        else:
+            self._session.clear()
+
+    async def _compact(self, focus: str) -> None:
+        if self._session.empty:
+            self._screen.line("there is nothing to compact")
+        else:
+            await self._session.compact(focus)
 
     async def _model(self, name: str) -> None:
         if name:

@@ -1,17 +1,41 @@
-"""A terminal as lines: text comes in pieces, and a question may be open below it."""
+"""A terminal as lines: text comes in pieces, and a question may be open below it.
+
+A line that is typed belongs to whom its prompt named when the first key was pressed. The prompt may
+change under the user's hands only as long as nothing has been typed.
+"""
 
 from __future__ import annotations
 
 import os
+import select
 import sys
-from collections.abc import Callable
+import time
 from contextlib import suppress
 
 import anyio.to_thread
+import msgspec
 
 from prong.face.line import printable
 
 _CODES = {"dim": "2", "bad": "31", "good": "32", "bold": "1"}
+_ARRIVAL = 0.002
+"""Seconds that an entered line may need from its thread to us."""
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    """What stands before a line, and for whom the line is."""
+
+    text: str = "> "
+    key: str = ""
+    """The request that the line answers; empty for a message or command."""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A line of the user."""
+
+    text: str
+    key: str
+    """That of the prompt under which it was entered."""
 
 
 class Screen:
@@ -23,9 +47,28 @@ class Screen:
         self._colour = tty and not os.environ.get("NO_COLOR")
         self._erases = tty and os.environ.get("TERM", "dumb") != "dumb"
         self._open = False
-        self._prompt: Callable[[], str] | None = None
+        self._prompt: Prompt | None = None
+        self._entered = False
         self._covered = False
         self._bar = False
+
+    @property
+    def asking(self) -> Prompt | None:
+        """The prompt of the line that is being read, if one is."""
+        return None if self._entered else self._prompt
+
+    def untouched(self) -> bool:
+        """Whether a line is being read and nothing of it has been typed yet."""
+        # A line that was entered this very moment is still on its way: let its thread run.
+        time.sleep(_ARRIVAL)
+        return self.asking is not None and not _typed() and not _waiting()
+
+    def switch(self, prompt: Prompt) -> None:
+        """Let the line that is being read belong to another prompt."""
+        self._prompt = prompt
+        if not self._open:
+            self._out(f"\r\x1b[K{prompt.text}{_typed()}" if self._erases else f"\n{prompt.text}")
+            self._covered = self._bar = False
 
     def text(self, text: str) -> None:
         """Write a piece of text, robbed of what could take control of the terminal."""
@@ -34,7 +77,7 @@ class Screen:
     def bar(self, text: str) -> None:
         """Show how far something is, in the line at the bottom, before what is being typed."""
         if self._erases and not self._open:
-            typing = f"  {self._prompt()}{_typed()}" if self._prompt is not None else ""
+            typing = f"  {self._prompt.text}{_typed()}" if self._prompt is not None else ""
             self._out(f"\r\x1b[K{text}{typing}")
             self._bar, self._covered = True, False
 
@@ -51,21 +94,27 @@ class Screen:
             text = f"\x1b[{_CODES[style]}m{text}\x1b[0m"
         self._write(text + "\n")
 
-    async def ask(self, prompt: Callable[[], str], *, bind: str = "") -> str:
+    async def ask(self, prompt: Prompt, *, bind: str = "") -> Line:
         """Read a line of the user, with history and editing where the terminal has them.
 
-        What is written meanwhile goes above the line, and `prompt` is asked anew.
+        What is written meanwhile goes above the line. Raises EOFError.
         """
         with suppress(ImportError):
             import readline  # being loaded is what gives input() its editing
 
             if bind:
                 readline.parse_and_bind(bind)
-        self._prompt = prompt
+        self._prompt, self._entered = prompt, False
         try:
-            return await anyio.to_thread.run_sync(input, prompt(), abandon_on_cancel=True)
+            return await anyio.to_thread.run_sync(self._input, prompt, abandon_on_cancel=True)
         finally:
             self._prompt, self._covered = None, False
+
+    def _input(self, prompt: Prompt) -> Line:
+        text = input(prompt.text)
+        # Still in the thread that has read it: from here on the prompt is not changed any more.
+        self._entered = True
+        return Line(text, (self._prompt or prompt).key)
 
     def _write(self, text: str) -> None:
         if not text:
@@ -80,7 +129,7 @@ class Screen:
         self._out(text)
         self._open = not text.endswith("\n")
         if self._prompt is not None and not self._open and self._erases:
-            self._out(self._prompt() + _typed())
+            self._out(self._prompt.text + _typed())
             self._covered = False
 
     def _out(self, text: str) -> None:
@@ -94,3 +143,11 @@ def _typed() -> str:
     """Give what the user has typed of a line so far."""
     readline = sys.modules.get("readline")
     return readline.get_line_buffer() if readline is not None else ""
+
+
+def _waiting() -> bool:
+    """Whether keys have been pressed that nobody has read yet."""
+    try:
+        return bool(select.select([sys.stdin], [], [], 0)[0])
+    except (OSError, ValueError):
+        return False

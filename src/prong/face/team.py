@@ -7,7 +7,10 @@ from collections.abc import Awaitable, Callable
 
 from prong.cost.receipt import describe
 from prong.errors import UsageError
+from prong.face.line import counted, few
 from prong.session import Session
+
+_REPORT_LINES = 6
 
 
 class Team:
@@ -42,11 +45,48 @@ class Team:
             detail = f" ({child.detail})" if child.detail else ""
             spec = child.spec
             self._write(f"{spec.task_id}  {child.status}  {spec.description}{detail}")
-        others = self._session.tasks.running() - sum(c.status == "running" for c in children)
-        if others:
-            self._write(f"{others} background command{'s' if others > 1 else ''} running")
-        elif not children:
+        ours = {child.spec.task_id for child in children}
+        others = [task for task in self._session.tasks.listed() if task[0] not in ours]
+        for task_id, kind, title in others:
+            self._write(f"{task_id}  running  {title} ({kind})")
+        if not (children or others):
             self._write("nothing has run in the background")
+
+    def report(self, task_id: str) -> list[str]:
+        """Give the first lines of what a child has reported."""
+        for child in self._session.supervisor.children:
+            if child.spec.task_id == task_id and child.status == "completed" and child.spec.notify:
+                told = child.report
+                return few(told.result if told.structured else told.text, _REPORT_LINES)
+        return []
+
+    def tell_revived(self) -> None:
+        """Say which children of a resumed session go on."""
+        for child in self._session.supervisor.children:
+            if self._session.tasks.runs(child.spec.task_id):
+                self._write(f"{child.spec.task_id} goes on: {child.spec.description}")
+
+    def tell_stopping(self) -> None:
+        """Say what ends with the session."""
+        running = self._session.tasks.listed()
+        for task_id, _, title in running:
+            self._write(f"{task_id} is stopped: {title}")
+        agents = {child.spec.task_id for child in self._session.supervisor.children}
+        if any(task_id in agents for task_id, _, _ in running):
+            self._write(
+                "(they do not go on by themselves; after a resume, /tell ID TEXT wakes one)"
+            )
+
+    def describe_leaving(self) -> str:
+        """Say what leaving now would mean."""
+        running = len(self._session.tasks.listed())
+        if not running:
+            return "(nothing runs; once more, /quit or Ctrl+D leaves)"
+        verb = "runs" if running == 1 else "run"
+        return (
+            f"({counted(running, 'background task')} {verb}; "
+            f"once more or /quit leaves and stops {'it' if running == 1 else 'them'})"
+        )
 
     async def _tell(self, rest: str) -> None:
         task_id, _, text = rest.partition(" ")

@@ -58,6 +58,23 @@ class Terminal:
             raise EOFError
         return line.decode(errors="replace").rstrip("\n")
 
+    def begun(self) -> bool:
+        """Whether somebody has begun to type a line and not ended it yet."""
+        import select
+        import termios
+
+        if self._before is None:
+            return False
+        try:
+            # The terminal shows us half a line only while it does not collect lines.
+            raw = [*self._before[:3], self._before[3] & ~termios.ICANON, *self._before[4:]]
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, raw)
+            return bool(select.select([sys.stdin], [], [], 0)[0])
+        except (termios.error, OSError):
+            return False
+        finally:
+            self.restore()
+
     def restore(self) -> None:
         """Make it as it was."""
         self._set(None)

@@ -113,7 +113,7 @@ class Driver:
 
     async def _one_turn(self) -> None:
         rows = len(self._agent.ledger.rows)
-        self._agent.emit(TurnStarted())
+        self._agent.emit(TurnStarted(text=self._agent.inbox.text))
         ending: tuple[str, Why, str] = ("", "interrupted", "the user stopped it")
         try:
             with anyio.CancelScope() as self._scope:

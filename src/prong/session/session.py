@@ -98,6 +98,11 @@ class Session:
         return self.agent.policy.policy.mode
 
     @property
+    def empty(self) -> bool:
+        """Whether nothing stands in the conversation."""
+        return not self.agent.prompt.depth
+
+    @property
     def types(self) -> AgentTypes:
         """The types of agents that can be started."""
         return self._place.types

@@ -290,6 +290,10 @@ class TaskBoard:
         """Name the commands that run in the background, whoever started them."""
         return [task.title for task in self._tasks.values() if task.work.kind == "shell"]
 
+    def listed(self) -> list[tuple[str, str, str]]:
+        """Give id, kind and title of every task that runs, whoever started it."""
+        return [(task.id, task.work.kind, task.title) for task in self._tasks.values()]
+
     def busy(self, agent: str | None = None) -> bool:
         """Whether a task of an agent runs, or one has ended that it was not told of yet."""
         return bool(self.running(agent or self._agent) or self.outbox.pending(agent or self._agent))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -124,6 +124,18 @@ class Context:
     """Starts and reaches other agents; None if this one may not."""
     may_read: Callable[[str], bool] = _anything
     """Whether a rule lets a resolved path be read; for tools that search whole folders."""
+
+
+@runtime_checkable
+class Previewing(Protocol):
+    """A tool that can show what a call would change before it runs."""
+
+    async def preview(self, args: Any, context: Context) -> str:
+        """Show the change to whoever is asked for leave; empty if the call would fail.
+
+        Raises OSError.
+        """
+        ...
 
 
 class Tool(Protocol):

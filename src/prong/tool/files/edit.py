@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from prong.entry import CallId
 from prong.tool.access import Access, Writing
 from prong.tool.base import Context, Effect, Failed, Outcome, Tool, done
-from prong.tool.files.content import Binary, decode
+from prong.tool.files.content import Binary, Document, decode
 from prong.tool.files.diff import unified
 from prong.tool.files.known import load, shown_path, store
 
@@ -48,6 +48,38 @@ class Edit:
         del call_id
         path = context.host.resolve(args.file_path)
         name = shown_path(context.host, path)
+        change = await self._change(args, context)
+        if isinstance(change, Failed):
+            return change
+        document, spans, changed = change
+        text = document.text
+        try:
+            encoded = document.encode(changed)
+        except UnicodeEncodeError as error:
+            return Failed(
+                f"{name} is {document.encoding}, which cannot hold {error.object[error.start]!a}"
+            )
+        if (failed := await store(context, path, encoded)) is not None:
+            return failed
+        return done(
+            _summary(name, text, spans, args.new_string), shown=unified(name, text, changed)
+        )
+
+    async def preview(self, args: EditArguments, context: Context) -> str:
+        """Compare the file with what it would be."""
+        change = await self._change(args, context)
+        if isinstance(change, Failed):
+            return ""
+        document, _, changed = change
+        name = shown_path(context.host, context.host.resolve(args.file_path))
+        return unified(name, document.text, changed)
+
+    async def _change(
+        self, args: EditArguments, context: Context
+    ) -> tuple[Document, list[tuple[int, int]], str] | Failed:
+        """Work out the new text, and where in the old one it differs."""
+        path = context.host.resolve(args.file_path)
+        name = shown_path(context.host, path)
         if args.old_string == args.new_string:
             return Failed("old_string and new_string are the same; nothing would change")
         if not args.old_string:
@@ -64,18 +96,7 @@ class Edit:
             return Failed(f"{name}: old_string was not found. {hint(text, args.old_string)}")
         if len(spans) > 1 and not args.replace_all:
             return Failed(_ambiguous(name, text, spans))
-        changed = substitute(text, spans, args.new_string)
-        try:
-            encoded = document.encode(changed)
-        except UnicodeEncodeError as error:
-            return Failed(
-                f"{name} is {document.encoding}, which cannot hold {error.object[error.start]!a}"
-            )
-        if (failed := await store(context, path, encoded)) is not None:
-            return failed
-        return done(
-            _summary(name, text, spans, args.new_string), shown=unified(name, text, changed)
-        )
+        return document, spans, substitute(text, spans, args.new_string)
 
 
 def occurrences(text: str, old: str) -> list[tuple[int, int]]:

@@ -58,6 +58,16 @@ class NotebookEdit:
         """Name the notebook that will be changed, links followed."""
         return [Writing(context.host.resolve(args.notebook_path))]
 
+    async def preview(self, args: NotebookArguments, context: Context) -> str:
+        """Compare the cell with what it would be."""
+        path = context.host.resolve(args.notebook_path)
+        data = await load(context, path)
+        notebook = parse(data) if isinstance(data, bytes) else ""
+        index = Failed("") if isinstance(notebook, str) else _find(notebook, args)
+        if isinstance(notebook, str) or isinstance(index, Failed):
+            return ""
+        return _compared(shown_path(context.host, path), notebook, args, index)
+
     async def run(self, call_id: CallId, args: NotebookArguments, context: Context) -> Outcome:
         """Change the cell."""
         del call_id
@@ -72,16 +82,19 @@ class NotebookEdit:
         index = _find(notebook, args)
         if isinstance(index, Failed):
             return index
-        old = joined(notebook.cells[index].source) if index >= 0 else ""
         raw: dict[str, Any] = msgspec.json.decode(data.removeprefix(BOM_UTF8))
         told = _change(raw, notebook, args, index, name)
         if isinstance(told, Failed):
             return told
         if (failed := await store(context, path, _dump(raw, data))) is not None:
             return failed
-        before = "" if args.edit_mode == "insert" else old
-        after = "" if args.edit_mode == "delete" else args.new_source
-        return done(told, shown=unified(name, before, after))
+        return done(told, shown=_compared(name, notebook, args, index))
+
+
+def _compared(name: str, notebook: Notebook, args: NotebookArguments, index: int) -> str:
+    before = "" if args.edit_mode == "insert" else joined(notebook.cells[index].source)
+    after = "" if args.edit_mode == "delete" else args.new_source
+    return unified(name, before, after)
 
 
 def _find(notebook: Notebook, args: NotebookArguments) -> int | Failed:

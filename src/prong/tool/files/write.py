@@ -45,6 +45,15 @@ class Write:
         """Name the file that will be written, links followed."""
         return [Writing(context.host.resolve(args.file_path))]
 
+    async def preview(self, args: WriteArguments, context: Context) -> str:
+        """Compare what is there with what would be."""
+        path = context.host.resolve(args.file_path)
+        before = await self._before(context, path)
+        if isinstance(before, Failed):
+            return ""
+        old = before.text if before else ""
+        return unified(shown_path(context.host, path), old, args.content)
+
     async def run(self, call_id: CallId, args: WriteArguments, context: Context) -> Outcome:
         """Write the file if it is new or known."""
         del call_id
@@ -61,7 +70,9 @@ class Write:
             return failed
         lines = len(args.content.splitlines())
         verb = "made" if before is None else "replaced"
-        return self._done(name, f"{verb} {name}: {lines} lines", before, args.content)
+        return self._done(
+            name, f"{verb} {name}: {lines} line{'' if lines == 1 else 's'}", before, args.content
+        )
 
     def _done(self, name: str, text: str, before: Document | None, content: str) -> Done:
         return done(text, shown=unified(name, before.text if before else "", content) or text)

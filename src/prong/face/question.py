@@ -1,0 +1,118 @@
+"""Questions that wait for the user, put one at a time."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from prong.errors import UsageError
+from prong.event import Answer, PermissionAsked, QuestionAsked
+from prong.face.edit import edit
+from prong.face.line import chosen, describe_question
+from prong.face.screen import Line, Prompt, Screen
+
+Asked: TypeAlias = PermissionAsked | QuestionAsked
+
+
+class Questions:
+    """What is asked, in the order in which it came.
+
+    Only a line entered under a question's own prompt answers it, and that prompt is never shown
+    without the question right above it.
+    """
+
+    def __init__(self, screen: Screen) -> None:
+        """Ask on a screen."""
+        self._screen = screen
+        self._open: dict[str, tuple[str, Asked]] = {}
+
+    def __bool__(self) -> bool:
+        """Whether anything is asked."""
+        return bool(self._open)
+
+    def pose(self) -> Prompt:
+        """State the first question and give its prompt; without one, the prompt for messages."""
+        if not self._open:
+            return Prompt()
+        agent, asked = next(iter(self._open.values()))
+        badge = _badge(agent)
+        for text, style in describe_question(asked):
+            self._screen.line(badge + text, style=style)
+        if len(self._open) > 1:
+            self._screen.line(f"({len(self._open) - 1} more waiting)", style="dim")
+        return Prompt(f"{badge}{_offer(asked)}", asked.request_id)
+
+    def defer(self) -> Prompt:
+        """Only say that something is asked: the line that is begun keeps its meaning."""
+        agent, asked = next(iter(self._open.values()))
+        self._screen.line(f"{_badge(agent)}asks, after this line: {_title(asked)}", style="bold")
+        return Prompt()
+
+    def add(self, agent: str, asked: Asked) -> None:
+        """Take a question; it is put at once unless the user is at something else."""
+        self._open[asked.request_id] = (agent, asked)
+        now = self._screen.asking
+        if now is None:
+            # Whoever reads lines asks before the next one.
+            return
+        if now.key:
+            self._screen.line(f"({len(self._open) - 1} more waiting)", style="dim")
+        elif self._screen.untouched():
+            self._screen.switch(self.pose())
+        else:
+            self.defer()
+
+    def drop(self, request_id: str) -> None:
+        """Forget a question that is settled; if its prompt is open, another takes its place."""
+        self._open.pop(request_id, None)
+        now = self._screen.asking
+        if now is not None and now.key == request_id:
+            free = self._open and self._screen.untouched()
+            self._screen.switch(self.pose() if free else Prompt())
+
+    async def answer(self, line: Line) -> Answer | None:
+        """Read a line as the answer to its question; None if it is none."""
+        if line.key not in self._open:
+            self._screen.line("(that question is settled; the line went nowhere)")
+            return None
+        _, asked = self._open[line.key]
+        try:
+            answer = await _read(asked, line.text.strip())
+        except UsageError as error:
+            self._screen.line(str(error), style="bad")
+            return None
+        # It may have been settled while a plan was in the editor.
+        return answer if self._open.pop(line.key, None) is not None else None
+
+
+async def _read(asked: Asked, word: str) -> Answer:
+    """Understand an answer.
+
+    Raises UsageError if it has to be given again.
+    """
+    if isinstance(asked, QuestionAsked):
+        return Answer(asked.request_id, text=chosen(asked, word))
+    if asked.plan and word.lower() in {"e", "edit"}:
+        edited = await edit(asked.plan)
+        if edited is None:
+            raise UsageError("nothing was approved: set EDITOR, or the editor gave no text")
+        return Answer(asked.request_id, text=edited)
+    if word.lower() in {"y", "yes", "a", "always"}:
+        return Answer(asked.request_id, always=word.lower().startswith("a"))
+    refusal = "" if word.lower() in {"n", "no"} else word
+    return Answer(asked.request_id, allow=False, text=refusal)
+
+
+def _offer(asked: Asked) -> str:
+    if isinstance(asked, QuestionAsked):
+        return "? "
+    if asked.plan:
+        return "[y]es, [e]dit and approve, [n]o, or what to change: "
+    return f"{asked.tool}: [y]es, [a]lways, [n]o, or why not: "
+
+
+def _title(asked: Asked) -> str:
+    return asked.questions[0].question if isinstance(asked, QuestionAsked) else asked.title
+
+
+def _badge(agent: str) -> str:
+    return "" if agent == "main" else f"[{agent}] "

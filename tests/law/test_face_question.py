@@ -1,0 +1,92 @@
+"""Answers to questions at the prompt, and calls as lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from prong.entry import CallId
+from prong.errors import UsageError
+from prong.event import Choice, PermissionAsked, Question, QuestionAsked, ToolFinished, ToolStarted
+from prong.face.call import Calls
+from prong.face.line import chosen, counted, describe_question
+from prong.face.plain import _HELP
+
+OPTIONS = (Choice("red"), Choice("blue"))
+ONE = QuestionAsked(request_id="ask-1", questions=(Question("Colour?", "", OPTIONS),))
+TWO = QuestionAsked(
+    request_id="ask-2",
+    questions=(Question("Colour?", "", OPTIONS), Question("Both?", "", OPTIONS, multiple=True)),
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "line", "answer"),
+    [
+        (ONE, "2", "blue"),
+        (ONE, "green; or none", "green; or none"),
+        (ONE, "1, if it is pale", "1, if it is pale"),
+        (TWO, "1; 1,2", "red\nred, blue"),
+        (TWO, "pale red; 2, black", "pale red\nblue, black"),
+    ],
+)
+def test_numbers_and_words_are_answers(asked: QuestionAsked, line: str, answer: str) -> None:
+    """A number stands for its option; words stand for themselves."""
+    assert chosen(asked, line) == answer
+
+
+@pytest.mark.parametrize(
+    ("asked", "line"),
+    [
+        *((ONE, line) for line in ("", "3", "0", "1,2")),
+        *((TWO, line) for line in ("1", "1;", "1;2;1", "1; 1,3")),
+    ],
+)
+def test_what_is_no_answer_is_asked_again(asked: QuestionAsked, line: str) -> None:
+    """A number out of range, too few or too many answers are not accepted."""
+    with pytest.raises(UsageError):
+        chosen(asked, line)
+
+
+def test_a_permission_question_shows_the_change() -> None:
+    """The diff stands between the reason and the rules, with a style for each line."""
+    asked = PermissionAsked(
+        request_id="ask-1",
+        call_id=CallId("1"),
+        tool="Edit",
+        title="Edit a.py",
+        why="it writes",
+        suggestion=("Edit",),
+        preview="@@ -1 +1 @@\n-x = 1\n+x = 2",
+    )
+    lines = describe_question(asked)
+    assert lines[0] == ("may it? Edit a.py", "bold")
+    assert ("  -x = 1", "bad") in lines
+    assert ("  +x = 2", "good") in lines
+    assert lines[-1] == ("  always: Edit", "bold")
+
+
+def test_a_failure_stands_below_its_own_call() -> None:
+    """A call that never started, or that others came between, is named above its failure."""
+    calls = Calls()
+
+    def started(name: str) -> list[str]:
+        event = ToolStarted(call_id=CallId(name), name="Read", arguments="", title=f"Read {name}")
+        return [text for text, _ in calls.lines(event)]
+
+    def failed(name: str) -> list[str]:
+        event = ToolFinished(
+            call_id=CallId(name), name="Read", failed=True, text="no", title=f"Read {name}"
+        )
+        return [text for text, _ in calls.lines(event)]
+
+    assert started("a") == ["* Read a"]
+    assert failed("a") == ["  failed: no"]
+    assert started("b") + started("c") == ["* Read b", "* Read c"]
+    assert failed("b") == ["* Read b", "  failed: no"]
+    assert failed("never") == ["* Read never", "  failed: no"]
+
+
+def test_words_fit() -> None:
+    """Help fits a terminal of 80 columns, and one thing is not said to be several."""
+    assert max(map(len, _HELP.splitlines())) <= 80
+    assert (counted(1, "file"), counted(2, "file")) == ("1 file", "2 files")
