@@ -371,7 +371,7 @@ async def test_plan_mode_makes_no_worktree_and_merges_nothing(world: Worlds) -> 
         with pytest.raises(UsageError, match="a worktree would be made"):
             await w.session.fork(["P1"], isolation="worktree")
 
-        assert "plan mode only reads, and Agent(isolation:worktree)" in str(w.bodies()[1])
+        assert "plan mode only reads, and a worktree would be made" in str(w.bodies()[1])
         assert "plan mode only reads, and MergeWorktrees(merge)" in str(w.bodies()[2])
         assert not (w.root / ".prong/worktrees").exists()
 
