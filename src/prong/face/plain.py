@@ -41,7 +41,7 @@ from prong.session import Options, Session, Subscription, open_session
 
 _HELP = """\
 /help              this list
-/cost              what agents, fan-outs and the session cost, and would have cost
+/cost              what agents and the session cost, and would have cost
 /clear             start over with an empty conversation
 /compact [focus]   replace the conversation by a summary
 /model [name]      show the model, or change it
