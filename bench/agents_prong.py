@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import tempfile
@@ -18,7 +19,10 @@ _SETTINGS = '{"fork": {"enabled": false}}'
 
 async def work(url: str, folder: str) -> dict[str, Any]:
     """Open a session, let it delegate, and say what that took and what was told."""
-    async with fork_prong.opened(url, folder, settings=_SETTINGS) as session:
+    # Settings are left out of a bare session; a home of its own keeps those of the user out.
+    env = {"HOME": folder, "PATH": os.environ["PATH"]}
+    given = {"bare": False, "env": env, "settings": _SETTINGS}
+    async with fork_prong.opened(url, folder, **given) as session:
         said = await fork_prong.measured(session)
         notices = [
             plain(entry.parts)

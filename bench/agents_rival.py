@@ -42,11 +42,11 @@ async def pydantic_ai(url: str) -> str:
 
 async def openai_agents(url: str) -> str:
     """An agent as another's tool."""
-    from agents import (  # pyright: ignore[reportAttributeAccessIssue] - not our module here
-        Agent,
-        OpenAIChatCompletionsModel,
-        Runner,
-        set_tracing_disabled,
+    from agents import (  # the rival's package: this runs in its own environment
+        Agent,  # pyright: ignore[reportAttributeAccessIssue]
+        OpenAIChatCompletionsModel,  # pyright: ignore[reportAttributeAccessIssue]
+        Runner,  # pyright: ignore[reportAttributeAccessIssue]
+        set_tracing_disabled,  # pyright: ignore[reportAttributeAccessIssue]
     )
     from openai import AsyncOpenAI
 

@@ -11,7 +11,9 @@ from importlib.metadata import version
 
 from measure import Row
 
-FIGURES = ("rope", "fan", "sse", "resume", "start", "request", "fork", "local")
+FIGURES = (
+    "rope", "fan", "sse", "resume", "start", "request", "fork", "agents", "worktree", "local",
+)  # fmt: skip
 COMPARED = ("prong", "msgspec", "anyio", "anthropic", "openai", "httpx2")
 
 

@@ -136,8 +136,11 @@ class Tap:
         if self.seen == 1:
             reply(peer.sock, answer([{"type": "text", "text": "Ready."}], stream=stream, chat=chat))
         elif self.seen == 2:
-            reply(peer.sock, answer(self.calls, stream=stream, chat=chat))
+            dispatching = answer(self.calls, stream=stream, chat=chat)
+            # Before it is sent: were this process to lose its turn in between, the client's work
+            # of that time would be left out.
             self.sent = time.monotonic()
+            reply(peer.sock, dispatching)
         elif _MAIN.search(peer.data, 0, 2_000) or len(self.began) == len(self.calls):
             reply(
                 peer.sock,

@@ -2,9 +2,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from prong.testing import Worlds
 from prong.testing import world as make_world
+
+# The machines are shared and noisy: no law is judged by the clock.
+settings.register_profile("prong", deadline=None)
+settings.load_profile("prong")
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from prong.team.task import _Door
 from prong.testing import Script, call, say, world
 from prong.tool.base import Context, Reads
 from prong.tool.delegate import PlainAgentArguments
+from prong.tool.policy import _NarrowBox
 
 pytestmark = [pytest.mark.spec("S9")]
 
@@ -104,7 +105,7 @@ GIVEN: dict[str, Check] = {
     "agent.kit": lambda w, p, c: set(c.agent.kit.names) < set(p.kit.names),
     "agent.context": lambda w, p, c: c.agent.context is not p.context,
     "agent.policy": lambda w, p, c: (
-        c.agent.policy is not p.policy and getattr(c.agent.policy, "_parent", None) is p.policy
+        isinstance(c.agent.policy, _NarrowBox) and c.agent.policy._parent is p.policy
     ),
     "agent.hooks": lambda w, p, c: c.agent.hooks is not p.hooks,
     "agent.desk": lambda w, p, c: (

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.anyio
 
 HOOK = '{"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"%s"}]}]}}'
 ALLOW = (
-    'echo \'{\\\\"hookSpecificOutput\\\\":{\\\\"hookEventName\\\\":\\\\"PreToolUse\\\\",'
-    '\\\\"permissionDecision\\\\":\\\\"allow\\\\"}}\''
+    'echo \'{\\"hookSpecificOutput\\":{\\"hookEventName\\":\\"PreToolUse\\",'
+    '\\"permissionDecision\\":\\"allow\\"}}\''
 )
 
 

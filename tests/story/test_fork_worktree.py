@@ -14,7 +14,7 @@ import anyio
 import msgspec
 import pytest
 
-from prong.errors import UsageError
+from prong.errors import ConfigError, UsageError
 from prong.event import CacheMissed, TaskFinished, Warned
 from prong.host import LocalHost
 from prong.host.worktree import create
@@ -398,7 +398,7 @@ async def test_settings_say_what_a_worktree_starts_from(world: Worlds) -> None:
 async def test_wrong_settings_are_named(world: Worlds) -> None:
     """A base that does not exist is an error of the user's, not a guess of ours."""
     settings = '{"worktree": {"base": "moon"}}'
-    with pytest.raises(UsageError, match=r"the setting worktree is wrong: .*moon"):
+    with pytest.raises(ConfigError, match=r"'worktree.base' must be one of snapshot, head"):
         async with repository(world, [], settings=settings):
             pass
 

@@ -7,29 +7,28 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import anyio
 import anyio.abc
 import msgspec
 
-from prong.about import __version__
-from prong.agent import Agent, Desk, Limits, NoHooks, Respond
+from prong.agent import Agent, Desk, NoHooks, Respond
 from prong.agent.answer import interrupted
 from prong.agent.compact import carried
-from prong.agent.lineage import COORDINATOR, told_by
-from prong.cost import Ledger, Prices, read_prices
+from prong.agent.lineage import COORDINATOR, Lineage, told_by
+from prong.cost import Ledger
 from prong.cost.budget import Bounds, Purse
-from prong.entry import ToolSpec, Usage
+from prong.entry import Usage
 from prong.errors import ProngError, UsageError
 from prong.event import Answer, Event, Question, QuestionAsked, SessionStarted, Todo
 from prong.host import LocalHost
 from prong.prompt import Prompt
 from prong.provider import Http
 from prong.session import store
-from prong.session.branch import branch
 from prong.session.bus import Bus
 from prong.session.coordination import Before, coordinate, make_pulls
+from prong.session.entrance import enter
 from prong.session.guard import Guard
 from prong.session.hook import CommandHooks
 from prong.session.journal import Journal
@@ -46,8 +45,17 @@ from prong.session.option import Given, Options
 from prong.session.past import past_of, restore
 from prong.session.place import Place, look_around, make_policy
 from prong.session.planning import Kept, Planner
-from prong.session.preference import fork_settings, patience, task_budget, wakes_once
-from prong.session.record import Opened
+from prong.session.preference import (
+    answer_schema,
+    compact_share,
+    fork_settings,
+    make_limits,
+    make_prices,
+    patience,
+    structured_output,
+    task_budget,
+    wakes_once,
+)
 from prong.session.recruit import Recruiter
 from prong.session.replay import Replay, read_journal
 from prong.session.session import MAIN, Session
@@ -68,7 +76,6 @@ from prong.tool.filter import is_mcp
 from prong.tool.kit import Kit
 from prong.tool.policy import Deny, PolicyBox
 from prong.tool.structured import StructuredOutput
-from prong.wire import dialect
 
 if TYPE_CHECKING:
     from prong.tool.mcp import McpTool
@@ -117,6 +124,18 @@ async def open_session(
         raise failure
 
 
+class _Parts(TypedDict):
+    """What the main agent is made of, besides what follows from options and settings."""
+
+    lineage: Lineage
+    prompt: Prompt
+    kit: Kit
+    context: Context
+    policy: PolicyBox
+    hooks: Guard
+    recorder: Journal
+
+
 class _Maker:
     """Builds a session part by part, and takes it apart again in the other order."""
 
@@ -143,40 +162,17 @@ class _Maker:
     async def make(self) -> Session:
         """Put everything together."""
         place, options = self._place, self._place.options
-        journal = self._journal()
+        entered = enter(place)
+        journal, self._replay, self._created = entered.journal, entered.replay, entered.made
+        self._closers.append(journal.close)
         storage = journal.path.with_suffix("")
         host = LocalHost(place.cwd, place.home)
         self._closers.append(host.close)
         chosen = choose(place, options.model, self._note("endpoint"))
         policy = PolicyBox(make_policy(place, storage=str(storage)))
-        limits, prices = self._limits(), self._prices()
-        if limits.max_usd is not None and prices.of(chosen.model, Usage()) is None:
-            raise UsageError(
-                f"the budget of ${limits.max_usd:g} cannot be kept: the price of {chosen.model} is "
-                f"unknown; add it to {place.store / 'prices.json'} or drop the budget"
-            )
-        structured = _structured(options)
-        purse = Purse(Bounds(tokens=limits.max_tokens, usd=limits.max_usd))
-        outbox = Outbox(str(storage / "outbox.jsonl"))
-        self._closers.append(outbox.close)
-        board = TaskBoard(
-            group=self._group, storage=str(storage), outbox=outbox, emit=self._emit, agent=MAIN
-        )
-        self._closers.append(board.close)
-        planner = Planner(
-            policy,
-            root=place.root,
-            storage=str(storage),
-            note=lambda name, value: journal.note(MAIN, name, value),
-            emit=self._emit,
-            shells=board.shells,
-        )
-        planner.start(
-            wanted=options.mode,
-            recorded=self._note("mode"),
-            kept=self._replay.note(MAIN, "plan", Kept | None) if self._replay else None,
-            otherwise=place.settings.permissions.mode,
-        )
+        structured = structured_output(options)
+        board = self._board(storage)
+        planner = self._planner(policy, board, journal)
         forks = self._forks(policy)
         pool = kit = await self._kit(structured, planner, forks=forks.on)
         types = place.types
@@ -194,11 +190,10 @@ class _Maker:
             env=self._env(),
         )
         prompt = self._prompt(journal, chosen, kit)
-        agent = Agent(
-            path=MAIN,
+        agent = self._agent(
+            chosen,
             lineage=told_by(prompt) if team is None else COORDINATOR,
             prompt=prompt,
-            provider=chosen.connect(self._http),
             kit=kit,
             context=self._context(host, board, policy, storage),
             policy=policy,
@@ -208,25 +203,8 @@ class _Maker:
                 instructions=place.instructions,
                 structured=structured,
             ),
-            desk=self._desk,
             recorder=journal,
-            ledger=Ledger(paid.row for paid in self._replay.requests if not paid.inherited)
-            if self._replay
-            else Ledger(),
-            prices=prices,
-            emit=self._emit,
-            texts=text,
-            limits=limits,
-            purse=purse,
-            ttl=cache_ttl(options, place),
-            context_tokens=options.context_tokens,
-            max_output=options.max_output,
-            diagnose=diagnoses(place, chosen),
-            clock=self._clock,
         )
-        for row in agent.ledger.rows:
-            tokens = row.usage.input + row.usage.output
-            purse.charge(tokens, row.cost, turns=0 if row.sidecar else 1, model=row.model)
         recruiter = Recruiter(
             place=place,
             http=self._http,
@@ -235,29 +213,16 @@ class _Maker:
             commands=commands,
             cache_key=journal.session,
         )
-        supervisor = Supervisor(
-            office=Office(
-                types=types,
-                claims=None if team is None else Claims(),
-                make_child=recruiter.make,
-                task_budget=task_budget(place),
-                patience=patience(place),
-            ),
-            reload=lambda: past_of(read_journal(journal.path)),
-            classifier=self._classifier(agent),
-            board=board,
-            emit=self._bus.emit,
-            mode=forks,
-            settings=fork_settings(place),
-            worktrees=read_settings(place.settings.map("worktree")),
-            wake_once=wakes_once(place, attended=self._desk.attended),
-            prices=agent.prices,
-            child_hooks=lambda hooks: hooks.clone() if isinstance(hooks, Guard) else hooks,
+        office = Office(
+            types=types,
+            claims=None if team is None else Claims(),
+            make_child=recruiter.make,
+            task_budget=task_budget(place),
+            patience=patience(place),
         )
+        supervisor = self._supervisor(agent, journal, board, office, forks)
         agent.context.agents = supervisor.door(agent)
         planner.bind(agent)
-        if (share := _first(options.compact_at, place.settings.number("compactAt"))) is not None:
-            agent.compact_at = share
         session = Session(
             agent=agent,
             bus=self._bus,
@@ -274,6 +239,85 @@ class _Maker:
             pulls.restore(self._replay.note(MAIN, "pulls", dict[str, list[str]]) or {})
         self._created = None
         return session
+
+    def _board(self, storage: Path) -> TaskBoard:
+        outbox = Outbox(str(storage / "outbox.jsonl"))
+        self._closers.append(outbox.close)
+        board = TaskBoard(
+            group=self._group, storage=str(storage), outbox=outbox, emit=self._emit, agent=MAIN
+        )
+        self._closers.append(board.close)
+        return board
+
+    def _planner(self, policy: PolicyBox, board: TaskBoard, journal: Journal) -> Planner:
+        planner = Planner(
+            policy,
+            root=self._place.root,
+            storage=str(journal.path.with_suffix("")),
+            note=lambda name, value: journal.note(MAIN, name, value),
+            emit=self._emit,
+            shells=board.shells,
+        )
+        planner.start(
+            wanted=self._place.options.mode,
+            recorded=self._note("mode"),
+            kept=self._replay.note(MAIN, "plan", Kept | None) if self._replay else None,
+            otherwise=self._place.settings.permissions.mode,
+        )
+        return planner
+
+    def _agent(self, chosen: Chosen, **parts: Unpack[_Parts]) -> Agent:
+        """Make the main agent, with what the session has paid so far on its account."""
+        place, options = self._place, self._place.options
+        limits, prices = make_limits(place), make_prices(place)
+        if limits.max_usd is not None and prices.of(chosen.model, Usage()) is None:
+            raise UsageError(
+                f"the budget of ${limits.max_usd:g} cannot be kept: the price of {chosen.model} is "
+                f"unknown; add it to {place.store / 'prices.json'} or drop the budget"
+            )
+        requests = self._replay.requests if self._replay else ()
+        ledger = Ledger(paid.row for paid in requests if not paid.inherited)
+        purse = Purse(Bounds(tokens=limits.max_tokens, usd=limits.max_usd))
+        for row in ledger.rows:
+            tokens = row.usage.input + row.usage.output
+            purse.charge(tokens, row.cost, turns=0 if row.sidecar else 1, model=row.model)
+        agent = Agent(
+            path=MAIN,
+            provider=chosen.connect(self._http),
+            desk=self._desk,
+            ledger=ledger,
+            prices=prices,
+            emit=self._emit,
+            texts=text,
+            limits=limits,
+            purse=purse,
+            ttl=cache_ttl(options, place),
+            context_tokens=options.context_tokens,
+            max_output=options.max_output,
+            diagnose=diagnoses(place, chosen),
+            clock=self._clock,
+            **parts,
+        )
+        agent.compact_at = compact_share(place, agent.compact_at)
+        return agent
+
+    def _supervisor(
+        self, agent: Agent, journal: Journal, board: TaskBoard, office: Office, forks: ForkMode
+    ) -> Supervisor:
+        place = self._place
+        return Supervisor(
+            office=office,
+            reload=lambda: past_of(read_journal(journal.path)),
+            classifier=self._classifier(agent),
+            board=board,
+            emit=self._bus.emit,
+            mode=forks,
+            settings=fork_settings(place),
+            worktrees=read_settings(place.settings.map("worktree")),
+            wake_once=wakes_once(place, attended=self._desk.attended),
+            prices=agent.prices,
+            child_hooks=lambda hooks: hooks.clone() if isinstance(hooks, Guard) else hooks,
+        )
 
     async def close(self) -> Exception | None:
         """Take everything apart, the last part first; gives what went wrong in that."""
@@ -345,41 +389,6 @@ class _Maker:
         self._compare(agent, chosen)
         return running
 
-    def _journal(self) -> Journal:
-        options, place = self._place.options, self._place
-        if options.resume is None and not options.continue_last:
-            session = options.session_id or store.new_id()
-            path = store.location(place.cwd, session, place.store)
-            store.must_be_free(options.name, place.cwd, place.store)
-            journal = Journal.create(path, self._opened(session))
-            self._created = path
-        else:
-            journal = self._resumed()
-        self._closers.append(journal.close)
-        return journal
-
-    def _resumed(self) -> Journal:
-        options, place = self._place.options, self._place
-        if options.resume is not None:
-            info = store.find(options.resume, place.cwd, place.store, say=place.warnings.append)
-        else:
-            info = store.latest(place.cwd, place.store)
-        path = info.path
-        kept = "" if options.fork_session else info.id
-        store.must_be_free(options.name, place.cwd, place.store, but=kept)
-        if options.fork_session:
-            session = options.session_id or store.new_id()
-            path = store.location(place.cwd, session, place.store)
-            branch(info.path, path, self._opened(session), dialect, say=place.warnings.append)
-            self._created = path
-        journal, self._replay = Journal.resume(path, dialect)
-        return journal
-
-    def _opened(self, session: str) -> Opened:
-        return Opened(
-            session=session, created=time.time(), cwd=self._place.cwd, program=__version__
-        )
-
     def _note(self, name: str) -> Any:
         return self._replay.note(MAIN, name) if self._replay else None
 
@@ -428,7 +437,7 @@ class _Maker:
             return
         self._place.warnings += left_out(self._place.options, head.spec)
         specs = agent.kit.specs(lambda name: text(f"tool/{name}"))
-        if _answer_schema(specs) not in (None, _answer_schema(head.spec.tools)):
+        if answer_schema(specs) not in (None, answer_schema(head.spec.tools)):
             self._move(agent, chosen, "the answer has a new schema", reason="tools")
             return
         now, then = set(agent.kit.names), set(head.tools)
@@ -490,13 +499,6 @@ class _Maker:
         answer = await self._desk.ask(MAIN, asked, self._emit)
         return answer.text if isinstance(answer, Answer) and answer.allow else None
 
-    def _prices(self) -> Prices:
-        path = self._place.store / "prices.json"
-        try:
-            return Prices(read_prices(str(path), path.read_bytes()))
-        except OSError:
-            return Prices()
-
     def _classifier(self, agent: Agent) -> Classifier | None:
         """Make what asks a model about results, if the settings name one."""
         model = self._place.settings.map("handback").get("model")
@@ -505,15 +507,6 @@ class _Maker:
         from prong.session.classify import classifier
 
         return classifier(agent, choose(self._place, str(model)), self._http)
-
-    def _limits(self) -> Limits:
-        options, settings = self._place.options, self._place.settings
-        turns = _first(options.max_turns, settings.number("maxTurns"))
-        return Limits(
-            max_turns=None if turns is None else int(turns),
-            max_usd=_first(options.max_usd, settings.number("maxBudgetUsd")),
-            max_tokens=options.max_tokens,
-        )
 
     def _started(
         self, journal: Journal, chosen: Chosen, kit: Kit, policy: PolicyBox
@@ -529,26 +522,3 @@ class _Maker:
 
     def _emit(self, event: Event) -> None:
         self._bus.emit(MAIN, event)
-
-
-def _first(*values: float | None) -> float | None:
-    return next((value for value in values if value is not None), None)
-
-
-def _answer_schema(tools: Sequence[ToolSpec]) -> bytes | None:
-    found = [bytes(tool.schema) for tool in tools if tool.name == StructuredOutput.name]
-    return found[0] if found else None
-
-
-def _structured(options: Options) -> StructuredOutput | None:
-    if options.json_schema is None:
-        return None
-    given = options.json_schema.strip()
-    if not given.startswith("{"):
-        try:
-            given = Path(given).read_text("utf-8")
-        except (OSError, ValueError) as error:
-            raise UsageError(
-                f"the JSON schema is neither an object nor a file that can be read: {error}"
-            ) from error
-    return StructuredOutput(given)

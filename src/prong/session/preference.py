@@ -1,13 +1,22 @@
-"""Settings about children, as the supervisor needs them."""
+"""What options and settings ask for, as the parts of a session need it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import msgspec
 
+from prong.agent import Limits
+from prong.cost import Prices, read_prices
 from prong.cost.budget import Bounds
+from prong.entry import ToolSpec
+from prong.errors import UsageError
+from prong.session.option import Options
 from prong.session.place import Place
 from prong.team.departure import ForkSettings
 from prong.team.office import PATIENCE
+from prong.tool.structured import StructuredOutput
 
 
 def fork_settings(place: Place) -> ForkSettings:
@@ -34,3 +43,61 @@ def patience(place: Place) -> float | None:
 def wakes_once(place: Place, *, attended: bool) -> bool:
     """Whether a fan-out wakes its parent once, when all are done: each wake reads the history."""
     return place.settings.map("fork").get("wake", "each" if attended else "all") == "all"
+
+
+def make_prices(place: Place) -> Prices:
+    """Read the user's own prices, if there are any.
+
+    Raises ConfigError if the file is wrong.
+    """
+    path = place.store / "prices.json"
+    try:
+        return Prices(read_prices(str(path), path.read_bytes()))
+    except OSError:
+        return Prices()
+
+
+def make_limits(place: Place) -> Limits:
+    """Bound the session as options or settings ask."""
+    options, settings = place.options, place.settings
+    turns = first(options.max_turns, settings.number("maxTurns"))
+    return Limits(
+        max_turns=None if turns is None else int(turns),
+        max_usd=first(options.max_usd, settings.number("maxBudgetUsd")),
+        max_tokens=options.max_tokens,
+    )
+
+
+def compact_share(place: Place, otherwise: float) -> float:
+    """Give the share of the context at which to compact."""
+    share = first(place.options.compact_at, place.settings.number("compactAt"))
+    return otherwise if share is None else share
+
+
+def first(*values: float | None) -> float | None:
+    """Give the first value that there is."""
+    return next((value for value in values if value is not None), None)
+
+
+def answer_schema(tools: Sequence[ToolSpec]) -> bytes | None:
+    """Give the JSON schema of the answer, if one was asked for."""
+    found = [bytes(tool.schema) for tool in tools if tool.name == StructuredOutput.name]
+    return found[0] if found else None
+
+
+def structured_output(options: Options) -> StructuredOutput | None:
+    """Make the tool that takes an answer of the caller's JSON schema, if there is one.
+
+    Raises UsageError if the schema cannot be read or used.
+    """
+    if options.json_schema is None:
+        return None
+    given = options.json_schema.strip()
+    if not given.startswith("{"):
+        try:
+            given = Path(given).read_text("utf-8")
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"the JSON schema is neither an object nor a file that can be read: {error}"
+            ) from error
+    return StructuredOutput(given)

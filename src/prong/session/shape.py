@@ -42,7 +42,7 @@ INSIDE: dict[str, dict[str, Shape]] = {
         "turns": "whole",
         "wake": ("each", "all"),
     },
-    "worktree": {"baseRef": "text"},
+    "worktree": {"base": ("snapshot", "head"), "symlinkDirectories": "texts"},
     "retry": {
         "tries": "whole",
         "connect": "whole",
