@@ -164,7 +164,8 @@ class _Talk:
         """After the first turn that worked, have the session named for the list of sessions."""
         await self._turned.wait()
         if self._session.wants_title:
-            with self._titling, suppress(ProngError):
+            # A scope of its own: an interrupt before this was not meant for it.
+            with anyio.CancelScope() as self._titling, suppress(ProngError):
                 await self._session.title()
 
     async def _read(self) -> None:
