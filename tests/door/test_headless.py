@@ -398,3 +398,12 @@ async def test_no_answer_of_the_schema_is_a_failure(world: Worlds, program: Any)
         assert (done.returncode, result["why"]) == (1, "error")
         assert "structured" not in result
         assert "JSON schema" in result["detail"]
+
+
+async def test_a_refusal_is_said_once(world: Worlds, program: Any) -> None:
+    """The reason of a refusal does not repeat that it is one."""
+    async with world([refuse()], opens=False) as w:
+        done = await program.run(w, "-p", "Go")
+        assert done.returncode == 5
+        assert b"prong: refused: " in done.stderr
+        assert b"refusal" not in done.stderr

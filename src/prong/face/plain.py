@@ -41,7 +41,7 @@ from prong.session import Options, Session, Subscription, open_session
 
 _HELP = """\
 /help              this list
-/cost              what agents, fan-outs and the session cost, and would have cost
+/cost              what agents and the session cost, and would have cost
 /clear             start over with an empty conversation
 /compact [focus]   replace the conversation by a summary
 /model [name]      show the model, or change it
@@ -164,7 +164,8 @@ class _Talk:
         """After the first turn that worked, have the session named for the list of sessions."""
         await self._turned.wait()
         if self._session.wants_title:
-            with self._titling, suppress(ProngError):
+            # A scope of its own: an interrupt before this was not meant for it.
+            with anyio.CancelScope() as self._titling, suppress(ProngError):
                 await self._session.title()
 
     async def _read(self) -> None:
