@@ -406,7 +406,8 @@ async def test_wrong_settings_are_named(world: Worlds) -> None:
 def hooks(tmp_path: Path, **commands: str) -> str:
     """Make settings whose hooks log what they are told, then run a command."""
     events = ("SubagentStart", "SubagentStop", "WorktreeCreate", "WorktreeRemove", "Stop")
-    log = f"(cat; echo) >> {tmp_path}/log"
+    # One write a line: hooks of several agents run at the same time.
+    log = f'printf "%s\\n" "$(cat)" >> {tmp_path}/log'
     entries = {
         event: [{"hooks": [{"type": "command", "command": f"{log}; {commands.get(event, ':')}"}]}]
         for event in events

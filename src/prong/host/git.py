@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 import anyio
 import msgspec
@@ -59,6 +59,14 @@ class Repository(msgspec.Struct, frozen=True):
     """The commit that is checked out; empty on a branch without any."""
 
 
+# Git does not guard its list of worktrees: whoever reads it while another process adds one may find
+# half of an entry. So additions go one after the other here, and whoever still stumbles over an
+# entry, of another program's making, looks again.
+_adding = anyio.Lock()
+_HALF_MADE = re.compile(rb"(failed to read|unable to read|could not open).*/worktrees/")
+_WAITS = (0.02, 0.05, 0.1, 0.2, 0.4)
+
+
 class Git:
     """Git in one folder of a host."""
 
@@ -73,6 +81,15 @@ class Git:
         """Run it, whatever comes of it; `index` stands in for the index file."""
         given = (*_ENV, *env, *([f"GIT_INDEX_FILE={index}"] if index else ()))
         argv = ("env", *_UNSET, *given, "git", *_OPTIONS, *args)
+        for wait in _WAITS:
+            async with _adding if args[0] == "worktree" else nullcontext():
+                ended = await self._run(argv, stdin)
+            if ended.code == 0 or not _HALF_MADE.search(ended.errors):
+                return ended
+            await anyio.sleep(wait)
+        return await self._run(argv, stdin)
+
+    async def _run(self, argv: Sequence[str], stdin: bytes) -> Finished:
         try:
             ended = await self.host.run(argv, cwd=self.cwd, stdin=stdin)
         except OSError as error:
