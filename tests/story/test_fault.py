@@ -75,3 +75,18 @@ async def test_a_failure_of_a_tool_is_seen(world: Worlds) -> None:
     async with world(script, files={"d": "a file, not a folder"}, mode="bypassPermissions") as w:
         assert (await w.session.run("Go")).text == "I see."
         assert w.told(ToolFinished)[0].failed
+
+
+@pytest.mark.spec("L9")
+@pytest.mark.parametrize("way", ["option", "setting"])
+async def test_a_proxy_is_used(world: Worlds, way: str) -> None:
+    """Requests go through the proxy that an option or a setting names; errors say so."""
+    proxy = "http://127.0.0.1:9"
+    flag = proxy if way == "option" else None
+    setting = None if way == "option" else f'{{"proxy": "{proxy}"}}'
+    nowhere = "http://nowhere.invalid"
+    async with world(base_url=nowhere, proxy=flag, settings=setting) as w:
+        turn = await w.session.run("Hi")
+
+        assert turn.why == "error"
+        assert "127.0.0.1:9" in turn.detail

@@ -183,6 +183,7 @@ def _options(args: argparse.Namespace) -> Options:
         base_url=args.base_url,
         api=args.api,
         headers=dict(_header(text) for text in args.header),
+        proxy=args.proxy,
         resume=args.resume,
         continue_last=args.continue_last,
         fork_session=args.fork_session,
@@ -298,6 +299,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     add("--base-url", metavar="URL", help="any compatible server")
     add("--api", choices=("anthropic", "responses", "chat"), help="which API that server speaks")
     add("--header", action="append", default=[], metavar="'NAME: VALUE'", help="sent every time")
+    add("--proxy", metavar="URL", help="the proxy through which servers are reached")
     add("--effort", metavar="LEVEL", help="how hard the model should think")
     add("--thinking", metavar="on|off|TOKENS", type=_thinking_value)
     add("--max-output-tokens", type=int, metavar="N", help="tokens in one reply at most")

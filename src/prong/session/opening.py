@@ -52,6 +52,7 @@ from prong.session.preference import (
     make_limits,
     make_prices,
     patience,
+    proxied,
     structured_output,
     task_budget,
     wakes_once,
@@ -105,7 +106,7 @@ async def open_session(
     options = msgspec.structs.replace(options or Options(), **given)
     place = look_around(options)
     failure: BaseException | None = None
-    async with anyio.create_task_group() as group, Http(env=options.env) as http:
+    async with anyio.create_task_group() as group, Http(env=proxied(place)) as http:
         maker = _Maker(place, http, group, Desk(respond, attended=attended), clock)
         try:
             session = await maker.make()

@@ -24,6 +24,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     api_key: str | None = None
     headers: Mapping[str, str] = {}
     """Sent with every request."""
+    proxy: str | None = None
+    """The proxy through which servers are reached, in place of the environment's."""
     resume: str | None = None
     """Id, beginning of an id, or name of a session to go on with."""
     continue_last: bool = False
@@ -94,6 +96,7 @@ class Given(TypedDict, total=False):
     api: str | None
     api_key: str | None
     headers: Mapping[str, str]
+    proxy: str | None
     resume: str | None
     continue_last: bool
     fork_session: bool

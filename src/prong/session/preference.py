@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -101,3 +101,9 @@ def structured_output(options: Options) -> StructuredOutput | None:
                 f"the JSON schema is neither an object nor a file that can be read: {error}"
             ) from error
     return StructuredOutput(given)
+
+
+def proxied(place: Place) -> Mapping[str, str]:
+    """Give the environment of the HTTP client, with the proxy that options or settings name."""
+    proxy = place.options.proxy or place.settings.text("proxy")
+    return {**place.env, "HTTPS_PROXY": proxy, "HTTP_PROXY": proxy} if proxy else place.env
