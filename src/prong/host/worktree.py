@@ -172,11 +172,8 @@ async def _add(git: Git, folder: str, slug: str, start: str) -> str:
         try:
             await git.run(
                 *("worktree", "add", "--quiet", "--lock", "--reason", owner.reason()),
-                *("--no-checkout", "-b", f"prong/{name}", f"{folder}/{name}", start),
+                *("-b", f"prong/{name}", f"{folder}/{name}", start),
             )
-            # The long part: siblings do theirs at the same time.
-            filled = Git(git.host, f"{folder}/{name}")
-            await filled.run("reset", "--hard", "--quiet", "--no-recurse-submodules")
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await _abandon(git, f"{folder}/{name}", name, start)
