@@ -112,6 +112,7 @@ async def test_a_session_comes_back_with_its_running_forks(world: Worlds, api: s
                     await anyio.sleep(0.01)
             await anyio.sleep(0.05)
             sent = {c.spec.task_id: c.agent.prompt.open() for c in session.supervisor.children}
+            await session.message(session.supervisor.children[1].spec.task_id, "Mind the gap.")
             # What is on disk now is what a kill would leave.
             left = shutil.copytree(w.store, w.folder / "left")
         w.write("go", "")
@@ -125,6 +126,12 @@ async def test_a_session_comes_back_with_its_running_forks(world: Worlds, api: s
             final = w.server.lineages()["main"][-1].body.decode()
             for child in children:
                 assert final.count(f"<task-id>{child.spec.task_id}</task-id>") == 1
+            told = w.server.lineages()[children[1].spec.path][-1].body.decode()
+            assert told.count("Mind the gap.") == 1, "what was acknowledged is not lost by a kill"
+            for receipt in session.receipts():
+                assert receipt.bytes_shared > 0
+                assert receipt.predicted_read > 0
+                assert receipt.predicted_read <= receipt.tokens_shared
             if api == "anthropic":
                 for child in children[1:]:
                     last = w.server.lineages()[child.spec.path][-1]

@@ -87,6 +87,8 @@ def enter(child: Child, row: Row, ended: Ended | None, emit: Emit) -> None:
             predicted_write=max(0, row.usage.input - predicted),
             diagnosis=diagnosis(ended.diagnostics),
         )
+        # A resumed session has no plan to predict from, so what was predicted is stored.
+        agent.recorder.note(child.spec.path, "opened", child.receipt)
         idle = fan.idle(child.spec.task_id)
     if why := reconcile(predicted, row.usage, _circumstance(child, ended, row, idle, first=first)):
         child.miss = child.miss or why

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import anyio
@@ -85,6 +86,8 @@ class Child:
     used_at: float = 0.0
     """When its last request was sent, on the agent's clock."""
     tool_uses: int = 0
+    unread: list[str] = field(default_factory=list[str])
+    """Messages that it has not taken yet."""
     waiting: Waiting | None = None
     """The parent's wait for it, while it is in the foreground."""
     findings: tuple[Finding, ...] = ()
@@ -113,6 +116,17 @@ class Child:
     """Makes its first prompt with a text after its directive, as long as it has sent nothing."""
     outcome: Kept | Removed | None = None
     """What became of its worktree."""
+
+    def tell(self, *texts: str) -> None:
+        """Send it messages, stored until it has taken them: a kill must not lose one."""
+        for text in texts:
+            self.unread.append(text)
+            self.agent.inbox.put(message(text, self.spec), taken=partial(self._took, text))
+        self.agent.recorder.note(self.spec.path, "unread", self.unread)
+
+    def _took(self, text: str) -> None:
+        self.unread.remove(text)
+        self.agent.recorder.note(self.spec.path, "unread", self.unread)
 
     @property
     def notice_id(self) -> str:

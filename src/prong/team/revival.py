@@ -83,12 +83,16 @@ def revived(spec: ChildSpec, agent: Agent, past: Past) -> Child:
         rows=past.rows(spec.path),
         outcome=None if runs else ended.outcome,
     )
-    child.receipt = past.note(spec.path, "receipt", Receipt) or Receipt(
-        task_id=spec.task_id, agent=spec.path, kind=spec.kind, base=spec.base
+    child.receipt = (
+        past.note(spec.path, "receipt", Receipt)
+        or past.note(spec.path, "opened", Receipt)
+        or Receipt(task_id=spec.task_id, agent=spec.path, kind=spec.kind, base=spec.base)
     )
     child.miss = child.receipt.miss
     if runs and (results := interrupted(prompt)) is not None:
         agent.append(results)
+    if unread := past.note(spec.path, "unread", list[str]):
+        child.tell(*unread)
     return child
 
 

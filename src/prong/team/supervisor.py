@@ -25,7 +25,7 @@ from prong.event import Answer, Event, Question, QuestionAsked, Warned
 from prong.prompt import Node, Prompt
 from prong.team import fork
 from prong.team.account import close_receipt, enter, keep_estimate, open_receipt, receipt_of
-from prong.team.child import Child, ChildSpec, message
+from prong.team.child import Child, ChildSpec
 from prong.team.departure import ForkSettings, advise, plan_departure
 from prong.team.door import Door
 from prong.team.fan import Fan
@@ -184,7 +184,7 @@ class Supervisor:
             return Failed(
                 f"there is no agent {to!r} of yours; yours are: {', '.join(known) or '-'}"
             )
-        child.agent.inbox.put(message(text, child.spec))
+        child.tell(text)
         if self.board.runs(child.spec.task_id):
             return done(f"{to} is working and will read the message before its next step.")
         self._wake(child)
@@ -279,6 +279,7 @@ class Supervisor:
             keep_estimate(parent, fan)
         child.compose = lambda more: fan.child(f"{told}\n\n{more}")
         agent.recorder.keep(spec.path, prompt)
+        agent.recorder.note(spec.path, "opened", child.receipt)
         agent.recorder.note(spec.path, "child", spec)
         fan.running.add(task_id)
         self.begin(child)
