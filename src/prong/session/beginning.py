@@ -9,7 +9,8 @@ import anyio.abc
 from prong.agent import Agent
 from prong.agent.answer import interrupted
 from prong.session.foundation import Foundation
-from prong.session.model import left_out, move, remembered
+from prong.session.model import left_out, remembered
+from prong.session.move import move
 from prong.session.past import past_of, restore
 from prong.session.preference import answer_schema
 from prong.session.replay import Replay

@@ -5,15 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import msgspec
 
-from prong.agent import Agent
-from prong.agent.compact import carried
 from prong.entry import ToolSpec
 from prong.errors import UsageError
-from prong.prompt import Head, Prompt
+from prong.prompt import Head
 from prong.provider import Api, Endpoint, Http, Provider, is_local, pick
 from prong.provider.api import Patience
 from prong.session.option import Options
@@ -106,20 +104,6 @@ def render_head(
         explicit_marks=chosen.endpoint.explicit,
     )
     return Head(dialect(chosen.endpoint.dialect, explicit=chosen.endpoint.explicit), spec)
-
-
-def move(
-    agent: Agent,
-    place: Place,
-    chosen: Chosen,
-    detail: str,
-    *,
-    reason: Literal["model", "tools"] = "model",
-) -> None:
-    """Let an agent go on under a new head, which has to be read anew; `detail` says why."""
-    specs = agent.kit.specs(lambda name: text(f"tool/{name}"))
-    head = render_head(place, chosen, specs, cache_key=agent.prompt.head.spec.cache_key)
-    agent.restart(Prompt(head).append(*carried(agent.prompt)), reason=reason, detail=detail)
 
 
 def left_out(options: Options, head: HeadSpec) -> list[str]:

@@ -29,7 +29,8 @@ from prong.session.foundation import Foundation
 from prong.session.guard import Guard
 from prong.session.hook import CommandHooks
 from prong.session.main import first_prompt, make_agent, make_planner
-from prong.session.model import choose, move, remembered
+from prong.session.model import choose
+from prong.session.move import switch
 from prong.session.option import Given, Options
 from prong.session.past import past_of
 from prong.session.place import Place, look_around, make_policy
@@ -171,7 +172,7 @@ class _Maker:
             supervisor=supervisor,
             planner=planner,
             started=_started(base, crew.kit),
-            switch=self._switch,
+            switch=partial(switch, self._place, self._http),
         )
         self._closers.append(session.finish)
         await begin(session, base, self._group)
@@ -291,12 +292,6 @@ class _Maker:
         from prong.session.classify import classifier
 
         return classifier(agent, choose(self._place, str(model)), self._http)
-
-    def _switch(self, session: Session, model: str) -> None:
-        chosen = choose(self._place, model)
-        session.agent.provider = chosen.connect(self._http)
-        move(session.agent, self._place, chosen, f"from {session.model} to {chosen.model}")
-        session.journal.note(MAIN, "endpoint", remembered(chosen))
 
     async def close(self) -> Exception | None:
         """Take everything apart, the last part first; gives what went wrong in that."""
