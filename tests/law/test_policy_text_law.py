@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from prong.tool.access import Reading, Running, Using
 from prong.tool.command import parse_command
-from prong.tool.policy import Allow, Mode, decide
+from prong.tool.policy import Allow, Ask, Mode, decide
 from prong.tool.rule import BadRule, Rule, parse_rule
 from shared.gate import HOME, MODES, ROOT, policy, rule, run
 
@@ -51,6 +51,17 @@ SCRAPS = st.lists(
 def test_scraps_of_shell_never_raise(command: str, mode: Mode):
     """Broken shell syntax gives a decision too, in every mode."""
     assert run(policy(mode, rule("deny", "Bash(rm:*)")), command) is not None
+
+
+@pytest.mark.parametrize(
+    "before", ["{", "echo {1", "echo {1..", "echo {1..2", "echo {→", "[ -", "[ -n", "$"]
+)
+def test_what_crashes_the_parser_never_reaches_it(before: str):
+    """The parser reads behind a table at rare characters in these places, so they are opaque."""
+    for number in range(0x10000, 0x110000, 0x703):
+        command = before + chr(number)
+        assert parse_command(command, ROOT, HOME).opaque
+        assert isinstance(run(policy(), command), Ask)
 
 
 def test_deep_nesting_is_opaque_not_fatal():
