@@ -60,7 +60,7 @@ class Outbox:
 
     def __init__(self, path: str) -> None:
         """Open the file and take up what is in it."""
-        self._path = Path(path)
+        self.path = Path(path)
         self._expected: dict[str, Expected] = {}
         self._waiting: dict[str, Notice] = {}
         self._seen: set[str] = set()
@@ -68,7 +68,7 @@ class Outbox:
         self._wake = anyio.Event()
         self.damaged = 0
         """Lines that could not be read and were left out."""
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             self._size = self._replay()
@@ -178,7 +178,7 @@ class Outbox:
             self._handed.discard(id_)
 
     def _replay(self) -> int:
-        data = self._path.read_bytes()
+        data = self.path.read_bytes()
         whole = data.rfind(b"\n") + 1
         if whole < len(data):
             # The torn line must go, or the next record would be glued to it.
@@ -216,7 +216,7 @@ class Outbox:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._handle, self._size)
             raise JournalFull(
-                f"{self._path}: a notice could not be stored ({error}); make room on the disk"
+                f"{self.path}: a notice could not be stored ({error}); make room on the disk"
             ) from error
         self._size += len(data)
 
