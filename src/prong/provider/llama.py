@@ -55,9 +55,7 @@ class Llama(Api):
     def trait(self) -> Trait:
         """A server of our own keeps what it read until it needs the room."""
         rack = self._rack
-        if rack.kind in {"unknown", "other"}:
-            return Trait()
-        return Trait(lasting=True, context=rack.context)
+        return Trait(lasting=rack.kind in {"single", "slots"}, context=rack.context)
 
     async def stream(
         self,
@@ -69,9 +67,10 @@ class Llama(Api):
     ) -> AsyncGenerator[Streamed, None]:
         """Ask for one reply; see `Provider.stream`."""
         rack, agent = self._rack, headers.get(_AGENT, "")
-        await rack.recognise()
-        if text := rack.remark(prompt, agent):
-            yield Noticed(text)
+        if rack.meet(prompt, agent):
+            await rack.recognise()
+            if text := rack.remark():
+                yield Noticed(text)
         async with rack.lease(prompt, agent) as lease:
             slot = lease.slot
             extra = {} if slot is None else {"id_slot": slot.number, "cache_prompt": True}

@@ -1,7 +1,7 @@
 """The slots of one llama.cpp server, leased to requests.
 
-Nothing is asked of a server before its second request. From then on every request has a slot of its
-own while it runs; others wait. Between reading a file into a slot and the begin of its request no
+Nothing is asked of a server before the first fork. From then on every request has a slot of its own
+while it runs; others wait. Between reading a file into a slot and the begin of its request no
 other request may begin: a server with one memory for all slots would empty the slot again.
 Whatever fails here is left undone, and the request is sent as to any server.
 """
@@ -50,6 +50,8 @@ class _Props(msgspec.Struct):
     default_generation_settings: _Settings
     model_path: str = ""
     build_info: str = ""
+    endpoint_slots: bool = True
+    """Whether it tells of its slots; older servers do not say."""
 
 
 class _Moved(msgspec.Struct):
@@ -69,6 +71,8 @@ class Lease:
     launching: bool = False
     """Whether it keeps other requests from beginning."""
     began: float = 0.0
+    tokens: int = 0
+    """What its slot holds at the end."""
 
 
 class Rack:
@@ -92,6 +96,7 @@ class Rack:
         self._loose: list[Loose] = []
         self._seen: dict[str, Prompt] = {}
         self._answered: set[str] = set()
+        self._running: list[Lease] = []
         self._secret = secrets.token_hex(8)
         self._clock = 0
         self._pace = 0.0
@@ -99,28 +104,43 @@ class Rack:
         self._told = False
         self._doubted = False
 
+    def meet(self, prompt: Prompt, agent: str) -> bool:
+        """Say whether an agent that is new here begins as another did, as forks do."""
+        if self.kind == "other":
+            return False
+        new = agent not in self._seen
+        known = self._seen.values() if new else ()
+        related = any(shared(other, prompt) >= WORTH for other in known)
+        if new and len(self._seen) >= _AGENTS:
+            del self._seen[next(iter(self._seen))]
+        self._seen[agent] = prompt
+        return related
+
     async def recognise(self) -> None:
         """Find out, once, whether this is llama.cpp and whether its slots can be saved."""
         async with self._asking:
-            if self.kind != "unknown" or not self._seen:
+            if self.kind != "unknown":
                 return
+            kind: Kind = "other"
             with anyio.move_on_after(_PROBE_SECONDS):
-                self.kind = await self._ask_kind()
-            if self.kind == "unknown":
-                self.kind = "other"
+                kind = await self._ask_kind()
+            self.kind = kind
+            if kind == "slots":
+                await self._refresh()
 
     async def _ask_kind(self) -> Kind:
         props = await self._ask_props()
         if props is None:
             return "other"
         self._props, self.context = props, props.default_generation_settings.n_ctx or None
-        # No file has an empty name: the answer tells whether any other would be taken.
+        # No file has an empty name: the answer tells whether any other would be taken. Neither
+        # question waits for the step that the server is at.
         status, _ = await self._call("POST", "/slots/0?action=save", b'{"filename":""}')
-        if status != 400 or (states := await self._look()) is None:
+        if status != 400 or not props.endpoint_slots:
             return "plain"
-        self._slots = [Slot(state.id) for state in states]
-        self._room = anyio.Semaphore(max(1, len(states)))
-        return "slots" if len(states) > 1 else "single"
+        self._slots = [Slot(number) for number in range(props.total_slots)]
+        self._room = anyio.Semaphore(max(1, props.total_slots))
+        return "slots" if props.total_slots > 1 else "single"
 
     async def _ask_props(self) -> _Props | None:
         status, data = await self._call("GET", "/props")
@@ -129,12 +149,9 @@ class Rack:
         except msgspec.MsgspecError:
             return None
 
-    def remark(self, prompt: Prompt, agent: str) -> str:
-        """Say, once and at the first fork, what would let forks share here."""
-        known = agent in self._seen
-        related = any(shared(other, prompt) >= WORTH for other in self._seen.values())
-        self._remember(prompt, agent)
-        if self._told or known or not related or self.kind not in {"plain", "single"}:
+    def remark(self) -> str:
+        """Say, once, what would let forks share here; nothing if they do."""
+        if self._told or self.kind not in {"plain", "single"}:
             return ""
         self._told = True
         why = (
@@ -144,35 +161,34 @@ class Rack:
         )
         return (
             f"the llama.cpp server at {self._root} {why}; start it with "
-            "-np 5 --slot-save-path DIR/ (a slot for each agent at work, and not --no-slots) to "
+            "-np 5 --slot-save-path DIR (a slot for each agent at work, and not --no-slots) to "
             "let forks share"
         )
-
-    def _remember(self, prompt: Prompt, agent: str) -> None:
-        if agent not in self._seen and len(self._seen) >= _AGENTS:
-            del self._seen[next(iter(self._seen))]
-        self._seen[agent] = prompt
 
     @asynccontextmanager
     async def lease(self, prompt: Prompt, agent: str) -> AsyncGenerator[Lease, None]:
         """Hold a slot that has as much of a prompt as can be had; wait until one is free."""
         lease = Lease(prompt, agent)
-        if self.kind != "slots":
-            yield lease
-            return
-        async with self._room:
-            await self._wait_for_holder(prompt, agent)
-            await self._launch.acquire()
-            lease.launching = True
-            try:
-                await self._place(lease)
+        self._running.append(lease)
+        try:
+            if self.kind != "slots":
                 yield lease
-            finally:
-                self.launched(lease)
-                if lease.slot is not None:
-                    lease.slot.leased = False
-                freed, self._freed = self._freed, anyio.Event()
-                freed.set()
+                return
+            async with self._room:
+                await self._wait_for_holder(prompt, agent)
+                await self._launch.acquire()
+                lease.launching = True
+                try:
+                    await self._place(lease)
+                    yield lease
+                finally:
+                    self.launched(lease)
+        finally:
+            self._running.remove(lease)
+            if lease.slot is not None:
+                lease.slot.leased = False
+            freed, self._freed = self._freed, anyio.Event()
+            freed.set()
 
     def began(self, lease: Lease) -> None:
         """Note that the server has begun with a request: others may follow."""
@@ -190,11 +206,11 @@ class Rack:
     def spoke(self, lease: Lease, usage: Usage, first: float) -> None:
         """Note a whole reply, of which the first word came at that time."""
         self._answered.add(lease.agent)
-        tokens = usage.input + usage.output - 1
+        lease.tokens = usage.input + usage.output - 1
         if lease.slot is not None:
-            lease.slot.tokens = tokens
+            lease.slot.tokens = lease.tokens
         elif self.kind in {"unknown", "slots"}:
-            self._loose = [*self._loose[-7:], Loose(lease.prompt, lease.agent, tokens)]
+            self._loose = [*self._loose[-7:], Loose(lease.prompt, lease.agent, lease.tokens)]
         if lease.began and usage.uncached >= _PACED:
             computed = len(lease.prompt) * usage.uncached / usage.input
             self._pace = max(0.0, first - lease.began) / computed
@@ -232,6 +248,8 @@ class Rack:
 
     async def _place(self, lease: Lease) -> None:
         await self._refresh()
+        if self.kind != "slots":
+            return
         agent = lease.agent
         if self._forgets and agent in self._answered and not self._own(agent):
             # What the server empties it keeps elsewhere, and looks there only if it may choose.
@@ -242,7 +260,8 @@ class Rack:
             chosen = choose(self._slots, self._files, lease.prompt, agent)
             if chosen is not None:
                 await self._bring(chosen)
-        if chosen is not None:
+        # Where somebody else is at work, the server knows best what comes next.
+        if chosen is not None and not chosen.slot.busy:
             slot = lease.slot = chosen.slot
             slot.leased, slot.agent = True, agent
 
@@ -253,7 +272,7 @@ class Rack:
     async def _bring(self, chosen: Choice) -> bool:
         """Do what was chosen; false if it could not be done, and something else may be."""
         slot, source = chosen.slot, chosen.source
-        if source is None:
+        if source is None or slot.busy:
             return True
         kept = await self._save(source) if isinstance(source, Slot) else source
         if source is slot:
@@ -267,11 +286,21 @@ class Rack:
             self._doubted = True
             return
         loss = take_in(self._slots, states, self._loose)
+        self._adopt()
         self._forgets = self._forgets or loss == "emptied"
         self._doubted = self._doubted or loss == "restarted"
         if self._doubted:
             self._doubted = False
             await self._check_same()
+
+    def _adopt(self) -> None:
+        """Find the slot of a request that began before the server was known, if it is clear."""
+        busy = [slot for slot in self._slots if slot.busy and not slot.leased]
+        loose = [lease for lease in self._running if lease.slot is None and lease.began]
+        if len(busy) == len(loose) == 1:
+            [slot], [lease] = busy, loose
+            slot.holds, slot.agent, slot.tokens = lease.prompt, lease.agent, lease.tokens
+            slot.leased, lease.slot = True, slot
 
     async def _check_same(self) -> None:
         """Forget all files if another model is there now: a state means nothing to it."""
@@ -283,6 +312,8 @@ class Rack:
 
     async def _look(self) -> list[State] | None:
         status, data = await self._call("GET", "/slots")
+        if status in {404, 501}:
+            self.kind = "plain"
         try:
             return _states(data) if status == 200 else None
         except msgspec.MsgspecError:
@@ -299,7 +330,7 @@ class Rack:
             file = min(self._files, key=lambda file: file.used)
         file.holds = None
         moved = await self._act(slot, "save", file.name)
-        if moved is None or not moved.n_saved:
+        if moved is None or abs(moved.n_saved - slot.tokens) > 1:
             slot.holds = None
             return None
         file.holds = slot.holds

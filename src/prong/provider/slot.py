@@ -102,9 +102,11 @@ def choose(
     free = [slot for slot in slots if not slot.leased]
     if not free:
         return None
-    # The first of equals is taken: what is in a file need not be written.
-    best = max((*files, *free), key=lambda source: shared(source.holds, prompt))
-    there = shared(best.holds, prompt)
+    # The first of equals is taken: what is in a file need not be written. A slot whose request
+    # came to no end may hold less than it was asked.
+    sources = (*files, *(slot for slot in free if slot.tokens))
+    best = max(sources, key=lambda source: shared(source.holds, prompt), default=None)
+    there = 0 if best is None else shared(best.holds, prompt)
     own = [slot for slot in free if slot.agent == agent and slot.holds is not None]
     if own:
         target = max(own, key=lambda slot: shared(slot.holds, prompt))
@@ -141,9 +143,9 @@ def take_in(slots: Sequence[Slot], states: Iterable[State], loose: list[Loose]) 
         elif counts and slot.tokens and abs((state.n_prompt_tokens or 0) - slot.tokens) > 1:
             # Somebody else was there.
             slot.holds = None
-    for one in reversed(loose):
-        _place(slots, found, one, counts=counts)
-    loose.clear()
+    loose[:] = [one for one in reversed(loose) if not _place(slots, found, one, counts=counts)][
+        ::-1
+    ]
     return loss
 
 
@@ -156,7 +158,8 @@ def _place(slots: Sequence[Slot], found: dict[int, State], one: Loose, *, counts
             for slot in idle
             if abs((found[slot.number].n_prompt_tokens or 0) - one.tokens) <= 1
         ]
-    if idle:
-        slot = max(idle, key=lambda slot: slot.task)
-        if slot.holds is None or slot.agent == one.agent:
-            slot.holds, slot.agent, slot.tokens = one.prompt, one.agent, one.tokens
+    slot = max(idle, key=lambda slot: slot.task, default=None)
+    if slot is None or slot.holds is not None:
+        return False
+    slot.holds, slot.agent, slot.tokens = one.prompt, one.agent, one.tokens
+    return True
