@@ -8,11 +8,10 @@ Whatever fails here is left undone, and the request is sent as to any server.
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import anyio
@@ -61,8 +60,7 @@ class _Moved(msgspec.Struct):
     n_restored: int = 0
 
 
-@dataclass(slots=True)
-class Lease:
+class Lease(msgspec.Struct, eq=False):
     """A request's hold on a slot; without one the server chooses."""
 
     prompt: Prompt
@@ -97,7 +95,7 @@ class Rack:
         self._seen: dict[str, Prompt] = {}
         self._answered: set[str] = set()
         self._running: list[Lease] = []
-        self._secret = secrets.token_hex(8)
+        self._secret = os.urandom(8).hex()
         self._clock = 0
         self._pace = 0.0
         self._forgets = False

@@ -8,7 +8,6 @@ compares tokens for itself, so a wrong guess here costs time and nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -28,8 +27,7 @@ class State(msgspec.Struct):
     n_prompt_tokens: int | None = None
 
 
-@dataclass(slots=True)
-class Slot:
+class Slot(msgspec.Struct, eq=False):
     """A slot, and what is believed of it."""
 
     number: int
@@ -47,8 +45,7 @@ class Slot:
     """The server's number of its last task: the higher, the later."""
 
 
-@dataclass(slots=True)
-class File:
+class File(msgspec.Struct, eq=False):
     """The state of a slot on the server's disk."""
 
     name: str
@@ -56,8 +53,7 @@ class File:
     used: int = 0
 
 
-@dataclass(slots=True)
-class Loose:
+class Loose(msgspec.Struct, eq=False):
     """A reply from a slot of the server's choice."""
 
     prompt: Prompt
@@ -66,8 +62,7 @@ class Loose:
     """What its slot holds since then, by the server's count."""
 
 
-@dataclass(slots=True)
-class Choice:
+class Choice(msgspec.Struct, eq=False):
     """The slot of a request, and where its beginning is taken from."""
 
     slot: Slot
@@ -149,7 +144,7 @@ def take_in(slots: Sequence[Slot], states: Iterable[State], loose: list[Loose]) 
     return loss
 
 
-def _place(slots: Sequence[Slot], found: dict[int, State], one: Loose, *, counts: bool) -> None:
+def _place(slots: Sequence[Slot], found: dict[int, State], one: Loose, *, counts: bool) -> bool:
     """Find the slot of a reply: the last to work among those that hold as many tokens."""
     idle = [slot for slot in slots if slot.filled and not (slot.leased or slot.busy)]
     if counts:
