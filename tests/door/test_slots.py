@@ -20,6 +20,7 @@ from prong.prompt import Prompt
 from prong.prompt.rope import Head
 from prong.provider import Endpoint, Http, Noticed, Patience
 from prong.provider.llama import Llama
+from prong.testing import Server, say
 from prong.testing.llama import CALLS, LlamaServer
 from prong.wire import Began, Ended, HeadSpec, Tail, TextPiece, dialect
 from prong.wire.chat import reply_of
@@ -300,6 +301,22 @@ async def test_a_server_that_dies_is_an_error_and_one_that_returns_goes_on(
 
     assert raised.value.retryable
     assert all(shares(ended.usage, parent.usage) for _, ended, _ in done.values())
+
+
+async def test_another_server_sees_nothing_of_it(http: Http):
+    """A compatible server of another kind gets the requests that it would get anyway."""
+    async with Server([say("Yes.")] * 4, moves_prefix="other agents") as other:
+        endpoint = Endpoint(base_url=f"{other.url}/v1", dialect="chat", explicit=False)
+        model = Llama(http, endpoint, CHAT, patience=Patience(tries=1))
+        base = story("eight")
+        await ask(model, base, "main")
+        done = await fan(model, base, 2)
+        bodies = [record.body for record in other.records]
+
+    assert len(bodies) == 3
+    assert not any(b"id_slot" in body or b"cache_prompt" in body for body in bodies)
+    assert not any(said for _, _, said in done.values())
+    assert model.trait.context is None
 
 
 @pytest.mark.spec("L9", "F16")
