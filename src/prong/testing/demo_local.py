@@ -38,7 +38,7 @@ from prong.testing.sample import FILES
 from prong.wire import Ended, Tail
 
 WIDTH = 80
-QUESTION = "Read this project, then have four forks of yourself describe one part of it each."
+QUESTION = "Read this project, then let four forks describe one part of it each."
 PARTS = {
     "price": "till/price.py",
     "parse": "till/parse.py",
@@ -77,6 +77,8 @@ class Plan:
                 )
                 for name, path in PARTS.items()
             ]
+        if replies == 2:
+            return Framed(("Four forks are at work.",))
         return Framed(("The project", _SENTENCE))
 
     def _fork(self, prompt: Prompt, at: int, replies: int) -> Sequence[Forced] | Framed:
@@ -88,9 +90,9 @@ class Plan:
             return [_read(path)]
         return Framed(
             (
-                f"Scope: say what {path} is for.\nResult: {path}",
+                f"Result: The file {path} contains functions that",
                 _SENTENCE,
-                f"\nKey files: {path}\nFiles changed: none\nIssues: none",
+                f"\nScope: {path}\nKey files: {path}\nFiles changed: none\nIssues: none",
             )
         )
 
