@@ -88,7 +88,7 @@ def forced(tools: Sequence[ToolSpec], wanted: Sequence[Forced]) -> str:
 def framed(frame: Framed) -> str:
     """Make the grammar of a reply in a given frame."""
     pieces = (
-        _literal(part) if isinstance(part, str) else f'[^\\n.!?<]{{8,{part}}} "."'
+        _literal(part) if isinstance(part, str) else f'[^\\n,;:.!?<]{{8,{part}}} "."'
         for part in frame.parts
     )
     return f"root ::= {' '.join(pieces)}\n"

@@ -138,9 +138,7 @@ class Local:
         if planned is not None:
             ask["opening"] = grammar.opening(planned)
             ask["grammar"] = (
-                grammar.framed(planned)
-                if isinstance(planned, Framed)
-                else _forced(prompt, planned)
+                grammar.framed(planned) if isinstance(planned, Framed) else _forced(prompt, planned)
             )
         elif spec.tools and wishes.get("tool_choice") != "none":
             required = wishes.get("tool_choice") in {"required", "any"}
