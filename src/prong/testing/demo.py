@@ -12,19 +12,20 @@ from collections.abc import Sequence
 from prong.errors import ProngError
 from prong.testing import demo_local, demo_scripted
 from prong.testing.page import put, wrap
+from prong.testing.plot import PLOT, Plot
 
 _INTERRUPTED = 130
 _UNREAD = 141
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str], plot: Plot = PLOT) -> int:
     """Play a demo; gives the exit code, which is 0 only if every claim came true."""
     if unknown := [word for word in arguments if word != "--scripted"]:
         put(f"prong: {unknown[0]} is unknown here; there is --scripted")
         return 2
     code = 0
     try:
-        code = demo_scripted.main() if arguments else _embedded()
+        code = demo_scripted.main() if arguments else _embedded(plot)
     except* KeyboardInterrupt:
         put()
         put("stopped; the engine and the temporary folder are gone")
@@ -36,9 +37,9 @@ def main(arguments: Sequence[str]) -> int:
     return code
 
 
-def _embedded() -> int:
+def _embedded(plot: Plot) -> int:
     try:
-        return demo_local.main()
+        return demo_local.main(plot)
     except ProngError as error:
         put()
         wrap(f"The embedded model cannot run on this machine: {error}.")

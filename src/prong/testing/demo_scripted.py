@@ -156,8 +156,8 @@ async def _play(pace: float, files: Mapping[str, str]) -> bool:
             "Prong, a scripted session: it needs no key, no network and no model, for what the "
             "model says is written down. Everything else is real: the requests, the forks, the "
             "tools that work on a small project in a temporary folder, and the count of the "
-            "prompt cache by a server "
-            "on this machine that keeps the vendor's rules (a token is four bytes here)."
+            "prompt cache by a server on this machine that keeps the vendor's rules (a token is "
+            "four bytes here)."
         )
         put()
         put(f"project tests before: {await _tests(made)}")
