@@ -1,4 +1,4 @@
-# Everything a developer runs. `make demo` and `make test` need Python 3.11, git and make; the tests of
+# Everything a developer runs. All of it needs Python 3.11, git and make; the tests of
 # the terminal also need tmux, which `make test` installs if it runs as root on Debian.
 PYTHON ?= python3
 VENV := .venv
