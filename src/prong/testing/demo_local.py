@@ -183,7 +183,6 @@ async def _play(root: Path, plot: Plot) -> Claims:
     for name, content in plot.files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(content)
-    plan = Plan(plot)
     options = Options(
         model="local",
         cwd=str(root),
@@ -198,34 +197,44 @@ async def _play(root: Path, plot: Plot) -> Claims:
     async with open_session(options) as session:
         provider = session.agent.provider
         assert isinstance(provider, Local)
-        session.agent.provider = planned = Local(provider.engine, "local", plan=plan)
-        heading("A parent reads a small project, then forks")
-        put(f"> {plot.question}")
-        story = Story(_said, told=lambda agent: agent == "main")
-        turn = None
-        async with anyio.create_task_group() as group:
-            group.start_soon(watch, session, story, len(plot.parts), _PACE)
-            turn = await session.run(plot.question)
-            group.cancel_scope.cancel()
-        assert turn is not None
-        if turn.why == "error":
-            raise BrokenReply(turn.detail)
-        return await _account(session, planned, plan, turn.text)
+        session.agent.provider = planned = Local(provider.engine, "local", plan=Plan(plot))
+        try:
+            return await _perform(session, planned, plot)
+        except anyio.get_cancelled_exc_class():
+            put()
+            put("stopping: the engine ends its step")
+            raise
+
+
+async def _perform(session: Session, provider: Local, plot: Plot) -> Claims:
+    heading("A parent reads a small project, then forks")
+    put(f"> {plot.question}")
+    story = Story(_said, told=lambda agent: agent == "main")
+    turn = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(watch, session, story, len(plot.parts), _PACE)
+        turn = await session.run(plot.question)
+        group.cancel_scope.cancel()
+    assert turn is not None
+    if turn.why == "error":
+        raise BrokenReply(turn.detail)
+    return await _account(session, provider, Plan(plot), turn.text)
 
 
 async def _account(session: Session, provider: Local, plan: Plan, last: str) -> Claims:
     """Show what came of it."""
     children = session.supervisor.children
+    done = all(child.status == "completed" and child.report.structured for child in children)
     heading("What the forks reported")
     _reports(children, last)
+    if not done:
+        return {"every fork completes": False}
     heading("Their receipts: what each shared with its parent in its first request")
     dispatching = [row for row in session.ledger.rows if row.agent == "main"][1]
     shared = _receipts(session, dispatching.usage.input, provider.trait.slack)
     heading("Now the same requests with nothing shared, to compare")
     compared = await _compare(children, provider, plan)
-    done = all(child.status == "completed" and child.report.structured for child in children)
     return {
-        "every fork completes": done,
         "all begin with the same bytes": _alike(children),
         **shared,
         **compared,
