@@ -94,7 +94,7 @@ def _receipts(session: Session, parent: int, slack: int | None) -> Claims:
         f"Tokens are the engine's own count. The parent had computed {parent:,}, and every fork "
         "reused them, all but those that ask the parent to speak. What remains is a fork's "
         f"directive: {reused[1] - reused[0]} tokens of rules, which one fork computed and the "
-        f"others reused, and {computed[0]} to {computed[-2]} of its own."
+        f"others reused, and at most {computed[-2]} of its own."
     )
     return {
         "every fork reuses all that its parent computed": reused[0] >= parent - (slack or 0),
