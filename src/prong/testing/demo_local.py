@@ -256,7 +256,7 @@ def main(plot: Plot = PLOT) -> int:
         claims = anyio.run(_play, Path(folder).resolve(), plot)
     put()
     if all(claims.values()):
-        put("everything came out as claimed: the bytes, the counts, the cache and the time agree")
+        put("everything came out as claimed: bytes, counts, cache and time agree")
         return 0
     for claim, holds in claims.items():
         if not holds:
