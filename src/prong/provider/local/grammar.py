@@ -80,8 +80,7 @@ def forced(tools: Sequence[ToolSpec], wanted: Sequence[Forced]) -> str:
         if call.arguments is None:
             body = made.tool(known[call.name])
         else:
-            text = f'"{call.name}", "arguments": {json.dumps(dict(call.arguments))}'
-            body = made.add("tool", _literal(text))
+            body = made.add("tool", _literal(_call(call.name, call.arguments)))
         names.append(made.add("one", made.call([body])))
     return made.text("root ::= " + ' "\\n" '.join(names), names)
 
@@ -89,10 +88,31 @@ def forced(tools: Sequence[ToolSpec], wanted: Sequence[Forced]) -> str:
 def framed(frame: Framed) -> str:
     """Make the grammar of a reply in a given frame."""
     pieces = (
-        _literal(part) if isinstance(part, str) else f'[^\\n.!?<]{{8,{part}}} "."'
+        _literal(part) if isinstance(part, str) else f'[^\\n,;:.!?<]{{8,{part}}} "."'
         for part in frame.parts
     )
     return f"root ::= {' '.join(pieces)}\n"
+
+
+def opening(planned: Sequence[Forced] | Framed) -> str:
+    """Give the text with which a planned reply begins, as far as it is settled.
+
+    A grammar alone would have the model spell it: any split into tokens satisfies it, and a text
+    in odd splits is one that the model cannot go on from.
+    """
+    if isinstance(planned, Framed):
+        first = planned.parts[0] if planned.parts else ""
+        return first if isinstance(first, str) else ""
+    settled: list[str] = []
+    for call in planned:
+        if call.arguments is None:
+            break
+        settled.append(f'{OPEN}\n{{"name": {_call(call.name, call.arguments)}}}\n{CLOSE}')
+    return "\n".join(settled)
+
+
+def _call(name: str, arguments: Mapping[str, Any]) -> str:
+    return f'{json.dumps(name)}, "arguments": {json.dumps(dict(arguments))}'
 
 
 class _Rules:

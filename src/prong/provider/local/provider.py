@@ -135,10 +135,11 @@ class Local:
             "share": self._share,
         }
         planned = self._plan(prompt) if self._plan is not None else None
-        if isinstance(planned, Framed):
-            ask["grammar"] = grammar.framed(planned)
-        elif planned is not None:
-            ask["grammar"] = _forced(prompt, planned)
+        if planned is not None:
+            ask["opening"] = grammar.opening(planned)
+            ask["grammar"] = (
+                grammar.framed(planned) if isinstance(planned, Framed) else _forced(prompt, planned)
+            )
         elif spec.tools and wishes.get("tool_choice") != "none":
             required = wishes.get("tool_choice") in {"required", "any"}
             ask["grammar"] = grammar.calls(spec.tools)
