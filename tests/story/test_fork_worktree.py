@@ -151,6 +151,33 @@ async def test_nothing_outside_is_written(world: Worlds, tmp_path: Path) -> None
         assert repo.fingerprint() == before
 
 
+@pytest.mark.spec("W3")
+async def test_a_shell_that_wandered_off_is_back_for_the_next_command(world: Worlds) -> None:
+    """Where a command begins is where its paths are looked at, also after one that left."""
+    leave = 'cd "$(git rev-parse --git-common-dir)/.."'
+    script = Script(
+        [forks("P1", isolation="worktree"), say("waiting"), say("done")],
+        {
+            "P1": [
+                call("Bash", {"command": leave}),
+                call("Bash", {"command": "echo x > ../../../a.txt"}),
+                call("Bash", {"command": "touch here"}),
+                report(),
+            ]
+        },
+    )
+    async with repository(world, script) as (w, repo):
+        before = repo.fingerprint()
+        await w.session.run("Go")
+        _, left, ran, touched = told(w, "P1")
+
+        assert f"outside the project; the next one starts in {w.root}/.prong" in str(left[-1])
+        assert "is outside the agent's worktree" in str(ran[-1])
+        assert "(no output)" in str(touched[-1])
+        assert (w.root / ".prong/worktrees/part-1/here").exists()
+        assert repo.fingerprint() == before
+
+
 @pytest.mark.spec("W4")
 async def test_two_of_one_name_and_a_slug_from_words(world: Worlds) -> None:
     """Worktrees of one name get numbers; one that is uncommitted is kept as well."""

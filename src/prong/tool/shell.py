@@ -326,7 +326,9 @@ def _moved(folder: str, context: Context, started: str) -> list[str]:
     root = context.host.root
     if not folder or folder == started:
         return []
-    if _inside(context.host.resolve(folder), root):
+    # A host that takes a folder to mean another would start there, and not where the paths of the
+    # next command were looked at.
+    if context.host.resolve(folder) == folder and _inside(folder, root):
         context.cwd = folder
         return []
     context.cwd = root
