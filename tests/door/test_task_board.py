@@ -239,6 +239,27 @@ async def test_a_task_that_died_with_the_process_is_reported_on_resume(tmp_path:
                 w.outbox.ack(["task-2"])
 
 
+@pytest.mark.spec("T2")
+async def test_the_output_of_an_earlier_process_can_be_asked_for(tmp_path: Path) -> None:
+    """After a restart TaskOutput still reads what ended before it, for those who may see it."""
+    async with world(tmp_path) as w:
+        mine = await w.start("echo hello")
+        theirs = await w.start("echo hi", tasks=w.board.for_agent("main/one", w.events.append))
+        await w.board.wait_idle()
+        w.outbox.ack([n.id for n in w.outbox.deliver("main")])
+
+    async with world(tmp_path) as w:
+        other = w.board.for_agent("main/two", w.events.append)
+
+        said = text(await w.board.output(mine))
+        assert "completed (exit code 0)" in said
+        assert said.endswith("hello")
+        assert "(nothing new)" in text(await w.board.output(mine))
+        assert "hi" in text(await w.board.output(theirs))
+        assert isinstance(await other.output(theirs), Failed)
+        assert "Too late" in str(await w.board.stop(mine))
+
+
 @pytest.mark.spec("T8")
 async def test_an_agent_owns_its_tasks(tmp_path: Path) -> None:
     """A child's notice is for the child; its parent may look, a sibling may not."""

@@ -40,6 +40,18 @@ class Expected(msgspec.Struct, frozen=True, tag_field="type", tag="expected"):
     output_file: str = ""
 
 
+class Past(msgspec.Struct, frozen=True):
+    """What is remembered of a task that has notified."""
+
+    agent: str
+    summary: str
+    output_file: str
+
+
+REMEMBERED = 256
+"""Tasks whose end can still be asked for."""
+
+
 class _Written(msgspec.Struct, frozen=True, tag_field="type", tag="written"):
     notice: Notice
 
@@ -64,6 +76,7 @@ class Outbox:
         self._expected: dict[str, Expected] = {}
         self._waiting: dict[str, Notice] = {}
         self._seen: set[str] = set()
+        self._past: dict[str, Past] = {}
         self._handed: set[str] = set()
         self._wake = anyio.Event()
         self.damaged = 0
@@ -124,6 +137,10 @@ class Outbox:
         """Tell whether an id has been used."""
         return notice_id in self._seen or notice_id in self._expected
 
+    def past(self, task_id: str) -> Past | None:
+        """Say how a task ended, if it is one of the last that have notified."""
+        return self._past.get(task_id)
+
     def pending(self, agent: str) -> list[Notice]:
         """List what waits for an agent and has not been handed to it, oldest first."""
         return [n for n in self._waiting.values() if n.agent == agent and n.id not in self._handed]
@@ -171,6 +188,10 @@ class Outbox:
         self._expected.pop(notice.id, None)
         self._seen.add(notice.id)
         self._waiting[notice.id] = notice
+        self._past.pop(notice.task_id, None)
+        self._past[notice.task_id] = Past(notice.agent, notice.summary, notice.output_file)
+        if len(self._past) > REMEMBERED:
+            del self._past[next(iter(self._past))]
 
     def _forget(self, ids: Iterable[str]) -> None:
         for id_ in ids:
