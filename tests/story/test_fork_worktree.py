@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from prong.errors import ConfigError, UsageError
-from prong.event import CacheMissed, TaskFinished, Warned
+from prong.event import CacheMissed, TaskFinished, Warned, WorkKept
 from prong.host import LocalHost
 from prong.host.worktree import create
 from prong.testing import Script, Step, World, Worlds, call, calls, delay, fail, forks, report, say
@@ -193,6 +193,37 @@ async def test_two_of_one_name_and_a_slug_from_words(world: Worlds) -> None:
         assert kept == ["fix-the-parser-lexer", "fix-the-parser-lexer-2"]
         assert notices(w).count("Commits: none\nFiles changed: new.txt") == 2
         assert notices(w).count("Not all of this is committed]") == 2
+
+
+@pytest.mark.spec("W4", "T4")
+async def test_names_that_are_no_text_keep_no_notice_away(world: Worlds) -> None:
+    """A file that git ignores and whose name is not Unicode is work, and is told of."""
+    odd = call("Bash", {"command": "echo x > $'ign\\xff.bin'"})
+    script = Script(
+        [forks("P1", isolation="worktree"), say("waiting"), say("done")], {"P1": [odd, report()]}
+    )
+    async with repository(world, script) as (w, repo):
+        repo.write(".gitignore", "ign*\n")
+        with anyio.fail_after(20):
+            await w.session.run("Go")
+
+        assert "it has ignored files of its own, such as ign\ufffd.bin" in notices(w)
+
+
+@pytest.mark.spec("W4")
+async def test_faces_are_told_where_work_was_left(world: Worlds) -> None:
+    """Path, branch, commits and files of a kept worktree are an event; a removed one is none."""
+    script = Script(
+        [forks("P1", "P2", isolation="worktree"), say("waiting"), say("done"), say("done")],
+        {"P1": [write("new.txt"), COMMIT, write("more.txt"), report()], "P2": [report()]},
+    )
+    async with repository(world, script) as (w, _):
+        await w.session.run("Go")
+        (kept,) = w.told(WorkKept)
+
+        assert kept.path == str(w.root / ".prong/worktrees/part-1")
+        assert (kept.branch, len(kept.commits)) == ("prong/part-1", 1)
+        assert (kept.files, kept.uncommitted) == (("more.txt", "new.txt"), True)
 
 
 @pytest.mark.spec("W4", "S1")

@@ -248,9 +248,10 @@ class Child:
         return self._ending()
 
     def _ending(self) -> Ending:
-        if self.on_end is not None:
-            self.on_end(self)
-            self.on_end = None
+        # Once, also if it fails: the failure is an end of its own.
+        told, self.on_end = self.on_end, None
+        if told is not None:
+            told(self)
         return self.ending()
 
     def ending(self) -> Ending:

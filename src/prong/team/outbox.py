@@ -28,6 +28,7 @@ import msgspec
 
 from prong.errors import JournalFull
 from prong.team.notice import Notice
+from prong.wire.raw import dump
 
 
 class Expected(msgspec.Struct, frozen=True, tag_field="type", tag="expected"):
@@ -230,7 +231,8 @@ class Outbox:
                 self._forget(ids)
 
     def _append(self, record: _Record) -> None:
-        data = msgspec.json.encode(record) + b"\n"
+        # The name of a file need not be Unicode, and a notice may speak of any.
+        data = dump(record) + b"\n"
         try:
             _write(self._handle, data)
         except OSError as error:

@@ -393,6 +393,9 @@ class Supervisor:
 
     def _ended(self, child: Child) -> None:
         """Store a child's end and issue its receipt; a full disk must not keep it from ending."""
+        # First, so that nothing below can leave the parent waiting.
+        if child.waiting is not None:
+            child.waiting.end()
         ended = Ended(child.runs, child.status, child.detail, child.tool_uses, child.outcome)
         try:
             close_receipt(child, self.prices, self.emit)
@@ -401,8 +404,6 @@ class Supervisor:
             self.emit(child.spec.path, Warned(text=str(error)))
         if said := warning(child.flags):
             self.emit(child.spec.path, Warned(text=said))
-        if child.waiting is not None:
-            child.waiting.end()
         self._shelf.take(self._children, self.board.runs, self.receipt)
 
     def receipts(self) -> list[Receipt]:

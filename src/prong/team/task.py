@@ -325,9 +325,7 @@ class TaskBoard:
             # anybody is told that the task has ended.
             with anyio.CancelScope(shield=True):
                 await task.work.release()
-            if task.stopped or ending is None:
-                ending = task.work.cut_short(stopped=task.stopped, log=task.log)
-            self._finish(task, ending)
+            self._finish(task, _last(task, ending))
 
     async def _stop(self, task: _Task) -> None:
         task.stopped = True
@@ -411,6 +409,16 @@ class _Door:
 
     def busy(self) -> bool:
         return self.board.busy(self.agent)
+
+
+def _last(task: _Task, ending: Ending | None) -> Ending:
+    """Say how a task ended that may have been stopped; whatever fails, those who wait are told."""
+    if ending is not None and not task.stopped:
+        return ending
+    try:
+        return task.work.cut_short(stopped=task.stopped, log=task.log)
+    except Exception as error:  # noqa: BLE001 - a failure of background work is always seen
+        return task.work.crashed(error)
 
 
 def _notice(task: Expected, ending: Ending) -> Notice:
