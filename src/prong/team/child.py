@@ -86,6 +86,8 @@ class Child:
     used_at: float = 0.0
     """When its last request was sent, on the agent's clock."""
     tool_uses: int = 0
+    since: tuple[int, int] = (0, 0)
+    """Requests and tool uses before this run: each notice tells what its own run took."""
     unread: list[str] = field(default_factory=list[str])
     """Messages that it has not taken yet."""
     waiting: Waiting | None = None
@@ -257,9 +259,10 @@ class Child:
     def ending(self) -> Ending:
         """Say how it ended and what it leaves."""
         name = f'{self.kind} "{self.spec.description}"'
+        rows, uses = self.since
         usage = TaskUsage(
-            tokens=sum(row.usage.input + row.usage.output for row in self.rows),
-            tool_uses=self.tool_uses,
+            tokens=sum(row.usage.input + row.usage.output for row in self.rows[rows:]),
+            tool_uses=self.tool_uses - uses,
         )
         match self.status:
             case "completed":
