@@ -343,6 +343,7 @@ async def test_a_child_is_not_done_before_its_commands_are():
 
         assert "It is over." in result(w)
         assert "<task-notification>" in str(of(w, "BRIEF")[-1]["messages"][-1])
+        assert "TaskStop" not in str(of(w, "BRIEF")), "it is told of no tool that it lacks"
 
 
 @pytest.mark.spec("T9")

@@ -136,7 +136,8 @@ class Bash:
             raise
         said = (
             f"Running in the background as {handle.task_id}; you will be notified when it ends. "
-            f"Its output goes to {handle.output_file}; TaskOutput reads it, TaskStop ends it."
+            # No tool is named here: an agent of a type has none to look after tasks with.
+            f"Its output goes to {handle.output_file} as it comes."
         )
         return done(f"{said}\n{note}" if note else said)
 
