@@ -18,7 +18,7 @@ from prong.agent.answer import interrupted
 from prong.agent.compact import carried
 from prong.agent.lineage import COORDINATOR, Lineage, told_by
 from prong.cost import Ledger
-from prong.cost.budget import Bounds, Purse
+from prong.cost.budget import Purse
 from prong.entry import Usage
 from prong.errors import ProngError, UsageError
 from prong.event import Answer, Event, Question, QuestionAsked, SessionStarted, Todo
@@ -53,6 +53,7 @@ from prong.session.preference import (
     make_prices,
     patience,
     proxied,
+    session_budget,
     structured_output,
     task_budget,
     wakes_once,
@@ -270,15 +271,15 @@ class _Maker:
     def _agent(self, chosen: Chosen, **parts: Unpack[_Parts]) -> Agent:
         """Make the main agent, with what the session has paid so far on its account."""
         place, options = self._place, self._place.options
-        limits, prices = make_limits(place), make_prices(place)
-        if limits.max_usd is not None and prices.of(chosen.model, Usage()) is None:
+        bounds, prices = session_budget(place), make_prices(place)
+        if bounds.usd is not None and prices.of(chosen.model, Usage()) is None:
             raise UsageError(
-                f"the budget of ${limits.max_usd:g} cannot be kept: the price of {chosen.model} is "
+                f"the budget of ${bounds.usd:g} cannot be kept: the price of {chosen.model} is "
                 f"unknown; add it to {place.store / 'prices.json'} or drop the budget"
             )
         requests = self._replay.requests if self._replay else ()
         ledger = Ledger(paid.row for paid in requests if not paid.inherited)
-        purse = Purse(Bounds(tokens=limits.max_tokens, usd=limits.max_usd))
+        purse = Purse(bounds)
         for row in ledger.rows:
             tokens = row.usage.input + row.usage.output
             purse.charge(tokens, row.cost, turns=0 if row.sidecar else 1, model=row.model)
@@ -290,7 +291,7 @@ class _Maker:
             prices=prices,
             emit=self._emit,
             texts=text,
-            limits=limits,
+            limits=make_limits(place),
             purse=purse,
             ttl=cache_ttl(options, place),
             context_tokens=options.context_tokens,
