@@ -444,3 +444,28 @@ async def test_a_refusal_is_said_once(world: Worlds, program: Any) -> None:
         assert done.returncode == 5
         assert b"prong: refused: " in done.stderr
         assert b"refusal" not in done.stderr
+
+
+@pytest.mark.spec("T4", "L8")
+async def test_a_killed_session_finishes_without_a_new_prompt(world: Worlds, program: Any) -> None:
+    """`-p --resume` alone lets children go on and takes their reports; then nothing is left."""
+    wait = call("Bash", {"command": "touch begun; until [ -e go ]; do sleep 0.02; done"})
+    agent = {"description": "wait", "prompt": "BRIEF", "subagent_type": "worker", "name": "bob"}
+    play = Script(
+        [call("Agent", agent), say("Started."), say("Bob is done.")],
+        {"BRIEF": [wait, say("Ready.")]},
+    )
+    free = ("--permission-mode", "bypassPermissions", "--allowed-tools", "Bash")
+    async with world(play, opens=False) as w:
+        process = await program.start(w, "-p", "Go", "--session-id", "it", *free)
+        await process.stdin.aclose()
+        while len(w.server.records) < 3 or not (w.root / "begun").exists():
+            await anyio.sleep(0.02)
+        process.kill()
+        await process.aclose()
+        (w.root / "go").touch()
+        done = await program.run(w, "-p", "--resume", "it", *free)
+        assert (done.returncode, done.stdout) == (0, b"Bob is done.\n"), done.stderr
+        again = await program.run(w, "-p", "--resume", "it", *free)
+        assert (again.returncode, again.stdout) == (2, b"")
+        assert b"nothing in this session waits to go on" in again.stderr

@@ -17,7 +17,7 @@ import msgspec
 
 from prong.cost.receipt import as_json
 from prong.entry import Usage
-from prong.errors import ProngError
+from prong.errors import ProngError, UsageError
 from prong.event import (
     Command,
     Envelope,
@@ -93,12 +93,28 @@ async def run(options: Options, prompt: str | None, *, output: Format, reads: Fo
                 group.start_soon(_on_signals, work)
                 if prompt is None:
                     turn = await _follow(session, output)
-                else:
+                elif prompt.strip():
                     turn = await session.run(_skill(session, prompt))
+                else:
+                    turn = await _go_on(session)
             group.cancel_scope.cancel()
     # The session is closed: what is left of its events ends by itself.
     await teller.show_all(events)
     return _finish(session, turn, teller)
+
+
+async def _go_on(session: Session) -> Turn:
+    """Let a resumed session finish what it had begun: children that ran, reports that waited.
+
+    Raises UsageError if there is nothing of the kind.
+    """
+    await session.wait_settled()
+    if session.last is None:
+        raise UsageError(
+            "nothing in this session waits to go on: give a prompt as an argument or on standard "
+            "input"
+        )
+    return session.last
 
 
 def _skill(session: Session, prompt: str) -> str:
