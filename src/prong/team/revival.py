@@ -17,7 +17,7 @@ from prong.agent.answer import interrupted
 from prong.cost import Row, markable
 from prong.cost.budget import Purse
 from prong.cost.receipt import Receipt
-from prong.entry import Usage
+from prong.entry import Reply, Usage
 from prong.host.worktree import Kept, Removed
 from prong.prompt import Node, Prompt
 from prong.team.child import Child, ChildSpec, Status, last_text
@@ -96,7 +96,7 @@ def revived(spec: ChildSpec, agent: Agent, past: Past) -> Child:
         runs=started,
         text=last_text(prompt),
         detail="" if runs else last.detail,
-        tool_uses=last.tool_uses,
+        tool_uses=max(last.tool_uses, _uses(prompt, spec)) if runs else last.tool_uses,
         since=(last.requests, last.tool_uses) if runs else last.since,
         rows=past.rows(spec.path),
         outcome=None if runs else last.outcome,
@@ -122,6 +122,17 @@ def spent_purse(parent: Agent, spec: ChildSpec, past: Past) -> Purse:
         tokens = row.usage.input + row.usage.output
         purse.remember(tokens, row.cost or 0.0, 0 if row.sidecar else 1)
     return purse
+
+
+def _uses(prompt: Prompt, spec: ChildSpec) -> int:
+    """Count the calls of a child's own replies: what it did before it was cut off counts too."""
+    node, found = prompt.tip, 0
+    while node is not None and node.depth > spec.base_depth:
+        if node.kind == "reply":
+            reply = prompt.head.dialect.read(node.role, node.data)
+            found += len(reply.calls) if isinstance(reply, Reply) else 0
+        node = node.parent
+    return found
 
 
 def _base(prompt: Prompt, spec: ChildSpec) -> Node | None:
