@@ -21,8 +21,9 @@ from prong.cost import Ledger
 from prong.cost.budget import Bounds, Purse
 from prong.entry import Usage
 from prong.errors import ProngError, UsageError
-from prong.event import Answer, Event, Question, QuestionAsked, SessionStarted, Todo
+from prong.event import Answer, Event, Question, QuestionAsked, SessionStarted, Todo, Warned
 from prong.host import LocalHost
+from prong.host.escape import MARK
 from prong.prompt import Prompt
 from prong.provider import Http
 from prong.session import store
@@ -168,6 +169,7 @@ class _Maker:
         self._closers.append(journal.close)
         storage = journal.path.with_suffix("")
         host = LocalHost(place.cwd, place.home)
+        host.warn = lambda text: self._emit(Warned(text=text))
         self._closers.append(host.close)
         chosen = choose(place, options.model, self._note("endpoint"))
         policy = PolicyBox(make_policy(place, storage=str(storage)))
@@ -177,7 +179,7 @@ class _Maker:
         forks = self._forks(policy)
         pool = kit = await self._kit(structured, planner, forks=forks.on)
         types = place.types
-        pulls = make_pulls(place, host, board, journal, self._emit, self._env())
+        pulls = make_pulls(place, host, board, journal, self._emit, self._env(journal))
         before = Before(self._replay is not None, self._note("coordinator"))
         if (team := coordinate(place, pool, policy, pulls, before)) is not None:
             kit, types, place.role = team.kit, team.types, team.role
@@ -188,7 +190,7 @@ class _Maker:
             host=host,
             session_id=journal.session,
             transcript=str(journal.path),
-            env=self._env(),
+            env=self._env(journal),
         )
         prompt = self._prompt(journal, chosen, kit)
         agent = self._agent(
@@ -196,7 +198,7 @@ class _Maker:
             lineage=told_by(prompt) if team is None else COORDINATOR,
             prompt=prompt,
             kit=kit,
-            context=self._context(host, board, policy, storage),
+            context=self._context(host, board, policy, journal),
             policy=policy,
             hooks=Guard(
                 hooks=commands if place.settings.hooks else NoHooks(),
@@ -351,6 +353,8 @@ class _Maker:
         session.tasks.listen(MAIN, session.collect)
         session.collect()
         await self._tidy(session)
+        if self._replay is not None:
+            self._group.start_soon(session.tell_escaped, "which it started earlier, still runs")
         for warning in self._place.warnings:
             session.warn(warning)
         source = "resume" if self._replay else "startup"
@@ -471,7 +475,7 @@ class _Maker:
         agent.restart(Prompt(head).append(*carried(agent.prompt)), reason=reason, detail=detail)
 
     def _context(
-        self, host: LocalHost, board: TaskBoard, policy: PolicyBox, storage: Path
+        self, host: LocalHost, board: TaskBoard, policy: PolicyBox, journal: Journal
     ) -> Context:
         def may_read(path: str) -> bool:
             from prong.tool.access import Reading
@@ -485,15 +489,16 @@ class _Maker:
             emit=self._emit,
             ask=self._ask,
             tasks=board,
-            storage=str(storage),
+            storage=board.storage,
             cwd=self._note("cwd") or "",
             todos=msgspec.convert(todos, tuple[Todo, ...]),
-            env=self._env(),
+            env=self._env(journal),
             may_read=may_read,
         )
 
-    def _env(self) -> dict[str, str]:
-        return {key: str(value) for key, value in self._place.settings.map("env").items()}
+    def _env(self, journal: Journal) -> dict[str, str]:
+        chosen = {key: str(value) for key, value in self._place.settings.map("env").items()}
+        return {MARK: journal.session, **chosen}
 
     async def _ask(self, questions: Sequence[Question]) -> str | None:
         asked = QuestionAsked(request_id=self._desk.number(), questions=tuple(questions))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, cast
 
 import anyio
+import anyio.to_thread
 
 from prong.agent import Agent, Limits, Verdict, compact
 from prong.agent.spec import AgentTypes
@@ -29,6 +30,8 @@ from prong.event import (
     SetMode,
     Warned,
 )
+from prong.host.escape import escaped
+from prong.host.guardian import GUARDIAN
 from prong.prompt import Prompt, outline
 from prong.session import sidecar, store
 from prong.session.bus import Bus, Subscription
@@ -201,6 +204,11 @@ class Session:
         """Tell the user something; kept for faces that come later."""
         self.warnings.append(text)
         self._emit(Warned(text=text))
+
+    async def tell_escaped(self, what: str) -> None:
+        """Tell the user of processes that do not end with this session."""
+        for one in await anyio.to_thread.run_sync(escaped, self.id):
+            self.warn(f"This session's process {one}, {what}.")
 
     def heed(self, verdict: Verdict) -> None:
         """Take over what hooks want to say to the user, and to the model with the next message."""
@@ -418,6 +426,8 @@ class Session:
         """Say goodbye: stop what runs, store what there is."""
         await self._driver.stop()
         await self.agent.recorder.sync()
+        if GUARDIAN.pid is not None:
+            await self.tell_escaped("which it started, has left its group and goes on running")
         self._emit(SessionFinished(cost=self.cost, usage=self.usage))
         self._bus.close()
 
