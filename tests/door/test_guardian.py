@@ -21,6 +21,11 @@ from prong.testing import Script, Worlds, call, forks, report, say
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("T8")]
 
 ALLOWED = ("--permission-mode", "bypassPermissions")
+DAEMON = (
+    "setsid sleep 1000 & until [ $(ps -o sid= -p $!) -eq $! ]; do sleep 0.02; done; "
+    "ps -o pid= --ppid $PPID > seen; echo $! > daemon"
+)
+"""Starts a process that leaves its group; tells its number, and of all that Prong has started."""
 
 
 async def gone(pid: int) -> bool:
@@ -104,17 +109,17 @@ async def test_killed_with_commands_of_all_kinds(
 
 async def test_a_daemon_does_not_hold_the_guardian(world: Worlds, program: Any) -> None:
     """Who has left the group lives on and is named at resume; the command it came from ends."""
-    command = "setsid sleep 1000 & echo $! > daemon; echo $$ > front; sleep 1000"
-    script = [call("Bash", {"command": command}), say("I see.")]
+    front = {"command": "echo $$ > front; sleep 1000"}
+    script = [call("Bash", {"command": DAEMON}), call("Bash", front), say("I see.")]
     async with world(script, opens=False) as w:
         process = await program.start(w, "-p", "Go", *ALLOWED)
         async with process:
             await process.stdin.aclose()
-            front, daemon = await pid_in(w.root / "front"), await pid_in(w.root / "daemon")
+            pid, daemon = await pid_in(w.root / "front"), await pid_in(w.root / "daemon")
             process.kill()
             await process.wait()
         try:
-            assert await gone(front)
+            assert await gone(pid)
             assert alive(daemon)
             done = await program.run(w, "-p", "Again", "--continue", *ALLOWED)
             assert f"process {daemon} (sleep 1000), which it started earlier" in str(done.stderr)
@@ -125,9 +130,7 @@ async def test_a_daemon_does_not_hold_the_guardian(world: Worlds, program: Any) 
 async def test_an_ordinary_end_leaves_nothing(world: Worlds, program: Any) -> None:
     """Neither the guardian nor commands outlive a session; a daemon that does is named."""
     back = {"command": "sleep 1000", "run_in_background": True}
-    look = {"command": "setsid sleep 1000 & ps -o pid= --ppid $PPID > seen; echo $! > daemon"}
-    wait = {"command": "sleep 1000"}
-    script = [call("Bash", back), call("Bash", look), call("Bash", wait)]
+    script = [call("Bash", c) for c in (back, {"command": DAEMON}, {"command": "sleep 1000"})]
     async with world(script, opens=False) as w:
         process = await program.start(w, "-p", "Go", *ALLOWED)
         async with process:
