@@ -198,7 +198,7 @@ class _Maker:
             lineage=told_by(prompt) if team is None else COORDINATOR,
             prompt=prompt,
             kit=kit,
-            context=self._context(host, board, policy, journal),
+            context=self._context(host, board, policy, journal, chosen),
             policy=policy,
             hooks=Guard(
                 hooks=commands if place.settings.hooks else NoHooks(),
@@ -473,9 +473,10 @@ class _Maker:
         specs = agent.kit.specs(lambda name: text(f"tool/{name}"))
         head = render_head(self._place, chosen, specs, cache_key=agent.prompt.head.spec.cache_key)
         agent.restart(Prompt(head).append(*carried(agent.prompt)), reason=reason, detail=detail)
+        agent.context.images = chosen.images
 
     def _context(
-        self, host: LocalHost, board: TaskBoard, policy: PolicyBox, journal: Journal
+        self, host: LocalHost, board: TaskBoard, policy: PolicyBox, journal: Journal, chosen: Chosen
     ) -> Context:
         def may_read(path: str) -> bool:
             from prong.tool.access import Reading
@@ -493,6 +494,7 @@ class _Maker:
             cwd=self._note("cwd") or "",
             todos=msgspec.convert(todos, tuple[Todo, ...]),
             env=self._env(journal),
+            images=chosen.images,
             may_read=may_read,
         )
 

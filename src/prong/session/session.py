@@ -43,7 +43,7 @@ from prong.session.store import SessionInfo
 from prong.session.text import text
 from prong.team.result import ForkResult
 from prong.team.supervisor import Supervisor
-from prong.tool.base import Failed
+from prong.tool.base import Failed, Reads
 from prong.tool.policy import Mode
 from prong.tool.skill import render as render_skill
 from prong.tool.structured import StructuredOutput
@@ -379,7 +379,7 @@ class Session:
         head, context = self.agent.prompt.head, self.agent.context
         self.agent.restart(Prompt(head), reason="clear", detail="the user cleared it")
         # Whoever remembers nothing has read nothing.
-        context.reads.hashes.clear()
+        context.reads = Reads()
         context.todos = ()
 
     def set_model(self, model: str) -> None:
