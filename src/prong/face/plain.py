@@ -52,6 +52,8 @@ _HELP = """\
 /agents [name]     the types of agents, or one with its tools
 /fork TEXT         split off a fork that works in the background
 /fork ONE / TWO    split off several
+/fork --worktree TEXT
+                   the same, each in a working copy and a branch of its own
 /tasks             what runs in the background, and what has ended
 /tell ID TEXT      send a message to a fork or agent
 /stop ID           stop a task

@@ -241,10 +241,14 @@ class Session:
         )
         return await self.supervisor.wait(children)
 
-    async def start_forks(self, directives: Sequence[str]) -> list[str]:
+    async def start_forks(
+        self, directives: Sequence[str], *, isolation: Literal["worktree"] | None = None
+    ) -> list[str]:
         """Fork by hand without waiting; their reports come as notices. Gives the task ids."""
         self._may_fork(directives)
-        children = await self.supervisor.fork(self.agent, directives, notify=True)
+        children = await self.supervisor.fork(
+            self.agent, directives, notify=True, isolated=isolation is not None
+        )
         return [child.spec.task_id for child in children]
 
     async def message(self, task_id: str, text: str) -> str:
