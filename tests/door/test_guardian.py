@@ -219,6 +219,27 @@ async def test_killed_before_its_number_is_known(stranger: subprocess.Popen[byte
     assert stranger.poll() is None
 
 
+async def test_what_could_not_be_started_is_not_looked_for(
+    group: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    """An announcement is taken back, so that whoever has the mark by chance is left alone."""
+    guardian = Guardian()
+    guardian.ready()
+    guardian.tell("+", group.pid)
+    env = {**os.environ, MARK: guardian.expect()}
+    with subprocess.Popen(["sleep", "1000"], env=env, start_new_session=True) as chance:
+        guardian.give_up()
+        await _abandon(guardian)
+        assert group.wait(10) == -signal.SIGTERM
+        assert chance.poll() is None
+        chance.kill()
+    host = LocalHost(tmp_path / "nowhere")
+    with pytest.raises(OSError, match="nowhere"):
+        await host.start("true", env={})
+    await host.close()
+    assert GUARDIAN.pid is None
+
+
 async def test_a_group_that_is_no_more_is_not_ended(
     stranger: subprocess.Popen[bytes], group: subprocess.Popen[bytes]
 ) -> None:

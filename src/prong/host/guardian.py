@@ -130,6 +130,11 @@ class Guardian:
                 self._write(f"? {mark}\n")
         return mark
 
+    def give_up(self) -> None:
+        """Take an announcement back: nothing was started."""
+        with self._lock:
+            self._write("?\n")
+
     def tell(self, sign: Sign, group: int) -> None:
         """Say what there is of a group."""
         with self._lock:
@@ -142,22 +147,21 @@ class Guardian:
             self._end_if_idle()
 
     def _start(self) -> None:
-        source, self._pipe = os.pipe()
-        os.set_blocking(self._pipe, False)
         try:
-            self._process = subprocess.Popen(
-                ["sh", "-c", SCRIPT],
-                cwd="/",
-                env={"PATH": os.environ.get("PATH", os.defpath)},
-                stdin=source,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            source, self._pipe = os.pipe()
+            os.set_blocking(self._pipe, False)
+            with os.fdopen(source, "rb", buffering=0) as stdin:
+                self._process = subprocess.Popen(
+                    ["sh", "-c", SCRIPT],
+                    cwd="/",
+                    env={"PATH": os.environ.get("PATH", os.defpath)},
+                    stdin=stdin,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
         except (OSError, ValueError) as error:
             self._fail(str(error))
-        finally:
-            os.close(source)
         if not self._write("".join(f"{sign} {n}\n" for n, sign in self._groups.items())):
             self._fail("it ended at once")
 

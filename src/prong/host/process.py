@@ -72,7 +72,11 @@ class Group:
                 stderr=stderr,
                 start_new_session=True,
             )
-        except ValueError as error:  # a NUL or a lone surrogate in a word
+        except (OSError, ValueError) as error:
+            GUARDIAN.give_up()
+            if isinstance(error, OSError):
+                raise
+            # A NUL or a lone surrogate in a word.
             raise OSError(errno.EINVAL, f"cannot be started: {error}") from error
         self.pid = self._popen.pid
         GUARDIAN.tell("+", self.pid)
