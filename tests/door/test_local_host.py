@@ -227,6 +227,7 @@ async def test_standard_input_is_closed(host: LocalHost) -> None:
 
 async def test_what_cannot_be_started_raises(host: LocalHost) -> None:
     """A missing folder, an impossible word and a missing program are OSErrors; no pipe leaks."""
+    await host.run(["true"])  # the guardian's pipe stays as long as the host
     before = descriptors()
     with pytest.raises(OSError):
         await host.start("true", cwd="/nowhere/at/all")

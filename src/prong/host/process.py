@@ -139,9 +139,12 @@ class Group:
         if (led or not _exists(self.pid)) and _signal(self.pid, number):
             return True
         if not led:
-            self.empty = True
-            GUARDIAN.tell("-", self.pid)
+            self._clear()
         return False
+
+    def _clear(self) -> None:
+        self.empty = True
+        GUARDIAN.tell("-", self.pid)
 
     async def kill(self) -> None:
         """Ask the group to end, force it after a moment, wait until it is gone."""
@@ -153,6 +156,8 @@ class Group:
             if self.signal(signal.SIGKILL):
                 with anyio.move_on_after(GRACE):
                     await self._wait_empty()
+                    # Zombies that a slow init has not reaped yet are nobody's concern.
+                    self._clear()
 
     async def _wait_empty(self) -> None:
         await self.exited.wait()
