@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prong.entry import ToolSpec
+from prong.entry import Call, CallId, ToolSpec
 from prong.provider.local import grammar
+from prong.provider.local.form import BARE, LISTED, Form
 from prong.provider.local.grammar import Forced
 from prong.provider.local.speech import read_call
 
@@ -170,7 +171,7 @@ def test_every_object_of_a_schema_can_be_said_and_read_back(values, data):
     )
 
     assert made.accepts(call("Do", given_))
-    assert json.loads(read_call(call("Do", given_)[11:-13])[1]) == given_
+    assert json.loads(read_call(call("Do", given_)[12:-13])[1]) == given_
 
 
 def test_several_calls_are_joined_by_a_line_break():
@@ -224,3 +225,24 @@ def test_a_frame_leaves_sentences_to_the_model():
     text = grammar.framed(grammar.Framed(("Result: ", 40, "\nIssues: none")))
 
     assert text == 'root ::= "Result: " [^\\n.!?<]{8,40} "." "\\nIssues: none"\n'
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        (BARE, '{"name": "Do", "parameters": {"path": "a"}}'),
+        (LISTED, '[TOOL_CALLS] [{"name": "Do", "arguments": {"path": "a"}, "id": "000000000"}]'),
+    ],
+)
+def test_other_forms_have_grammars_too(form: Form, text: str):
+    """The call that a form writes is the call that its grammar takes; the schema holds as well."""
+    made = Recogniser(grammar.calls([tool(SCHEMA)], form))
+    planned = Recogniser(grammar.forced([tool(SCHEMA)], [Forced("Do", {"path": "a"})], form))
+    call_ = Call(CallId("c"), "Do", '{"path": "a"}')
+
+    assert "".join(form.said("", [call_])) == text
+    assert made.accepts(text)
+    assert planned.accepts(text)
+    assert not made.accepts(text.replace('"path"', '"other"'))
+    assert not made.accepts(call("Do", {"path": "a"}))
+    assert text.startswith("".join(form.opening()))

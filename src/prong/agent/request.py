@@ -18,9 +18,10 @@ from prong.event import (
     RequestSent,
     TextDelta,
     ThinkingDelta,
+    Warned,
 )
 from prong.prompt import Prompt
-from prong.provider import Preparing, Retrying
+from prong.provider import Noted, Preparing, Retrying
 from prong.wire import (
     Began,
     CallBegan,
@@ -132,6 +133,8 @@ async def request(agent: Agent, prompt: Prompt | None = None, *, sidecar: str = 
                         current = _Try(prompt, sidecar, len(marks), agent.clock())
                     case Preparing():
                         stream.progress(event)
+                    case Noted(text=text):
+                        agent.emit(Warned(text=text))
                     case Began():
                         current.began, current.usage = time.monotonic(), event.usage
                         if agent.on_began is not None:

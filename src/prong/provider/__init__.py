@@ -1,7 +1,16 @@
 """The door to the models: one HTTP client, and providers on top of it."""
 
 from prong.provider.api import Api, Patience
-from prong.provider.base import Endpoint, Preparing, Provider, Retrying, Streamed, Trait, trait
+from prong.provider.base import (
+    Endpoint,
+    Noted,
+    Preparing,
+    Provider,
+    Retrying,
+    Streamed,
+    Trait,
+    trait,
+)
 from prong.provider.http import Http, Limits
 from prong.provider.pick import is_local, pick
 
@@ -10,6 +19,7 @@ __all__ = [
     "Endpoint",
     "Http",
     "Limits",
+    "Noted",
     "Patience",
     "Preparing",
     "Provider",

@@ -52,6 +52,12 @@ class Preparing(msgspec.Struct, frozen=True):
     """Per cent of a load, tokens of a prompt."""
 
 
+class Noted(msgspec.Struct, frozen=True):
+    """Something the user should know about the model, told once."""
+
+    text: str
+
+
 class Trait(msgspec.Struct, frozen=True, kw_only=True):
     """How a provider's cache differs from those of the large vendors."""
 
@@ -71,7 +77,7 @@ def trait(provider: Provider) -> Trait:
     return getattr(provider, "trait", _COMMON)
 
 
-Streamed: TypeAlias = Event | Retrying | Preparing
+Streamed: TypeAlias = Event | Retrying | Preparing | Noted
 """What a provider gives out; never a `Fault`, which becomes `Retrying` or an exception."""
 
 

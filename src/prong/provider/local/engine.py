@@ -171,7 +171,8 @@ class Server:
                 "own_template": core.template.own,
                 "faithful": core.template.faithful,
                 "shares": core.model.partial,
-                "note": core.template.note,
+                "note": "; ".join(filter(None, (core.template.note, core.kept_note))),
+                "form": msgspec.to_builtins(core.form),
             },
         )
 

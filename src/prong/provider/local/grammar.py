@@ -15,9 +15,7 @@ from typing import Any, cast
 import msgspec
 
 from prong.entry import ToolSpec
-
-OPEN = "<tool_call>"
-CLOSE = "</tool_call>"
+from prong.provider.local.form import NAME, TAGGED, Form
 
 _DEEPEST = 12
 _BASE = r"""
@@ -58,32 +56,32 @@ class Framed(msgspec.Struct, frozen=True):
     """A text stands for itself, a number for a sentence of at most so many letters."""
 
 
-def calls(tools: Sequence[ToolSpec], *, several: bool = True) -> str:
-    """Make the grammar of one call or more of any of the tools."""
-    made = _Rules()
-    names = [made.tool(tool) for tool in tools]
-    rest = ' ("\\n" call)*' if several else ""
-    return made.text(f"root ::= call{rest}", names)
+def calls(tools: Sequence[ToolSpec], form: Form = TAGGED) -> str:
+    """Make the grammar of one call of any of the tools, or of several where the form has them."""
+    made = _Rules(form)
+    made.choose("call", [made.tool(tool) for tool in tools])
+    rest = f" ({_literal(form.between)} call)*" if form.several else ""
+    return made.text(f"call{rest}")
 
 
-def forced(tools: Sequence[ToolSpec], wanted: Sequence[Forced]) -> str:
+def forced(tools: Sequence[ToolSpec], wanted: Sequence[Forced], form: Form = TAGGED) -> str:
     """Make the grammar of exactly these calls.
 
     Raises LookupError if there is no such tool.
     """
-    made = _Rules()
+    made = _Rules(form)
     known = {tool.name: tool for tool in tools}
     names: list[str] = []
-    for call in wanted:
+    for number, call in enumerate(wanted):
         if call.name not in known:
             raise LookupError(call.name)
         if call.arguments is None:
             body = made.tool(known[call.name])
         else:
-            text = f'"{call.name}", "arguments": {json.dumps(dict(call.arguments))}'
+            text = f'"{call.name}"{form.middle}{json.dumps(dict(call.arguments))}'
             body = made.add("tool", _literal(text))
-        names.append(made.add("one", made.call([body])))
-    return made.text("root ::= " + ' "\\n" '.join(names), names)
+        names.append(made.choose(f"one-{number}", [body], number))
+    return made.text(f" {_literal(form.between)} ".join(names))
 
 
 def framed(frame: Framed) -> str:
@@ -98,25 +96,27 @@ def framed(frame: Framed) -> str:
 class _Rules:
     """Rules under construction."""
 
-    def __init__(self) -> None:
+    def __init__(self, form: Form) -> None:
+        self._form = form
         self._rules: dict[str, str] = {}
         self._known: dict[str, str] = {}
         self._definitions: Mapping[str, Any] = {}
 
-    def text(self, root: str, tools: Sequence[str]) -> str:
-        call = f"call ::= {self.call(tools)}"
+    def text(self, body: str) -> str:
+        root = f"root ::= {_literal(self._form.begin)} {body} {_literal(self._form.end)}"
         rules = [f"{name} ::= {rule}" for name, rule in self._rules.items()]
-        return "\n".join([root, call, *rules]) + _BASE
+        return "\n".join([root, *rules]) + _BASE
 
-    def call(self, tools: Sequence[str]) -> str:
-        start, end = _literal(f'{OPEN}\n{{"name": '), _literal(f"}}\n{CLOSE}")
-        return f"{start} ({' | '.join(tools)}) {end}"
+    def choose(self, name: str, tools: Sequence[str], number: int = 0) -> str:
+        start, end = _literal(NAME), _literal(self._form.tail(number))
+        self._rules[name] = f"{start} ({' | '.join(tools)}) {end}"
+        return name
 
     def tool(self, tool: ToolSpec) -> str:
         schema: Any = json.loads(bytes(tool.schema) or b"{}")
         self._definitions = _mapping(schema.get("$defs") or schema.get("definitions"))
         self._known = {}
-        opening = _literal(f'{json.dumps(tool.name)}, "arguments": ')
+        opening = _literal(f"{json.dumps(tool.name)}{self._form.middle}")
         arguments = self._object(_mapping(schema), 0)
         return self.add("tool", f"{opening} {arguments}")
 
