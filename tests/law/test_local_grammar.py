@@ -246,3 +246,21 @@ def test_other_forms_have_grammars_too(form: Form, text: str):
     assert not made.accepts(text.replace('"path"', '"other"'))
     assert not made.accepts(call("Do", {"path": "a"}))
     assert text.startswith("".join(form.opening()))
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"type": "integer", "minimum": 1}, [1, 10, 207], [0, -1]),
+        ({"type": "integer", "minimum": 0}, [0, 10], [-1]),
+        ({"type": "integer", "minimum": -5}, [-1, 0], []),
+        ({"type": "string", "minLength": 1}, ["a", '"'], [""]),
+    ],
+)
+def test_simple_bounds_are_in_the_grammar(schema: object, good: list[object], bad: list[object]):
+    """A small model that fills everything in cannot fill in zero where one is the least."""
+    wanted = {"type": "object", "properties": {"n": schema}, "required": ["n"]}
+    made = Recogniser(grammar.calls([tool(wanted)]))
+
+    assert all(made.accepts(call("Do", {"n": value})) for value in good)
+    assert not any(made.accepts(call("Do", {"n": value})) for value in bad)

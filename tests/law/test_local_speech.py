@@ -130,7 +130,7 @@ def test_tools_are_described_briefly_where_the_context_is_small():
     assert style_for(spec, 2_048) == "brief"
     assert style_for(spec, 131_072) == "full"
     empty = Prompt(Head(dialect("chat", explicit=False), spec))
-    assert "\nDo(a, b?): Does it\n" in turns(empty, 2_048)[0].text
+    assert "\nDo(a): Does it\n" in turns(empty, 2_048)[0].text
     assert '"parameters": {"type": "object"' in turns(empty, 131_072)[0].text
 
 

@@ -239,6 +239,9 @@ class Core:
             self.native.memory_seq_cp(self._memory, source.id, strand.id, 0, end)
         job.strand, job.reused = strand, length
         job.tell("admitted", {"reused": length, "total": len(job.tokens)})
+        if len(job.tokens) - length > _CHUNK:
+            # On a busy machine the first step alone may take many seconds.
+            job.tell("progress", {"what": "prompt", "done": length, "total": len(job.tokens)})
 
     def _restored(self, job: Job, source: Strand | None, length: int) -> tuple[Strand | None, int]:
         """Take a longer prefix from the disk, if there is one."""

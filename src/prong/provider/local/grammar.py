@@ -1,6 +1,7 @@
 """From JSON schemas to a grammar in the engine's notation, so that every call can be parsed.
 
-What a grammar cannot say (lengths, patterns, ranges) is left to the tool's own check; what a schema
+What a grammar cannot say in a word (lengths, patterns, ranges) is left to the tool's own check, but
+for numbers from 0 or 1 on and texts that must not be empty; what a schema
 leaves open becomes any JSON value. Spaces are fixed, so the text of a call is the same however it
 came about, and properties keep the order of the schema.
 """
@@ -21,7 +22,10 @@ _DEEPEST = 12
 _BASE = r"""
 char ::= [^"\\\x00-\x1F] | "\\" (["\\/bfnrt] | "u" [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F])
 string ::= "\"" char* "\""
-integer ::= "-"? ("0" | [1-9] [0-9]*)
+filled ::= "\"" char+ "\""
+positive ::= [1-9] [0-9]*
+natural ::= "0" | positive
+integer ::= "-"? natural
 number ::= integer ("." [0-9]+)? ([eE] [-+]? [0-9]+)?
 boolean ::= "true" | "false"
 null ::= "null"
@@ -153,7 +157,7 @@ class _Rules:
             item = self._value(schema["items"], depth + 1)
             least = "" if int(schema.get("minItems") or 0) > 0 else "?"
             return self.add("list", f'"[" ({item} (", " {item})*){least} "]"')
-        return _PLAIN.get(str(kind), "value")
+        return _bounded(schema, _PLAIN.get(str(kind), "value"))
 
     def _reference(self, target: str, depth: int) -> str:
         name = target.rpartition("/")[2]
@@ -180,6 +184,14 @@ class _Rules:
                 first = self.add("first", f"{member} {later} | {first}")
                 later = self.add("later", f'(", " {member})? {later}')
         return self.add("object", f'"{{" {first} "}}"')
+
+
+def _bounded(schema: Mapping[str, Any], rule: str) -> str:
+    """Narrow a rule by the bounds that small models miss most: not below 0 or 1, not empty."""
+    least = schema.get("minimum")
+    if rule == "integer" and least in {0, 1}:
+        return "positive" if least == 1 else "natural"
+    return "filled" if rule == "string" and schema.get("minLength") == 1 else rule
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

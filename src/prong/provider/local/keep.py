@@ -49,8 +49,8 @@ class Keep:
             self._look()
         except OSError as error:
             self.note = (
-                f"what is computed cannot be kept in {folder}: {error.strerror or error}; make it a "
-                "folder that can be written, or set PRONG_LOCAL_DISK_MB to 0"
+                f"what is computed cannot be kept in {folder}: {error.strerror or error}; "
+                "make it a folder that can be written, or set PRONG_LOCAL_DISK_MB to 0"
             )
 
     def _look(self) -> None:

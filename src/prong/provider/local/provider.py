@@ -84,7 +84,7 @@ class Local:
             except Lost as error:
                 if attempt == _TRIES:
                     raise unreachable(error, self.engine.model) from error
-                why = str(unreachable(error, self.engine.model))
+                why = f"the embedded engine for {self.engine.model.name} is gone: {error}"
             yield Retrying(why, 0.0, attempt, begun)
 
     async def _reply(

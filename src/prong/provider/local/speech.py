@@ -92,18 +92,21 @@ def _json(tool: ToolSpec, description: str, schema: Mapping[str, Any]) -> str:
 
 
 def _brief(tool: ToolSpec) -> str:
+    """Describe a tool in a line; what may be left out is, or a small model fills all of it in."""
     schema = cast("Mapping[str, Any]", json.loads(bytes(tool.schema) or b"{}"))
-    needed = schema.get("required") or ()
-    names = (name if name in needed else f"{name}?" for name in schema.get("properties") or ())
-    return f"{tool.name}({', '.join(names)}): {_sentence(tool)}"
+    return f"{tool.name}({', '.join(_needed(schema))}): {_sentence(tool)}"
 
 
 def _brief_json(tool: ToolSpec) -> str:
     """Describe a tool to a model that reads nothing but a list of objects: what it must have."""
     schema = cast("Mapping[str, Any]", json.loads(bytes(tool.schema) or b"{}"))
-    needed = [name for name in schema.get("properties") or () if name in schema.get("required", ())]
+    needed = _needed(schema)
     kinds = {name: {"type": schema["properties"][name].get("type", "string")} for name in needed}
     return _json(tool, _sentence(tool), {"type": "object", "properties": kinds, "required": needed})
+
+
+def _needed(schema: Mapping[str, Any]) -> list[str]:
+    return [name for name in schema.get("properties") or () if name in schema.get("required", ())]
 
 
 def _sentence(tool: ToolSpec) -> str:
