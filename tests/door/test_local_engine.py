@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -291,7 +291,7 @@ async def test_giving_up_frees_the_engine(engine: Engine):
 async def test_a_conversation_that_is_too_long_is_refused(engine: Engine):
     """The engine's limit is an overflow, as with every other provider."""
     assert engine.window == 2_048
-    with pytest.raises(ContextOverflow, match="the model reads 2,048 .* PRONG_LOCAL_CACHE_MB"):
+    with pytest.raises(ContextOverflow, match=r"the model reads 2,048 .* PRONG_LOCAL_CACHE_MB"):
         await ask(Local(engine, "local"), prompt("word " * 3_000))
 
 
@@ -303,6 +303,43 @@ async def test_progress_is_told_while_it_loads_and_reads(engine: Engine):
 
     assert {event.what for event in seen} == {"load", "prompt"}
     assert all(event.done <= event.total for event in seen)
+
+
+def shown(slave: int, master: int, tmp_path: Path) -> tuple[str, str]:
+    """Run `prong -p` with a terminal for its errors; gives what went out and what was shown."""
+    env = {**os.environ, **SMALL, "HOME": str(tmp_path), "PRONG_LOCAL_DISK_MB": "0"}
+    env["PYTHONPATH"] = str(Path(__file__).parents[2] / "src")
+    words = ["-p", "--bare", "--model", "local", "--tools", "Read", "--max-turns", "1"]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "prong", *words, "Say yes."],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=slave,
+        env=env,
+        cwd=tmp_path,
+    )
+    os.close(slave)
+    seen = b""
+    # A terminal whose last writer is gone gives an error instead of an end.
+    with suppress(OSError):
+        while data := os.read(master, 4_096):
+            seen += data
+    out, _ = child.communicate(timeout=60)
+    os.close(master)
+    return out.decode(), seen.decode()
+
+
+async def test_a_script_s_user_sees_progress_on_a_terminal_only(tmp_path: Path):
+    """With -p there is a bar on the terminal, wiped away at the end; never in a file."""
+    terminal, other = os.openpty()
+    out, seen = await anyio.to_thread.run_sync(shown, other, terminal, tmp_path)
+    reader, writer = os.pipe()
+    _, written = await anyio.to_thread.run_sync(shown, writer, reader, tmp_path)
+
+    assert "reading the prompt [" in seen
+    assert seen.rpartition("]")[2].rpartition("\r")[2].startswith("\x1b[K")
+    assert "\x1b" not in out
+    assert "reading the prompt" not in written
 
 
 async def test_a_killed_engine_is_started_again(engine: Engine):
@@ -412,6 +449,24 @@ async def test_files_that_cannot_be_used_are_named(tmp_path: Path):
             broken.close()
     with pytest.raises(NoSuchModel, match="not a GGUF file"):
         Engine(text, library(), os.environ)
+
+
+async def test_a_file_that_was_put_right_is_tried_anew(tmp_path: Path):
+    """An error of one moment does not last as long as the session."""
+    cut, link = tmp_path / "cut.gguf", tmp_path / "model.gguf"
+    with weights("local").open("rb") as whole:
+        cut.write_bytes(whole.read(4_000_000))
+    link.symlink_to(cut)
+    engine = Engine(link, library(), {**os.environ, **SMALL})
+    provider = Local(engine, "local")
+    try:
+        with pytest.raises(NoSuchModel):
+            await ask(provider, prompt("Hi"))
+        link.unlink()
+        link.symlink_to(weights("local"))
+        assert (await ask(provider, prompt("Hi"), 2)).usage.output == 2
+    finally:
+        engine.close()
 
 
 async def test_too_little_memory_is_said(tmp_path: Path):
