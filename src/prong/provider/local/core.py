@@ -378,6 +378,8 @@ class Core:
         begins = job.watch.read(job.text) if job.watch is not None else None
         if begins is not None:
             self._retake(job, begins)
+            if job.over:
+                return
         self._tell_text(job, len(job.text) if job.watch is None else job.watch.settled)
         if len(job.made) >= job.ask.max_tokens or len(job.strand.tokens) >= self.context_tokens:
             self._finish(job, "length")
