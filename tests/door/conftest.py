@@ -1,4 +1,4 @@
-"""A server on the loopback interface that plays what a test says, and the real program."""
+"""A scripted server on the loopback interface, the real program, and folders to work in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shlex
 import ssl
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -18,7 +18,10 @@ from anyio.abc import ByteStream, Process
 from anyio.streams.tls import TLSListener
 
 import prong
+from prong.host import LocalHost
 from prong.testing import World
+from prong.testing.repository import Repo, make_repo
+from shared.workbench import Workbench
 
 
 class Peer:
@@ -212,3 +215,25 @@ def terminal(program: Program) -> Terminal:
             )
 
     return open_terminal
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Workbench:
+    """Give the tools of one agent in an empty project."""
+    root = tmp_path / "project"
+    root.mkdir()
+    return Workbench(root)
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    """Give a git repository whose path is none of the easy ones."""
+    return make_repo(tmp_path / "my répo")
+
+
+@pytest.fixture
+async def host(repo: Repo, tmp_path: Path) -> AsyncIterator[LocalHost]:
+    """Give the host of an agent in that repository."""
+    local = LocalHost(repo.path, home=str(tmp_path))
+    yield local
+    await local.close()

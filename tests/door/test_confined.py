@@ -13,14 +13,9 @@ import pytest
 from prong.host import LocalHost
 from prong.host.confined import ConfinedHost
 from prong.host.worktree import create
-from prong.testing.repository import Repo, make_repo
+from prong.testing.repository import Repo
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("W3")]
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Repo:
-    return make_repo(tmp_path / "repo")
 
 
 @pytest.fixture
@@ -185,7 +180,7 @@ async def test_processes_start_in_the_worktree(
     for cwd in (None, str(repo.path)):
         process = await host.start("pwd; git rev-parse --show-toplevel", cwd=cwd)
         output = b"".join([chunk async for chunk in process.output()])
-        assert output.decode().split() == [host.root, host.root]
+        assert output.decode().splitlines() == [host.root, host.root]
         assert (await host.run(["pwd"], cwd=cwd)).output.decode().strip() == host.root
     with pytest.raises(PermissionError):
         await host.start("pwd", cwd="/")

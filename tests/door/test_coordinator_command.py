@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import Any
 
 import anyio
@@ -17,19 +14,8 @@ from prong.testing import Request, Step, World, Worlds, call, calls, delay, say
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("C1", "C3")]
 
 
-async def prong(w: World, *words: str, stdin: str = "") -> tuple[int, str]:
-    command = [sys.executable, "-m", "prong", "-C", str(w.root), "--base-url", w.server.url]
-    ran = await anyio.run_process(
-        [*command, "--model", "claude-sonnet-5-5", "--api", "anthropic", "--coordinator", *words],
-        input=stdin.encode(),
-        check=False,
-        env={
-            "HOME": str(w.home),
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-            "ANTHROPIC_API_KEY": "x",
-        },
-    )
+async def prong(program: Any, w: World, *words: str, stdin: str = "") -> tuple[int, str]:
+    ran = await program.run(w, "--coordinator", *words, stdin=stdin.encode())
     return ran.returncode, ran.stdout.decode()
 
 
@@ -49,10 +35,11 @@ HIRE = calls(
 )
 
 
-async def test_headless(world: Worlds) -> None:
+async def test_headless(world: Worlds, program: Any) -> None:
     """`prong -p --coordinator` ends when its workers have; json names tools and agents."""
     async with world(model, opens=False) as w:
         code, out = await prong(
+            program,
             w,
             *("-p", "Make it", "--permission-mode", "bypassPermissions"),
             *("--worker-tools", "simple", "--output-format", "stream-json"),
@@ -65,16 +52,16 @@ async def test_headless(world: Worlds) -> None:
         assert (w.root / "made").exists()
 
 
-async def test_plain_face(world: Worlds) -> None:
+async def test_plain_face(world: Worlds, program: Any) -> None:
     """A worker's question is shown with its name, and the user's yes lets it go on."""
     async with world(model, opens=False) as w:
-        code, out = await prong(w, "--plain", stdin="Make it\ny\n")
+        code, out = await prong(program, w, "--plain", stdin="Make it\ny\n")
         assert code == 0
         assert "[main/maker] may it?" in out
 
 
 @pytest.mark.spec("C4")
-async def test_killed_and_resumed(world: Worlds) -> None:
+async def test_killed_and_resumed(world: Worlds, program: Any) -> None:
     """After kill -9 the workers go on where they were, and those of one file still take turns."""
     asked: list[str] = []
     hire = calls(
@@ -94,19 +81,8 @@ async def test_killed_and_resumed(world: Worlds) -> None:
 
     async with world(slow, opens=False, mode="bypassPermissions") as w:
         words = ("-p", "Go", "--permission-mode", "bypassPermissions", "--coordinator")
-        process = await anyio.open_process(
-            [
-                *(sys.executable, "-m", "prong", "-C", str(w.root), "--base-url", w.server.url),
-                *("--model", "claude-sonnet-5-5", "--api", "anthropic", *words),
-            ],
-            stdin=subprocess.DEVNULL,
-            env={
-                "HOME": str(w.home),
-                "PATH": os.environ["PATH"],
-                "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-                "ANTHROPIC_API_KEY": "x",
-            },
-        )
+        process = await program.start(w, *words)
+        await process.stdin.aclose()
         with anyio.fail_after(30):
             while "main/w1" not in asked:
                 await anyio.sleep(0.02)

@@ -20,6 +20,12 @@ from prong.session import open_session
 from prong.team.notice import mentions
 from prong.entry import User, plain
 
+async def tell_begun(session):
+    # Before the dispatch is stored there is nothing to resume, and the server's reply is spent.
+    while not session.supervisor.children:
+        await anyio.sleep(0.001)
+    print("begun", flush=True)
+
 async def main(url, folder, resumed):
     given = {"resume": "it"} if resumed else {"session_id": "it"}
     async with open_session(
@@ -27,10 +33,11 @@ async def main(url, folder, resumed):
         mode="bypassPermissions", env={"HOME": folder, "PATH": "/usr/bin:/bin"},
         settings='{"fork": {"wake": "%s"}, "retry": {"first": 0.01}}' % sys.argv[4], **given,
     ) as session:
-        print("open", flush=True)
-        if not resumed or not session.agent.prompt.depth:
-            await session.run("Go")
-        await session.wait_settled()
+        async with anyio.create_task_group() as group:
+            group.start_soon(tell_begun, session)
+            if not resumed:
+                await session.run("Go")
+            await session.wait_settled()
         texts = [plain(e.parts) for k, e in session.agent.prompt.entries() if k == "notice"]
         told = {c.spec.task_id: sum(t.count("<task-id>%s</task-id>" % c.spec.task_id)
                 for t in texts) for c in session.supervisor.children}

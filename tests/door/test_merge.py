@@ -14,7 +14,7 @@ from prong.errors import GitFailed, UsageError
 from prong.host import LocalHost
 from prong.host.merge import merge, undo
 from prong.host.worktree import create, finish
-from prong.testing.repository import Repo, make_repo
+from prong.testing.repository import Repo
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("W5")]
 
@@ -24,16 +24,6 @@ LINES = ["one", "two", "three", "four", "five", "six", "seven"]
 def text(**changes: str) -> str:
     """Give the lines of a.txt with some replaced."""
     return "".join(f"{changes.get(line, line)}\n" for line in LINES)
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Repo:
-    return make_repo(tmp_path / "répo dir")
-
-
-@pytest.fixture
-def host(repo: Repo) -> LocalHost:
-    return LocalHost(repo.path)
 
 
 async def child(repo: Repo, host: LocalHost, slug: str, files: dict[str, str | None]) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
+from typing import Any
 
-import anyio
 import msgspec
 import pytest
 
@@ -16,21 +14,10 @@ from prong.testing import Script, World, Worlds, call, say
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
 
 
-async def prong(w: World, *words: str, stdin: str = "", **env: str) -> tuple[int, str, str]:
-    """Run the command line on a world's server."""
-    command = [sys.executable, "-m", "prong", "-C", str(w.root), "--base-url", w.server.url]
-    ran = await anyio.run_process(
-        [*command, "--model", "claude-sonnet-5-5", "--api", "anthropic", *words],
-        input=stdin.encode(),
-        check=False,
-        env={
-            "HOME": str(w.home),
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-            "ANTHROPIC_API_KEY": "x",
-            **env,
-        },
-    )
+async def prong(
+    program: Any, w: World, *words: str, stdin: str = "", **env: str
+) -> tuple[int, str, str]:
+    ran = await program.run(w, *words, stdin=stdin.encode(), **env)
     return ran.returncode, ran.stdout.decode(), ran.stderr.decode()
 
 
@@ -48,26 +35,28 @@ def planned(root: Path, *after: str) -> Script:
 
 
 @pytest.mark.spec("P1", "P4")
-async def test_headless(world: Worlds, tmp_path: Path) -> None:
+async def test_headless(world: Worlds, program: Any, tmp_path: Path) -> None:
     """`--permission-mode plan` prints the plan, and `--continue` in another mode works by it."""
     async with world(planned(tmp_path / "project", "late"), opens=False) as w:
-        code, out, _ = await prong(w, "-p", "Go", "--permission-mode", "plan")
+        code, out, _ = await prong(program, w, "-p", "Go", "--permission-mode", "plan")
         assert (code, out) == (0, "1. Touch it.\n")
         assert [p.name for p in w.root.iterdir()] == [".prong"]
-        code, out, _ = await prong(w, "-c", "-p", "Do", "--permission-mode", "bypassPermissions")
+        code, out, _ = await prong(
+            program, w, "-c", "-p", "Do", "--permission-mode", "bypassPermissions"
+        )
         assert (code, out) == (0, "It is done.\n")
         assert (w.root / "late").exists()
 
 
 @pytest.mark.spec("P1", "P4")
-async def test_plain_face(world: Worlds, tmp_path: Path) -> None:
+async def test_plain_face(world: Worlds, program: Any, tmp_path: Path) -> None:
     """`/plan` plans, the plan is shown, words reject it and `y` approves it."""
     script = planned(tmp_path / "project", "late")
     again = call("ExitPlanMode")
     script.steps.insert(3, again)
     async with world(script, opens=False) as w:
         lines = "/mode bypassPermissions\n/plan Go\nshorter please\ny\n/mode\n"
-        code, out, err = await prong(w, "--plain", stdin=lines)
+        code, out, err = await prong(program, w, "--plain", stdin=lines)
         assert (code, err) == (0, "")
         assert out.count("1. Touch it.") >= 2
         assert "shorter please" in w.server.records[3].request.last_text
@@ -78,35 +67,26 @@ async def test_plain_face(world: Worlds, tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("P4")
-async def test_edited_before_approval(world: Worlds, tmp_path: Path) -> None:
+async def test_edited_before_approval(world: Worlds, program: Any, tmp_path: Path) -> None:
     """`e` opens the user's editor, and what they leave there is the approved plan."""
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\necho "2. Mine." >> "$1"\n')
     editor.chmod(0o755)
     async with world(planned(tmp_path / "project"), opens=False) as w:
         lines = "/plan Go\ne\n"
-        code, _, err = await prong(w, "--plain", stdin=lines, EDITOR=str(editor))
+        code, _, err = await prong(program, w, "--plain", stdin=lines, EDITOR=str(editor))
         assert (code, err) == (0, "")
         assert "1. Touch it.\n2. Mine." in w.server.records[3].request.last_text
 
 
 @pytest.mark.spec("P4")
-async def test_a_program_answers(world: Worlds, tmp_path: Path) -> None:
+async def test_a_program_answers(world: Worlds, program: Any, tmp_path: Path) -> None:
     """Over stream-json the plan is an event, and an answer with a text approves it as edited."""
     async with world(planned(tmp_path / "project"), opens=False) as w:
-        process = await anyio.open_process(
-            [
-                *(sys.executable, "-m", "prong", "-p", "-C", str(w.root)),
-                *("--base-url", w.server.url, "--api", "anthropic"),
-                *("--model", "claude-sonnet-5-5", "--permission-mode", "plan"),
-                *("--input-format", "stream-json", "--output-format", "stream-json"),
-            ],
-            env={
-                "HOME": str(w.home),
-                "PATH": os.environ["PATH"],
-                "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-                "ANTHROPIC_API_KEY": "x",
-            },
+        process = await program.start(
+            w,
+            *("-p", "--permission-mode", "plan"),
+            *("--input-format", "stream-json", "--output-format", "stream-json"),
         )
         assert process.stdin is not None
         assert process.stdout is not None
@@ -130,10 +110,10 @@ async def test_a_program_answers(world: Worlds, tmp_path: Path) -> None:
         assert "1. Nothing." in w.server.records[3].request.last_text
 
 
-async def test_the_key_goes_round(world: Worlds) -> None:
+async def test_the_key_goes_round(world: Worlds, program: Any) -> None:
     """`/mode next`, which Shift+Tab types, goes through the modes and comes back."""
     async with world([], opens=False) as w:
-        _, out, _ = await prong(w, "--plain", stdin="/mode next\n" * 4)
+        _, out, _ = await prong(program, w, "--plain", stdin="/mode next\n" * 4)
         shown = [line.removeprefix("> ") for line in out.splitlines() if line.startswith("> ")]
         assert following("bypassPermissions") == "default"
         seen = [word for word in out.split() if word in {"acceptEdits", "plan", "auto", "default"}]

@@ -83,3 +83,12 @@ def test_links_lead_somewhere(page):
 def test_short_pages_stay_short(page, limit):
     """Instructions and decision notes keep their budgets of lines."""
     assert len((ROOT / page).read_text("utf-8").splitlines()) < limit
+
+
+def test_decision_notes_are_numbered():
+    """Each has the next number, in its name and in its title."""
+    notes = sorted(ROOT.glob("docs/decisions/*.md"))
+    numbers = [f"{number:03}" for number in range(1, len(notes) + 1)]
+
+    assert [note.name.split("-")[0] for note in notes] == numbers
+    assert [note.read_text("utf-8")[2:6] for note in notes] == [f"{number}:" for number in numbers]

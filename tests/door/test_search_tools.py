@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from prong.entry import CallId, plain
-from prong.event import Question
-from prong.host import Finished, LocalHost, Process
+from prong.host import Finished
 from prong.testing import MemoryHost
 from prong.tool.access import Reading
-from prong.tool.base import Context, Done, Failed, Outcome, Reads, TaskHandle, Tool
 from prong.tool.files import Glob, Grep
+from shared.workbench import Workbench
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L2")]
 
@@ -37,68 +33,15 @@ FILES = {
 }
 
 
-class NoTasks:
-    """Background work that these tools have no use for."""
-
-    async def adopt(self, process: Process, *, title: str, first_output: bytes = b"") -> TaskHandle:
-        raise AssertionError
-
-    async def output(self, task_id: str, *, wait: float = 0.0) -> Outcome:
-        raise AssertionError
-
-    async def stop(self, task_id: str) -> Outcome:
-        raise AssertionError
-
-    def busy(self) -> bool:
-        return False
-
-
-async def nobody(questions: Sequence[Question]) -> str | None:
-    return None
-
-
-class World:
-    """A project folder and the tools of one agent in it."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.context = Context(
-            host=LocalHost(root, home=str(root)),
-            reads=Reads(),
-            emit=lambda event: None,
-            ask=nobody,
-            tasks=NoTasks(),
-            storage="",
-        )
-
-    async def __call__(self, tool: Tool, **arguments: Any) -> Outcome:
-        named = {k.replace("dash_", "-"): v for k, v in arguments.items()}
-        args = msgspec.convert(named, tool.arguments)
-        return await tool.run(CallId("c"), args, self.context)
-
-    async def lines(self, tool: Tool, **arguments: Any) -> list[str]:
-        outcome = await self(tool, **arguments)
-        assert isinstance(outcome, Done), outcome
-        return plain(outcome.parts).split("\n")
-
-    async def why(self, tool: Tool, **arguments: Any) -> str:
-        outcome = await self(tool, **arguments)
-        assert isinstance(outcome, Failed), outcome
-        return outcome.why
-
-    def access(self, tool: Tool, **arguments: Any) -> list[Any]:
-        return list(tool.access(msgspec.convert(arguments, tool.arguments), self.context))
-
-
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def bench(tmp_path: Path) -> Workbench:
     root = tmp_path / "project"
     for age, (name, text) in enumerate(FILES.items()):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         os.utime(path, (1_000_000 - age, 1_000_000 - age))
-    return World(root)
+    return Workbench(root)
 
 
 @pytest.mark.parametrize(
@@ -120,15 +63,15 @@ def world(tmp_path: Path) -> World:
     ],
 )
 async def test_glob_finds_what_the_project_does_not_ignore(
-    world: World, pattern: str, found: list[str]
+    bench: Workbench, pattern: str, found: list[str]
 ) -> None:
     """Patterns match from the root, newest first; ignored files only if their folder is named."""
-    assert await world.lines(Glob(), pattern=pattern) == found
+    assert await bench.lines(Glob(), pattern=pattern) == found
 
 
-async def test_glob_of_everything_respects_gitignore(world: World) -> None:
+async def test_glob_of_everything_respects_gitignore(bench: Workbench) -> None:
     """`**/*` lists neither ignored files nor the insides of .git or second checkouts."""
-    assert await world.lines(Glob(), pattern="**/*") == [
+    assert await bench.lines(Glob(), pattern="**/*") == [
         ".gitignore",
         ".github/ci.yml",
         "keep.log",
@@ -141,52 +84,54 @@ async def test_glob_of_everything_respects_gitignore(world: World) -> None:
     ]
 
 
-async def test_glob_in_a_folder(world: World, tmp_path: Path) -> None:
+async def test_glob_in_a_folder(bench: Workbench, tmp_path: Path) -> None:
     """A path is where patterns count from; results below the root stay relative to it."""
-    assert await world.lines(Glob(), pattern="*.py", path="src") == ["src/a.py"]
+    assert await bench.lines(Glob(), pattern="*.py", path="src") == ["src/a.py"]
     (tmp_path / "other").mkdir()
     (tmp_path / "other/z.py").touch()
-    assert await world.lines(Glob(), pattern=f"{tmp_path}/other/*.py") == [f"{tmp_path}/other/z.py"]
-    assert await world.lines(Glob(), pattern="../other/*.py") == [f"{tmp_path}/other/z.py"]
+    assert await bench.lines(Glob(), pattern=f"{tmp_path}/other/*.py") == [f"{tmp_path}/other/z.py"]
+    assert await bench.lines(Glob(), pattern="../other/*.py") == [f"{tmp_path}/other/z.py"]
 
 
-async def test_glob_declares_the_folder_it_really_searches(world: World, tmp_path: Path) -> None:
+async def test_glob_declares_the_folder_it_really_searches(
+    bench: Workbench, tmp_path: Path
+) -> None:
     """Neither `..`, an absolute pattern nor a link hides where a search goes."""
     outside = tmp_path / "outside"
     outside.mkdir()
-    (world.root / "link").symlink_to(outside)
-    root = str(world.root)
-    assert world.access(Glob(), pattern="**/*") == [Reading(root)]
-    assert world.access(Glob(), pattern="src/**/*.py") == [Reading(f"{root}/src")]
-    assert world.access(Glob(), pattern="../outside/*") == [Reading(str(outside))]
-    assert world.access(Glob(), pattern="/etc/**") == [Reading("/etc")]
-    assert world.access(Glob(), pattern="/*") == [Reading("/")]
-    assert world.access(Glob(), pattern="link/*") == [Reading(str(outside))]
-    assert world.access(Glob(), pattern="*", path="link") == [Reading(str(outside))]
-    assert "cannot follow" in await world.why(Glob(), pattern="*/../../outside/*")
-    assert world.access(Grep(), pattern="x", path="link") == [Reading(str(outside))]
-    assert world.access(Grep(), pattern="x") == [Reading(root)]
+    (bench.root / "link").symlink_to(outside)
+    root = str(bench.root)
+    assert bench.access(Glob(), pattern="**/*") == [Reading(root)]
+    assert bench.access(Glob(), pattern="src/**/*.py") == [Reading(f"{root}/src")]
+    assert bench.access(Glob(), pattern="../outside/*") == [Reading(str(outside))]
+    assert bench.access(Glob(), pattern="/etc/**") == [Reading("/etc")]
+    assert bench.access(Glob(), pattern="/*") == [Reading("/")]
+    assert bench.access(Glob(), pattern="link/*") == [Reading(str(outside))]
+    assert bench.access(Glob(), pattern="*", path="link") == [Reading(str(outside))]
+    assert "cannot follow" in await bench.why(Glob(), pattern="*/../../outside/*")
+    assert bench.access(Grep(), pattern="x", path="link") == [Reading(str(outside))]
+    assert bench.access(Grep(), pattern="x") == [Reading(root)]
 
 
-async def test_glob_failures(world: World) -> None:
+async def test_glob_failures(bench: Workbench) -> None:
     """Bad folders and patterns fail with a reason; too many files are capped with a note."""
-    assert "not a folder" in await world.why(Glob(), pattern="*", path="nowhere")
-    assert "not a folder" in await world.why(Glob(), pattern="*", path="top.py")
-    assert "cannot be used" in await world.why(Glob(), pattern="[z-a]*")
-    assert "more than 256" in await world.why(Glob(), pattern="{a,b}" * 9)
-    assert "line break" in await world.why(Glob(), pattern="a*\nb")
-    many = world.root / "many"
+    assert "not a folder" in await bench.why(Glob(), pattern="*", path="nowhere")
+    assert "not a folder" in await bench.why(Glob(), pattern="*", path="top.py")
+    assert "cannot be used" in await bench.why(Glob(), pattern="[z-a]*")
+    assert "more than 256" in await bench.why(Glob(), pattern="{a,b}" * 9)
+    assert "line break" in await bench.why(Glob(), pattern="a*\nb")
+    many = bench.root / "many"
     many.mkdir()
     for i in range(250):
         (many / f"{i}.txt").touch()
-    lines = await world.lines(Glob(), pattern="many/*.txt")
+    lines = await bench.lines(Glob(), pattern="many/*.txt")
     assert len(lines) == 201
     assert lines[-1] == "[50 more files; the newest 200 are shown]"
 
 
-async def test_grep_modes(world: World) -> None:
+async def test_grep_modes(bench: Workbench) -> None:
     """Files, lines and counts; sorted by path; ignored and binary files left out."""
-    assert await world.lines(Grep(), pattern="needle") == [
+    assert await bench.lines(Grep(), pattern="needle") == [
         ".github/ci.yml",
         "keep.log",
         "src/a.py",
@@ -194,12 +139,12 @@ async def test_grep_modes(world: World) -> None:
         "src/deep/c.ts",
         "top.py",
     ]
-    assert await world.lines(Grep(), pattern="needle", output_mode="count", type="py") == [
+    assert await bench.lines(Grep(), pattern="needle", output_mode="count", type="py") == [
         "src/a.py:1",
         "src/deep/b.py:2",
         "top.py:1",
     ]
-    assert await world.lines(Grep(), pattern="needle", output_mode="content", path="src") == [
+    assert await bench.lines(Grep(), pattern="needle", output_mode="content", path="src") == [
         "src/a.py:3:needle here",
         "src/deep/b.py:1:needle",
         "src/deep/b.py:2:needle",
@@ -207,18 +152,18 @@ async def test_grep_modes(world: World) -> None:
     ]
 
 
-async def test_grep_options(world: World) -> None:
+async def test_grep_options(bench: Workbench) -> None:
     """Case, context, numbers, multiline and limit do what their names say."""
     call: dict[str, Any] = {"pattern": "needle", "output_mode": "content", "path": "src/a.py"}
-    assert await world.lines(Grep(), **call, dash_i=True, dash_n=False) == [
+    assert await bench.lines(Grep(), **call, dash_i=True, dash_n=False) == [
         "src/a.py:needle here",
         "src/a.py:NEEDLE",
     ]
-    assert await world.lines(Grep(), **call, dash_B=1, dash_A=0) == [
+    assert await bench.lines(Grep(), **call, dash_B=1, dash_A=0) == [
         "src/a.py:2-two",
         "src/a.py:3:needle here",
     ]
-    assert await world.lines(Grep(), **{**call, "pattern": "one|NEEDLE"}, dash_C=1) == [
+    assert await bench.lines(Grep(), **{**call, "pattern": "one|NEEDLE"}, dash_C=1) == [
         "src/a.py:1:one",
         "src/a.py:2-two",
         "--",
@@ -226,12 +171,12 @@ async def test_grep_options(world: World) -> None:
         "src/a.py:5:NEEDLE",
     ]
     call["pattern"] = r"two.needle"
-    assert await world.lines(Grep(), **call) == ["[no matches for two.needle]"]
-    assert await world.lines(Grep(), **call, multiline=True) == [
+    assert await bench.lines(Grep(), **call) == ["[no matches for two.needle]"]
+    assert await bench.lines(Grep(), **call, multiline=True) == [
         "src/a.py:2:two",
         "src/a.py:3:needle here",
     ]
-    assert await world.lines(Grep(), pattern="e", head_limit=2) == [
+    assert await bench.lines(Grep(), pattern="e", head_limit=2) == [
         ".github/ci.yml",
         ".gitignore",
         "[5 more lines]",
@@ -253,43 +198,43 @@ async def test_grep_options(world: World) -> None:
     ],
 )
 async def test_grep_globs_do_not_bring_back_ignored_files(
-    world: World, glob: str, found: list[str]
+    bench: Workbench, glob: str, found: list[str]
 ) -> None:
     """A glob narrows the search and never widens it past .gitignore."""
-    assert await world.lines(Grep(), pattern="needle", glob=glob) == found
+    assert await bench.lines(Grep(), pattern="needle", glob=glob) == found
 
 
-async def test_grep_never_takes_a_pattern_for_an_option(world: World) -> None:
+async def test_grep_never_takes_a_pattern_for_an_option(bench: Workbench) -> None:
     """A pattern that begins with dashes is searched for."""
-    (world.root / "opt.txt").write_text("--pre=touch pwned\n-e\n")
-    assert await world.lines(Grep(), pattern="--pre=touch pwned") == ["opt.txt"]
-    assert await world.lines(Grep(), pattern="-e$") == ["opt.txt"]
-    assert not (world.root / "pwned").exists()
+    (bench.root / "opt.txt").write_text("--pre=touch pwned\n-e\n")
+    assert await bench.lines(Grep(), pattern="--pre=touch pwned") == ["opt.txt"]
+    assert await bench.lines(Grep(), pattern="-e$") == ["opt.txt"]
+    assert not (bench.root / "pwned").exists()
 
 
-async def test_grep_leaves_out_what_a_rule_forbids(world: World) -> None:
+async def test_grep_leaves_out_what_a_rule_forbids(bench: Workbench) -> None:
     """Lines of a file that may not be read are not shown, whatever the mode."""
-    forbidden = f"{world.root}/src/a.py"
-    world.context.may_read = lambda path: path != forbidden
+    forbidden = f"{bench.root}/src/a.py"
+    bench.context.may_read = lambda path: path != forbidden
     for mode in ("files_with_matches", "count", "content"):
-        lines = await world.lines(Grep(), pattern="needle", type="py", output_mode=mode)
+        lines = await bench.lines(Grep(), pattern="needle", type="py", output_mode=mode)
         assert lines
         assert not [line for line in lines if "a.py" in line]
 
 
-async def test_grep_failures(world: World) -> None:
+async def test_grep_failures(bench: Workbench) -> None:
     """Bad expressions, types, globs and paths fail with ripgrep's or our own reason."""
-    assert "regex parse error" in await world.why(Grep(), pattern="(")
-    assert "nosuchtype" in await world.why(Grep(), pattern="x", type="nosuchtype")
-    assert "no such file" in await world.why(Grep(), pattern="x", path="nowhere")
-    assert "cannot be used" in await world.why(Grep(), pattern="x", glob="[z-a]")
-    assert await world.why(Grep(), pattern="a\0b")
+    assert "regex parse error" in await bench.why(Grep(), pattern="(")
+    assert "nosuchtype" in await bench.why(Grep(), pattern="x", type="nosuchtype")
+    assert "no such file" in await bench.why(Grep(), pattern="x", path="nowhere")
+    assert "cannot be used" in await bench.why(Grep(), pattern="x", glob="[z-a]")
+    assert await bench.why(Grep(), pattern="a\0b")
 
 
 async def test_a_search_that_takes_too_long_says_so() -> None:
     """A search past its time fails and asks for a narrower one."""
     late = Finished(-15, b"", timed_out=True)
-    world = World(Path("/project"))
-    world.context.host = MemoryHost({"a": "x"}, lambda command: late)
-    assert "longer than" in await world.why(Grep(), pattern="x")
-    assert "longer than" in await world.why(Glob(), pattern="*")
+    bench = Workbench(Path("/project"))
+    bench.context.host = MemoryHost({"a": "x"}, lambda command: late)
+    assert "longer than" in await bench.why(Grep(), pattern="x")
+    assert "longer than" in await bench.why(Glob(), pattern="*")

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from prong.entry import (
     Call,
-    CallId,
     Entry,
     Image,
     Reply,
@@ -25,6 +24,7 @@ from prong.entry import (
     role_of,
 )
 from prong.wire import NO_MARK, Dialect, HeadSpec, Tail, dialect
+from shared.value import call_ids, compact, names, objects
 
 DIALECTS = [
     pytest.param(dialect("anthropic"), id="anthropic"),
@@ -33,33 +33,20 @@ DIALECTS = [
     pytest.param(dialect("chat"), id="chat"),
     pytest.param(dialect("chat", explicit=False), id="chat-plain"),
 ]
+
 each_dialect = pytest.mark.parametrize("vendor", DIALECTS)
+
 MARKS = {"cache_control", "prompt_cache_breakpoint"}
 
 blank_free = st.text(min_size=1, max_size=30).filter(lambda s: bool(s.strip()) and s != "[failed]")
+
 any_text = st.text(max_size=20) | st.sampled_from(
     ["\n", " ", "\u2028", "\x00", '"}],{', "\ud800", "é\r\n"]
 )
-names = st.from_regex(r"\A[A-Za-z_]{1,12}\Z")
-call_ids = st.from_regex(r"\A[A-Za-z0-9_-]{1,20}\Z").map(CallId)
+
 images = st.builds(
     Image, st.sampled_from(["image/png", "image/webp"]), st.sampled_from(["AA==", "iVBORw0K"])
 )
-odd_keys = st.text(max_size=6) | st.sampled_from(["a", "A", "а", "type", "malformed", "", "text"])
-json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(10**30), 10**30)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(odd_keys, inner, max_size=3),
-    max_leaves=8,
-)
-objects = st.dictionaries(odd_keys, json_values, max_size=4)
-
-
-def compact(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def wild_reply() -> st.SearchStrategy[Reply]:
@@ -79,12 +66,15 @@ def wild_reply() -> st.SearchStrategy[Reply]:
 
 
 wild_parts = st.lists(st.builds(Text, any_text) | images, max_size=3).map(tuple)
+
 wild_results = st.builds(Result, call_ids, wild_parts, st.booleans())
+
 wild_entries = st.one_of(
     st.builds(User, wild_parts, st.sampled_from(["user", "notice", "directive"])),
     st.builds(Results, st.lists(wild_results, max_size=3).map(tuple)),
     wild_reply(),
 )
+
 conversations = st.lists(wild_entries, max_size=5)
 
 
@@ -128,6 +118,7 @@ heads = st.builds(
     extra=st.just({}) | st.just({"service_tier": "auto"}),
     cache_key=st.just("") | st.just("family"),
 )
+
 tails = st.builds(
     Tail,
     stream=st.booleans(),
@@ -193,7 +184,9 @@ def test_marks_stand_wherever_they_may(name: str, explicit: bool, data: st.DataO
 
 
 solid_texts = st.lists(st.builds(Text, blank_free), min_size=1, max_size=3)
+
 solid_parts = st.tuples(solid_texts, st.lists(images, max_size=2)).map(lambda p: (*p[0], *p[1]))
+
 one_text = st.tuples(st.builds(Text, blank_free))
 
 

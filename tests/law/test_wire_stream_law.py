@@ -11,28 +11,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from prong.entry import CallId, Reply
+from prong.entry import Reply
 from prong.wire import CallPiece, Dialect, Ended, Event, Fault, TextPiece, dialect
 from prong.wire.sse import Payload, Splitter
+from shared.value import call_ids, compact, json_values, names, objects
 
 any_solid = st.text(min_size=1, max_size=30).filter(lambda s: bool(s.strip()))
-names = st.from_regex(r"\A[A-Za-z_]{1,12}\Z")
-call_ids = st.from_regex(r"\A[A-Za-z0-9_-]{1,20}\Z").map(CallId)
-odd_keys = st.text(max_size=6) | st.sampled_from(["a", "A", "а", "type", "malformed", "", "text"])
-json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(10**30), 10**30)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(odd_keys, inner, max_size=3),
-    max_leaves=8,
-)
-objects = st.dictionaries(odd_keys, json_values, max_size=4)
-
-
-def compact(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def anthropic_blocks() -> st.SearchStrategy[list[dict[str, Any]]]:
@@ -124,8 +108,8 @@ def chat_messages() -> st.SearchStrategy[list[dict[str, Any]]]:
 
 NATIVE = {"anthropic": anthropic_blocks(), "responses": responses_items(), "chat": chat_messages()}
 
-
 CALLS = {"tool_use", "function_call"}
+
 names_only = pytest.mark.parametrize("name", ["anthropic", "responses", "chat"])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,32 +14,11 @@ from prong.wire import (
     CallBegan,
     CallPiece,
     Ended,
-    Event,
-    Fault,
     TextPiece,
     ThinkingPiece,
     dialect,
 )
-
-
-def sse(*events: dict[str, Any] | str) -> bytes:
-    texts = (event if isinstance(event, str) else json.dumps(event) for event in events)
-    return "".join(f"data: {text}\n\n" for text in texts).encode()
-
-
-def decode(name: str, *events: dict[str, Any] | str) -> list[Event]:
-    decoder = dialect(name).decoder()
-    return decoder.feed(sse(*events)) + decoder.close()
-
-
-def ended(events: Sequence[Event]) -> Ended:
-    assert isinstance(events[-1], Ended), events[-1]
-    return events[-1]
-
-
-def fault(events: Sequence[Event]) -> Fault:
-    assert isinstance(events[-1], Fault), events[-1]
-    return events[-1]
+from shared.stream import decode, ended, fault
 
 
 @pytest.mark.spec("L9")

@@ -17,11 +17,6 @@ def reason() -> str:
     return f"prong: in use by process {pid} (started {_started(pid)}) on {os.uname().nodename}"
 
 
-def is_ours(text: str) -> bool:
-    """Whether a lock's reason is one that Prong wrote."""
-    return _REASON.fullmatch(text) is not None
-
-
 def is_gone(text: str) -> bool:
     """Whether the process that a lock's reason names has certainly ended.
 

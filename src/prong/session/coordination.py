@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
 from typing import cast
 
 import msgspec
 
 from prong.agent.spec import AgentTypes
 from prong.errors import UsageError
-from prong.event import Event
-from prong.host import Host
-from prong.session.journal import Journal
+from prong.session.foundation import Foundation
 from prong.session.place import Place
 from prong.session.recruit import filtered
 from prong.session.session import MAIN
@@ -20,7 +17,6 @@ from prong.session.text import text
 from prong.team.coordinator import ToolSet, describe_workers, worker_type
 from prong.team.pull import SECONDS, Pulls
 from prong.team.route import WORKER
-from prong.team.task import TaskBoard
 from prong.tool.base import Tool
 from prong.tool.kit import Kit
 from prong.tool.policy import PolicyBox
@@ -43,22 +39,16 @@ class Before(msgspec.Struct, frozen=True):
     """What workers had, if it was a coordinator's."""
 
 
-def make_pulls(
-    place: Place,
-    host: Host,
-    board: TaskBoard,
-    journal: Journal,
-    emit: Callable[[Event], None],
-    env: Mapping[str, str],
-) -> Pulls:
+def make_pulls(base: Foundation) -> Pulls:
     """Make what watches pull requests for the main agent."""
+    place = base.place
     return Pulls(
-        host=host,
-        board=board,
+        host=base.host,
+        board=base.board,
         agent=MAIN,
-        note=lambda name, value: journal.note(MAIN, name, value),
-        emit=emit,
-        env={"PATH": place.env.get("PATH", os.defpath), **env},
+        note=base.note,
+        emit=base.emit,
+        env={"PATH": place.env.get("PATH", os.defpath), **base.env},
         seconds=place.settings.number("pullSeconds") or SECONDS,
     )
 

@@ -3,54 +3,40 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import anyio
 import anyio.abc
 import msgspec
 
 from prong.agent import Agent, Desk, NoHooks, Respond
-from prong.agent.answer import interrupted
-from prong.agent.compact import carried
-from prong.agent.lineage import COORDINATOR, Lineage, told_by
-from prong.cost import Ledger
-from prong.cost.budget import Bounds, Purse
-from prong.entry import Usage
-from prong.errors import ProngError, UsageError
-from prong.event import Answer, Event, Question, QuestionAsked, SessionStarted, Todo
+from prong.agent.lineage import COORDINATOR, told_by
+from prong.agent.spec import AgentTypes
+from prong.errors import ProngError
+from prong.event import Event, SessionStarted
 from prong.host import LocalHost
-from prong.prompt import Prompt
 from prong.provider import Http
 from prong.session import store
+from prong.session.beginning import begin
 from prong.session.bus import Bus
 from prong.session.coordination import Before, coordinate, make_pulls
 from prong.session.entrance import enter
+from prong.session.foundation import Foundation
 from prong.session.guard import Guard
 from prong.session.hook import CommandHooks
-from prong.session.journal import Journal
-from prong.session.model import (
-    Chosen,
-    cache_ttl,
-    choose,
-    diagnoses,
-    left_out,
-    remembered,
-    render_head,
-)
+from prong.session.main import first_prompt, make_agent, make_planner
+from prong.session.model import choose
+from prong.session.move import switch
 from prong.session.option import Given, Options
-from prong.session.past import past_of, restore
+from prong.session.past import past_of
 from prong.session.place import Place, look_around, make_policy
-from prong.session.planning import Kept, Planner
+from prong.session.planning import Planner
 from prong.session.preference import (
-    answer_schema,
-    compact_share,
     fork_settings,
-    make_limits,
-    make_prices,
     patience,
     proxied,
     structured_output,
@@ -58,25 +44,20 @@ from prong.session.preference import (
     wakes_once,
 )
 from prong.session.recruit import Recruiter
-from prong.session.replay import Replay, read_journal
+from prong.session.replay import read_journal
 from prong.session.session import MAIN, Session
-from prong.session.text import text
-from prong.session.toolbox import built_in
-from prong.team.account import watch
+from prong.session.toolbox import built_in, make_kit
 from prong.team.claim import Claims
 from prong.team.handback import Classifier
-from prong.team.notice import told_in
 from prong.team.office import Office
 from prong.team.outbox import Outbox
+from prong.team.pull import Pulls
 from prong.team.route import ForkMode
 from prong.team.supervisor import Supervisor
 from prong.team.task import TaskBoard
-from prong.team.workplace import may_hold_worktrees, read_settings, tidy
-from prong.tool.base import Context, Reads, Tool
-from prong.tool.filter import is_mcp
+from prong.team.workplace import read_settings
 from prong.tool.kit import Kit
-from prong.tool.policy import Deny, PolicyBox
-from prong.tool.structured import StructuredOutput
+from prong.tool.policy import PolicyBox
 
 if TYPE_CHECKING:
     from prong.tool.mcp import McpTool
@@ -125,16 +106,17 @@ async def open_session(
         raise failure
 
 
-class _Parts(TypedDict):
-    """What the main agent is made of, besides what follows from options and settings."""
+class _Crew(msgspec.Struct, frozen=True, kw_only=True):
+    """What the session's agents can do, and whom they can start."""
 
-    lineage: Lineage
-    prompt: Prompt
     kit: Kit
-    context: Context
-    policy: PolicyBox
-    hooks: Guard
-    recorder: Journal
+    """The main agent's tools."""
+    pool: Kit
+    """All tools of the session; those of typed children are chosen from these."""
+    types: AgentTypes
+    forks: ForkMode
+    coordinates: bool = False
+    """Whether the main agent only leads others."""
 
 
 class _Maker:
@@ -155,162 +137,144 @@ class _Maker:
         self._group = group
         self._desk = desk
         self._bus = Bus()
-        self._replay: Replay | None = None
         self._closers: list[Callable[[], Any]] = []
         self._created: Path | None = None
         """The journal this start has made; it goes again if the start fails."""
 
     async def make(self) -> Session:
         """Put everything together."""
-        place, options = self._place, self._place.options
-        entered = enter(place)
-        journal, self._replay, self._created = entered.journal, entered.replay, entered.made
-        self._closers.append(journal.close)
-        storage = journal.path.with_suffix("")
-        host = LocalHost(place.cwd, place.home)
-        self._closers.append(host.close)
-        chosen = choose(place, options.model, self._note("endpoint"))
-        policy = PolicyBox(make_policy(place, storage=str(storage)))
-        structured = structured_output(options)
-        board = self._board(storage)
-        planner = self._planner(policy, board, journal)
-        forks = self._forks(policy)
-        pool = kit = await self._kit(structured, planner, forks=forks.on)
-        types = place.types
-        pulls = make_pulls(place, host, board, journal, self._emit, self._env())
-        before = Before(self._replay is not None, self._note("coordinator"))
-        if (team := coordinate(place, pool, policy, pulls, before)) is not None:
-            kit, types, place.role = team.kit, team.types, team.role
-            planner.words = "plan_coordinator"
-            forks = ForkMode(on=False, why_off="a coordinator's workers start from nothing")
-        commands = CommandHooks(
-            hooks=place.settings.hooks,
-            host=host,
-            session_id=journal.session,
-            transcript=str(journal.path),
-            env=self._env(),
-        )
-        prompt = self._prompt(journal, chosen, kit)
-        agent = self._agent(
-            chosen,
-            lineage=told_by(prompt) if team is None else COORDINATOR,
+        base = self._lay()
+        planner = make_planner(base)
+        pulls = make_pulls(base)
+        crew = await self._crew(base, planner, pulls)
+        commands = _command_hooks(base)
+        prompt = first_prompt(base, crew.kit)
+        agent = make_agent(
+            base,
+            lineage=COORDINATOR if crew.coordinates else told_by(prompt),
             prompt=prompt,
-            kit=kit,
-            context=self._context(host, board, policy, storage),
-            policy=policy,
+            kit=crew.kit,
             hooks=Guard(
-                hooks=commands if place.settings.hooks else NoHooks(),
-                cwd=place.cwd,
-                instructions=place.instructions,
-                structured=structured,
+                hooks=commands if commands.hooks else NoHooks(),
+                cwd=base.place.cwd,
+                instructions=base.place.instructions,
+                structured=base.structured,
             ),
-            recorder=journal,
         )
-        recruiter = Recruiter(
-            place=place,
-            http=self._http,
-            types=types,
-            kit=pool,
-            commands=commands,
-            cache_key=journal.session,
-        )
-        office = Office(
-            types=types,
-            claims=None if team is None else Claims(),
-            make_child=recruiter.make,
-            task_budget=task_budget(place),
-            patience=patience(place),
-        )
-        supervisor = self._supervisor(agent, journal, board, office, forks)
+        supervisor = self._supervisor(base, agent, self._office(base, crew, commands), crew.forks)
         agent.context.agents = supervisor.door(agent)
         planner.bind(agent)
         session = Session(
             agent=agent,
             bus=self._bus,
-            journal=journal,
-            place=place,
+            journal=base.journal,
+            place=base.place,
             supervisor=supervisor,
             planner=planner,
-            started=self._started(journal, chosen, kit, policy),
-            switch=self._switch,
+            started=_started(base, crew.kit),
+            switch=partial(switch, self._place, self._http),
         )
         self._closers.append(session.finish)
-        await self._begin(session, chosen)
-        if self._replay is not None and not options.fork_session:
-            pulls.restore(self._replay.note(MAIN, "pulls", dict[str, list[str]]) or {})
+        await begin(session, base, self._group)
+        if base.replay is not None and not base.place.options.fork_session:
+            pulls.restore(base.replay.note(MAIN, "pulls", dict[str, list[str]]) or {})
         self._created = None
         return session
 
-    def _board(self, storage: Path) -> TaskBoard:
-        outbox = Outbox(str(storage / "outbox.jsonl"))
-        self._closers.append(outbox.close)
-        board = TaskBoard(
-            group=self._group, storage=str(storage), outbox=outbox, emit=self._emit, agent=MAIN
+    def _lay(self) -> Foundation:
+        """Make what has to be there before the first agent."""
+        place, emit = self._place, partial(self._bus.emit, MAIN)
+        entered = enter(place)
+        journal, replay, self._created = entered.journal, entered.replay, entered.made
+        self._closers.append(journal.close)
+        host = LocalHost(place.cwd, place.home)
+        self._closers.append(host.close)
+        endpoint = replay.note(MAIN, "endpoint") if replay else None
+        storage = str(journal.path.with_suffix(""))
+        return Foundation(
+            place=place,
+            http=self._http,
+            desk=self._desk,
+            clock=self._clock,
+            emit=emit,
+            journal=journal,
+            replay=replay,
+            host=host,
+            chosen=choose(place, place.options.model, endpoint),
+            policy=PolicyBox(make_policy(place, storage=storage)),
+            structured=structured_output(place.options),
+            board=self._board(storage, emit),
         )
+
+    def _board(self, storage: str, emit: Callable[[Event], None]) -> TaskBoard:
+        outbox = Outbox(f"{storage}/outbox.jsonl")
+        self._closers.append(outbox.close)
+        board = TaskBoard(group=self._group, storage=storage, outbox=outbox, emit=emit, agent=MAIN)
         self._closers.append(board.close)
         return board
 
-    def _planner(self, policy: PolicyBox, board: TaskBoard, journal: Journal) -> Planner:
-        planner = Planner(
-            policy,
-            root=self._place.root,
-            storage=str(journal.path.with_suffix("")),
-            note=lambda name, value: journal.note(MAIN, name, value),
-            emit=self._emit,
-            shells=board.shells,
-        )
-        planner.start(
-            wanted=self._place.options.mode,
-            recorded=self._note("mode"),
-            kept=self._replay.note(MAIN, "plan", Kept | None) if self._replay else None,
-            otherwise=self._place.settings.permissions.mode,
-        )
-        return planner
+    async def _crew(self, base: Foundation, planner: Planner, pulls: Pulls) -> _Crew:
+        """Find the tools and the types of agents; a coordinator has its own."""
+        place, forks = base.place, self._forks(base.policy)
+        tools = [*built_in(place, planner, forks=forks.on), *await self._server_tools()]
+        pool = make_kit(place, tools, base.structured)
+        before = Before(base.replay is not None, base.recall("coordinator"))
+        team = coordinate(place, pool, base.policy, pulls, before)
+        if team is None:
+            return _Crew(kit=pool, pool=pool, types=place.types, forks=forks)
+        place.role = team.role
+        planner.words = "plan_coordinator"
+        forks = ForkMode(on=False, why_off="a coordinator's workers start from nothing")
+        return _Crew(kit=team.kit, pool=pool, types=team.types, forks=forks, coordinates=True)
 
-    def _agent(self, chosen: Chosen, **parts: Unpack[_Parts]) -> Agent:
-        """Make the main agent, with what the session has paid so far on its account."""
-        place, options = self._place, self._place.options
-        limits, prices = make_limits(place), make_prices(place)
-        if limits.max_usd is not None and prices.of(chosen.model, Usage()) is None:
-            raise UsageError(
-                f"the budget of ${limits.max_usd:g} cannot be kept: the price of {chosen.model} is "
-                f"unknown; add it to {place.store / 'prices.json'} or drop the budget"
-            )
-        requests = self._replay.requests if self._replay else ()
-        ledger = Ledger(paid.row for paid in requests if not paid.inherited)
-        purse = Purse(Bounds(tokens=limits.max_tokens, usd=limits.max_usd))
-        for row in ledger.rows:
-            tokens = row.usage.input + row.usage.output
-            purse.charge(tokens, row.cost, turns=0 if row.sidecar else 1, model=row.model)
-        agent = Agent(
-            path=MAIN,
-            provider=chosen.connect(self._http),
-            desk=self._desk,
-            ledger=ledger,
-            prices=prices,
-            emit=self._emit,
-            texts=text,
-            limits=limits,
-            purse=purse,
-            ttl=cache_ttl(options, place),
-            context_tokens=options.context_tokens,
-            max_output=options.max_output,
-            diagnose=diagnoses(place, chosen),
-            clock=self._clock,
-            **parts,
+    def _forks(self, policy: PolicyBox) -> ForkMode:
+        """Whether forks are on: somebody, or a rule, must be there to answer for them."""
+        options = self._place.options
+        if self._place.settings.map("fork").get("enabled") is False:
+            return ForkMode(on=False, why_off="the setting fork.enabled is false")
+        never_asks = policy.policy.mode in {"bypassPermissions", "dontAsk"}
+        if self._desk.answerable or never_asks or options.allow:
+            return ForkMode(on=True)
+        why = "nobody is here to answer a fork's permission requests, and no policy was given"
+        return ForkMode(on=False, why_off=why)
+
+    async def _server_tools(self) -> tuple[McpTool, ...]:
+        if not self._place.servers.servers:
+            return ()
+        from prong.session.connection import open_servers
+
+        servers = await open_servers(self._place.servers.servers, self._group, cwd=self._place.cwd)
+        self._closers.append(servers.aclose)
+        self._place.warnings += [str(problem) for problem in servers.problems]
+        return servers.tools
+
+    def _office(self, base: Foundation, crew: _Crew, commands: CommandHooks) -> Office:
+        place = base.place
+        recruiter = Recruiter(
+            place=place,
+            http=self._http,
+            types=crew.types,
+            kit=crew.pool,
+            commands=commands,
+            cache_key=base.journal.session,
         )
-        agent.compact_at = compact_share(place, agent.compact_at)
-        return agent
+        return Office(
+            types=crew.types,
+            claims=Claims() if crew.coordinates else None,
+            make_child=recruiter.make,
+            task_budget=task_budget(place),
+            patience=patience(place),
+        )
 
     def _supervisor(
-        self, agent: Agent, journal: Journal, board: TaskBoard, office: Office, forks: ForkMode
+        self, base: Foundation, agent: Agent, office: Office, forks: ForkMode
     ) -> Supervisor:
-        place = self._place
+        place = base.place
         return Supervisor(
             office=office,
-            reload=lambda: past_of(read_journal(journal.path)),
+            reload=lambda: past_of(read_journal(base.journal.path)),
             classifier=self._classifier(agent),
-            board=board,
+            board=base.board,
             emit=self._bus.emit,
             mode=forks,
             settings=fork_settings(place),
@@ -319,6 +283,15 @@ class _Maker:
             prices=agent.prices,
             child_hooks=lambda hooks: hooks.clone() if isinstance(hooks, Guard) else hooks,
         )
+
+    def _classifier(self, agent: Agent) -> Classifier | None:
+        """Make what asks a model about results, if the settings name one."""
+        model = self._place.settings.map("handback").get("model")
+        if not model:
+            return None
+        from prong.session.classify import classifier
+
+        return classifier(agent, choose(self._place, str(model)), self._http)
 
     async def close(self) -> Exception | None:
         """Take everything apart, the last part first; gives what went wrong in that."""
@@ -335,191 +308,23 @@ class _Maker:
             store.discard(self._created)
         return failures[0] if failures else None
 
-    async def _begin(self, session: Session, chosen: Chosen) -> None:
-        """Bring a new or resumed conversation into a state from which it can go on."""
-        agent, journal = session.agent, session.journal
-        journal.note(MAIN, "endpoint", remembered(chosen))
-        options = self._place.options
-        if options.name or (options.fork_session and journal.tally.title):
-            # A copy is another session: the name goes on meaning the one it was given to.
-            journal.note(MAIN, "title", options.name or "")
-        running = self._revive(session, chosen) if self._replay else set[str]()
-        watch(agent)
-        session.tasks.recover(keep=running)
-        outbox = session.tasks.outbox
-        outbox.ack(told_in(agent.prompt, outbox.uncertain))
-        session.tasks.listen(MAIN, session.collect)
-        session.collect()
-        await self._tidy(session)
-        for warning in self._place.warnings:
-            session.warn(warning)
-        source = "resume" if self._replay else "startup"
-        verdict = await agent.hooks.fire("SessionStart", {"source": source}, matcher=source)
-        session.heed(verdict)
 
-    async def _tidy(self, session: Session) -> None:
-        """Look for worktrees that a crash has left, without making anybody wait."""
-        host = session.agent.context.host
-        if not await may_hold_worktrees(host, self._place.root):
-            return
-        specs = [child.spec for child in session.supervisor.children]
-        spare = frozenset(spec.worktree.path for spec in specs if spec.worktree is not None)
-        self._group.start_soon(partial(tidy, host, spare=spare, warn=session.warn))
+def _command_hooks(base: Foundation) -> CommandHooks:
+    return CommandHooks(
+        hooks=base.place.settings.hooks,
+        host=base.host,
+        session_id=base.journal.session,
+        transcript=str(base.journal.path),
+        env=base.env,
+    )
 
-    def _forks(self, policy: PolicyBox) -> ForkMode:
-        """Whether forks are on: somebody, or a rule, must be there to answer for them."""
-        options = self._place.options
-        if self._place.settings.map("fork").get("enabled") is False:
-            return ForkMode(on=False, why_off="the setting fork.enabled is false")
-        never_asks = policy.policy.mode in {"bypassPermissions", "dontAsk"}
-        if self._desk.answerable or never_asks or options.allow:
-            return ForkMode(on=True)
-        why = "nobody is here to answer a fork's permission requests, and no policy was given"
-        return ForkMode(on=False, why_off=why)
 
-    def _revive(self, session: Session, chosen: Chosen) -> set[str]:
-        """Take up the agents of a resumed session where they were."""
-        replay, agent = self._replay, session.agent
-        assert replay is not None
-        past = past_of(replay)
-        results = session.supervisor.answered(past, agent.prompt) or interrupted(agent.prompt)
-        if results is not None:
-            agent.append(results)
-        restore(agent, replay)
-        running = session.supervisor.revive(agent, past, run=not self._place.options.fork_session)
-        self._compare(agent, chosen)
-        return running
-
-    def _note(self, name: str) -> Any:
-        return self._replay.note(MAIN, name) if self._replay else None
-
-    async def _kit(
-        self, structured: StructuredOutput | None, planner: Planner, *, forks: bool
-    ) -> Kit:
-        tools: list[Tool] = [
-            *built_in(self._place, planner, forks=forks),
-            *await self._server_tools(),
-        ]
-        wanted = self._place.options.tools
-        if wanted is not None:
-            unknown = set(wanted) - {tool.name for tool in tools}
-            # The server of a tool may only be away just now, which was said already.
-            if away := sorted(name for name in unknown if is_mcp(name)):
-                self._place.warnings.append(f"there is no tool {', '.join(away)}")
-            if wrong := sorted(unknown.difference(away)):
-                names = ", ".join(tool.name for tool in tools)
-                raise UsageError(f"there is no tool {', '.join(wrong)}; the tools are {names}")
-            tools = [tool for tool in tools if tool.name in wanted]
-        return Kit([*tools, *([structured] if structured else [])])
-
-    async def _server_tools(self) -> tuple[McpTool, ...]:
-        if not self._place.servers.servers:
-            return ()
-        from prong.session.connection import open_servers
-
-        servers = await open_servers(self._place.servers.servers, self._group, cwd=self._place.cwd)
-        self._closers.append(servers.aclose)
-        self._place.warnings += [str(problem) for problem in servers.problems]
-        return servers.tools
-
-    def _prompt(self, journal: Journal, chosen: Chosen, kit: Kit) -> Prompt:
-        if self._replay is not None and MAIN in self._replay.agents:
-            return self._replay.agents[MAIN]
-        specs = kit.specs(lambda name: text(f"tool/{name}"))
-        prompt = Prompt(render_head(self._place, chosen, specs, cache_key=journal.session))
-        journal.keep(MAIN, prompt)
-        return prompt
-
-    def _compare(self, agent: Agent, chosen: Chosen) -> None:
-        """Keep the recorded head where it still serves; say so, or why a new one is needed."""
-        head = agent.prompt.head
-        if head.model != chosen.model or head.dialect.name != chosen.endpoint.dialect:
-            self._move(agent, chosen, f"from {head.model} to {chosen.model}")
-            return
-        self._place.warnings += left_out(self._place.options, head.spec)
-        specs = agent.kit.specs(lambda name: text(f"tool/{name}"))
-        if answer_schema(specs) not in (None, answer_schema(head.spec.tools)):
-            self._move(agent, chosen, "the answer has a new schema", reason="tools")
-            return
-        now, then = set(agent.kit.names), set(head.tools)
-        if now != then:
-            changes = [
-                *(f"+{n}" for n in sorted(now - then)),
-                *(f"-{n}" for n in sorted(then - now)),
-            ]
-            self._place.warnings.append(
-                f"the tools have changed since this session began ({', '.join(changes)}); it goes "
-                "on with the tools it had, so that its cache holds; a new session has the new ones"
-            )
-
-    def _switch(self, session: Session, model: str) -> None:
-        chosen = choose(self._place, model)
-        session.agent.provider = chosen.connect(self._http)
-        self._move(session.agent, chosen, f"from {session.model} to {chosen.model}")
-        session.journal.note(MAIN, "endpoint", remembered(chosen))
-
-    def _move(
-        self,
-        agent: Agent,
-        chosen: Chosen,
-        detail: str,
-        *,
-        reason: Literal["model", "tools"] = "model",
-    ) -> None:
-        specs = agent.kit.specs(lambda name: text(f"tool/{name}"))
-        head = render_head(self._place, chosen, specs, cache_key=agent.prompt.head.spec.cache_key)
-        agent.restart(Prompt(head).append(*carried(agent.prompt)), reason=reason, detail=detail)
-
-    def _context(
-        self, host: LocalHost, board: TaskBoard, policy: PolicyBox, storage: Path
-    ) -> Context:
-        def may_read(path: str) -> bool:
-            from prong.tool.access import Reading
-
-            return not isinstance(policy.decide("Read", [Reading(path)]), Deny)
-
-        todos = self._note("todos") or ()
-        return Context(
-            host=host,
-            reads=Reads(dict(self._note("reads") or {})),
-            emit=self._emit,
-            ask=self._ask,
-            tasks=board,
-            storage=str(storage),
-            cwd=self._note("cwd") or "",
-            todos=msgspec.convert(todos, tuple[Todo, ...]),
-            env=self._env(),
-            may_read=may_read,
-        )
-
-    def _env(self) -> dict[str, str]:
-        return {key: str(value) for key, value in self._place.settings.map("env").items()}
-
-    async def _ask(self, questions: Sequence[Question]) -> str | None:
-        asked = QuestionAsked(request_id=self._desk.number(), questions=tuple(questions))
-        answer = await self._desk.ask(MAIN, asked, self._emit)
-        return answer.text if isinstance(answer, Answer) and answer.allow else None
-
-    def _classifier(self, agent: Agent) -> Classifier | None:
-        """Make what asks a model about results, if the settings name one."""
-        model = self._place.settings.map("handback").get("model")
-        if not model:
-            return None
-        from prong.session.classify import classifier
-
-        return classifier(agent, choose(self._place, str(model)), self._http)
-
-    def _started(
-        self, journal: Journal, chosen: Chosen, kit: Kit, policy: PolicyBox
-    ) -> SessionStarted:
-        return SessionStarted(
-            session_id=journal.session,
-            model=chosen.model,
-            cwd=self._place.cwd,
-            tools=kit.names,
-            mode=policy.policy.mode,
-            resumed=self._replay is not None,
-        )
-
-    def _emit(self, event: Event) -> None:
-        self._bus.emit(MAIN, event)
+def _started(base: Foundation, kit: Kit) -> SessionStarted:
+    return SessionStarted(
+        session_id=base.journal.session,
+        model=base.chosen.model,
+        cwd=base.place.cwd,
+        tools=kit.names,
+        mode=base.policy.policy.mode,
+        resumed=base.replay is not None,
+    )

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from prong.errors import UsageError
 from prong.session.place import Place
 from prong.session.planning import Planner
 from prong.session.recruit import describe_agent_tool
 from prong.session.text import text
 from prong.tool.base import Tool
+from prong.tool.filter import is_mcp
+from prong.tool.kit import Kit
+from prong.tool.structured import StructuredOutput
 
 
 def built_in(place: Place, planner: Planner | None, *, forks: bool) -> list[Tool]:
@@ -55,3 +61,21 @@ def built_in_names(place: Place) -> list[str]:
 
     names = [tool.name for tool in built_in(place, None, forks=False)]
     return [*names, EnterPlanMode.name, ExitPlanMode.name]
+
+
+def make_kit(place: Place, tools: Sequence[Tool], structured: StructuredOutput | None) -> Kit:
+    """Keep the tools that the options ask for, and the one that takes the answer.
+
+    Raises UsageError if there is none of a name.
+    """
+    wanted = place.options.tools
+    if wanted is not None:
+        unknown = set(wanted) - {tool.name for tool in tools}
+        # The server of a tool may only be away just now, which was said already.
+        if away := sorted(name for name in unknown if is_mcp(name)):
+            place.warnings.append(f"there is no tool {', '.join(away)}")
+        if wrong := sorted(unknown.difference(away)):
+            names = ", ".join(tool.name for tool in tools)
+            raise UsageError(f"there is no tool {', '.join(wrong)}; the tools are {names}")
+        tools = [tool for tool in tools if tool.name in wanted]
+    return Kit([*tools, *([structured] if structured else [])])

@@ -110,23 +110,28 @@ class Office:
         brief = typed.brief(kind, args.prompt)
         prompt = typed.first_prompt(made, brief)
         agent = _agent(employer, parent, spec, kind, made, prompt, purse)
-        child = Child(spec, self._bound(agent, spec))
+        child = self._hire(Child(spec, self._bound(agent, spec)), kind, prompt)
+        child.compose = lambda more: typed.first_prompt(made, f"{brief}\n\n{more}")
+        child.waiting = None if background else typed.Waiting()
+        handle = employer.begin(child)
+        if child.waiting is None:
+            return typed.started(child, handle, (*held_back(child), *made.warnings))
+        return await self._attend(employer.board, child, child.waiting, made.warnings)
+
+    def _hire(self, child: Child, kind: AgentType, prompt: Prompt) -> Child:
+        """Open a child's account and put it on record."""
+        spec = child.spec
         child.receipt = Receipt(
-            task_id=task_id,
+            task_id=spec.task_id,
             agent=spec.path,
             kind="typed",
             bytes_first=len(prompt),
             delivered="pending",
         )
-        child.compose = lambda more: typed.first_prompt(made, f"{brief}\n\n{more}")
         typed.hush(child, bubbles=kind.permission_mode == "bubble")
-        child.waiting = None if background else typed.Waiting()
         child.agent.recorder.keep(spec.path, prompt)
         child.agent.recorder.note(spec.path, "child", spec)
-        handle = employer.begin(child)
-        if child.waiting is None:
-            return typed.started(child, handle, (*held_back(child), *made.warnings))
-        return await self._attend(employer.board, child, child.waiting, made.warnings)
+        return child
 
     def take_up(
         self, employer: Employer, parent: Agent, spec: ChildSpec, past: Past, purse: Purse

@@ -18,6 +18,8 @@ _ODD = re.compile(
 )
 _SPLICED = re.compile(r"(?<![\s\\])(?:\\\\)*\\\n(?!\s)")
 _LONELY = re.compile(r"(?:^|\n)[ \t]*\\\n")
+_CRASHING = re.compile(r"(?:\{[0-9.]*|-[A-Za-z]*|[$?])[^\x00-\xff]*[\U00010000-\U0010ffff]")
+"""Where the parser looks a character up in a table of 256, and so reads far behind its end."""
 _GAP = re.compile(r"(?:[ \t\n]|\\\n)*\Z")
 
 
@@ -57,7 +59,7 @@ def leaves(root: Node, *, whole: str = "") -> Iterator[Node]:
 
 
 def _check_text(text: str) -> None:
-    if len(text) > _LIMIT or any(p.search(text) for p in (_ODD, _SPLICED, _LONELY)):
+    if len(text) > _LIMIT or any(p.search(text) for p in (_ODD, _SPLICED, _LONELY, _CRASHING)):
         raise Muddled
     if any("\ud800" <= char <= "\udfff" for char in text):
         raise Muddled

@@ -26,24 +26,9 @@ from prong.entry import (
     Text,
     User,
 )
-from prong.wire.base import NO_MARK, Decoder, Encoded, HeadSpec, Tail, Ttl
-from prong.wire.fault import read_fault
-from prong.wire.raw import (
-    EMPTY,
-    FAILED,
-    Fields,
-    arguments,
-    data_url,
-    dump,
-    fields_of,
-    image_of,
-    kept,
-    members,
-    merge,
-    string,
-    tidy,
-)
-from prong.wire.responses import breakpoint_mark
+from prong.wire.base import NO_MARK, Decoder, Encoded, HeadSpec, Tail
+from prong.wire.openai import FAILED, OpenAI, data_url, ended, function, image_of, result_parts
+from prong.wire.raw import EMPTY, Fields, arguments, dump, fields_of, kept, merge, string
 
 THOUGHTS: Final = ("reasoning_content", "reasoning", "thinking")
 """The fields in which compatible servers put a reply's thinking."""
@@ -89,11 +74,8 @@ _messages = msgspec.json.Decoder(list[_Message]).decode
 _reply = msgspec.json.Decoder(_Reply).decode
 
 
-class Chat(msgspec.Struct, frozen=True):
+class Chat(OpenAI, frozen=True):
     """The Chat Completions API."""
-
-    explicit: bool = True
-    """Whether the model understands cache marks."""
 
     @property
     def name(self) -> str:
@@ -109,49 +91,30 @@ class Chat(msgspec.Struct, frozen=True):
         """Render everything before the first entry, ending inside the array of messages."""
         fields: dict[str, Any] = {"model": spec.model}
         if spec.tools:
-            fields["tools"] = [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": tool.name,
-                        "description": tool.description,
-                        "parameters": msgspec.Raw(tidy(tool.schema)),
-                    },
-                }
-                for tool in spec.tools
-            ]
+            fields["tools"] = [{"type": "function", "function": function(t)} for t in spec.tools]
         if spec.effort is not None:
             fields["reasoning_effort"] = spec.effort
         if spec.cache_key and self.explicit:
             fields["prompt_cache_key"] = spec.cache_key
-        data = b"{" + members(merge(fields, spec.extra)) + b',"messages":['
-        system = [Text(text) for text in spec.system if text.strip()]
-        if not system:
-            return Encoded(data, NO_MARK, 1)
-        data += self._message("system", system, joint="\n\n")
-        # The comma belongs to the head, so that glue does not depend on whether there is a system.
-        return Encoded(data + b",", self._mark_at(data), len(system))
+        texts = [Text(text) for text in spec.system if text.strip()]
+        system = self._message("system", texts, joint="\n\n")
+        return self.opened(merge(fields, spec.extra), b"messages", system, len(texts))
 
     def encode(self, entry: Entry) -> Encoded:
         """Render one entry, without glue."""
         match entry:
             case User(parts):
                 data = self._message("user", kept(parts))
-                return Encoded(data, self._mark_at(data))
+                return Encoded(data, self.mark_at(data))
             case Results(results) if results:
                 data = b",".join(self._results(results))
-                return Encoded(data, self._mark_at(data))
+                return Encoded(data, self.mark_at(data))
             case Results():
                 return self.encode(User(()))
             case Reply():
                 native = entry.dialect == self.name and entry.blocks
                 data = b",".join(entry.blocks) if native else _foreign(entry)
                 return Encoded(data, NO_MARK)
-
-    def glue(self, before: Role | None, role: Role) -> bytes:
-        """Give the bytes between two entries; no message reaches into the next."""
-        del role
-        return b"" if before is None else b","
 
     def close(self, role: Role | None) -> bytes:
         """Give the bytes that end the array of messages; without any entry it gets a constant."""
@@ -166,12 +129,7 @@ class Chat(msgspec.Struct, frozen=True):
         limit = 1 if tail.prewarm else tail.max_tokens
         if limit is not None:
             fields["max_completion_tokens" if self.explicit else "max_tokens"] = limit
-        rest = members(merge(fields, tail.extra))
-        return b"," + rest + b"}" if rest else b"}"
-
-    def mark(self, ttl: Ttl | None) -> bytes:
-        """Give the bytes of a cache mark."""
-        return breakpoint_mark(ttl)
+        return ended(merge(fields, tail.extra))
 
     def read(self, role: Role, data: bytes) -> Entry:
         """Turn what `encode` made back into an entry; the kind of a user entry is lost."""
@@ -189,14 +147,6 @@ class Chat(msgspec.Struct, frozen=True):
         from prong.wire.chat_stream import ChatStream
 
         return ChatStream()
-
-    def fault(self, status: int, body: bytes) -> tuple[str, str]:
-        """Read an error response: the provider's kind and message."""
-        return read_fault(status, body)
-
-    def _mark_at(self, data: bytes) -> int:
-        # Content comes last in every message: the brace of its last part, then `]}`.
-        return len(data) - 3 if self.explicit else NO_MARK
 
     def _message(self, role: str, parts: Sequence[Part], *, joint: str = "\n") -> bytes:
         return dump({"role": role, "content": self._content(parts, joint)})
@@ -296,14 +246,8 @@ def _pictures_of(message: _Message) -> dict[str, list[Image]]:
 
 
 def _result_of(message: _Message, pictures: Sequence[Image]) -> Result:
-    if isinstance(message.content, str):
-        rest = message.content.removeprefix(FAILED + "\n")
-        texts: tuple[Part, ...] = (Text(rest),)
-        failed = rest != message.content
-    else:
-        texts = _parts_of(message.content)
-        failed = texts[0] == Text(FAILED)
-        texts = texts[1:] if failed else texts
+    content = message.content
+    texts, failed = result_parts(content if isinstance(content, str) else _parts_of(content))
     if pictures and texts == (Text(EMPTY),):
         texts = ()
     return Result(CallId(message.tool_call_id), (*texts, *pictures), failed=failed)

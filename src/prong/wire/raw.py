@@ -12,9 +12,6 @@ from prong.entry import Image, Part, Text
 EMPTY: Final = "(empty)"
 """Stands for a text that would be blank: vendors refuse blank text blocks."""
 
-FAILED: Final = "[failed]"
-"""Opens a failed result where the vendor has no flag for it."""
-
 Fields = dict[str, msgspec.Raw]
 """An object's fields in order, their values as they came."""
 
@@ -113,14 +110,3 @@ def merge(fields: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
 def members(fields: Mapping[str, Any]) -> bytes:
     """Write the fields of an object without its braces."""
     return dump(fields)[1:-1]
-
-
-def data_url(image: Image) -> str:
-    """Write a picture as the OpenAI dialects want it."""
-    return f"data:{image.media_type};base64,{image.data}"
-
-
-def image_of(url: str) -> Image:
-    """Read a picture from a data URL."""
-    media_type, _, data = url.removeprefix("data:").partition(";base64,")
-    return Image(media_type, data)

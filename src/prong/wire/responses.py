@@ -25,20 +25,9 @@ from prong.entry import (
     Text,
     User,
 )
-from prong.wire.base import NO_MARK, Decoder, Encoded, HeadSpec, Tail, Ttl
-from prong.wire.fault import read_fault
-from prong.wire.raw import (
-    EMPTY,
-    FAILED,
-    data_url,
-    dump,
-    image_of,
-    kept,
-    list_of,
-    members,
-    merge,
-    tidy,
-)
+from prong.wire.base import NO_MARK, Decoder, Encoded, HeadSpec, Tail
+from prong.wire.openai import FAILED, OpenAI, data_url, ended, function, image_of, result_parts
+from prong.wire.raw import EMPTY, dump, kept, list_of, merge
 
 _FEWEST_TOKENS: Final = 16
 """The smallest reply the API lets one ask for."""
@@ -81,11 +70,8 @@ _known = msgspec.json.Decoder(_Item).decode
 _inputs = msgspec.json.Decoder(list[_Input]).decode
 
 
-class Responses(msgspec.Struct, frozen=True):
-    """The Responses API."""
-
-    explicit: bool = True
-    """Whether the model understands cache marks, a pre-warm and diagnostics."""
+class Responses(OpenAI, frozen=True):
+    """The Responses API; with marks come a pre-warm and diagnostics."""
 
     @property
     def name(self) -> str:
@@ -102,14 +88,7 @@ class Responses(msgspec.Struct, frozen=True):
         fields: dict[str, Any] = {"model": spec.model}
         if spec.tools:
             fields["tools"] = [
-                {
-                    "type": "function",
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": msgspec.Raw(tidy(tool.schema)),
-                    "strict": False,
-                }
-                for tool in spec.tools
+                {"type": "function", **function(tool), "strict": False} for tool in spec.tools
             ]
         if reasoning := _reasoning(spec):
             fields["reasoning"] = reasoning
@@ -117,36 +96,25 @@ class Responses(msgspec.Struct, frozen=True):
         fields["include"] = ["reasoning.encrypted_content"]
         if spec.cache_key:
             fields["prompt_cache_key"] = spec.cache_key
-        data = b"{" + members(merge(fields, spec.extra)) + b',"input":['
-        system = [Text(text) for text in spec.system if text.strip()]
-        if not system:
-            return Encoded(data, NO_MARK, 1)
-        data += _message("developer", system)
-        # The comma belongs to the head, so that glue does not depend on whether there is a system.
-        return Encoded(data + b",", self._mark_at(data, b"]}"), len(system))
+        texts = [Text(text) for text in spec.system if text.strip()]
+        system = _message("developer", texts)
+        return self.opened(merge(fields, spec.extra), b"input", system, len(texts))
 
     def encode(self, entry: Entry) -> Encoded:
         """Render one entry, without glue."""
         match entry:
             case User(parts):
                 data = _message("user", kept(parts))
-                return Encoded(data, self._mark_at(data, b"]}"))
+                return Encoded(data, self.mark_at(data))
             case Results(results) if results:
                 data = b",".join(self._result(result) for result in results)
-                return Encoded(
-                    data, self._mark_at(data, b"]}") if data.endswith(b"]}") else NO_MARK
-                )
+                return Encoded(data, self.mark_at(data) if data.endswith(b"]}") else NO_MARK)
             case Results():
                 return self.encode(User(()))
             case Reply():
                 items = entry.blocks if entry.dialect == self.name else _foreign(entry)
                 items = items or (_said(EMPTY),)
                 return Encoded(b",".join(items), NO_MARK, len(items))
-
-    def glue(self, before: Role | None, role: Role) -> bytes:
-        """Give the bytes between two entries; no item reaches into the next."""
-        del role
-        return b"" if before is None else b","
 
     def close(self, role: Role | None) -> bytes:
         """Give the bytes that end the array of items; without any entry it gets a constant."""
@@ -169,12 +137,7 @@ class Responses(msgspec.Struct, frozen=True):
             options["comparison_response_id"] = tail.previous_id
         if options:
             fields["prompt_cache_options"] = options
-        rest = members(merge(fields, tail.extra))
-        return b"," + rest + b"}" if rest else b"}"
-
-    def mark(self, ttl: Ttl | None) -> bytes:
-        """Give the bytes of a cache mark."""
-        return breakpoint_mark(ttl)
+        return ended(merge(fields, tail.extra))
 
     def read(self, role: Role, data: bytes) -> Entry:
         """Turn what `encode` made back into an entry; the kind of a user entry is lost."""
@@ -192,14 +155,6 @@ class Responses(msgspec.Struct, frozen=True):
 
         return ResponsesStream()
 
-    def fault(self, status: int, body: bytes) -> tuple[str, str]:
-        """Read an error response: the provider's kind and message."""
-        return read_fault(status, body)
-
-    def _mark_at(self, data: bytes, after: bytes) -> int:
-        """Find the brace of the last block, given what stands behind the block."""
-        return len(data) - len(after) - 1 if self.explicit else NO_MARK
-
     def _result(self, result: Result) -> bytes:
         parts = kept(result.parts)
         if result.failed:
@@ -210,13 +165,6 @@ class Responses(msgspec.Struct, frozen=True):
             output = "\n".join(part.text for part in parts if isinstance(part, Text))
         item = {"type": "function_call_output", "call_id": result.call_id, "output": output}
         return dump(item)
-
-
-def breakpoint_mark(ttl: Ttl | None) -> bytes:
-    """Give the bytes of a cache mark as both OpenAI dialects write it."""
-    assert ttl in {None, "30m", "12h"}, f"OpenAI has no cache lifetime {ttl}"
-    life = b"" if ttl is None else b',"ttl":"%s"' % ttl.encode()
-    return b',"prompt_cache_breakpoint":{"mode":"explicit"%s}' % life
 
 
 def reply_of(items: list[bytes], *, stop: Stop = "end") -> Reply:
@@ -325,9 +273,6 @@ def _parts_of(pieces: Iterable[_Piece]) -> tuple[Part, ...]:
 
 
 def _result_of(item: _Input) -> Result:
-    if isinstance(item.output, str):
-        rest = item.output.removeprefix(FAILED + "\n")
-        return Result(CallId(item.call_id), (Text(rest),), failed=rest != item.output)
-    parts = _parts_of(item.output)
-    failed = parts[0] == Text(FAILED)
-    return Result(CallId(item.call_id), parts[1:] if failed else parts, failed=failed)
+    output = item.output
+    parts, failed = result_parts(output if isinstance(output, str) else _parts_of(output))
+    return Result(CallId(item.call_id), parts, failed=failed)

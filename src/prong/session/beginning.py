@@ -1,0 +1,87 @@
+"""Brings a new or resumed session into a state from which it can go on."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import anyio.abc
+
+from prong.agent import Agent
+from prong.agent.answer import interrupted
+from prong.session.foundation import Foundation
+from prong.session.model import left_out, remembered
+from prong.session.move import move
+from prong.session.past import past_of, restore
+from prong.session.preference import answer_schema
+from prong.session.replay import Replay
+from prong.session.session import MAIN, Session
+from prong.session.text import text
+from prong.team.account import watch
+from prong.team.notice import told_in
+from prong.team.workplace import may_hold_worktrees, tidy
+
+
+async def begin(session: Session, base: Foundation, group: anyio.abc.TaskGroup) -> None:
+    """Take up what a resumed session left, and say to everybody that the session has begun."""
+    agent, journal, options = session.agent, base.journal, base.place.options
+    journal.note(MAIN, "endpoint", remembered(base.chosen))
+    if options.name or (options.fork_session and journal.tally.title):
+        # A copy is another session: the name goes on meaning the one it was given to.
+        journal.note(MAIN, "title", options.name or "")
+    running = _revive(session, base, base.replay) if base.replay else set[str]()
+    watch(agent)
+    session.tasks.recover(keep=running)
+    outbox = session.tasks.outbox
+    outbox.ack(told_in(agent.prompt, outbox.uncertain))
+    session.tasks.listen(MAIN, session.collect)
+    session.collect()
+    await _tidy(session, base, group)
+    for warning in base.place.warnings:
+        session.warn(warning)
+    source = "resume" if base.replay else "startup"
+    verdict = await agent.hooks.fire("SessionStart", {"source": source}, matcher=source)
+    session.heed(verdict)
+
+
+def _revive(session: Session, base: Foundation, replay: Replay) -> set[str]:
+    """Take up the agents of a resumed session where they were; gives the tasks that run again."""
+    agent, past = session.agent, past_of(replay)
+    results = session.supervisor.answered(past, agent.prompt) or interrupted(agent.prompt)
+    if results is not None:
+        agent.append(results)
+    restore(agent, replay)
+    running = session.supervisor.revive(agent, past, run=not base.place.options.fork_session)
+    _compare(agent, base)
+    return running
+
+
+def _compare(agent: Agent, base: Foundation) -> None:
+    """Keep the recorded head where it still serves; say so, or why a new one is needed."""
+    place, chosen, head = base.place, base.chosen, agent.prompt.head
+    if head.model != chosen.model or head.dialect.name != chosen.endpoint.dialect:
+        move(agent, place, chosen, f"from {head.model} to {chosen.model}")
+        return
+    place.warnings += left_out(place.options, head.spec)
+    specs = agent.kit.specs(lambda name: text(f"tool/{name}"))
+    if answer_schema(specs) not in (None, answer_schema(head.spec.tools)):
+        move(agent, place, chosen, "the answer has a new schema", reason="tools")
+        return
+    now, then = set(agent.kit.names), set(head.tools)
+    if now != then:
+        changes = [
+            *(f"+{n}" for n in sorted(now - then)),
+            *(f"-{n}" for n in sorted(then - now)),
+        ]
+        place.warnings.append(
+            f"the tools have changed since this session began ({', '.join(changes)}); it goes "
+            "on with the tools it had, so that its cache holds; a new session has the new ones"
+        )
+
+
+async def _tidy(session: Session, base: Foundation, group: anyio.abc.TaskGroup) -> None:
+    """Look for worktrees that a crash has left, without making anybody wait."""
+    if not await may_hold_worktrees(base.host, base.place.root):
+        return
+    specs = [child.spec for child in session.supervisor.children]
+    spare = frozenset(spec.worktree.path for spec in specs if spec.worktree is not None)
+    group.start_soon(partial(tidy, base.host, spare=spare, warn=session.warn))

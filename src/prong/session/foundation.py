@@ -1,0 +1,61 @@
+"""What a session stands on: all that is there before its first agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prong.agent import Desk
+from prong.event import Event
+from prong.host import LocalHost
+from prong.provider import Http
+from prong.session.journal import Journal
+from prong.session.model import Chosen
+from prong.session.place import Place
+from prong.session.replay import Replay
+from prong.session.session import MAIN
+from prong.team.task import TaskBoard
+from prong.tool.policy import PolicyBox
+from prong.tool.structured import StructuredOutput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foundation:
+    """The parts of a session that its agents share; nobody owns them but the session."""
+
+    place: Place
+    http: Http
+    desk: Desk
+    clock: Callable[[], float]
+    emit: Callable[[Event], None]
+    """Says what happens to the main agent."""
+    journal: Journal
+    replay: Replay | None
+    """What a resumed session finds in its journal; None for a new one."""
+    host: LocalHost
+    chosen: Chosen
+    """The model that answers at first."""
+    policy: PolicyBox
+    structured: StructuredOutput | None
+    """The tool that takes the answer, if the caller gave a schema for it."""
+    board: TaskBoard
+
+    @property
+    def storage(self) -> Path:
+        """The folder beside the journal, for what is too large for it."""
+        return self.journal.path.with_suffix("")
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What settings put into the environment of commands."""
+        return {key: str(value) for key, value in self.place.settings.map("env").items()}
+
+    def recall(self, name: str) -> Any:
+        """Give what a resumed session noted of its main agent under a name; None if nothing."""
+        return self.replay.note(MAIN, name) if self.replay else None
+
+    def note(self, name: str, value: object) -> None:
+        """Note something of the main agent in the journal."""
+        self.journal.note(MAIN, name, value)

@@ -1,0 +1,142 @@
+"""The main agent of a session: its conversation, what it may spend, what its tools work with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict, Unpack
+
+import msgspec
+
+from prong.agent import Agent
+from prong.agent.lineage import Lineage
+from prong.cost import Ledger
+from prong.cost.budget import Bounds, Purse
+from prong.entry import Usage
+from prong.errors import UsageError
+from prong.event import Answer, Question, QuestionAsked, Todo
+from prong.prompt import Prompt
+from prong.session.foundation import Foundation
+from prong.session.guard import Guard
+from prong.session.model import cache_ttl, diagnoses, render_head
+from prong.session.planning import Kept, Planner
+from prong.session.preference import compact_share, make_limits, make_prices
+from prong.session.session import MAIN
+from prong.session.text import text
+from prong.tool.base import Context, Reads
+from prong.tool.kit import Kit
+from prong.tool.policy import Deny
+
+
+class Parts(TypedDict):
+    """What the main agent is made of, besides what follows from the session's foundation."""
+
+    lineage: Lineage
+    prompt: Prompt
+    kit: Kit
+    hooks: Guard
+
+
+def make_planner(base: Foundation) -> Planner:
+    """Make what keeps plan mode, in the mode that was asked for or that the session had."""
+    place, replay = base.place, base.replay
+    planner = Planner(
+        base.policy,
+        root=place.root,
+        storage=str(base.storage),
+        note=base.note,
+        emit=base.emit,
+        shells=base.board.shells,
+    )
+    planner.start(
+        wanted=place.options.mode,
+        recorded=base.recall("mode"),
+        kept=replay.note(MAIN, "plan", Kept | None) if replay else None,
+        otherwise=place.settings.permissions.mode,
+    )
+    return planner
+
+
+def first_prompt(base: Foundation, kit: Kit) -> Prompt:
+    """Give the conversation to go on with: the recorded one, or a new one with its head."""
+    if base.replay is not None and MAIN in base.replay.agents:
+        return base.replay.agents[MAIN]
+    specs = kit.specs(lambda name: text(f"tool/{name}"))
+    head = render_head(base.place, base.chosen, specs, cache_key=base.journal.session)
+    prompt = Prompt(head)
+    base.journal.keep(MAIN, prompt)
+    return prompt
+
+
+def make_agent(base: Foundation, **parts: Unpack[Parts]) -> Agent:
+    """Make the main agent, with what the session has paid so far on its account.
+
+    Raises UsageError if there is a budget, and no price to keep it by.
+    """
+    place, options, chosen = base.place, base.place.options, base.chosen
+    limits, prices = make_limits(place), make_prices(place)
+    if limits.max_usd is not None and prices.of(chosen.model, Usage()) is None:
+        raise UsageError(
+            f"the budget of ${limits.max_usd:g} cannot be kept: the price of {chosen.model} is "
+            f"unknown; add it to {place.store / 'prices.json'} or drop the budget"
+        )
+    ledger = _ledger(base)
+    agent = Agent(
+        path=MAIN,
+        provider=chosen.connect(base.http),
+        desk=base.desk,
+        ledger=ledger,
+        prices=prices,
+        emit=base.emit,
+        texts=text,
+        limits=limits,
+        purse=_purse(ledger, Bounds(tokens=limits.max_tokens, usd=limits.max_usd)),
+        ttl=cache_ttl(options, place),
+        context_tokens=options.context_tokens,
+        max_output=options.max_output,
+        diagnose=diagnoses(place, chosen),
+        clock=base.clock,
+        context=_context(base),
+        policy=base.policy,
+        recorder=base.journal,
+        **parts,
+    )
+    agent.compact_at = compact_share(place, agent.compact_at)
+    return agent
+
+
+def _ledger(base: Foundation) -> Ledger:
+    requests = base.replay.requests if base.replay else ()
+    return Ledger(paid.row for paid in requests if not paid.inherited)
+
+
+def _purse(ledger: Ledger, bounds: Bounds) -> Purse:
+    purse = Purse(bounds)
+    for row in ledger.rows:
+        tokens = row.usage.input + row.usage.output
+        purse.charge(tokens, row.cost, turns=0 if row.sidecar else 1, model=row.model)
+    return purse
+
+
+def _context(base: Foundation) -> Context:
+    def may_read(path: str) -> bool:
+        from prong.tool.access import Reading
+
+        return not isinstance(base.policy.decide("Read", [Reading(path)]), Deny)
+
+    async def ask(questions: Sequence[Question]) -> str | None:
+        asked = QuestionAsked(request_id=base.desk.number(), questions=tuple(questions))
+        answer = await base.desk.ask(MAIN, asked, base.emit)
+        return answer.text if isinstance(answer, Answer) and answer.allow else None
+
+    return Context(
+        host=base.host,
+        reads=Reads(dict(base.recall("reads") or {})),
+        emit=base.emit,
+        ask=ask,
+        tasks=base.board,
+        storage=str(base.storage),
+        cwd=base.recall("cwd") or "",
+        todos=msgspec.convert(base.recall("todos") or (), tuple[Todo, ...]),
+        env=base.env,
+        may_read=may_read,
+    )

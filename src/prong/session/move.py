@@ -1,0 +1,39 @@
+"""Lets a conversation go on under a new head, which its provider has to read anew."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from prong.agent import Agent
+from prong.agent.compact import carried
+from prong.prompt import Prompt
+from prong.provider import Http
+from prong.session.model import Chosen, choose, remembered, render_head
+from prong.session.place import Place
+from prong.session.session import MAIN, Session
+from prong.session.text import text
+
+
+def move(
+    agent: Agent,
+    place: Place,
+    chosen: Chosen,
+    detail: str,
+    *,
+    reason: Literal["model", "tools"] = "model",
+) -> None:
+    """Give an agent a new head; `detail` says why."""
+    specs = agent.kit.specs(lambda name: text(f"tool/{name}"))
+    head = render_head(place, chosen, specs, cache_key=agent.prompt.head.spec.cache_key)
+    agent.restart(Prompt(head).append(*carried(agent.prompt)), reason=reason, detail=detail)
+
+
+def switch(place: Place, http: Http, session: Session, model: str) -> None:
+    """Let another model answer from now on.
+
+    Raises UsageError or Unauthorised if it cannot be used.
+    """
+    chosen = choose(place, model)
+    session.agent.provider = chosen.connect(http)
+    move(session.agent, place, chosen, f"from {session.model} to {chosen.model}")
+    session.journal.note(MAIN, "endpoint", remembered(chosen))
