@@ -47,7 +47,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     grammar: str = ""
     trigger: str = ""
     """The text from which on the grammar holds."""
-    opening: list[str] = []
+    proper: list[str] = []
     """How a call begins; put in the place of one that begins otherwise. Without this and without a
     trigger the grammar holds from the beginning."""
     first_only: bool = False
@@ -360,7 +360,7 @@ class Core:
             job.sampler = self._sampler(job)
             if job.sampler is None:
                 return
-            if job.ask.opening and self.model.partial:
+            if job.ask.proper and self.model.partial:
                 job.watch = Watch(first_only=job.ask.first_only)
         assert job.sampler is not None
         assert job.strand is not None
@@ -387,7 +387,7 @@ class Core:
     def _sampler(self, job: Job, *, bound: bool = False) -> Sampler | None:
         """Make what chooses a job's tokens; none, and the job is over, if its grammar is none."""
         ask = job.ask
-        lazy = bool(ask.opening) and not bound
+        lazy = bool(ask.proper) and not bound
         try:
             return Sampler(
                 self.model,
@@ -409,13 +409,13 @@ class Core:
             return
         kept = sum(end <= begins for end in job.ends)
         lead = job.text[job.ends[kept - 1] if kept else 0 : begins]
-        opening = self._tokens(job.ask.opening)
+        opening = self._tokens(job.ask.proper)
         tokens = [*self.model.tokenize(lead, special=False), *opening]
         length = len(job.tokens) + kept
         self.native.memory_seq_rm(self._memory, strand.id, length, -1)
         self.shelf.turn(strand, length, tokens)
         job.made[kept:] = tokens
-        job.text = job.text[:begins] + "".join(job.ask.opening)
+        job.text = job.text[:begins] + "".join(job.ask.proper)
         job.decoder.reset()
         assert job.sampler is not None
         job.sampler.close()

@@ -151,7 +151,7 @@ class Local:
             ask["grammar"] = grammar.calls(spec.tools, form)
             if not required:
                 ask["trigger"] = form.marks[0] if form.marks else ""
-                ask["opening"] = form.opening()
+                ask["proper"] = form.opening()
                 ask["first_only"] = not form.begin
         return ask
 
