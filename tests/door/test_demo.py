@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from prong.testing import demo, sample
+from prong.testing import demo_scripted, sample
 
 pytestmark = pytest.mark.door
 
@@ -19,7 +19,7 @@ def played(
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     env = {**kept, "TMPDIR": str(folder), "HOME": str(folder / "none")}
     ran = subprocess.run(
-        [sys.executable, "-m", "prong.testing.demo"],
+        [sys.executable, "-m", "prong.testing.demo", "--scripted"],
         env=env,
         cwd=folder,
         capture_output=True,
@@ -75,5 +75,5 @@ def test_a_broken_promise_ends_the_demo_with_an_error(capsys):
     """A fix that fixes nothing is noticed, since the project's tests are really run."""
     tests = sample.FILES["tests/test_price.py"].replace("60)", "61)")
 
-    assert demo.main(pace=0.0, files={**sample.FILES, "tests/test_price.py": tests}) == 1
+    assert demo_scripted.main(pace=0.0, files={**sample.FILES, "tests/test_price.py": tests}) == 1
     assert "project tests after: FAILED" in capsys.readouterr().out

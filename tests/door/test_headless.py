@@ -20,10 +20,12 @@ from prong.testing import (
     call,
     fail,
     refuse,
+    report,
     say,
     stall,
     truncate,
 )
+from prong.testing.repository import Repo
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L12")]
 
@@ -36,6 +38,41 @@ async def test_text(world: Worlds, program: Any) -> None:
     async with world([LIST, say("There is nothing.")], opens=False) as w:
         done = await program.run(w, "-p", "What is there?")
         assert (done.returncode, done.stdout, done.stderr) == (0, b"There is nothing.\n", b"")
+
+
+@pytest.mark.spec("W4")
+@pytest.mark.parametrize("output", ["text", "json"])
+async def test_work_that_was_left_is_told(world: Worlds, program: Any, output: str) -> None:
+    """Where a child's work is stands on standard error, and in the object that json prints."""
+    made = call("Write", {"file_path": "new.txt", "content": "new\n"})
+    agent = {"description": "make it", "prompt": "BRIEF", "name": "maker", "isolation": "worktree"}
+    play = Script(
+        [call("Agent", agent), say("Started."), say("Made.")], {"BRIEF": [made, report()]}
+    )
+    free = ("--permission-mode", "bypassPermissions")
+    async with world(play, opens=False) as w:
+        Repo(w.root).git("init", "-q")
+        path = w.root / ".prong/worktrees/maker"
+        done = await program.run(w, "-p", "Go", "--output-format", output, *free)
+        assert done.returncode == 0
+        if output == "text":
+            told = f"work kept on prong/maker (0 commits, 1 file, not all committed) in {path}"
+            assert told in done.stderr.decode()
+        else:
+            (kept,) = json.loads(done.stdout)["worktrees"]
+            assert (kept["path"], kept["branch"]) == (str(path), "prong/maker")
+            assert (kept["files"], kept["uncommitted"]) == (["new.txt"], True)
+
+
+async def test_a_folder_whose_name_is_no_text(world: Worlds, program: Any) -> None:
+    """Events that name it are still events."""
+    async with world([say("Fine.")], opens=False) as w:
+        folder = w.root / os.fsdecode(b"\xff")
+        folder.mkdir()
+        words = ("-p", "Hi", "--output-format", "stream-json", "-C", str(folder))
+        done = await program.run(w, *words)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout.splitlines()[-1])["text"] == "Fine."
 
 
 async def test_the_prompt_on_standard_input(world: Worlds, program: Any) -> None:
@@ -407,3 +444,29 @@ async def test_a_refusal_is_said_once(world: Worlds, program: Any) -> None:
         assert done.returncode == 5
         assert b"prong: refused: " in done.stderr
         assert b"refusal" not in done.stderr
+
+
+@pytest.mark.spec("T4", "L8")
+async def test_a_killed_session_finishes_without_a_new_prompt(world: Worlds, program: Any) -> None:
+    """`-p --resume` alone lets children go on and takes their reports; then nothing is left."""
+    wait = call("Bash", {"command": "touch begun; until [ -e go ]; do sleep 0.02; done"})
+    agent = {"description": "wait", "prompt": "BRIEF", "subagent_type": "worker", "name": "bob"}
+    play = Script(
+        [call("Agent", agent), say("Started."), say("Bob is done.")],
+        {"BRIEF": [wait, say("Ready.")]},
+    )
+    free = ("--permission-mode", "bypassPermissions", "--allowed-tools", "Bash")
+    async with world(play, opens=False) as w:
+        process = await program.start(w, "-p", "Go", "--session-id", "it", *free)
+        await process.stdin.aclose()
+        while len(w.server.records) < 3 or not (w.root / "begun").exists():
+            await anyio.sleep(0.02)
+        process.kill()
+        await process.aclose()
+        (w.root / "go").touch()
+        done = await program.run(w, "-p", "--resume", "it", *free)
+        assert (done.returncode, done.stdout) == (0, b"Bob is done.\n"), done.stderr
+        assert ", tool uses: 1, " in w.server.records[-1].request.last_text
+        again = await program.run(w, "-p", "--resume", "it", *free)
+        assert (again.returncode, again.stdout) == (2, b"")
+        assert b"nothing in this session waits to go on" in again.stderr

@@ -24,8 +24,8 @@ from prong.entry import Result, Results, Text, ToolSpec, user_text
 from prong.errors import ContextOverflow, NoSuchModel, ProviderError, UsageError
 from prong.prompt import Prompt
 from prong.prompt.rope import Head
-from prong.provider import Noted, Preparing, Retrying
-from prong.provider.local import Engine, Forced, Local, grammar
+from prong.provider import Noticed, Preparing, Retrying
+from prong.provider.local import Engine, Forced, Framed, Local, grammar
 from prong.provider.local.form import BARE, LISTED, Form
 from prong.provider.local.place import library, weights
 from prong.provider.local.provider import make_reply
@@ -53,7 +53,8 @@ SCHEMA = {
     "required": ["file_path", "mode"],
 }
 READ = ToolSpec("Read", "Reads a file.", msgspec.Raw(json.dumps(SCHEMA).encode()))
-LONG = " ".join(f"Fact {n}: the box number {n} holds {n * 7} stones." for n in range(24))
+LONG = " ".join(f"Fact {n}: the box number {n} holds {n * 7} stones." for n in range(18))
+"""More than the engine computes in a step, so that there is something to tell and to wait for."""
 
 
 def make(tmp_path: Path | None = None, **env: str) -> Engine:
@@ -136,7 +137,7 @@ async def test_siblings_wait_for_the_one_that_computes_their_prefix(engine: Engi
 
     computed = sorted(one.usage.uncached for one in ended)
     assert computed[1] < 40
-    assert computed[2] > 300
+    assert computed[2] > 256
 
 
 async def test_a_shared_child_says_what_it_says_alone(engine: Engine):
@@ -238,11 +239,11 @@ async def test_a_folder_that_cannot_be_used_is_told_and_done_without(tmp_path: P
     (tmp_path / "taken").write_text("not a folder")
     engine = make(tmp_path / "taken")
     provider = Local(engine, "local")
-    told: list[Noted] = []
+    told: list[Noticed] = []
     try:
         for _ in range(2):
             async with aclosing(provider.stream(prompt("Hi"), (), Tail(max_tokens=1))) as events:
-                told += [event async for event in events if isinstance(event, Noted)]
+                told += [event async for event in events if isinstance(event, Noticed)]
     finally:
         engine.close()
 
@@ -489,7 +490,7 @@ async def test_a_session_forks_on_the_embedded_model(tmp_path: Path):
         store=str(tmp_path / "store"),
         env=env,
         bare=True,
-        system="Be brief. " + LONG,
+        system="Be brief.",
         tools=("Read",),
         max_output=12,
     )
@@ -500,7 +501,7 @@ async def test_a_session_forks_on_the_embedded_model(tmp_path: Path):
 
     assert turn.why == "done"
     assert session.cost == 0.0
-    assert counted > 500
+    assert counted > 100
     for result in results:
         receipt = result.receipt
         assert result.status == "completed" or "output limit" in result.detail
@@ -514,3 +515,17 @@ async def test_a_missing_file_is_told_before_the_session_opens(tmp_path: Path):
     with pytest.raises((NoSuchModel, UsageError), match="there is no model file"):
         async with open_session(model="local:/nowhere.gguf", cwd=str(tmp_path), bare=True):
             pass
+
+
+async def test_what_is_planned_is_written_in_the_tokens_the_model_knows(engine: Engine):
+    """The opening of a planned reply is not spelled: it takes no more tokens than its text has."""
+    given = "The capital of the country in question, as everybody knows,"
+    asked = prompt("What is the capital of France?")
+    provider = Local(engine, "local", plan=lambda _: Framed((given, 40)))
+    told = await ask(provider, asked, 60)
+    bare = (await ask(Local(engine, "local"), prompt("a"), 1)).usage.input
+    text = (await ask(Local(engine, "local"), prompt("a " + told.reply.text), 1)).usage.input
+
+    assert told.reply.text.startswith(given + " ")
+    assert told.reply.text.endswith(".")
+    assert told.usage.output <= text - bare + 2

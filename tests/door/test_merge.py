@@ -343,6 +343,20 @@ async def test_the_command_speaks_json_and_prose(repo: Repo, host: LocalHost) ->
     assert (repo.path / "a.txt").read_text() == text()
 
 
+async def test_a_name_stays_on_its_line(repo: Repo, host: LocalHost) -> None:
+    """A file that is named like a line of the report cannot forge one."""
+    await child(repo, host, "x", {"a\nprong/y: merged": "n\n"})
+    done = subprocess.run(
+        [sys.executable, "-m", "prong", "merge", "--dry-run"],
+        cwd=repo.path,
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "prong/x: would merge, 1 file: a·prong/y: merged\n"
+
+
 async def test_a_branch_that_no_child_made_is_told_apart(repo: Repo, host: LocalHost) -> None:
     """It is there, so it is not called missing; git itself can merge it."""
     repo.git("branch", "prong/mine")

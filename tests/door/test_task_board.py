@@ -13,8 +13,11 @@ import pytest
 from prong.errors import UsageError
 from prong.event import Event, TaskFinished, TaskStarted
 from prong.host import LocalHost
+from prong.team.log import Log
+from prong.team.notice import Notice
 from prong.team.outbox import Outbox
 from prong.team.task import REMEMBERED, TaskBoard
+from prong.team.work import Ending
 from prong.tool.base import Done, Failed, Outcome, Tasks
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
@@ -237,6 +240,74 @@ async def test_a_task_that_died_with_the_process_is_reported_on_resume(tmp_path:
                 assert await w.start("true") == "task-2"
                 await w.board.wait_idle()
                 w.outbox.ack(["task-2"])
+
+
+@dataclass
+class Faulty:
+    """Work that fails even when it is to say how it was stopped."""
+
+    kind: str = "faulty"
+
+    async def run(self, log: Log) -> Ending:
+        del log
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async def release(self) -> None:
+        pass
+
+    def crashed(self, error: Exception) -> Ending:
+        return Ending(status="failed", summary=f"failed: {error!r}")
+
+    def cut_short(self, *, stopped: bool, log: Log) -> Ending:
+        raise RuntimeError(f"{stopped} {log.path}")
+
+
+@pytest.mark.spec("T4")
+async def test_whatever_fails_at_the_end_a_task_ends(tmp_path: Path) -> None:
+    """A failure in the very last step is a notice, and nobody is left waiting."""
+    async with world(tmp_path) as w:
+        handle = w.board.start(Faulty(), title="it")
+        with anyio.fail_after(10):
+            text(await w.board.stop(handle.task_id))
+
+        (notice,) = w.outbox.deliver("main")
+        assert (notice.status, notice.summary[:20]) == ("failed", "failed: RuntimeError")
+        assert not w.board.running()
+
+
+@pytest.mark.spec("T4")
+async def test_a_notice_may_speak_of_any_name(tmp_path: Path) -> None:
+    """A file whose name is not Unicode does not keep the notice that names it from arriving."""
+    notice = Notice(
+        id="one", agent="main", task_id="one", status="completed", summary="made ign\udcff.bin"
+    )
+    with Outbox(str(tmp_path / "outbox")) as outbox:
+        assert outbox.put(notice)
+    with Outbox(str(tmp_path / "outbox")) as outbox:
+        (found,) = outbox.deliver("main")
+        assert found.summary == "made ign\ufffd.bin"
+
+
+@pytest.mark.spec("T2")
+async def test_the_output_of_an_earlier_process_can_be_asked_for(tmp_path: Path) -> None:
+    """After a restart TaskOutput still reads what ended before it, for those who may see it."""
+    async with world(tmp_path) as w:
+        mine = await w.start("echo hello")
+        theirs = await w.start("echo hi", tasks=w.board.for_agent("main/one", w.events.append))
+        await w.board.wait_idle()
+        w.outbox.ack([n.id for n in w.outbox.deliver("main")])
+
+    async with world(tmp_path) as w:
+        other = w.board.for_agent("main/two", w.events.append)
+
+        said = text(await w.board.output(mine))
+        assert "completed (exit code 0)" in said
+        assert said.endswith("hello")
+        assert "(nothing new)" in text(await w.board.output(mine))
+        assert "hi" in text(await w.board.output(theirs))
+        assert isinstance(await other.output(theirs), Failed)
+        assert "Too late" in str(await w.board.stop(mine))
 
 
 @pytest.mark.spec("T8")

@@ -14,6 +14,7 @@ from prong.tool.filter import (
     Request,
     filter_kit,
     is_mcp,
+    unmatched,
 )
 
 pytestmark = pytest.mark.spec("S7")
@@ -178,6 +179,14 @@ def test_a_bracket_that_is_not_understood_widens_nothing():
     found = filter_kit(("Bash", "Read"), Request(allow=("Bash(git:*)", "Read")))
 
     assert found.kept == ("Read",)
+    assert "narrows it to Bash(git:*), which is not possible" in found.removed[0].why
+
+
+def test_entries_that_speak_of_no_tool_are_found():
+    """A misspelt name is told; a pattern, another spelling or a server's tool is none."""
+    entries = ("Raed", "read", "*Edit", "Bash(rm:*)", "mcp__x", "Web*")
+
+    assert unmatched(entries, ("Read", "Edit", "Bash")) == ["Raed", "Web*"]
 
 
 def test_each_removal_names_its_layer():

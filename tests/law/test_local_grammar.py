@@ -224,7 +224,30 @@ def test_a_frame_leaves_sentences_to_the_model():
     """What is given stands as it is; the rest is a sentence of limited length."""
     text = grammar.framed(grammar.Framed(("Result: ", 40, "\nIssues: none")))
 
-    assert text == 'root ::= "Result: " [^\\n.!?<]{8,40} "." "\\nIssues: none"\n'
+    assert text == 'root ::= "Result: " [^\\n,;:.!?<]{8,40} "." "\\nIssues: none"\n'
+
+
+@pytest.mark.parametrize(
+    ("planned", "settled"),
+    [
+        (grammar.Framed(("It has", 40, " End.")), "It has"),
+        (grammar.Framed((40,)), ""),
+        (grammar.Framed(()), ""),
+        ([Forced("Do")], ""),
+    ],
+)
+def test_only_what_is_settled_is_the_opening(planned, settled):
+    """What the model is to choose is not in the opening, nor anything after it."""
+    assert grammar.opening(planned) == settled
+
+
+@given(st.lists(st.text(), min_size=1, max_size=3))
+def test_the_opening_of_given_calls_is_what_their_grammar_allows(paths):
+    """An opening that its own grammar refused would be spelled in some other way."""
+    planned = [Forced("Do", {"path": path}) for path in paths]
+    made = Recogniser(grammar.forced([tool(SCHEMA)], planned))
+
+    assert made.accepts(grammar.opening(planned))
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,35 @@ async def test_tokens(world: Worlds) -> None:
         assert "20000 tokens" in turn.detail
 
 
+@pytest.mark.spec("T9")
+@pytest.mark.parametrize(
+    ("bound", "said", "requests"),
+    [
+        ('"turns": 3', "the budget of 3 turns of the session is spent", 3),
+        ('"tokens": 9000', "the budget of 9000 tokens of the session is spent", 2),
+        ('"usd": 0.01', "the budget of $0.01 of the session is spent", None),
+        ('"seconds": 0.000001', "1e-06 seconds allowed to the session are over", 0),
+    ],
+)
+async def test_a_budget_of_the_whole_tree(
+    world: Worlds, bound: str, said: str, requests: int | None
+) -> None:
+    """What all agents spend counts together, and ends them all before the next request."""
+    brief = {"description": "a part", "prompt": "BRIEF", "subagent_type": "worker"}
+    script = Script([call("Agent", brief)], forever=call("Glob", {"pattern": "*"}))
+    given = f'{{"sessionBudget": {{{bound}}}, "fork": {{"enabled": false}}}}'
+    async with world(script, settings=given, opens=False) as w:
+        async with w.open() as session:
+            turn = await session.run("Go")
+            sent = len(w.server.records)
+
+        assert (turn.why, said in turn.detail) == ("budget", True), turn.detail
+        assert requests in {None, sent}
+        async with w.open(resume=session.id) as session:
+            again = await session.run("More")
+        assert (again.why, len(w.server.records)) == ("budget", sent)
+
+
 async def test_a_budget_needs_a_price(world: Worlds) -> None:
     """A budget in dollars is refused, before anything is sent, for a model nobody prices."""
     async with world([], api="chat", model="home-made-1", opens=False) as w:

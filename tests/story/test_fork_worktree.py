@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from prong.errors import ConfigError, UsageError
-from prong.event import CacheMissed, TaskFinished, Warned
+from prong.event import CacheMissed, TaskFinished, Warned, WorkKept
 from prong.host import LocalHost
 from prong.host.worktree import create
 from prong.testing import Script, Step, World, Worlds, call, calls, delay, fail, forks, report, say
@@ -151,6 +151,33 @@ async def test_nothing_outside_is_written(world: Worlds, tmp_path: Path) -> None
         assert repo.fingerprint() == before
 
 
+@pytest.mark.spec("W3")
+async def test_a_shell_that_wandered_off_is_back_for_the_next_command(world: Worlds) -> None:
+    """Where a command begins is where its paths are looked at, also after one that left."""
+    leave = 'cd "$(git rev-parse --git-common-dir)/.."'
+    script = Script(
+        [forks("P1", isolation="worktree"), say("waiting"), say("done")],
+        {
+            "P1": [
+                call("Bash", {"command": leave}),
+                call("Bash", {"command": "echo x > ../../../a.txt"}),
+                call("Bash", {"command": "touch here"}),
+                report(),
+            ]
+        },
+    )
+    async with repository(world, script) as (w, repo):
+        before = repo.fingerprint()
+        await w.session.run("Go")
+        _, left, ran, touched = told(w, "P1")
+
+        assert f"outside the project; the next one starts in {w.root}/.prong" in str(left[-1])
+        assert "is outside the agent's worktree" in str(ran[-1])
+        assert "(no output)" in str(touched[-1])
+        assert (w.root / ".prong/worktrees/part-1/here").exists()
+        assert repo.fingerprint() == before
+
+
 @pytest.mark.spec("W4")
 async def test_two_of_one_name_and_a_slug_from_words(world: Worlds) -> None:
     """Worktrees of one name get numbers; one that is uncommitted is kept as well."""
@@ -166,6 +193,37 @@ async def test_two_of_one_name_and_a_slug_from_words(world: Worlds) -> None:
         assert kept == ["fix-the-parser-lexer", "fix-the-parser-lexer-2"]
         assert notices(w).count("Commits: none\nFiles changed: new.txt") == 2
         assert notices(w).count("Not all of this is committed]") == 2
+
+
+@pytest.mark.spec("W4", "T4")
+async def test_names_that_are_no_text_keep_no_notice_away(world: Worlds) -> None:
+    """A file that git ignores and whose name is not Unicode is work, and is told of."""
+    odd = call("Bash", {"command": "echo x > $'ign\\xff.bin'"})
+    script = Script(
+        [forks("P1", isolation="worktree"), say("waiting"), say("done")], {"P1": [odd, report()]}
+    )
+    async with repository(world, script) as (w, repo):
+        repo.write(".gitignore", "ign*\n")
+        with anyio.fail_after(20):
+            await w.session.run("Go")
+
+        assert "it has ignored files of its own, such as ign\ufffd.bin" in notices(w)
+
+
+@pytest.mark.spec("W4")
+async def test_faces_are_told_where_work_was_left(world: Worlds) -> None:
+    """Path, branch, commits and files of a kept worktree are an event; a removed one is none."""
+    script = Script(
+        [forks("P1", "P2", isolation="worktree"), say("waiting"), say("done"), say("done")],
+        {"P1": [write("new.txt"), COMMIT, write("more.txt"), report()], "P2": [report()]},
+    )
+    async with repository(world, script) as (w, _):
+        await w.session.run("Go")
+        (kept,) = w.told(WorkKept)
+
+        assert kept.path == str(w.root / ".prong/worktrees/part-1")
+        assert (kept.branch, len(kept.commits)) == ("prong/part-1", 1)
+        assert (kept.files, kept.uncommitted) == (("more.txt", "new.txt"), True)
 
 
 @pytest.mark.spec("W4", "S1")

@@ -214,3 +214,17 @@ async def test_options_that_contradict_each_other(world: Worlds, given: Given) -
         with pytest.raises(UsageError):
             async with w.open(**given):
                 pass
+
+
+async def test_damaged_notices_are_spoken_of(world: Worlds) -> None:
+    """Lines of the outbox that cannot be read are left out, and the user is told."""
+    async with world([say("One."), say("Two.")], opens=False) as w:
+        async with w.open() as session:
+            await session.run("Hi")
+        (journal,) = w.store.rglob(f"{session.id}.jsonl")
+        outbox = journal.with_suffix("") / "outbox.jsonl"
+        outbox.write_bytes(b'{"type":"written"}\nnonsense\n')
+        async with w.open(resume=session.id) as session:
+            assert (await session.run("Go on")).text == "Two."
+        (warned,) = [text for text in session.warnings if "outbox" in text]
+        assert warned.startswith(f"{outbox}: 2 of its lines could not be read")

@@ -231,7 +231,7 @@ def test_a_wrong_value_inside_an_object_is_named_with_its_line(home: Path, root:
     assert settings.fatal == ()
 
 
-@pytest.mark.parametrize("key", ["worktree", "retry", "taskBudget", "handback"])
+@pytest.mark.parametrize("key", ["worktree", "retry", "sessionBudget", "taskBudget", "handback"])
 def test_unknown_keys_of_objects_are_told(home: Path, root: Path, key: str) -> None:
     """A misspelt key inside an object does not pass in silence, and has no effect."""
     path = write(home / ".prong/settings.json", {key: {"trys": 1}})
@@ -269,6 +269,7 @@ def test_a_wrong_value_is_ignored_in_a_file_and_stops_in_the_flag(
     ("value", "key"),
     [
         ({"taskBudget": {"usd": "5"}}, "taskBudget.usd"),
+        ({"sessionBudget": {"seconds": 0}}, "sessionBudget.seconds"),
         ({"maxBudgetUsd": "5"}, "maxBudgetUsd"),
         ({"maxTurns": 0}, "maxTurns"),
     ],

@@ -319,14 +319,19 @@ async def test_a_child_is_not_done_before_its_commands_are():
 
         assert "It is over." in result(w)
         assert "<task-notification>" in str(of(w, "BRIEF")[-1]["messages"][-1])
+        assert "TaskStop" not in str(of(w, "BRIEF")), "it is told of no tool that it lacks"
 
 
 @pytest.mark.spec("T7")
 async def test_a_finished_child_goes_on_by_message_after_a_restart_too():
-    """A message continues a typed child's own prompt, in this process and in the next."""
+    """A message continues a typed child's own prompt, in this process and in the next.
+
+    Each notice tells what its own run took.
+    """
+    look = call("Glob", {"pattern": "*"})
     script = Script(
         [agent("BRIEF", "worker", name="bob"), say("Done.")],
-        {"BRIEF": [say("First."), say("Second."), say("Third.")]},
+        {"BRIEF": [look, say("First."), look, say("Second."), look, say("Third.")]},
         forever=say("Heard."),
     )
     async with world(script, opens=False) as w:
@@ -340,8 +345,14 @@ async def test_a_finished_child_goes_on_by_message_after_a_restart_too():
             await session.wait_settled()
         bodies = of(w, "BRIEF")
 
-        assert len(bodies) == 3
-        assert bodies[2]["messages"][: len(bodies[1]["messages"]) - 1]
+        assert len(bodies) == 6
+        assert "First." in str(bodies[5]["messages"][3])
+        for number, runs in ((2, bodies[2:4]), (3, bodies[4:6])):
+            records = [r for r in w.server.records if r.json in runs]
+            tokens = sum(r.usage.input + r.usage.output for r in records)
+            *_, told = str(w.bodies()[-1]["messages"]).split(f"<run>{number}</run>")
+            usage = told.partition("<usage>")[2]
+            assert usage.startswith(f"tokens: {tokens}, tool uses: 1, duration: ")
         assert "Third." in str(w.bodies()[-1]["messages"][-1])
         assert [e.status for e in w.told(TaskFinished)] == ["completed"] * 3
 

@@ -133,7 +133,12 @@ def test_an_untrusted_folders_types_do_not_count(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "flag", ["[]", '{"x": {}}', '{"x": {"description": "d", "prompt": "p", "odd": 1}}', "nonsense"]
+    "flag",
+    [
+        *("[]", '{"x": {}}', '{"x": {"description": "d", "prompt": "p", "odd": 1}}', "nonsense"),
+        '{"x": {"description": "d", "prompt": "p", "maxTurns": 0}}',
+        '{"x": {"description": "d", "prompt": ""}}',
+    ],
 )
 def test_a_wrong_flag_is_refused(tmp_path: Path, flag: str):
     """What `--agents` gives is wrong or right as a whole."""

@@ -21,7 +21,7 @@ from prong.event import (
     Warned,
 )
 from prong.prompt import Prompt
-from prong.provider import Noted, Preparing, Retrying
+from prong.provider import Noticed, Preparing, Retrying
 from prong.wire import (
     Began,
     CallBegan,
@@ -133,7 +133,7 @@ async def request(agent: Agent, prompt: Prompt | None = None, *, sidecar: str = 
                         current = _Try(prompt, sidecar, len(marks), agent.clock())
                     case Preparing():
                         stream.progress(event)
-                    case Noted(text=text):
+                    case Noticed(text=text):
                         agent.emit(Warned(text=text))
                     case Began():
                         current.began, current.usage = time.monotonic(), event.usage

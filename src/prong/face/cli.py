@@ -127,7 +127,8 @@ def _work(args: argparse.Namespace) -> int:
         from prong.face import headless
 
         prompt = None if args.input_format == "stream-json" else _prompt(args)
-        if prompt is not None and not prompt.strip():
+        resumes = args.resume is not None or args.continue_last
+        if prompt is not None and not prompt.strip() and not resumes:
             raise UsageError("there is no prompt: give it as an argument or on standard input")
         return anyio.run(
             lambda: headless.run(

@@ -17,7 +17,7 @@ import msgspec
 
 from prong.cost.receipt import as_json
 from prong.entry import Usage
-from prong.errors import ProngError
+from prong.errors import ProngError, UsageError
 from prong.event import (
     Command,
     Envelope,
@@ -27,9 +27,11 @@ from prong.event import (
     Say,
     ToolFinished,
     Warned,
+    WorkKept,
 )
-from prong.face.line import printable, progress_bar, stop_signals
+from prong.face.line import describe_work, printable, progress_bar, stop_signals
 from prong.session import Options, Session, Subscription, Turn, open_session
+from prong.wire.raw import dump
 
 Format: TypeAlias = Literal["text", "json", "stream-json"]
 
@@ -43,8 +45,6 @@ EXIT = {
     "interrupted": 130,
 }
 """Exit codes by how the turn ended; 2 is a wrong command line."""
-
-_encode = msgspec.json.Encoder().encode
 
 
 class Denial(msgspec.Struct, frozen=True):
@@ -72,6 +72,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
     """What each child shared and paid."""
     denials: tuple[Denial, ...] = ()
     """Tool calls that were not allowed to run."""
+    worktrees: tuple[WorkKept, ...] = ()
+    """Where children have left work."""
 
 
 async def run(options: Options, prompt: str | None, *, output: Format, reads: Format) -> int:
@@ -83,7 +85,7 @@ async def run(options: Options, prompt: str | None, *, output: Format, reads: Fo
     async with open_session(options, attended=attended) as session:
         events = session.events()
         if output == "stream-json":
-            _line(_encode(Envelope(0, "main", session.started)))
+            _line(dump(Envelope(0, "main", session.started)))
         for text in session.warnings:
             teller.show(Envelope(0, "main", Warned(text=text)))
         async with anyio.create_task_group() as group:
@@ -92,12 +94,28 @@ async def run(options: Options, prompt: str | None, *, output: Format, reads: Fo
                 group.start_soon(_on_signals, work)
                 if prompt is None:
                     turn = await _follow(session, output)
-                else:
+                elif prompt.strip():
                     turn = await session.run(_skill(session, prompt))
+                else:
+                    turn = await _go_on(session)
             group.cancel_scope.cancel()
     # The session is closed: what is left of its events ends by itself.
     await teller.show_all(events)
     return _finish(session, turn, teller)
+
+
+async def _go_on(session: Session) -> Turn:
+    """Let a resumed session finish what it had begun: children that ran, reports that waited.
+
+    Raises UsageError if there is nothing of the kind.
+    """
+    await session.wait_settled()
+    if session.last is None:
+        raise UsageError(
+            "nothing in this session waits to go on: give a prompt as an argument or on standard "
+            "input"
+        )
+    return session.last
 
 
 def _skill(session: Session, prompt: str) -> str:
@@ -128,8 +146,9 @@ def _finish(session: Session, turn: Turn, teller: _Teller) -> int:
             structured=msgspec.UNSET if structured is None else msgspec.Raw(structured),
             receipts=tuple(as_json(receipt) for receipt in session.receipts()),
             denials=tuple(teller.denials),
+            worktrees=tuple(teller.worktrees.values()),
         )
-        _line(_encode(summary))
+        _line(dump(summary))
     sys.stdout.flush()
     return EXIT[turn.why]
 
@@ -145,6 +164,7 @@ class _Teller:
     def __init__(self, output: Format) -> None:
         self.output: Format = output
         self.denials: list[Denial] = []
+        self.worktrees: dict[str, WorkKept] = {}
         # A bar is for eyes: in a file it would be noise.
         self._bars = output != "stream-json" and sys.stderr.isatty()
         self._bar = False
@@ -158,10 +178,12 @@ class _Teller:
         badge = "" if envelope.agent == "main" else f"[{envelope.agent}] "
         if isinstance(event, ToolFinished) and event.refused:
             self.denials.append(Denial(event.name, event.text))
+        if isinstance(event, WorkKept):
+            self.worktrees[event.path] = event
         if self._bars:
             self._draw(f"{badge}{progress_bar(event)}" if isinstance(event, Progressed) else "")
         if self.output == "stream-json":
-            _line(_encode(envelope))
+            _line(dump(envelope))
         elif told := _told(event):
             print(f"prong: {badge}{printable(told)}", file=sys.stderr)
 
@@ -178,6 +200,8 @@ def _told(event: Event) -> str:
             return event.text
         case ToolFinished(refused=True):
             return f"not allowed: {event.title or event.name}: {event.text}"
+        case WorkKept():
+            return describe_work(event)
         case ReplyDiscarded(retry_in=float(wait)):
             return f"{event.why}; again in {wait:.0f} s"
         case _:

@@ -23,6 +23,7 @@ from prong.event import (
     ToolFinished,
     ToolStarted,
     Warned,
+    WorkKept,
 )
 
 _SHOWN_LINES = 12
@@ -64,12 +65,21 @@ def _noted(event: Event) -> list[str]:
             return [f"{event.task_id} {event.status}: {event.summary}"]
         case ReceiptIssued():
             return [f"receipt: {event.text}"]
+        case WorkKept():
+            return [describe_work(event)]
         case PromptMoved():
             return [f"(new prompt, {event.reason}: {event.detail})"]
         case ModeChanged():
             return [f"(permission mode {event.mode})"]
         case _:
             return []
+
+
+def describe_work(event: WorkKept) -> str:
+    """Say where a child's work is, and how much of it there is."""
+    much = f"{counted(len(event.commits), 'commit')}, {counted(len(event.files), 'file')}"
+    rest = ", not all committed" if event.uncommitted else ""
+    return f"work kept on {event.branch} ({much}{rest}) in {event.path}"
 
 
 def progress_bar(event: Progressed, width: int = 24) -> str:

@@ -11,6 +11,7 @@ from prong.errors import UsageError
 from prong.face.line import counted, printable
 from prong.host import LocalHost
 from prong.host.merge import Report, Step, merge, undo
+from prong.wire.raw import dump
 
 
 def run_merge(words: list[str]) -> int:
@@ -35,7 +36,7 @@ def run_merge(words: list[str]) -> int:
         return _undo(host, json=args.json)
     report = anyio.run(lambda: merge(host, args.slug, dry_run=args.dry_run))
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode(report)).decode())
+        print(msgspec.json.format(dump(report)).decode())
     else:
         _print(report, dry_run=args.dry_run)
     return 1 if report.stopped else 0
@@ -48,7 +49,8 @@ def _undo(host: LocalHost, *, json: bool) -> int:
 
 
 def _list(texts: tuple[str, ...]) -> str:
-    shown = [printable(text) for text in texts[:10]]
+    # Whatever a file is called, it stays on its line.
+    shown = [printable(text).translate({9: "·", 10: "·"}) for text in texts[:10]]
     return ", ".join(shown) + (f" and {len(texts) - 10} more" if len(texts) > 10 else "")
 
 

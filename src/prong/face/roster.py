@@ -12,6 +12,7 @@ from prong.session import Options
 from prong.session.place import look_around
 from prong.session.recruit import filtered, known_type
 from prong.session.toolbox import built_in_names
+from prong.tool.filter import denied_uses, unmatched
 
 
 def run_agents(words: list[str]) -> int:
@@ -57,27 +58,37 @@ def show_type(kind: AgentType, names: Sequence[str]) -> list[str]:
     return [printable(line) for line in _shown(kind, names)]
 
 
+def _facts(kind: AgentType) -> Iterator[tuple[str, str]]:
+    yield "effort", kind.effort
+    yield "turns", f"{kind.max_turns} at most" if kind.max_turns else ""
+    yield "background", "always" if kind.background else ""
+    yield "isolation", kind.isolation
+    yield "skills", ", ".join(kind.skills)
+    yield "servers", "none" if kind.mcp_servers == () else ", ".join(kind.mcp_servers or ())
+    yield "hooks", str(len(kind.hooks) or "")
+    yield "forbidden", ", ".join(denied_uses(kind.disallowed_tools))
+    yield "first", " ".join(kind.initial_prompt.split())
+
+
 def _shown(kind: AgentType, names: Sequence[str]) -> Iterator[str]:
     yield f"{kind.name}: {kind.description}"
     yield ""
     yield f"source       {kind.origin}"
     yield f"model        {kind.model if kind.model != 'inherit' else 'of the parent'}"
     yield f"mode         {kind.permission_mode}"
-    if kind.max_turns:
-        yield f"turns        {kind.max_turns} at most"
-    if kind.background:
-        yield "background   always"
+    for label, value in _facts(kind):
+        if value:
+            yield f"{label:<12} {value}"
     if kind.omit_instructions:
         yield "instructions of the project are left out"
-    for label, values in (("skills", kind.skills), ("servers", kind.mcp_servers or ())):
-        if values:
-            yield f"{label:<12} {', '.join(values)}"
+    for text in unmatched((*(kind.tools or ()), *kind.disallowed_tools), names):
+        yield f"! there is no tool {text}"
     for background in (False, True):
         found = filtered(kind, names, background=background)
         yield ""
         yield "Tools in the background:" if background else "Tools:"
         yield f"  {', '.join(found.kept) or 'none'}"
-        if found.spawns is not None:
+        if found.spawns is not None and "Agent" in found.kept:
             yield f"  agents it may start: {', '.join(found.spawns) or 'none'}"
         for gone in found.removed:
             yield f"  - {gone.tool}: layer '{gone.layer}', {gone.why}"

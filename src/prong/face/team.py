@@ -44,6 +44,8 @@ class Team:
         for child in children:
             detail = f" ({child.detail})" if child.detail else ""
             spec = child.spec
+            if spec.worktree is not None:
+                detail += f" (branch {spec.worktree.branch})"
             self._write(f"{spec.task_id}  {child.status}  {spec.description}{detail}")
         ours = {child.spec.task_id for child in children}
         others = [task for task in self._session.tasks.listed() if task[0] not in ours]

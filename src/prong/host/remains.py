@@ -73,7 +73,7 @@ async def _kept_aside(git: Git, ignored: list[str], parent: str) -> str:
     words = ("ls-files", "-o", "-i", "-z", "--exclude-standard", "--")
     for name in names(await git.run(*words, *(path.rstrip("/") for path in suspects))):
         if not _is_remade(name) and not await _is_copy(git, name, parent):
-            return f"it has ignored files of its own, such as {name}"
+            return f"it has ignored files of its own, such as {legible(name)}"
     return ""
 
 

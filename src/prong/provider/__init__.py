@@ -3,7 +3,7 @@
 from prong.provider.api import Api, Patience
 from prong.provider.base import (
     Endpoint,
-    Noted,
+    Noticed,
     Preparing,
     Provider,
     Retrying,
@@ -19,7 +19,7 @@ __all__ = [
     "Endpoint",
     "Http",
     "Limits",
-    "Noted",
+    "Noticed",
     "Patience",
     "Preparing",
     "Provider",

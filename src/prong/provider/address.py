@@ -118,6 +118,20 @@ def is_loopback(host: str) -> bool:
     return named or re.fullmatch(r"127(\.[0-9]{1,3}){3}", host) is not None
 
 
+def is_near(host: str) -> bool:
+    """Say whether a host is this machine or one of the same network, and no public service."""
+    if is_loopback(host) or ("." not in host and ":" not in host):
+        return True
+    if re.fullmatch(r"[0-9.]+|[0-9a-f:.]+", host):
+        from ipaddress import ip_address
+
+        try:
+            return not ip_address(host).is_global
+        except ValueError:
+            return False
+    return host.endswith((".localhost", ".local", ".lan", ".internal", ".home.arpa"))
+
+
 def _is_exempt(url: Url, rules: str) -> bool:
     host = url.host.lower()
     for raw in rules.lower().replace(",", " ").split():

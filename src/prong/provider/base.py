@@ -52,8 +52,8 @@ class Preparing(msgspec.Struct, frozen=True):
     """Per cent of a load, tokens of a prompt."""
 
 
-class Noted(msgspec.Struct, frozen=True):
-    """Something the user should know about the model, told once."""
+class Noticed(msgspec.Struct, frozen=True):
+    """Something about the server that its user can change, said once."""
 
     text: str
 
@@ -77,7 +77,7 @@ def trait(provider: Provider) -> Trait:
     return getattr(provider, "trait", _COMMON)
 
 
-Streamed: TypeAlias = Event | Retrying | Preparing | Noted
+Streamed: TypeAlias = Event | Retrying | Preparing | Noticed
 """What a provider gives out; never a `Fault`, which becomes `Retrying` or an exception."""
 
 

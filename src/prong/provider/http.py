@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from prong.provider.inflate import Inflate
     from prong.provider.local import Engines
+    from prong.provider.rack import Rack
 
 _KEEP_SECONDS = 55.0
 _ROUTES_KEPT = 256
@@ -162,6 +163,8 @@ class Http:
         self._routes: dict[str, tuple[Url, Proxy | None]] = {}
         self._pools: dict[tuple[str, str, int, Proxy | None], _Pool] = {}
         self._engines: Engines | None = None
+        self.racks: dict[str, Rack] = {}
+        """What is known of servers of our own, by address."""
         self.keep: Path | None = None
         """Where embedded engines keep what they computed, if anywhere."""
 
@@ -187,6 +190,9 @@ class Http:
         if self._engines is not None:
             with anyio.CancelScope(shield=True):
                 await self._engines.aclose()
+        for rack in self.racks.values():
+            with anyio.CancelScope(shield=True):
+                await rack.aclose()
         for pool in self._pools.values():
             for connection in tuple(pool.all):
                 connection.abort()

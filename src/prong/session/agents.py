@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 
@@ -213,18 +213,21 @@ def _hooks(path: str, front: Front, content: str) -> tuple[Any, ...]:
     return tuple(hooks)
 
 
+_Said = Annotated[str, msgspec.Meta(min_length=1)]
+
+
 class _FlagType(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """A type as `--agents` gives it."""
 
-    description: str
-    prompt: str
+    description: _Said
+    prompt: _Said
     tools: list[str] | str | None = None
     disallowed_tools: list[str] | str = ""
     model: str = "inherit"
     permission_mode: Literal[
         "default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions", "bubble"
     ] = "acceptEdits"
-    max_turns: int | None = None
+    max_turns: Annotated[int, msgspec.Meta(gt=0)] | None = None
     skills: list[str] | str = ""
     mcp_servers: list[str] | str | None = None
     background: bool = False

@@ -36,6 +36,11 @@ async def begin(session: Session, base: Foundation, group: anyio.abc.TaskGroup) 
     session.tasks.listen(MAIN, session.collect)
     session.collect()
     await _tidy(session, base, group)
+    if outbox.damaged:
+        session.warn(
+            f"{outbox.path}: {outbox.damaged} of its lines could not be read; notices of finished "
+            "tasks may be missing, the tasks' own output is in the folder beside it"
+        )
     for warning in base.place.warnings:
         session.warn(warning)
     source = "resume" if base.replay else "startup"

@@ -19,7 +19,7 @@ from prong.session.foundation import Foundation
 from prong.session.guard import Guard
 from prong.session.model import cache_ttl, diagnoses, render_head
 from prong.session.planning import Kept, Planner
-from prong.session.preference import compact_share, make_limits, make_prices
+from prong.session.preference import compact_share, make_limits, make_prices, session_budget
 from prong.session.session import MAIN
 from prong.session.text import text
 from prong.tool.base import Context, Reads
@@ -73,10 +73,10 @@ def make_agent(base: Foundation, **parts: Unpack[Parts]) -> Agent:
     Raises UsageError if there is a budget, and no price to keep it by.
     """
     place, options, chosen = base.place, base.place.options, base.chosen
-    limits, prices = make_limits(place), make_prices(place)
-    if limits.max_usd is not None and prices.of(chosen.model, Usage()) is None:
+    bounds, prices = session_budget(place), make_prices(place)
+    if bounds.usd is not None and prices.of(chosen.model, Usage()) is None:
         raise UsageError(
-            f"the budget of ${limits.max_usd:g} cannot be kept: the price of {chosen.model} is "
+            f"the budget of ${bounds.usd:g} cannot be kept: the price of {chosen.model} is "
             f"unknown; add it to {place.store / 'prices.json'} or drop the budget"
         )
     ledger = _ledger(base)
@@ -88,8 +88,8 @@ def make_agent(base: Foundation, **parts: Unpack[Parts]) -> Agent:
         prices=prices,
         emit=base.emit,
         texts=text,
-        limits=limits,
-        purse=_purse(ledger, Bounds(tokens=limits.max_tokens, usd=limits.max_usd)),
+        limits=make_limits(place),
+        purse=_purse(ledger, bounds),
         ttl=cache_ttl(options, place),
         context_tokens=options.context_tokens,
         max_output=options.max_output,

@@ -17,6 +17,7 @@ from prong.provider.api import Patience
 from prong.session.option import Options
 from prong.session.place import Place
 from prong.session.text import text
+from prong.tool.delegate import Agent
 from prong.wire import HeadSpec, Ttl, dialect
 
 _DEFAULTS = (("ANTHROPIC_API_KEY", "claude-sonnet-5-5"), ("OPENAI_API_KEY", "gpt-6.1-sol"))
@@ -40,6 +41,12 @@ class Chosen:
         if is_local(self.model):
             return http.engines.local(self.model)
         speaks = dialect(endpoint.dialect, explicit=endpoint.explicit)
+        if endpoint.dialect == "chat":
+            from prong.provider.llama import Llama, may_be_llama
+
+            if may_be_llama(endpoint):
+                names = frozenset({Agent.name})
+                return Llama(http, endpoint, speaks, patience=self.patience, dispatching=names)
         return Api(http, endpoint, speaks, patience=self.patience)
 
 

@@ -34,6 +34,16 @@ def task_budget(place: Place) -> Bounds:
     return msgspec.convert(place.settings.map("taskBudget"), Bounds)
 
 
+def session_budget(place: Place) -> Bounds:
+    """Read what the session may spend at most, all its agents together."""
+    given, limits = msgspec.convert(place.settings.map("sessionBudget"), Bounds), make_limits(place)
+    tokens = [most for most in (given.tokens, limits.max_tokens) if most is not None]
+    usd = [most for most in (given.usd, limits.max_usd) if most is not None]
+    return msgspec.structs.replace(
+        given, tokens=min(tokens, default=None), usd=min(usd, default=None)
+    )
+
+
 def patience(place: Place) -> float | None:
     """Say how long a parent waits for a child in the foreground; 0 is for ever."""
     seconds = place.settings.number("foregroundSeconds")

@@ -148,12 +148,7 @@ _encoder = msgspec.json.Encoder()
 
 def seal(record: Record, chain: int) -> tuple[bytes, int]:
     """Make the line of a record, newline included, and the checksum that seeds the next."""
-    try:
-        data = _encoder.encode(record)
-    except UnicodeEncodeError:
-        # A lone surrogate, as in the name of a folder that is not Unicode.
-        data = dump(msgspec.to_builtins(record, builtin_types=(msgspec.Raw,)))
-    return reseal(data[1:], chain)
+    return reseal(dump(record)[1:], chain)
 
 
 def reseal(body: bytes, chain: int) -> tuple[bytes, int]:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Literal, cast
 
 import anyio
+import msgspec
 
 from prong.agent import Agent, Limits, Verdict, compact
 from prong.agent.spec import AgentTypes
 from prong.cost import Ledger, Total, total
-from prong.cost.budget import Bounds
 from prong.cost.receipt import Receipt
 from prong.entry import Text, Usage, User, plain, user_text
 from prong.errors import Interrupted, UsageError
@@ -385,7 +385,9 @@ class Session:
     def set_limits(self, limits: Limits) -> None:
         """Bound the turns from now on."""
         self.agent.limits = limits
-        self.agent.purse.bounds = Bounds(tokens=limits.max_tokens, usd=limits.max_usd)
+        self.agent.purse.bounds = msgspec.structs.replace(
+            self.agent.purse.bounds, tokens=limits.max_tokens, usd=limits.max_usd
+        )
 
     def others(self) -> list[SessionInfo]:
         """List the sessions of this folder, the latest first."""

@@ -48,6 +48,7 @@ _KINDS: dict[str, Kind] = {
     "pullSeconds": "number",
     "modelAliases": "map",
     "foregroundSeconds": "number",
+    "sessionBudget": "object",
     "taskBudget": "object",
     "handback": "object",
     "enableAllProjectMcpServers": "flag",

@@ -33,6 +33,13 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 """Settings that are one of a few words."""
 
+_BUDGET: dict[str, Shape] = {
+    "tokens": "whole",
+    "usd": "amount",
+    "turns": "whole",
+    "seconds": "amount",
+}
+
 INSIDE: dict[str, dict[str, Shape]] = {
     "fork": {
         "enabled": "flag",
@@ -50,12 +57,13 @@ INSIDE: dict[str, dict[str, Shape]] = {
         "longest": "number",
         "limit": "number",
     },
-    "taskBudget": {"tokens": "whole", "usd": "amount", "turns": "whole", "seconds": "amount"},
+    "sessionBudget": _BUDGET,
+    "taskBudget": _BUDGET,
     "handback": {"model": "text"},
 }
 """The keys of settings that are objects."""
 
-BINDING = frozenset({"maxTurns", "maxBudgetUsd", "taskBudget"})
+BINDING = frozenset({"maxTurns", "maxBudgetUsd", "sessionBudget", "taskBudget"})
 """Settings that bound what is spent: to go on without a wrong one would be to spend unbounded."""
 
 

@@ -86,6 +86,8 @@ class Child:
     used_at: float = 0.0
     """When its last request was sent, on the agent's clock."""
     tool_uses: int = 0
+    since: tuple[int, int] = (0, 0)
+    """Requests and tool uses before this run: each notice tells what its own run took."""
     unread: list[str] = field(default_factory=list[str])
     """Messages that it has not taken yet."""
     waiting: Waiting | None = None
@@ -248,17 +250,19 @@ class Child:
         return self._ending()
 
     def _ending(self) -> Ending:
-        if self.on_end is not None:
-            self.on_end(self)
-            self.on_end = None
+        # Once, also if it fails: the failure is an end of its own.
+        told, self.on_end = self.on_end, None
+        if told is not None:
+            told(self)
         return self.ending()
 
     def ending(self) -> Ending:
         """Say how it ended and what it leaves."""
         name = f'{self.kind} "{self.spec.description}"'
+        rows, uses = self.since
         usage = TaskUsage(
-            tokens=sum(row.usage.input + row.usage.output for row in self.rows),
-            tool_uses=self.tool_uses,
+            tokens=sum(row.usage.input + row.usage.output for row in self.rows[rows:]),
+            tool_uses=self.tool_uses - uses,
         )
         match self.status:
             case "completed":

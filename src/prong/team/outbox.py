@@ -28,6 +28,7 @@ import msgspec
 
 from prong.errors import JournalFull
 from prong.team.notice import Notice
+from prong.wire.raw import dump
 
 
 class Expected(msgspec.Struct, frozen=True, tag_field="type", tag="expected"):
@@ -38,6 +39,18 @@ class Expected(msgspec.Struct, frozen=True, tag_field="type", tag="expected"):
     task_id: str
     title: str
     output_file: str = ""
+
+
+class Past(msgspec.Struct, frozen=True):
+    """What is remembered of a task that has notified."""
+
+    agent: str
+    summary: str
+    output_file: str
+
+
+REMEMBERED = 256
+"""Tasks whose end can still be asked for."""
 
 
 class _Written(msgspec.Struct, frozen=True, tag_field="type", tag="written"):
@@ -60,15 +73,16 @@ class Outbox:
 
     def __init__(self, path: str) -> None:
         """Open the file and take up what is in it."""
-        self._path = Path(path)
+        self.path = Path(path)
         self._expected: dict[str, Expected] = {}
         self._waiting: dict[str, Notice] = {}
         self._seen: set[str] = set()
+        self._past: dict[str, Past] = {}
         self._handed: set[str] = set()
         self._wake = anyio.Event()
         self.damaged = 0
         """Lines that could not be read and were left out."""
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             self._size = self._replay()
@@ -124,6 +138,10 @@ class Outbox:
         """Tell whether an id has been used."""
         return notice_id in self._seen or notice_id in self._expected
 
+    def past(self, task_id: str) -> Past | None:
+        """Say how a task ended, if it is one of the last that have notified."""
+        return self._past.get(task_id)
+
     def pending(self, agent: str) -> list[Notice]:
         """List what waits for an agent and has not been handed to it, oldest first."""
         return [n for n in self._waiting.values() if n.agent == agent and n.id not in self._handed]
@@ -171,6 +189,10 @@ class Outbox:
         self._expected.pop(notice.id, None)
         self._seen.add(notice.id)
         self._waiting[notice.id] = notice
+        self._past.pop(notice.task_id, None)
+        self._past[notice.task_id] = Past(notice.agent, notice.summary, notice.output_file)
+        if len(self._past) > REMEMBERED:
+            del self._past[next(iter(self._past))]
 
     def _forget(self, ids: Iterable[str]) -> None:
         for id_ in ids:
@@ -178,7 +200,7 @@ class Outbox:
             self._handed.discard(id_)
 
     def _replay(self) -> int:
-        data = self._path.read_bytes()
+        data = self.path.read_bytes()
         whole = data.rfind(b"\n") + 1
         if whole < len(data):
             # The torn line must go, or the next record would be glued to it.
@@ -209,14 +231,15 @@ class Outbox:
                 self._forget(ids)
 
     def _append(self, record: _Record) -> None:
-        data = msgspec.json.encode(record) + b"\n"
+        # The name of a file need not be Unicode, and a notice may speak of any.
+        data = dump(record) + b"\n"
         try:
             _write(self._handle, data)
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._handle, self._size)
             raise JournalFull(
-                f"{self._path}: a notice could not be stored ({error}); make room on the disk"
+                f"{self.path}: a notice could not be stored ({error}); make room on the disk"
             ) from error
         self._size += len(data)
 

@@ -17,7 +17,7 @@ from prong.agent.answer import interrupted
 from prong.cost import Row, markable
 from prong.cost.budget import Purse
 from prong.cost.receipt import Receipt
-from prong.entry import Usage
+from prong.entry import Reply, Usage
 from prong.host.worktree import Kept, Removed
 from prong.prompt import Node, Prompt
 from prong.team.child import Child, ChildSpec, Status, last_text
@@ -32,6 +32,23 @@ class Ended(msgspec.Struct, frozen=True):
     tool_uses: int = 0
     outcome: Kept | Removed | None = None
     """What became of its worktree."""
+    requests: int = 0
+    """How many it had made by then, in all its runs; `tool_uses` likewise."""
+    since: tuple[int, int] = (0, 0)
+    """Requests and tool uses before that run."""
+
+
+def ended(child: Child) -> Ended:
+    """Say of a child that has ended what is worth storing."""
+    return Ended(
+        child.runs,
+        child.status,
+        child.detail,
+        child.tool_uses,
+        child.outcome,
+        len(child.rows),
+        child.since,
+    )
 
 
 class NoteReader(Protocol):
@@ -69,19 +86,20 @@ def revived(spec: ChildSpec, agent: Agent, past: Past) -> Child:
     agent.sent = _last_sent(prompt)
     agent.last_usage, agent.last_length, agent.last_id, agent.last_at = Usage(), 0, "", 0.0
     past.restore(agent)
-    ended = past.note(spec.path, "ended", Ended) or Ended()
+    last = past.note(spec.path, "ended", Ended) or Ended()
     started = max(1, past.note(spec.path, "run", int) or 1)
-    runs = ended.run < started
+    runs = last.run < started
     child = Child(
         spec,
         agent,
-        status="running" if runs else ended.status,
+        status="running" if runs else last.status,
         runs=started,
         text=last_text(prompt),
-        detail="" if runs else ended.detail,
-        tool_uses=ended.tool_uses,
+        detail="" if runs else last.detail,
+        tool_uses=max(last.tool_uses, _uses(prompt, spec)) if runs else last.tool_uses,
+        since=(last.requests, last.tool_uses) if runs else last.since,
         rows=past.rows(spec.path),
-        outcome=None if runs else ended.outcome,
+        outcome=None if runs else last.outcome,
     )
     child.receipt = (
         past.note(spec.path, "receipt", Receipt)
@@ -104,6 +122,17 @@ def spent_purse(parent: Agent, spec: ChildSpec, past: Past) -> Purse:
         tokens = row.usage.input + row.usage.output
         purse.remember(tokens, row.cost or 0.0, 0 if row.sidecar else 1)
     return purse
+
+
+def _uses(prompt: Prompt, spec: ChildSpec) -> int:
+    """Count the calls of a child's own replies: what it did before it was cut off counts too."""
+    node, found = prompt.tip, 0
+    while node is not None and node.depth > spec.base_depth:
+        if node.kind == "reply":
+            reply = prompt.head.dialect.read(node.role, node.data)
+            found += len(reply.calls) if isinstance(reply, Reply) else 0
+        node = node.parent
+    return found
 
 
 def _base(prompt: Prompt, spec: ChildSpec) -> Node | None:

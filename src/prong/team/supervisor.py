@@ -33,7 +33,7 @@ from prong.team.handback import Classifier, inspect, warning
 from prong.team.isolation import make_agent, nobody
 from prong.team.office import Office, held_back, notifies
 from prong.team.result import ForkResult, result_of
-from prong.team.revival import Ended, Past, revived, specs, spent_purse
+from prong.team.revival import Ended, Past, ended, revived, specs, spent_purse
 from prong.team.route import Fork, ForkMode, Refused, Typed, route
 from prong.team.shelf import Held, Shelf
 from prong.team.task import TaskBoard
@@ -194,6 +194,7 @@ class Supervisor:
     def _wake(self, child: Child) -> None:
         """Run a finished child again on its very prompt, so that its cache is read again."""
         child.runs += 1
+        child.since = (len(child.rows), child.tool_uses)
         child.status = "running"
         child.findings = ()
         child.fan = None
@@ -393,16 +394,16 @@ class Supervisor:
 
     def _ended(self, child: Child) -> None:
         """Store a child's end and issue its receipt; a full disk must not keep it from ending."""
-        ended = Ended(child.runs, child.status, child.detail, child.tool_uses, child.outcome)
+        # First, so that nothing below can leave the parent waiting.
+        if child.waiting is not None:
+            child.waiting.end()
         try:
             close_receipt(child, self.prices, self.emit)
-            child.agent.recorder.note(child.spec.path, "ended", ended)
+            child.agent.recorder.note(child.spec.path, "ended", ended(child))
         except JournalError as error:
             self.emit(child.spec.path, Warned(text=str(error)))
         if said := warning(child.flags):
             self.emit(child.spec.path, Warned(text=said))
-        if child.waiting is not None:
-            child.waiting.end()
         self._shelf.take(self._children, self.board.runs, self.receipt)
 
     def receipts(self) -> list[Receipt]:

@@ -26,7 +26,7 @@ from prong.event import Event, TaskFinished, TaskStarted, Warned
 from prong.host import Process
 from prong.team.log import Log, last_number, read_fresh, read_tail
 from prong.team.notice import Notice, render
-from prong.team.outbox import Expected, Outbox
+from prong.team.outbox import REMEMBERED, Expected, Outbox
 from prong.team.work import Ending, Shell, Work, result_text
 from prong.tool.base import Failed, Outcome, TaskHandle, Tasks, done
 
@@ -34,9 +34,6 @@ Emit = Callable[[Event], None]
 
 LOG_LIMIT = 64 * 1024 * 1024
 """Bytes of output that a task's file holds."""
-
-REMEMBERED = 256
-"""Finished tasks whose end can still be asked for."""
 
 _GRACE = 1.0
 
@@ -328,9 +325,7 @@ class TaskBoard:
             # anybody is told that the task has ended.
             with anyio.CancelScope(shield=True):
                 await task.work.release()
-            if task.stopped or ending is None:
-                ending = task.work.cut_short(stopped=task.stopped, log=task.log)
-            self._finish(task, ending)
+            self._finish(task, _last(task, ending))
 
     async def _stop(self, task: _Task) -> None:
         task.stopped = True
@@ -380,6 +375,9 @@ class TaskBoard:
 
     def _remembered(self, task_id: str, agent: str) -> _Past | None:
         past = self._past.get(task_id)
+        if past is None and (told := self.outbox.past(task_id)) is not None:
+            # It ended in an earlier process of this session; its output is still there.
+            past = self._past[task_id] = _Past(told.agent, told.summary, told.output_file, 0)
         return past if past is not None and _may_see(agent, past.agent) else None
 
     def _past_output(self, task_id: str, agent: str) -> Outcome:
@@ -411,6 +409,16 @@ class _Door:
 
     def busy(self) -> bool:
         return self.board.busy(self.agent)
+
+
+def _last(task: _Task, ending: Ending | None) -> Ending:
+    """Say how a task ended that may have been stopped; whatever fails, those who wait are told."""
+    if ending is not None and not task.stopped:
+        return ending
+    try:
+        return task.work.cut_short(stopped=task.stopped, log=task.log)
+    except Exception as error:  # noqa: BLE001 - a failure of background work is always seen
+        return task.work.crashed(error)
 
 
 def _notice(task: Expected, ending: Ending) -> Notice:

@@ -17,7 +17,7 @@ import msgspec
 from prong.agent import Agent
 from prong.entry import Text, User
 from prong.errors import JournalError, ProngError, UsageError
-from prong.event import Warned
+from prong.event import Warned, WorkKept
 from prong.host import Host, LocalHost
 from prong.host.confined import ConfinedHost
 from prong.host.slug import slug_from
@@ -191,6 +191,19 @@ async def close(child: Child) -> None:
         except JournalError as error:
             child.agent.emit(Warned(text=str(error)))
         await usher.announce(child, "WorktreeRemove", worktree=worktree)
+    else:
+        child.agent.emit(_told(child.spec.task_id, child.outcome))
+
+
+def _told(task_id: str, kept: Kept) -> WorkKept:
+    return WorkKept(
+        task_id=task_id,
+        path=kept.path,
+        branch=kept.branch,
+        commits=kept.commits,
+        files=kept.files,
+        uncommitted=kept.uncommitted,
+    )
 
 
 async def _let_go(child: Child, host: Host, worktree: Worktree) -> Kept | Removed:

@@ -1,264 +1,53 @@
-"""A session to look at: `make demo`, or `python -m prong.testing.demo`.
+"""What `make demo` plays: `python -m prong.testing.demo`, or with `--scripted` `make story`.
 
-Needs no key and no network. The model's words are scripted; the requests, the tools, the forks and
-the server's count of the cache are real.
+The embedded model's session, or, where the engine cannot run, the scripted one, which says so.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-import textwrap
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import anyio
-import anyio.to_thread
+from prong.errors import ProngError
+from prong.testing import demo_local, demo_scripted
+from prong.testing.page import put, wrap
+from prong.testing.plot import PLOT, Plot
 
-from prong.cost import Total, total
-from prong.cost.receipt import describe
-from prong.event import (
-    Envelope,
-    Event,
-    ReceiptIssued,
-    ReplyFinished,
-    TaskFinished,
-    TaskStarted,
-    ToolFinished,
-    ToolStarted,
-)
-from prong.prompt import first_difference
-from prong.session import Session
-from prong.testing.sample import ALLOWED, DIRECTIVES, FILES, QUESTION, script
-from prong.testing.scene import World, world
-from prong.testing.service import Record
-
-WIDTH = 80
+_INTERRUPTED = 130
+_UNREAD = 141
 
 
-class _Story:
-    """Tells what happens as lines, and keeps the tree of agents as it stands."""
-
-    def __init__(self) -> None:
-        self._start = time.monotonic()
-        self._doing: dict[str, str] = {}
-
-    def tell(self, envelope: Envelope) -> None:
-        agent, event = envelope.agent.rpartition("/")[2], envelope.event
-        if (said := _said(event)) is not None:
-            self._doing[agent] = said
-            seconds = time.monotonic() - self._start
-            _print(f"{seconds:5.1f} s  {agent:<9} {said}")
-
-    def tree(self) -> None:
-        for agent, doing in self._doing.items():
-            if agent == "main":
-                _print(f"         main      {doing}")
-            else:
-                _print(f"         +- {agent:<10} {doing}")
+def main(arguments: Sequence[str], plot: Plot = PLOT) -> int:
+    """Play a demo; gives the exit code, which is 0 only if every claim came true."""
+    if unknown := [word for word in arguments if word != "--scripted"]:
+        put(f"prong: {unknown[0]} is unknown here; there is --scripted")
+        return 2
+    code = 0
+    try:
+        code = demo_scripted.main() if arguments else _embedded(plot)
+    except* KeyboardInterrupt:
+        put()
+        put("stopped; the engine and the temporary folder are gone")
+        code = _INTERRUPTED
+    except* BrokenPipeError:
+        # Nobody reads any more; what Python still wants to flush goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = _UNREAD
+    return code
 
 
-def _said(event: Event) -> str | None:
-    """Say an event in a line; None for those that would only be noise here."""
-    match event:
-        case ToolStarted(title=title):
-            return title
-        case ToolFinished(failed=True, text=text):
-            last = text.strip().splitlines()[-1]
-            return f"  failed: {last}"
-        case ReplyFinished(text=text) if text and not text.startswith("Scope:"):
-            return f'says "{text}"'
-        case TaskStarted(title=title):
-            return f"fork started: {title}"
-        case TaskFinished(status=status):
-            return status
-        case _:
-            return None
-
-
-def _print(line: str = "") -> None:
-    """Print a line, cut to the width of a plain terminal."""
-    shown = line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
-    sys.stdout.write(shown + "\n")
-    sys.stdout.flush()
-
-
-def _wrap(text: str, indent: str = "") -> None:
-    for line in textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent):
-        _print(line)
-
-
-def _title(text: str) -> None:
-    _print()
-    _print(f"== {text}")
-
-
-async def _watch(session: Session, story: _Story) -> None:
-    """Tell events as they come, and draw the tree while forks are at work."""
-    running: set[str] = set()
-    async with anyio.create_task_group() as group:
-
-        async def draw() -> None:
-            while running:
-                _print("         - - the tree now - -")
-                story.tree()
-                await anyio.sleep(0.8)
-
-        async for envelope in session.events():
-            story.tell(envelope)
-            match envelope.event:
-                case TaskStarted(task_id=task_id):
-                    running.add(task_id)
-                    if len(running) == len(DIRECTIVES):
-                        group.start_soon(draw)
-                case ReceiptIssued(task_id=task_id):
-                    running.discard(task_id)
-                case _:
-                    pass
-
-
-async def _tests(made: World) -> str:
-    """Run the project's tests ourselves; gives the last line of what they print."""
-    ran = await anyio.to_thread.run_sync(
-        lambda: subprocess.run(
-            [sys.executable, "-m", "unittest"],
-            cwd=made.root,
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    )
-    return ran.stderr.strip().splitlines()[-1]
-
-
-def _reports(session: Session) -> None:
-    for child in session.supervisor.children:
-        report = child.report
-        _print(f"{child.spec.task_id}: {report.scope}")
-        _wrap(report.result, "    ")
-        _print(f"    changed: {report.files_changed}")
-
-
-def _receipts(session: Session) -> None:
-    first, *others = session.receipts()
-    for line in describe(first).splitlines():
-        _print(line)
-    for receipt in others:
-        _print(
-            f"{receipt.task_id:<9} read {receipt.read:,} of {receipt.predicted_read:,} predicted, "
-            f"saved {receipt.saved_share or 0:.1%}"
-        )
-
-
-def _costs(session: Session) -> None:
-    _print(
-        f"{'agent':<16}{'requests':>9}{'new':>7}{'written':>9}{'read':>9}{'paid':>10}{'bare':>10}"
-    )
-    for path, summed in session.totals().items():
-        _cost(path, summed)
-    _cost("session", total(session.ledger.rows))
-    _print("(bare: the same requests without any cache; dollars)")
-
-
-def _cost(name: str, summed: Total) -> None:
-    usage = summed.usage
-    _print(
-        f"{name:<16}{summed.requests:>9}{usage.uncached:>7,}{usage.written:>9,}{usage.read:>9,}"
-        f"{summed.cost or 0:>10.4f}{summed.uncached or 0:>10.4f}"
-    )
-
-
-def _first_requests(made: World) -> dict[str, Record]:
-    """Find the first request of each fork among what the server received."""
-    found: dict[str, Record] = {}
-    for record in made.server.records:
-        for name, directive in DIRECTIVES.items():
-            if directive in record.request.last_text:
-                found.setdefault(name, record)
-    return found
-
-
-def _alike(bodies: Sequence[bytes]) -> int:
-    """Count the bytes with which all bodies begin."""
-    columns = enumerate(zip(*bodies, strict=False))
-    return next((at for at, column in columns if len(set(column)) > 1), min(map(len, bodies)))
-
-
-def _witnesses(made: World) -> bool:
-    """Show the sharing three times over, by those who saw it; gives whether they agree."""
-    firsts = _first_requests(made)
-    bodies = [record.body for record in firsts.values()]
-    shared = _alike(bodies)
-    reaches = all(b"Directive:" in body[:shared] for body in bodies)
-    _print("1. The bytes, as they came in at the server's socket:")
-    for name, record in firsts.items():
-        share = shared / len(record.body)
-        _print(f"   {name:<9} {len(record.body):,} bytes, the first {shared:,} alike ({share:.2%})")
-    _print("2. The server's count of the cache, by the vendor's rules:")
-    for name, record in firsts.items():
-        usage = record.usage
-        _print(f"   {name:<9} {usage.read:,} tokens read, {usage.input - usage.read:,} not")
-    paid, least, bare = (
-        made.server.paid(),
-        made.server.least_possible(),
-        made.server.uncached(),
-    )
-    _print(f"   all {len(made.server.records)} requests: {paid:,.0f} token prices paid;")
-    _print(f"   the least possible is {least:,.0f}, without a cache it is {bare:,.0f}")
-    _print("3. prong.first_difference of two siblings' requests:")
-    difference = first_difference(bodies[0], bodies[1])
-    assert difference is not None, "siblings have different directives"
-    _print(f"   at {difference.path}, byte {difference.byte},")
-    _print(f"   after {difference.shared_items} equal items of {difference.shared_bytes:,} bytes")
-    _print(f"   <  {difference.left!r}")
-    _print(f"   >  {difference.right!r}")
-    read = min(record.usage.read / record.usage.input for record in firsts.values())
-    return len(firsts) == len(DIRECTIVES) and reaches and read > 0.9
-
-
-async def _play(pace: float, files: Mapping[str, str]) -> bool:
-    async with world(
-        script(pace=pace), files=files, opens=False, mode="acceptEdits", allow=(ALLOWED,)
-    ) as made:
-        _wrap(
-            "Prong, a session to look at. It needs no key and no network. What the model says is "
-            "scripted. Everything else is real: the requests, the forks, the tools that work on a "
-            "small project in a temporary folder, and the count of the prompt cache by a server "
-            "on this machine that keeps the vendor's rules (a token is four bytes here)."
-        )
-        _print()
-        _print(f"project tests before: {await _tests(made)}")
-        _title("The parent reads, plans and forks; the forks work at the same time")
-        _print(f"> {QUESTION}")
-        well = False
-        async with made.open() as session, anyio.create_task_group() as group:
-            group.start_soon(_watch, session, _Story())
-            well = (await session.run(QUESTION)).ok
-            group.cancel_scope.cancel()
-            _title("What the forks reported")
-            _reports(session)
-            _title("Their receipts")
-            _receipts(session)
-            _title("What it cost")
-            _costs(session)
-        _title("Three witnesses that the forks shared the parent's conversation")
-        agree = _witnesses(made)
-        after = await _tests(made)
-        _print()
-        _print(f"project tests after: {after}")
-        return agree and well and after == "OK"
-
-
-def main(*, pace: float = 0.3, files: Mapping[str, str] = FILES) -> int:
-    """Play the demo; gives the exit code, which is 0 only if every claim came true."""
-    if not anyio.run(_play, pace, files):
-        _print("something did not come out as it should; this is a bug in Prong")
-        return 1
-    _print("everything came out as claimed")
-    return 0
+def _embedded(plot: Plot) -> int:
+    try:
+        return demo_local.main(plot)
+    except ProngError as error:
+        put()
+        wrap(f"The embedded model cannot run on this machine: {error}.")
+        put()
+        put("Here is the SCRIPTED session instead: what its model says is not a model's.")
+        put()
+        return demo_scripted.main()
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""A small project and a script for it: what `make demo` plays.
+"""A small project and a script for it: what the demos play.
 
 The project is a till with a wrong rounding, and tests that show it. The script has the model read
 the project, plan, and split itself into four. The words are fixed; what they claim comes true only
@@ -122,7 +122,7 @@ FILES = {
 QUESTION = "A customer paid a cent too little. Find out why, fix it, check the rest."
 
 ALLOWED = "Bash(python3 -m unittest:*)"
-"""The one kind of command that the demo allows."""
+"""The one kind of command that the scripted session allows."""
 
 DIRECTIVES = {
     "rounding": "Make share() round half a cent up, and prove it with tests.test_price.",

@@ -130,7 +130,8 @@ class Service:
         record = Record(
             number, path, incoming.headers, incoming.body, self.clock.now(), f"req_{number:06d}"
         )
-        if path != "/v1/models":
+        # Questions about the server are no requests to a model.
+        if path not in {"/v1/models", "/props"}:
             self.records.append(record)
         try:
             self._admit(record)

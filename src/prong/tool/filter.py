@@ -110,6 +110,16 @@ def problems(texts: Sequence[str]) -> list[str]:
     return [f"{text!r} is not the name of a tool" for text in wrong]
 
 
+def unmatched(texts: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Give the entries of a list that speak of no tool; of servers' tools nothing is known here."""
+    parts = [(text, found[0]) for text in texts if (found := _split(text)) is not None]
+    return [
+        text
+        for text, tool in parts
+        if not tool.lower().startswith("mcp__") and not any(_matches(tool, name) for name in names)
+    ]
+
+
 def is_mcp(name: str) -> bool:
     """Whether a name is that of a server's tool: both parts must be there."""
     return re.fullmatch(r"mcp__(?!_)[^*]+?__(?!_)[^*]+", name) is not None
@@ -152,6 +162,9 @@ def _own_lists(name: str, request: Request) -> str | None:
             return f"the type denies it ({text})"
     if request.allow is None or _allowed(name, request.allow):
         return None
+    narrowed = next((t for t in request.allow if (p := _split(t)) and _matches(p[0], name)), None)
+    if narrowed is not None:
+        return f"the type's list narrows it to {narrowed}, which is not possible; name it alone"
     return "the type's list of tools does not name it"
 
 

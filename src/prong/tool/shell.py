@@ -136,7 +136,8 @@ class Bash:
             raise
         said = (
             f"Running in the background as {handle.task_id}; you will be notified when it ends. "
-            f"Its output goes to {handle.output_file}; TaskOutput reads it, TaskStop ends it."
+            # No tool is named here: an agent of a type has none to look after tasks with.
+            f"Its output goes to {handle.output_file} as it comes."
         )
         return done(f"{said}\n{note}" if note else said)
 
@@ -326,7 +327,9 @@ def _moved(folder: str, context: Context, started: str) -> list[str]:
     root = context.host.root
     if not folder or folder == started:
         return []
-    if _inside(context.host.resolve(folder), root):
+    # A host that takes a folder to mean another would start there, and not where the paths of the
+    # next command were looked at.
+    if context.host.resolve(folder) == folder and _inside(folder, root):
         context.cwd = folder
         return []
     context.cwd = root

@@ -28,7 +28,7 @@ def dump(value: Any) -> bytes:
     try:
         return _encode(value)
     except UnicodeEncodeError:
-        return _encode(_repair(value))
+        return _encode(_repair(msgspec.to_builtins(value, builtin_types=(msgspec.Raw,))))
 
 
 def raw(value: Any) -> msgspec.Raw:

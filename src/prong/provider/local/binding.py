@@ -281,9 +281,11 @@ class Sampler:
             native.sampler_chain_add(chain, step)
         return chain
 
-    def choose(self, context: Any, row: int) -> int:
-        """Choose the next token by the logits of a row of the last batch."""
-        token = int(self._native.sampler_sample(self._plain, context, row))
+    def choose(self, context: Any, row: int, wanted: int | None = None) -> int:
+        """Choose the next token by the logits of a row of the last batch, or take the wanted."""
+        token = wanted
+        if token is None:
+            token = int(self._native.sampler_sample(self._plain, context, row))
         if self._grammar is None:
             return token
         # One candidate is checked far sooner than a whole vocabulary is filtered.

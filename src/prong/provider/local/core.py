@@ -44,6 +44,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """0 computes the prompt and nothing else."""
     temperature: float = 0.0
     seed: int = 0
+    opening: str = ""
+    """What the reply begins with, in words that the grammar allows; the rest is chosen."""
     grammar: str = ""
     trigger: str = ""
     """The text from which on the grammar holds."""
@@ -85,6 +87,8 @@ class Job:
     sampler: Sampler | None = None
     reused: int = 0
     processed: int = 0
+    given: list[int] = field(default_factory=list[int])
+    """What is left of the reply's opening, the last token first."""
     made: list[int] = field(default_factory=list[int])
     text: str = ""
     told: int = 0
@@ -152,6 +156,7 @@ class Core:
             tell("error", {"kind": "overflow", "message": self._too_long(len(tokens))})
             return None
         job = Job(ask, tokens, tell, ask.turns[-1][0], time.monotonic())
+        job.given = self.model.tokenize(ask.opening, special=False)[::-1] if ask.opening else []
         self.jobs.append(job)
         return job
 
@@ -364,7 +369,8 @@ class Core:
                 job.watch = Watch(first_only=job.ask.first_only)
         assert job.sampler is not None
         assert job.strand is not None
-        token = job.sampler.choose(self.context, row)
+        wanted = job.given.pop() if job.given else None
+        token = job.sampler.choose(self.context, row, wanted)
         if self.model.ends(token):
             self._finish(job, "stop")
             return

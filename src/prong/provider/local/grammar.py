@@ -82,8 +82,7 @@ def forced(tools: Sequence[ToolSpec], wanted: Sequence[Forced], form: Form = TAG
         if call.arguments is None:
             body = made.tool(known[call.name])
         else:
-            text = f'"{call.name}"{form.middle}{json.dumps(dict(call.arguments))}'
-            body = made.add("tool", _literal(text))
+            body = made.add("tool", _literal(_call(call.name, call.arguments, form)))
         names.append(made.choose(f"one-{number}", [body], number))
     return made.text(f" {_literal(form.between)} ".join(names))
 
@@ -91,10 +90,32 @@ def forced(tools: Sequence[ToolSpec], wanted: Sequence[Forced], form: Form = TAG
 def framed(frame: Framed) -> str:
     """Make the grammar of a reply in a given frame."""
     pieces = (
-        _literal(part) if isinstance(part, str) else f'[^\\n.!?<]{{8,{part}}} "."'
+        _literal(part) if isinstance(part, str) else f'[^\\n,;:.!?<]{{8,{part}}} "."'
         for part in frame.parts
     )
     return f"root ::= {' '.join(pieces)}\n"
+
+
+def opening(planned: Sequence[Forced] | Framed, form: Form = TAGGED) -> str:
+    """Give the text with which a planned reply begins, as far as it is settled.
+
+    A grammar alone would have the model spell it: any split into tokens satisfies it, and a text
+    in odd splits is one that the model cannot go on from.
+    """
+    if isinstance(planned, Framed):
+        first = planned.parts[0] if planned.parts else ""
+        return first if isinstance(first, str) else ""
+    settled: list[str] = []
+    for number, call in enumerate(planned):
+        if call.arguments is None:
+            break
+        settled.append(f"{NAME}{_call(call.name, call.arguments, form)}{form.tail(number)}")
+    end = form.end if len(settled) == len(planned) else ""
+    return f"{form.begin}{form.between.join(settled)}{end}" if settled else ""
+
+
+def _call(name: str, arguments: Mapping[str, Any], form: Form) -> str:
+    return f"{json.dumps(name)}{form.middle}{json.dumps(dict(arguments))}"
 
 
 class _Rules:

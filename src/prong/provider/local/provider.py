@@ -12,7 +12,7 @@ import msgspec
 from prong.entry import Call, Reply, Stop, Usage
 from prong.errors import BadRequest, BrokenReply, ContextOverflow, NoSuchModel, ProviderError
 from prong.prompt import Mark, Prompt
-from prong.provider.base import Noted, Preparing, Provider, Retrying, Streamed, Trait
+from prong.provider.base import Noticed, Preparing, Provider, Retrying, Streamed, Trait
 from prong.provider.local import grammar
 from prong.provider.local.form import Form
 from prong.provider.local.grammar import Forced, Framed
@@ -78,7 +78,7 @@ class Local:
                     aclosing(self._reply(line, prompt, tail)) as events,
                 ):
                     async for event in events:
-                        begun = begun or not isinstance(event, Preparing | Noted)
+                        begun = begun or not isinstance(event, Preparing | Noticed)
                         yield event
                 return
             except Lost as error:
@@ -124,7 +124,7 @@ class Local:
             if kind == "ready":
                 self.facts = content
                 if note := self.engine.news(content["note"]):
-                    yield Noted(note)
+                    yield Noticed(note)
                 return
             if kind == "error":
                 raise _failed(content, self._model)
@@ -142,10 +142,13 @@ class Local:
             "share": self._share,
         }
         planned = self._plan(prompt) if self._plan is not None else None
-        if isinstance(planned, Framed):
-            ask["grammar"] = grammar.framed(planned)
-        elif planned is not None:
-            ask["grammar"] = _forced(prompt, planned, form)
+        if planned is not None:
+            ask["opening"] = grammar.opening(planned, form)
+            ask["grammar"] = (
+                grammar.framed(planned)
+                if isinstance(planned, Framed)
+                else _forced(prompt, planned, form)
+            )
         elif spec.tools and wishes.get("tool_choice") != "none":
             required = wishes.get("tool_choice") in {"required", "any"}
             ask["grammar"] = grammar.calls(spec.tools, form)

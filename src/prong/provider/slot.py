@@ -1,0 +1,160 @@
+"""The slots of a llama.cpp server: what each holds, and which one a request takes. Pure.
+
+A slot holds one conversation, and nobody reads a beginning out of a slot that is busy. What several
+requests want is therefore written to a file once, and read into the slot of each. The server
+compares tokens for itself, so a wrong guess here costs time and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from prong.prompt import Node, Prompt
+
+WORTH = 1_024
+"""Bytes of a prompt that must be gained before a file is written or read."""
+
+
+class State(msgspec.Struct):
+    """A slot as the server tells of it; older servers tell less."""
+
+    id: int
+    is_processing: bool = False
+    id_task: int = -1
+    n_prompt_tokens: int | None = None
+
+
+class Slot(msgspec.Struct, eq=False):
+    """A slot, and what is believed of it."""
+
+    number: int
+    holds: Prompt | None = None
+    """What it was last asked; the reply to it follows."""
+    tokens: int = 0
+    """How many tokens that is with the reply, by the server's count; 0 if there was no end."""
+    agent: str = ""
+    leased: bool = False
+    """Whether a request of ours has it."""
+    busy: bool = False
+    """Whether it works, for whomever."""
+    filled: bool = False
+    task: int = -1
+    """The server's number of its last task: the higher, the later."""
+
+
+class File(msgspec.Struct, eq=False):
+    """The state of a slot on the server's disk."""
+
+    name: str
+    holds: Prompt | None = None
+    used: int = 0
+
+
+class Loose(msgspec.Struct, eq=False):
+    """A reply from a slot of the server's choice."""
+
+    prompt: Prompt
+    agent: str
+    tokens: int
+    """What its slot holds since then, by the server's count."""
+
+
+class Choice(msgspec.Struct, eq=False):
+    """The slot of a request, and where its beginning is taken from."""
+
+    slot: Slot
+    source: Slot | File | None = None
+    """None: the slot has what there is. The slot itself: it is kept for others first."""
+
+
+def shared(held: Prompt | None, prompt: Prompt) -> int:
+    """Give the bytes of the longest beginning that two prompts have in common."""
+    if held is None or held.head.digest != prompt.head.digest:
+        return 0
+    ours, theirs = _up(prompt.tip, held.depth), _up(held.tip, prompt.depth)
+    while ours is not None and theirs is not None and ours.digest != theirs.digest:
+        ours, theirs = ours.parent, theirs.parent
+    return len(prompt.head.data) if ours is None else ours.length
+
+
+def _up(node: Node | None, depth: int) -> Node | None:
+    while node is not None and node.depth > depth:
+        node = node.parent
+    return node
+
+
+def choose(
+    slots: Sequence[Slot], files: Iterable[File], prompt: Prompt, agent: str
+) -> Choice | None:
+    """Choose among the slots that no request of ours has; None if there is none.
+
+    An agent goes back to its own slot. A new one takes the slot that was used longest ago, and not
+    the one whose beginning it continues: that one's agent will come back.
+    """
+    free = [slot for slot in slots if not slot.leased]
+    if not free:
+        return None
+    # The first of equals is taken: what is in a file need not be written. A slot whose request
+    # came to no end may hold less than it was asked.
+    sources = (*files, *(slot for slot in free if slot.tokens))
+    best = max(sources, key=lambda source: shared(source.holds, prompt), default=None)
+    there = 0 if best is None else shared(best.holds, prompt)
+    own = [slot for slot in free if slot.agent == agent and slot.holds is not None]
+    if own:
+        target = max(own, key=lambda slot: shared(slot.holds, prompt))
+    else:
+        target = min(free, key=lambda slot: (slot is best, slot.busy, slot.filled, slot.task))
+    if target is best:
+        lends = not own and len(slots) > 1 and there >= WORTH
+        return Choice(target, target if lends else None)
+    gain = there - shared(target.holds, prompt)
+    return Choice(target, best if gain >= WORTH else None)
+
+
+Loss: TypeAlias = Literal["", "emptied", "restarted"]
+"""How a server has lost what a slot was believed to hold."""
+
+
+def take_in(slots: Sequence[Slot], states: Iterable[State], loose: list[Loose]) -> Loss:
+    """Correct what is believed by what the server says; say whether it has lost something.
+
+    A server with one memory for all slots empties those that are idle when a request begins.
+    """
+    found = {state.id: state for state in states}
+    counts = any(state.n_prompt_tokens is not None for state in found.values())
+    loss: Loss = ""
+    for slot in slots:
+        state = found.get(slot.number, State(slot.number))
+        slot.busy, slot.task = state.is_processing, state.id_task
+        slot.filled = bool(state.n_prompt_tokens) if counts else state.id_task >= 0
+        if slot.leased or slot.busy or slot.holds is None:
+            continue
+        if not slot.filled:
+            slot.holds = None
+            loss = "emptied" if slot.task >= 0 else "restarted"
+        elif counts and slot.tokens and abs((state.n_prompt_tokens or 0) - slot.tokens) > 1:
+            # Somebody else was there.
+            slot.holds = None
+    loose[:] = [one for one in reversed(loose) if not _place(slots, found, one, counts=counts)][
+        ::-1
+    ]
+    return loss
+
+
+def _place(slots: Sequence[Slot], found: dict[int, State], one: Loose, *, counts: bool) -> bool:
+    """Find the slot of a reply: the last to work among those that hold as many tokens."""
+    idle = [slot for slot in slots if slot.filled and not (slot.leased or slot.busy)]
+    if counts:
+        idle = [
+            slot
+            for slot in idle
+            if abs((found[slot.number].n_prompt_tokens or 0) - one.tokens) <= 1
+        ]
+    slot = max(idle, key=lambda slot: slot.task, default=None)
+    if slot is None or slot.holds is not None:
+        return False
+    slot.holds, slot.agent, slot.tokens = one.prompt, one.agent, one.tokens
+    return True
