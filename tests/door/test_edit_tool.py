@@ -69,6 +69,40 @@ async def test_reads_belong_to_one_agent(bench: Workbench) -> None:
     assert "has not been read" in await other.why(Write(), file_path="a.txt", content="x")
 
 
+@pytest.mark.spec("L3", "S9")
+async def test_a_record_that_was_handed_on(bench: Workbench) -> None:
+    """By a forebear's record a change is checked that names what it replaces, and no other."""
+    path = bench.root / "a.txt"
+    path.write_text("one\ntwo\n")
+    await bench.text(Read(), file_path="a.txt")
+    child = Workbench(bench.root)
+    child.context.reads = bench.context.reads.hand_on()
+    write: dict[str, Any] = {"file_path": "a.txt", "content": "x"}
+    edit: dict[str, Any] = {"file_path": "a.txt", "old_string": "one", "new_string": "1"}
+    assert "has not been read" in await child.why(Write(), **write)
+    assert await child.text(Edit(), **edit) == "edited a.txt: 1 replacement, line 1"
+    assert "changed since it was read" in await bench.why(Write(), **write), (
+        "the parent's is as was"
+    )
+    assert await child.text(Write(), **write) == "replaced a.txt: 1 line", "its own change it knows"
+
+
+@pytest.mark.spec("L3", "S9")
+async def test_a_record_that_was_handed_on_and_is_out_of_date(bench: Workbench) -> None:
+    """A file that changed since the forebear read it has to be read, and reading it is enough."""
+    path = bench.root / "a.txt"
+    path.write_text("one\n")
+    await bench.text(Read(), file_path="a.txt")
+    child = Workbench(bench.root)
+    child.context.reads = bench.context.reads.hand_on()
+    path.write_text("one, changed by another\n")
+    edit: dict[str, Any] = {"file_path": "a.txt", "old_string": "one", "new_string": "1"}
+    assert "changed since it was read" in await child.why(Edit(), **edit)
+    assert "one, changed by another" in await child.text(Read(), file_path="a.txt")
+    await child.text(Write(), file_path="a.txt", content="x")
+    assert "changed since it was read" in await bench.why(Edit(), **edit)
+
+
 @pytest.mark.spec("L3")
 async def test_one_file_by_two_names(bench: Workbench) -> None:
     """A file read through a link is known by its real path too."""

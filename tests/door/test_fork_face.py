@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from prong.errors import UsageError
 from prong.face.team import Team
 from prong.testing import Script, Worlds, call, forks, report, say
+from prong.testing.repository import Repo
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
 
@@ -114,3 +116,28 @@ async def test_the_commands_of_the_prompt(world: Worlds) -> None:
                 await run[name](rest)
         with pytest.raises(UsageError, match="Too late"):
             await run["stop"]("fork-1")
+
+
+@pytest.mark.spec("F21", "W1")
+async def test_forks_by_hand_in_worktrees(world: Worlds) -> None:
+    """/fork --worktree gives each fork a working copy; the flag is no part of what it is told."""
+    write = call("Write", {"file_path": "b.txt", "content": "made\n"})
+    parts = {"Part 1.": [write, report("one")], "Part 2.": [report("two")]}
+    async with world(
+        Script([say("Hello.")], parts, forever=say("ok")), mode="bypassPermissions"
+    ) as w:
+        repo = Repo(w.root)
+        repo.git("init", "-q")
+        await w.session.run("Hi")
+        run = Team(w.session, lambda line: None).commands
+        await run["fork"](f"--worktree {LEAD}Part 1. / {LEAD}Part 2.")
+        await w.session.wait_settled()
+
+        one, two = w.session.supervisor.children
+        assert one.spec.worktree is not None
+        assert (Path(one.spec.worktree.path) / "b.txt").read_text() == "made\n"
+        assert not (w.root / "b.txt").exists()
+        assert two.spec.worktree is None, "nothing was done there"
+        assert "--worktree" not in str(w.bodies())
+        with pytest.raises(UsageError, match="say what"):
+            await run["fork"]("--worktree")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -174,6 +176,28 @@ async def test_a_closed_terminal_ends_everything(world: Worlds, terminal: Termin
             await session.wait_settled()
             assert session.last is not None
             assert session.last.text == "Back."
+
+
+async def test_a_process_that_goes_on_is_named_at_the_end(
+    world: Worlds, terminal: Terminal
+) -> None:
+    """Whoever leaves is told of a process that has made itself independent."""
+    left = "setsid sleep 1000 & until [ $(ps -o sid= -p $!) -eq $! ]; do sleep 0.02; done; echo $!"
+    script = [call("Bash", {"command": f"{left} > daemon"}), say("Done.")]
+    async with (
+        world(script, opens=False) as w,
+        terminal(w, "--permission-mode", "bypassPermissions", NO_COLOR="1") as screen,
+    ):
+        await screen.see("> ")
+        screen.type("Go")
+        await screen.see("Done.")
+        daemon = int((w.root / "daemon").read_text())
+        try:
+            screen.type("/quit")
+            shown = await screen.see("exit=0")
+            assert f"process {daemon} (sleep 1000), which it started" in shown
+        finally:
+            os.kill(daemon, signal.SIGKILL)
 
 
 @pytest.mark.spec("P1", "P4")

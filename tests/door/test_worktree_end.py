@@ -133,6 +133,40 @@ async def test_a_broken_leftover_is_listed_and_left_alone(repo: Repo, host: Loca
 
 
 @pytest.mark.spec("W4")
+@pytest.mark.parametrize("packed", [False, True])
+async def test_names_that_were_taken_for_nothing(
+    repo: Repo, host: LocalHost, *, packed: bool
+) -> None:
+    """A name whose worktree was never made is free again, once nobody can be about to use it."""
+    head = repo.git("rev-parse", "HEAD")
+    used, kept = [await create(host, name) for name in ("used", "kept")]
+    Path(kept.path, "a.txt").write_text("work\n")
+    await finish(host, kept)
+    for name in ("bare", "begun", "work", "shown", "fresh"):
+        repo.git("update-ref", f"refs/prong/base/{name}", head)
+    repo.git("branch", "prong/begun")
+    repo.git("branch", "prong/work", repo.git("commit-tree", "-m", "w", "-p", head, "HEAD^{tree}"))
+    repo.git("worktree", "add", "-q", "-b", "prong/shown", str(repo.path.parent / "own"))
+    folder = repo.path / ".git"
+    if packed:
+        repo.git("pack-refs", "--all")
+        repo.git("update-ref", "-d", "refs/prong/base/fresh")
+        repo.git("update-ref", "refs/prong/base/fresh", head)
+    for file in (folder / "packed-refs", *(folder / "refs/prong/base").glob("*")):
+        if file.exists() and file.name != "fresh":
+            os.utime(file, (1, 1))
+
+    assert await sweep(host) == []
+    refs = repo.git("for-each-ref", "--format=%(refname)", "refs/prong/base", "refs/heads/prong")
+    assert set(refs.split()) == {
+        *(f"refs/prong/base/{name}" for name in ("used", "kept", "work", "shown", "fresh")),
+        *(f"refs/heads/prong/{name}" for name in ("used", "kept", "work", "shown")),
+    }
+    assert (await create(host, "bare")).slug == "bare"
+    assert Path(used.path, "a.txt").exists()
+
+
+@pytest.mark.spec("W4")
 async def test_a_killed_process_leaves_a_lock_that_is_known_as_dead(
     repo: Repo, host: LocalHost
 ) -> None:

@@ -13,6 +13,8 @@ import pytest
 from prong.agent import Agent
 from prong.entry import CallId, Usage
 from prong.event import Todo, Warned
+from prong.provider import Endpoint
+from prong.session.model import Chosen
 from prong.team.child import Child
 from prong.team.isolation import AGENT, CONTEXT, How, Kind, QuietDesk, Row, _build, make_agent
 from prong.team.supervisor import Door
@@ -60,6 +62,7 @@ def _fill(agent: Agent) -> None:
     """Give a parent a value of its own in every field that could reach a child by oversight."""
     context = agent.context
     context.env["A"] = "1"
+    context.images = False
     context.reads.hashes["/read"] = "digest"
     context.todos = (Todo(content="its own", status="pending"),)
     context.cwd = f"{context.cwd}/below"
@@ -129,7 +132,7 @@ GIVEN: dict[str, Check] = {
         and c.agent.context.tasks.agent == c.spec.path
         and c.agent.context.tasks.board is w.session.tasks
     ),
-    "context.images": lambda w, p, c: c.agent.context.images == p.context.images,
+    "context.images": lambda w, p, c: c.agent.context.images and not p.context.images,
     "context.agents": lambda w, p, c: (
         isinstance(c.agent.context.agents, Door)
         and c.agent.context.agents.agent is c.agent
@@ -146,8 +149,9 @@ def _is(how: How, name: str, mine: Any, its: Any, fresh: Any) -> bool:
     if how == "shared":
         return its is mine
     if how == "cloned":
-        changeable = isinstance(mine, dict | Reads)
-        return bool(mine) and its == mine and not (changeable and its is mine)
+        if isinstance(mine, Reads):
+            return bool(mine.hashes) and its.hashes == mine.hashes and its.hashes is not mine.hashes
+        return bool(mine) and its == mine and not (isinstance(mine, dict) and its is mine)
     assert how == "empty"
     if name in LAUNCHED:
         return its is not mine
@@ -161,7 +165,7 @@ def _fresh(table: str, name: str) -> Any:
     (field,) = (each for each in dataclasses.fields(cls) if each.name == name)
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
-    return Reads() if name == "reads" else field.default
+    return field.default
 
 
 async def _observe() -> dict[tuple[str, str, str], bool]:
@@ -257,18 +261,20 @@ def _context(w: Any) -> dict[str, Any]:
 
 
 @pytest.mark.anyio
-async def test_reads_are_cloned_for_a_fork_and_empty_for_a_typed_child():
-    """A fork knows what its parent read; a typed child must read before it edits."""
+async def test_reads_are_cloned():
+    """Both know which bytes their parent read; a typed child has seen none of them."""
     script = _script()
     script.steps.insert(0, call("Read", {"file_path": "a.py"}))
     async with world(script, files={"a.py": "x = 1\n"}, moves_prefix="forks by hand") as w:
         children = await _children(w)
-        known = w.session.agent.context.reads.hashes
+        known = w.session.agent.context.reads
 
-        assert known
-        assert children["fork"].agent.context.reads.hashes == known
-        assert children["fork"].agent.context.reads is not w.session.agent.context.reads
-        assert children["typed"].agent.context.reads.hashes == {}
+        assert known.hashes
+        for child in children.values():
+            its = child.agent.context.reads
+            assert its.hashes == known.hashes
+            assert its.hashes is not known.hashes
+            assert its.unseen == (set(known.hashes) if child.spec.kind == "typed" else set())
 
 
 @pytest.mark.anyio
@@ -281,7 +287,7 @@ async def test_a_childs_changes_never_reach_its_parent():
         for child in children.values():
             mine = child.agent.context
             mine.env["X"] = "1"
-            mine.reads.hashes["/x"] = "y"
+            mine.reads.note("/x", "y")
             mine.cwd = "/elsewhere"
             child.agent.refusals["Agent", "{}"] += 1
 
@@ -309,3 +315,19 @@ async def test_a_typed_child_in_the_background_opens_no_prompt():
         assert typed.waiting is None
         assert not typed.agent.desk.answerable
         assert w.session.agent.desk.answerable
+
+
+@pytest.mark.anyio
+async def test_a_child_of_the_same_model_sees_as_much_as_its_parent():
+    """Whether pictures can be shown goes with the model: the parent's, or one of its own."""
+    async with world(_script(), moves_prefix="forks by hand") as w:
+        w.session.agent.context.images = False
+        assert {c.agent.context.images for c in (await _children(w)).values()} == {False}
+
+
+def test_a_model_in_our_own_engine_reads_text_alone():
+    """It is never sent a picture, whoever is moved to it."""
+    place = Endpoint(base_url="", dialect="chat")
+    assert not Chosen("local", "local", place).images
+    assert not Chosen("local:x.gguf", "local:x.gguf", place).images
+    assert Chosen("gpt-4.1", "gpt-4.1", place).images

@@ -397,3 +397,24 @@ async def test_agents_that_only_read_cannot_write(kind: str, mode: str):
         assert "only reads" in bodies[1]
         assert "alpha" in bodies[2]
         assert sorted(path.name for path in w.root.iterdir()) == ["a.txt"]
+
+
+@pytest.mark.spec("S9", "L3")
+async def test_a_child_works_from_its_parents_record_of_reads():
+    """What its parent read a child may edit by exact text, but not replace unseen."""
+    write = call("Write", {"file_path": "a.py", "content": "all new\n"})
+    edit = call("Edit", {"file_path": "a.py", "old_string": "x = 1", "new_string": "x = 2"})
+    script = Script(
+        [call("Read", {"file_path": "a.py"}), agent("BRIEF", "general-purpose"), say("Done.")],
+        {"BRIEF": [write, edit, say("Edited.")]},
+    )
+    files = {"a.py": "x = 1\n"}
+    async with world(script, files=files, mode="bypassPermissions") as w:
+        await w.session.run("Go")
+        last = str(of(w, "BRIEF")[-1]["messages"])
+
+        assert "a.py has not been read yet" in last
+        assert "edited a.py: 1 replacement" in last
+        assert (w.root / "a.py").read_text() == "x = 2\n"
+        child = w.session.supervisor.children[0].agent.context.reads
+        assert child.hashes != w.session.agent.context.reads.hashes

@@ -52,6 +52,8 @@ _HELP = """\
 /agents [name]     the types of agents, or one with its tools
 /fork TEXT         split off a fork that works in the background
 /fork ONE / TWO    split off several
+/fork --worktree TEXT
+                   the same, each in a working copy and a branch of its own
 /tasks             what runs in the background, and what has ended
 /tell ID TEXT      send a message to a fork or agent
 /stop ID           stop a task
@@ -72,6 +74,9 @@ async def run(options: Options, first: str) -> int:
         async with open_session(options, attended=True) as session:
             talk = _Talk(session, terminal)
             following = await talk.run(message)
+            told = len(session.warnings)
+        for text in session.warnings[told:]:
+            talk.warn(text)
         if following is None:
             with suppress(OSError):
                 sys.stdout.flush()
@@ -159,6 +164,10 @@ class _Talk:
             for number in (signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
         return self._following
+
+    def warn(self, text: str) -> None:
+        """Say what only the end of the session has shown."""
+        self._one("", "main", Warned(text=text))
 
     async def _see_to_title(self) -> None:
         """After the first turn that worked, have the session named for the list of sessions."""

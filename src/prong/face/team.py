@@ -33,10 +33,14 @@ class Team:
         }
 
     async def _fork(self, rest: str) -> None:
+        word, _, text = rest.partition(" ")
+        isolated = word == "--worktree"
+        rest = text if isolated else rest
         directives = [part.strip() for part in re.split(r"\s/\s", rest) if part.strip()]
         if not directives:
-            raise UsageError("say what the fork is to do: /fork TEXT, or /fork ONE / TWO")
-        for task_id in await self._session.start_forks(directives):
+            raise UsageError("say what the fork is to do: /fork [--worktree] TEXT, or ONE / TWO")
+        isolation = "worktree" if isolated else None
+        for task_id in await self._session.start_forks(directives, isolation=isolation):
             self._write(f"{task_id} works in the background; /tell {task_id} TEXT reaches it")
 
     async def _tasks(self, _: str) -> None:

@@ -14,6 +14,7 @@ import anyio.to_thread
 
 from prong.host import process
 from prong.host.base import FileKind, Finished, Host, Process, Stat
+from prong.host.guardian import GUARDIAN
 
 INLINE = 1 << 20
 """Bytes up to which files are handled on the spot: a thread costs more than it saves."""
@@ -29,7 +30,10 @@ class LocalHost:
         """Work in a folder; the home folder is the user's unless another is given."""
         self._root = os.path.realpath(root)
         self._home = home or os.path.expanduser("~")  # noqa: PTH111 - strings throughout
+        self.warn: Callable[[str], None] | None = None
+        """Told if what is started here would outlive a killed Prong."""
         self._groups: list[process.Group] = []
+        GUARDIAN.hold(self)
 
     @property
     def root(self) -> str:
@@ -113,6 +117,7 @@ class LocalHost:
         return started
 
     def _keep(self, group: process.Group) -> None:
+        GUARDIAN.hold(self)
         self._groups = [g for g in self._groups if not g.exited.is_set() or g.alive()]
         self._groups.append(group)
 
@@ -122,6 +127,7 @@ class LocalHost:
             for group in self._groups:
                 tasks.start_soon(group.kill)
         self._groups = []
+        GUARDIAN.release(self)
 
 
 if TYPE_CHECKING:

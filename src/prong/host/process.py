@@ -6,8 +6,8 @@ subprocess transport. Three rules keep it from hanging or hitting strangers:
 
 - A pipe is given up shortly after its process has ended, even if a descendant holds it open.
   What the process itself wrote is complete by then: it fits into the pipe.
-- Everything is ended by group. A process that makes a session of its own escapes that; so does
-  everything if Prong itself is killed with SIGKILL.
+- Everything is ended by group, by the guardian if Prong itself is killed. A process that makes a
+  session of its own escapes that.
 - Once a group is known to be empty it is never signalled again: its number may be another's.
 """
 
@@ -28,6 +28,7 @@ import anyio
 import anyio.lowlevel
 
 from prong.host.base import Finished
+from prong.host.guardian import GUARDIAN, MARK
 
 GRACE = 2.0
 """Seconds between asking a group to end and forcing it."""
@@ -52,21 +53,33 @@ class Group:
     ) -> None:
         """Start it; the caller closes its own ends of the streams.
 
+        One with an environment of its own may be anything that the user or a model asked for. The
+        others are our own short-lived tools, for which a mark is not worth its price.
+
         Raises OSError.
         """
+        if env is None:
+            GUARDIAN.ready()
+        else:
+            env = {**os.environ, **env, MARK: GUARDIAN.expect()}
         try:
             self._popen = subprocess.Popen(
                 list(argv),
                 cwd=cwd,
-                env={**os.environ, **env} if env else None,
+                env=env,
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
                 start_new_session=True,
             )
-        except ValueError as error:  # a NUL or a lone surrogate in a word
+        except (OSError, ValueError) as error:
+            GUARDIAN.give_up()
+            if isinstance(error, OSError):
+                raise
+            # A NUL or a lone surrogate in a word.
             raise OSError(errno.EINVAL, f"cannot be started: {error}") from error
         self.pid = self._popen.pid
+        GUARDIAN.tell("+", self.pid)
         self.exited = anyio.Event()
         self.empty = False
         self.deadline = float("inf")
@@ -107,7 +120,8 @@ class Group:
     def _ended(self, loop: asyncio.AbstractEventLoop) -> None:
         self._popen.wait()
         self.deadline = loop.time() + LINGER
-        self.alive()
+        if self.alive():
+            GUARDIAN.tell("=", self.pid)
         self.exited.set()
         for event in self.waiting:
             event.set()
@@ -120,12 +134,14 @@ class Group:
         """Signal the whole group; False if nothing of it is left."""
         if self.empty:
             return False
-        try:
-            os.killpg(self.pid, number)
-        except (ProcessLookupError, PermissionError):
-            self.empty = self._popen.returncode is not None
-            return False
-        return True
+        led = self._popen.returncode is None
+        # No process gets the number of a group that has members: if there is one, ours has none.
+        if (led or not _exists(self.pid)) and _signal(self.pid, number):
+            return True
+        if not led:
+            self.empty = True
+            GUARDIAN.tell("-", self.pid)
+        return False
 
     async def kill(self) -> None:
         """Ask the group to end, force it after a moment, wait until it is gone."""
@@ -144,6 +160,24 @@ class Group:
         while self.alive() and _has_live_member(self.pid):
             await anyio.sleep(pause)
             pause = min(pause * 2, 0.1)
+
+
+def _signal(group: int, number: int) -> bool:
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _has_live_member(group: int) -> bool:

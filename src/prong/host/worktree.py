@@ -14,6 +14,7 @@ fills them. Changes inside them that are not committed there are not seen.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Container, Sequence
 from typing import Literal, TypeAlias
 
@@ -31,6 +32,8 @@ from prong.host.slug import check_slug, numbered
 FOLDER = ".prong/worktrees"
 BRANCHES = "refs/heads/prong/"
 BASES = "refs/prong/base/"
+_FORSAKEN = 3600.0
+"""Seconds after which nobody is between taking a name and using it."""
 _MOST = 1000
 """Worktrees of one name at most."""
 
@@ -296,7 +299,39 @@ async def sweep(host: Host, *, spare: Container[str] = ()) -> list[Leftover]:
         await git.ask("worktree", "unlock", left.path)
         if await remove(git, left.path, left.branch, start):
             swept.append(left)
+    await _sweep_names(Git(host, parent.top))
     return swept
+
+
+async def _sweep_names(git: Git) -> None:
+    """Give names free that were taken for worktrees which then were not made.
+
+    A name is its base and perhaps its branch. A branch that has gone on from its base is work, and
+    one without a worktree is kept like any other.
+    """
+    taken = {place.slug for place in await listed(git)}
+    fields = "--format=%(refname) %(objectname) %(worktreepath)"
+    found = (await git.run("for-each-ref", fields, BASES, BRANCHES)).splitlines()
+    refs = {name: rest for name, _, rest in (line.partition(" ") for line in found)}
+    forsaken: list[str] = []
+    for ref, rest in refs.items():
+        name, base = ref.removeprefix(BASES), rest.strip()
+        # With a path behind it the branch is checked out somewhere, and so is not the same.
+        unused = refs.get(BRANCHES + name, base).strip() == base
+        if ref.startswith(BASES) and name not in taken and unused and await _is_old(git, ref):
+            branch = [BRANCHES + name] if BRANCHES + name in refs else []
+            forsaken += [f"delete {one} {base}\n" for one in (*branch, ref)]
+    if forsaken:
+        await git.ask("update-ref", "--stdin", stdin="".join(forsaken).encode())
+
+
+async def _is_old(git: Git, ref: str) -> bool:
+    """Whether a ref was made long ago, as far as its file tells."""
+    folder = await git.run("rev-parse", "--path-format=absolute", "--git-common-dir")
+    for path in (f"{folder}/{ref}", f"{folder}/packed-refs"):
+        if (file := await git.host.stat(path)) is not None:
+            return time.time() - file.modified > _FORSAKEN
+    return False
 
 
 def _main(path: str) -> str:

@@ -36,6 +36,8 @@ async def begin(session: Session, base: Foundation, group: anyio.abc.TaskGroup) 
     session.tasks.listen(MAIN, session.collect)
     session.collect()
     await _tidy(session, base, group)
+    if base.replay is not None:
+        group.start_soon(session.tell_escaped, "which it started earlier, still runs")
     if outbox.damaged:
         session.warn(
             f"{outbox.path}: {outbox.damaged} of its lines could not be read; notices of finished "

@@ -10,6 +10,7 @@ from typing import Any
 from prong.agent import Desk
 from prong.event import Event
 from prong.host import LocalHost
+from prong.host.escape import MARK
 from prong.provider import Http
 from prong.session.journal import Journal
 from prong.session.model import Chosen
@@ -49,8 +50,9 @@ class Foundation:
 
     @property
     def env(self) -> dict[str, str]:
-        """What settings put into the environment of commands."""
-        return {key: str(value) for key, value in self.place.settings.map("env").items()}
+        """What settings put into the environment of commands, and the mark they are known by."""
+        chosen = {key: str(value) for key, value in self.place.settings.map("env").items()}
+        return {MARK: self.journal.session, **chosen}
 
     def recall(self, name: str) -> Any:
         """Give what a resumed session noted of its main agent under a name; None if nothing."""

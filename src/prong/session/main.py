@@ -138,5 +138,6 @@ def _context(base: Foundation) -> Context:
         cwd=base.recall("cwd") or "",
         todos=msgspec.convert(base.recall("todos") or (), tuple[Todo, ...]),
         env=base.env,
+        images=base.chosen.images,
         may_read=may_read,
     )

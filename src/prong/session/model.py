@@ -35,6 +35,11 @@ class Chosen:
     api: str | None = None
     patience: Patience = field(default_factory=Patience)
 
+    @property
+    def images(self) -> bool:
+        """Whether the model can be shown pictures: models in our own engine read text alone."""
+        return not is_local(self.model)
+
     def connect(self, http: Http) -> Provider:
         """Make the provider."""
         endpoint = self.endpoint

@@ -26,6 +26,7 @@ def move(
     specs = agent.kit.specs(lambda name: text(f"tool/{name}"))
     head = render_head(place, chosen, specs, cache_key=agent.prompt.head.spec.cache_key)
     agent.restart(Prompt(head).append(*carried(agent.prompt)), reason=reason, detail=detail)
+    agent.context.images = chosen.images
 
 
 def switch(place: Place, http: Http, session: Session, model: str) -> None:

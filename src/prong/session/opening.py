@@ -17,7 +17,7 @@ from prong.agent import Agent, Desk, NoHooks, Respond
 from prong.agent.lineage import COORDINATOR, told_by
 from prong.agent.spec import AgentTypes
 from prong.errors import ProngError
-from prong.event import Event, SessionStarted
+from prong.event import Event, SessionStarted, Warned
 from prong.host import LocalHost
 from prong.provider import Http
 from prong.session import store
@@ -188,6 +188,7 @@ class _Maker:
         journal, replay, self._created = entered.journal, entered.replay, entered.made
         self._closers.append(journal.close)
         host = LocalHost(place.cwd, place.home)
+        host.warn = lambda text: emit(Warned(text=text))
         self._closers.append(host.close)
         endpoint = replay.note(MAIN, "endpoint") if replay else None
         storage = str(journal.path.with_suffix(""))

@@ -10,10 +10,10 @@ from prong.agent.spec import INHERIT, AgentType, AgentTypes
 from prong.entry import ToolSpec
 from prong.errors import UsageError
 from prong.prompt import Head
-from prong.provider import Http, Provider
+from prong.provider import Http
 from prong.session.guard import Guard
 from prong.session.hook import CommandHooks
-from prong.session.model import choose, surroundings
+from prong.session.model import Chosen, choose, surroundings
 from prong.session.place import Place
 from prong.session.text import text
 from prong.team.typed import Made
@@ -21,7 +21,7 @@ from prong.tool.base import Tool
 from prong.tool.delegate import Agent as AgentTool
 from prong.tool.filter import Filtered, Request, filter_kit, is_mcp
 from prong.tool.kit import Kit
-from prong.wire import Dialect, HeadSpec, dialect
+from prong.wire import HeadSpec, dialect
 
 _ALIASES = {
     "sonnet": "claude-sonnet-5-5",
@@ -73,7 +73,14 @@ class Recruiter:
         Raises ProngError if its model cannot be used.
         """
         warnings: list[str] = []
-        provider, speaks, explicit, named, wire = self._model(parent, kind, model, warnings)
+        chosen = self._model(parent, kind, model, warnings)
+        if chosen is None:
+            own = parent.prompt.head
+            provider, speaks, explicit = parent.provider, own.dialect, own.spec.explicit_marks
+            wire = own.model
+        else:
+            provider, explicit = chosen.connect(self.http), chosen.endpoint.explicit
+            speaks, wire = dialect(chosen.endpoint.dialect, explicit=explicit), chosen.model
         found = filtered(kind, self.kit.names, background=background)
         here = {name.split("__")[1] for name in self.kit.names if is_mcp(name)}
         missing = [server for server in kind.mcp_servers or () if server not in here]
@@ -85,45 +92,43 @@ class Recruiter:
             system = self._system(kind, warnings)
             spec = self._spec(kind, wire, system, specs, explicit=explicit)
             head = self._heads[key] = Head(speaks, spec)
-        same = not named
         return Made(
             provider=provider,
             head=head,
             kit=kit,
             hooks=self._hooks(parent, kind),
-            model=named,
+            model=chosen.named if chosen else "",
             spawns=found.spawns,
-            context_tokens=parent.context_tokens if same else None,
-            max_output=parent.max_output if same else None,
-            images=parent.context.images,
+            context_tokens=None if chosen else parent.context_tokens,
+            max_output=None if chosen else parent.max_output,
+            images=chosen.images if chosen else parent.context.images,
             warnings=tuple(f"[{warning}]" for warning in warnings),
         )
 
     def _model(
         self, parent: Agent, kind: AgentType, wanted: str | None, warnings: list[str]
-    ) -> tuple[Provider, Dialect, bool, str, str]:
-        """Find the model: as the call names it, the setting for Explore, the type, the parent's."""
+    ) -> Chosen | None:
+        """Find the model: as the call names it, the setting for Explore, the type.
+
+        None is the parent's.
+        """
         head = parent.prompt.head
-        own = (parent.provider, head.dialect, head.spec.explicit_marks, "", head.model)
         explore = self.place.settings.text("exploreModel") if kind.name == "Explore" else None
         name = wanted or explore or kind.model
         name = self.place.settings.map("modelAliases").get(name, name)
         if name in {"", INHERIT, head.model}:
-            return own
+            return None
         if name in _ALIASES:
             if head.dialect.name != "anthropic":
                 warnings.append(
                     f"the type's model {name!r} is unknown to this provider, so the agent runs on "
                     f"{head.model}; the setting modelAliases can name another"
                 )
-                return own
+                return None
             name = _ALIASES[name]
             if name == head.model:
-                return own
-        chosen = choose(self.place, name)
-        explicit = chosen.endpoint.explicit
-        speaks = dialect(chosen.endpoint.dialect, explicit=explicit)
-        return chosen.connect(self.http), speaks, explicit, chosen.named, chosen.model
+                return None
+        return choose(self.place, name)
 
     def _tools(self, found: Filtered) -> list[Tool]:
         tools = [tool for tool in self.kit if tool.name in found.kept]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, cast
 
 import anyio
+import anyio.to_thread
 import msgspec
 
 from prong.agent import Agent, Limits, Verdict, compact
@@ -29,6 +30,8 @@ from prong.event import (
     SetMode,
     Warned,
 )
+from prong.host.escape import escaped
+from prong.host.guardian import GUARDIAN
 from prong.prompt import Prompt, outline
 from prong.session import sidecar, store
 from prong.session.bus import Bus, Subscription
@@ -40,7 +43,7 @@ from prong.session.store import SessionInfo
 from prong.session.text import text
 from prong.team.result import ForkResult
 from prong.team.supervisor import Supervisor
-from prong.tool.base import Failed
+from prong.tool.base import Failed, Reads
 from prong.tool.policy import Mode
 from prong.tool.skill import render as render_skill
 from prong.tool.structured import StructuredOutput
@@ -202,6 +205,11 @@ class Session:
         self.warnings.append(text)
         self._emit(Warned(text=text))
 
+    async def tell_escaped(self, what: str) -> None:
+        """Tell the user of processes that do not end with this session."""
+        for one in await anyio.to_thread.run_sync(escaped, self.id):
+            self.warn(f"This session's process {one}, {what}.")
+
     def heed(self, verdict: Verdict) -> None:
         """Take over what hooks want to say to the user, and to the model with the next message."""
         for warning in verdict.warnings:
@@ -233,10 +241,14 @@ class Session:
         )
         return await self.supervisor.wait(children)
 
-    async def start_forks(self, directives: Sequence[str]) -> list[str]:
+    async def start_forks(
+        self, directives: Sequence[str], *, isolation: Literal["worktree"] | None = None
+    ) -> list[str]:
         """Fork by hand without waiting; their reports come as notices. Gives the task ids."""
         self._may_fork(directives)
-        children = await self.supervisor.fork(self.agent, directives, notify=True)
+        children = await self.supervisor.fork(
+            self.agent, directives, notify=True, isolated=isolation is not None
+        )
         return [child.spec.task_id for child in children]
 
     async def message(self, task_id: str, text: str) -> str:
@@ -371,7 +383,7 @@ class Session:
         head, context = self.agent.prompt.head, self.agent.context
         self.agent.restart(Prompt(head), reason="clear", detail="the user cleared it")
         # Whoever remembers nothing has read nothing.
-        context.reads.hashes.clear()
+        context.reads = Reads()
         context.todos = ()
 
     def set_model(self, model: str) -> None:
@@ -420,6 +432,8 @@ class Session:
         """Say goodbye: stop what runs, store what there is."""
         await self._driver.stop()
         await self.agent.recorder.sync()
+        if GUARDIAN.pid is not None:
+            await self.tell_escaped("which it started, has left its group and goes on running")
         self._emit(SessionFinished(cost=self.cost, usage=self.usage))
         self._bus.close()
 

@@ -86,7 +86,7 @@ AGENT: Mapping[str, Row] = {
 
 CONTEXT: Mapping[str, Row] = {
     "host": _both("shared", "the same files, unless a worktree is given"),
-    "reads": Row("cloned", "empty", "a fork has seen what its parent has; a typed child nothing"),
+    "reads": _both("cloned", "a typed child's says of all that it was not seen; see decision 013"),
     "emit": _both("new", "speaks in the child's name"),
     "ask": _both("wrapped", "a child never opens a question to the user by itself"),
     "tasks": _both("new", "the child's door to the one board: no process escapes the session"),
@@ -150,13 +150,8 @@ def _clone(value: Any) -> Any:
 def _default(field: dataclasses.Field[Any]) -> Any:
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
-    if field.default is not dataclasses.MISSING:
-        return field.default
-    # Without a default of its own, an empty one of its kind: `Reads` for one.
-    from prong.tool.base import Reads
-
-    assert field.name == "reads", field.name
-    return Reads()
+    assert field.default is not dataclasses.MISSING, field.name
+    return field.default
 
 
 async def nobody(questions: Sequence[Question]) -> str | None:

@@ -104,7 +104,7 @@ def typed_agent(
             "context_tokens": made.context_tokens,
             "max_output": made.max_output,
         },
-        context={**new, "images": made.images},
+        context={**new, "images": made.images, "reads": parent.context.reads.hand_on()},
     )
 
 

@@ -50,10 +50,21 @@ class Reads:
 
     hashes: dict[str, str] = field(default_factory=dict[str, str])
     """Resolved path to the digest of the bytes that the agent knows."""
+    unseen: set[str] = field(default_factory=set[str])
+    """Those of them that only a forebear has read: their content is not in this conversation."""
 
     def clone(self) -> Reads:
-        """Copy the record for a child."""
-        return Reads(dict(self.hashes))
+        """Copy the record for a child that has the conversation too."""
+        return Reads(dict(self.hashes), set(self.unseen))
+
+    def hand_on(self) -> Reads:
+        """Copy the record for a child that has nothing of the conversation."""
+        return Reads(dict(self.hashes), set(self.hashes))
+
+    def note(self, path: str, digest: str) -> None:
+        """Note that the agent itself knows these bytes."""
+        self.hashes[path] = digest
+        self.unseen.discard(path)
 
 
 class Tasks(Protocol):

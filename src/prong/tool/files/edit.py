@@ -84,7 +84,8 @@ class Edit:
             return Failed("old_string and new_string are the same; nothing would change")
         if not args.old_string:
             return Failed("old_string is empty; use Write to make a file or replace all of it")
-        data = await load(context, path)
+        # An exact match proves that the text is known, if only from the one who gave the task.
+        data = await load(context, path, unseen=True)
         if isinstance(data, Failed):
             return data
         document = decode(data)

@@ -67,19 +67,25 @@ def not_a_file(name: str, found: Stat | None) -> Failed | None:
     return Failed(f"{name} is a device, pipe or socket; only regular files can be used")
 
 
-def stale(context: Context, path: str, current: str) -> Failed | None:
-    """Refuse to change a file whose bytes the agent does not know."""
-    name = shown_path(context.host, path)
-    known = context.reads.hashes.get(path)
-    if known is None:
+def stale(context: Context, path: str, current: str, *, unseen: bool = False) -> Failed | None:
+    """Refuse to change a file whose bytes the agent does not know.
+
+    With `unseen` it is enough that a forebear knows them: for a change that names what it replaces.
+    """
+    name, reads = shown_path(context.host, path), context.reads
+    known = reads.hashes.get(path)
+    if known is None or (path in reads.unseen and not unseen):
         return Failed(f"{name} has not been read yet; read it before changing it")
     if known != current:
         return Failed(f"{name} changed since it was read; read it again")
     return None
 
 
-async def load(context: Context, path: str) -> bytes | Failed:
-    """Read a whole file that is to be changed and that the agent must know as it is now."""
+async def load(context: Context, path: str, *, unseen: bool = False) -> bytes | Failed:
+    """Read a whole file that is to be changed and that the agent must know as it is now.
+
+    With `unseen` it is enough that a forebear knows it.
+    """
     name = shown_path(context.host, path)
     try:
         found = await context.host.stat(path)
@@ -92,7 +98,7 @@ async def load(context: Context, path: str) -> bytes | Failed:
         data = await context.host.read(path)
     except OSError as error:
         return unusable(name, error)
-    return stale(context, path, digest(data)) or data
+    return stale(context, path, digest(data), unseen=unseen) or data
 
 
 async def store(context: Context, path: str, data: bytes) -> Failed | None:
@@ -101,5 +107,5 @@ async def store(context: Context, path: str, data: bytes) -> Failed | None:
         await context.host.write(path, data)
     except OSError as error:
         return unusable(shown_path(context.host, path), error)
-    context.reads.hashes[path] = digest(data)
+    context.reads.note(path, digest(data))
     return None

@@ -79,7 +79,7 @@ class Read:
             return unusable(name, error)
         outcome = await _content(context, name, data, args)
         if isinstance(outcome, Done):
-            context.reads.hashes[path] = digest(data)
+            context.reads.note(path, digest(data))
         return outcome
 
 
@@ -188,7 +188,7 @@ async def _huge(context: Context, path: str, args: ReadArguments, size: int) -> 
     if any("\ufffd" in line for line in lines):
         notes.append("bytes that are not UTF-8 show as \ufffd")
     if whole:
-        context.reads.hashes[path] = state.hexdigest()
+        context.reads.note(path, state.hexdigest())
     else:
         notes.append("too large to be edited")
     return _lines(name, lines, window.first, window.total if whole else None, notes)

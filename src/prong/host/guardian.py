@@ -1,0 +1,219 @@
+"""Ends what Prong has started if Prong itself is ended by force.
+
+Nothing that runs inside Prong can do that, so a small shell does: started with the first process,
+it reads from a pipe which process groups there are, and acts when the pipe ends. Prong alone holds
+the other end, and the kernel closes it however Prong goes. In a session of its own the guardian
+outlives a Ctrl+C and a closed terminal; when all is over in the ordinary way, it ends with the last
+host.
+
+A group's number may be given to others once the group is empty, so the guardian is told when one
+is. Between the end of a group's leader and the end of the rest nobody is told anything, but the
+kernel gives the number to no process while the group has members: if there is a process of that
+number, the group is a stranger's.
+
+A process runs a moment before Prong knows its number, and a kill may come in that moment. Therefore
+a command is given a mark in its environment, of which the guardian knows before; where there is
+no /proc to find it by, such a command lives on.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Literal, Protocol, TypeAlias
+from weakref import WeakSet
+
+Sign: TypeAlias = Literal["+", "=", "-"]
+"""What there is of a group: its leader, the rest without it, nothing."""
+
+MARK = "PRONG_SPAWN"
+"""The environment variable that a command is known by until its number is."""
+
+SCRIPT = r"""# Ends what Prong has started, once Prong is gone.
+trap '' HUP INT QUIT TERM
+all=' ' due=
+drop() { case $all in *" $1 "*) all="${all%%" $1 "*} ${all#*" $1 "}" ;; esac; }
+tell() {
+  found=1
+  for one in $all; do
+    group=${one#=}
+    if [ "$one" != "$group" ] && kill -s 0 -- "$group"; then continue; fi
+    if kill -s "$1" -- "-$group"; then found=0; fi
+  done
+  return $found
+}
+while read -r sign group; do
+  drop "$group"
+  drop "=$group"
+  case $sign in
+    +) all="$all$group " due= ;;
+    =) all="$all=$group " ;;
+    '?') due=$group ;;
+  esac
+done
+if [ -n "$due" ]; then
+  sleep 0.1
+  for file in $(grep -ls "PRONG_SPAWN=$due" /proc/[0-9]*/environ); do
+    one=${file#/proc/}
+    all="$all${one%/environ} "
+  done
+fi
+if tell TERM; then
+  for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    sleep 0.1
+    tell 0 || exit 0
+  done
+  tell KILL
+fi
+"""
+
+_PATIENCE = 1.0
+"""Seconds to wait for a guardian that has nothing left to do."""
+
+
+class Holder(Protocol):
+    """Whoever starts processes, and may be told that they are not guarded."""
+
+    warn: Callable[[str], None] | None
+
+
+class Guardian:
+    """The one process that watches over all others which this one starts."""
+
+    def __init__(self) -> None:
+        """Start nothing yet."""
+        self._holders = WeakSet[Holder]()
+        self._groups: dict[int, Sign] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipe = -1
+        self._broken = False
+        self._lock = threading.RLock()
+        # A copy of this process would keep the pipe open after the original's end.
+        os.register_at_fork(after_in_child=self._forget)
+
+    @property
+    def pid(self) -> int | None:
+        """The guardian's process, while there is one."""
+        return self._process.pid if self._process is not None else None
+
+    @property
+    def groups(self) -> frozenset[int]:
+        """The groups that there are, as far as is known."""
+        return frozenset(self._groups)
+
+    def hold(self, holder: Holder) -> None:
+        """Keep the guardian, once there is one, until the holder lets go or is no more."""
+        self._holders.add(holder)
+
+    def release(self, holder: Holder) -> None:
+        """Let go; with the last holder and the last group the guardian ends."""
+        with self._lock:
+            self._holders.discard(holder)
+            self._end_if_idle()
+
+    def ready(self) -> None:
+        """Start the guardian if there is none, so that a group is told of as soon as it is."""
+        with self._lock:
+            if self._process is None and not self._broken:
+                self._start()
+
+    def expect(self) -> str:
+        """Announce a group that is about to be started; gives the value of its mark."""
+        mark = os.urandom(8).hex()
+        with self._lock:
+            self.ready()
+            if not self._write(f"? {mark}\n"):
+                self._replace()
+                self._write(f"? {mark}\n")
+        return mark
+
+    def give_up(self) -> None:
+        """Take an announcement back: nothing was started."""
+        with self._lock:
+            self._write("?\n")
+
+    def tell(self, sign: Sign, group: int) -> None:
+        """Say what there is of a group."""
+        with self._lock:
+            if sign == "-":
+                self._groups.pop(group, None)
+            else:
+                self._groups[group] = sign
+            if not self._write(f"{sign} {group}\n"):
+                self._replace()
+            self._end_if_idle()
+
+    def _start(self) -> None:
+        try:
+            source, self._pipe = os.pipe()
+            os.set_blocking(self._pipe, False)
+            with os.fdopen(source, "rb", buffering=0) as stdin:
+                self._process = subprocess.Popen(
+                    ["sh", "-c", SCRIPT],
+                    cwd="/",
+                    env={"PATH": os.environ.get("PATH", os.defpath)},
+                    stdin=stdin,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+        except (OSError, ValueError) as error:
+            self._fail(str(error))
+        if not self._write("".join(f"{sign} {n}\n" for n, sign in self._groups.items())):
+            self._fail("it ended at once")
+
+    def _replace(self) -> None:
+        """Start another in place of one that somebody has ended or halted."""
+        assert self._process is not None
+        # Before its pipe ends: halted and let go on later, it would do its duty by mistake.
+        self._process.kill()
+        self._end()
+        self._start()
+
+    def _write(self, text: str) -> bool:
+        """Write to the pipe if there is one; False if nobody reads it."""
+        if self._pipe < 0:
+            return True
+        data = text.encode()
+        try:
+            # Never waits: a guardian that has been halted must not halt Prong.
+            return os.write(self._pipe, data) == len(data)
+        except OSError:
+            return False
+
+    def _fail(self, why: str) -> None:
+        self._end()
+        self._broken = True
+        for holder in list(self._holders):
+            if holder.warn is not None:
+                holder.warn(
+                    f"Commands would go on running if Prong were killed: the guardian that is to "
+                    f"end them could not be started ({why})."
+                )
+
+    def _end_if_idle(self) -> None:
+        if not self._holders and not self._groups:
+            self._end()
+            self._broken = False
+
+    def _end(self) -> None:
+        pipe, self._pipe = self._pipe, -1
+        if pipe >= 0:
+            os.close(pipe)
+        process, self._process = self._process, None
+        if process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_PATIENCE)
+
+    def _forget(self) -> None:
+        if self._pipe >= 0:
+            os.close(self._pipe)
+        self._pipe, self._process = -1, None
+        self._groups = {}
+
+
+GUARDIAN = Guardian()
+"""Of this process, for all sessions in it."""
