@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,9 +24,12 @@ from prong.entry import Result, Results, Text, ToolSpec, user_text
 from prong.errors import ContextOverflow, NoSuchModel, ProviderError, UsageError
 from prong.prompt import Prompt
 from prong.prompt.rope import Head
-from prong.provider import Preparing, Retrying
-from prong.provider.local import Engine, Forced, Framed, Local
+from prong.provider import Noticed, Preparing, Retrying
+from prong.provider.local import Engine, Forced, Framed, Local, grammar
+from prong.provider.local.form import BARE, LISTED, Form
 from prong.provider.local.place import library, weights
+from prong.provider.local.provider import make_reply
+from prong.provider.local.speech import Reader
 from prong.wire import Began, Ended, HeadSpec, Tail, TextPiece, dialect
 
 pytestmark = [
@@ -165,6 +168,90 @@ async def test_every_call_parses(engine: Engine):
     assert settled.reply.stop == "calls"
 
 
+async def test_a_call_begun_in_another_form_is_set_right(engine: Engine):
+    """A model that writes calls as blocks of JSON makes calls; the reply stays in the cache."""
+    provider = Local(engine, "local")
+    asked = prompt(tools=(READ,))
+    for name in "abcd":
+        arguments = json.dumps({"file_path": f"{name}.py", "mode": "text"})
+        block = f'```json\n{{"name": "Read", "arguments": {arguments}}}\n```'
+        asked = asked.append(user_text(f"Read {name}.py"), make_reply(block, (), "end"))
+    asked = asked.append(user_text("Read e.py"))
+
+    one = await ask(provider, asked, 40)
+    free = await ask(provider, asked, 40, tool_choice="none")
+    results = Results(tuple(Result(call.id, (Text("x = 1"),)) for call in one.reply.calls))
+    two = await ask(provider, asked.append(one.reply, results), 2)
+
+    assert "```" in free.reply.text
+    assert not free.reply.calls
+    assert one.reply.text == ""
+    assert one.reply.calls[0].name == "Read"
+    jsonschema.validate(json.loads(one.reply.calls[0].arguments), SCHEMA)
+    assert two.usage.read > one.usage.input + 20
+
+
+@pytest.mark.parametrize("form", [BARE, LISTED], ids=lambda form: form.name)
+async def test_the_engine_reads_the_grammars_of_other_forms(engine: Engine, form: Form):
+    """What is generated under the grammar of a form is read as a call in that form."""
+    asked = {
+        "turns": [("a", "system", ["Call."]), ("b", "user", ["Read main.py as text."])],
+        "max_tokens": 80,
+        "grammar": grammar.forced([READ], [Forced("Read", {"file_path": "main.py"})], form),
+    }
+    reader = Reader("c", form)
+    async with await engine.connect() as line:
+        while (await line.next())[0] != "ready":
+            pass
+        await line.send(asked)
+        kind = ""
+        while kind != "done":
+            kind, content = await line.next()
+            assert kind != "error", content
+            if kind == "piece":
+                reader.feed(content)
+    _, _, calls, stop = reader.close("end")
+
+    assert [(call.name, call.arguments) for call in calls] == [("Read", '{"file_path": "main.py"}')]
+    assert stop == "calls"
+
+
+async def test_a_grammar_that_cannot_be_read_ends_one_request_only(engine: Engine):
+    """The request is refused in plain words, and the engine goes on."""
+    bad = {"turns": [("a", "user", ["Hi"])], "max_tokens": 2, "grammar": "root ::= ("}
+    async with await engine.connect() as line:
+        while (await line.next())[0] != "ready":
+            pass
+        before = engine.pid
+        await line.send(bad)
+        kind, content = "", {}
+        while kind not in {"done", "error"}:
+            kind, content = await line.next()
+
+    assert (kind, content["kind"]) == ("error", "request")
+    assert "grammar" in content["message"]
+    await ask(Local(engine, "local"), prompt("Hi"), 1)
+    assert engine.pid == before
+
+
+async def test_a_folder_that_cannot_be_used_is_told_and_done_without(tmp_path: Path):
+    """The reply comes all the same, and the user is told once why nothing is kept."""
+    (tmp_path / "taken").write_text("not a folder")
+    engine = make(tmp_path / "taken")
+    provider = Local(engine, "local")
+    told: list[Noticed] = []
+    try:
+        for _ in range(2):
+            async with aclosing(provider.stream(prompt("Hi"), (), Tail(max_tokens=1))) as events:
+                told += [event async for event in events if isinstance(event, Noticed)]
+    finally:
+        engine.close()
+
+    (note,) = told
+    assert "cannot be kept in" in note.text
+    assert "PRONG_LOCAL_DISK_MB" in note.text
+
+
 async def test_a_call_of_the_past_is_not_computed_again(engine: Engine):
     """The tokens of a generated call are those of its stored form, so results extend them."""
     plan = iter([[Forced("Read", {"file_path": "a.py", "mode": "text"})], None])
@@ -205,7 +292,7 @@ async def test_giving_up_frees_the_engine(engine: Engine):
 async def test_a_conversation_that_is_too_long_is_refused(engine: Engine):
     """The engine's limit is an overflow, as with every other provider."""
     assert engine.window == 2_048
-    with pytest.raises(ContextOverflow, match="the model reads 2048"):
+    with pytest.raises(ContextOverflow, match=r"the model reads 2,048 .* PRONG_LOCAL_CACHE_MB"):
         await ask(Local(engine, "local"), prompt("word " * 3_000))
 
 
@@ -217,6 +304,43 @@ async def test_progress_is_told_while_it_loads_and_reads(engine: Engine):
 
     assert {event.what for event in seen} == {"load", "prompt"}
     assert all(event.done <= event.total for event in seen)
+
+
+def shown(slave: int, master: int, tmp_path: Path) -> tuple[str, str]:
+    """Run `prong -p` with a terminal for its errors; gives what went out and what was shown."""
+    env = {**os.environ, **SMALL, "HOME": str(tmp_path), "PRONG_LOCAL_DISK_MB": "0"}
+    env["PYTHONPATH"] = str(Path(__file__).parents[2] / "src")
+    words = ["-p", "--bare", "--model", "local", "--tools", "Read", "--max-turns", "1"]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "prong", *words, "Say yes."],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=slave,
+        env=env,
+        cwd=tmp_path,
+    )
+    os.close(slave)
+    seen = b""
+    # A terminal whose last writer is gone gives an error instead of an end.
+    with suppress(OSError):
+        while data := os.read(master, 4_096):
+            seen += data
+    out, _ = child.communicate(timeout=60)
+    os.close(master)
+    return out.decode(), seen.decode()
+
+
+async def test_a_script_s_user_sees_progress_on_a_terminal_only(tmp_path: Path):
+    """With -p there is a bar on the terminal, wiped away at the end; never in a file."""
+    terminal, other = os.openpty()
+    out, seen = await anyio.to_thread.run_sync(shown, other, terminal, tmp_path)
+    reader, writer = os.pipe()
+    _, written = await anyio.to_thread.run_sync(shown, writer, reader, tmp_path)
+
+    assert "reading the prompt [" in seen
+    assert seen.rpartition("]")[2].rpartition("\r")[2].startswith("\x1b[K")
+    assert "\x1b" not in out
+    assert "reading the prompt" not in written
 
 
 async def test_a_killed_engine_is_started_again(engine: Engine):
@@ -326,6 +450,24 @@ async def test_files_that_cannot_be_used_are_named(tmp_path: Path):
             broken.close()
     with pytest.raises(NoSuchModel, match="not a GGUF file"):
         Engine(text, library(), os.environ)
+
+
+async def test_a_file_that_was_put_right_is_tried_anew(tmp_path: Path):
+    """An error of one moment does not last as long as the session."""
+    cut, link = tmp_path / "cut.gguf", tmp_path / "model.gguf"
+    with weights("local").open("rb") as whole:
+        cut.write_bytes(whole.read(4_000_000))
+    link.symlink_to(cut)
+    engine = Engine(link, library(), {**os.environ, **SMALL})
+    provider = Local(engine, "local")
+    try:
+        with pytest.raises(NoSuchModel):
+            await ask(provider, prompt("Hi"))
+        link.unlink()
+        link.symlink_to(weights("local"))
+        assert (await ask(provider, prompt("Hi"), 2)).usage.output == 2
+    finally:
+        engine.close()
 
 
 async def test_too_little_memory_is_said(tmp_path: Path):

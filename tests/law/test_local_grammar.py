@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prong.entry import ToolSpec
+from prong.entry import Call, CallId, ToolSpec
 from prong.provider.local import grammar
+from prong.provider.local.form import BARE, LISTED, Form
 from prong.provider.local.grammar import Forced
 from prong.provider.local.speech import read_call
 
@@ -170,7 +171,7 @@ def test_every_object_of_a_schema_can_be_said_and_read_back(values, data):
     )
 
     assert made.accepts(call("Do", given_))
-    assert json.loads(read_call(call("Do", given_)[11:-13])[1]) == given_
+    assert json.loads(read_call(call("Do", given_)[12:-13])[1]) == given_
 
 
 def test_several_calls_are_joined_by_a_line_break():
@@ -247,3 +248,42 @@ def test_the_opening_of_given_calls_is_what_their_grammar_allows(paths):
     made = Recogniser(grammar.forced([tool(SCHEMA)], planned))
 
     assert made.accepts(grammar.opening(planned))
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        (BARE, '{"name": "Do", "parameters": {"path": "a"}}'),
+        (LISTED, '[TOOL_CALLS] [{"name": "Do", "arguments": {"path": "a"}, "id": "000000000"}]'),
+    ],
+)
+def test_other_forms_have_grammars_too(form: Form, text: str):
+    """The call that a form writes is the call that its grammar takes; the schema holds as well."""
+    made = Recogniser(grammar.calls([tool(SCHEMA)], form))
+    planned = Recogniser(grammar.forced([tool(SCHEMA)], [Forced("Do", {"path": "a"})], form))
+    call_ = Call(CallId("c"), "Do", '{"path": "a"}')
+
+    assert "".join(form.said("", [call_])) == text
+    assert made.accepts(text)
+    assert planned.accepts(text)
+    assert not made.accepts(text.replace('"path"', '"other"'))
+    assert not made.accepts(call("Do", {"path": "a"}))
+    assert text.startswith("".join(form.opening()))
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"type": "integer", "minimum": 1}, [1, 10, 207], [0, -1]),
+        ({"type": "integer", "minimum": 0}, [0, 10], [-1]),
+        ({"type": "integer", "minimum": -5}, [-1, 0], []),
+        ({"type": "string", "minLength": 1}, ["a", '"'], [""]),
+    ],
+)
+def test_simple_bounds_are_in_the_grammar(schema: object, good: list[object], bad: list[object]):
+    """A small model that fills everything in cannot fill in zero where one is the least."""
+    wanted = {"type": "object", "properties": {"n": schema}, "required": ["n"]}
+    made = Recogniser(grammar.calls([tool(wanted)]))
+
+    assert all(made.accepts(call("Do", {"n": value})) for value in good)
+    assert not any(made.accepts(call("Do", {"n": value})) for value in bad)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from prong.cost import Prices, fact
 from prong.entry import Usage
-from prong.errors import NoSuchModel
+from prong.errors import NoSuchModel, UsageError
 from prong.event import Progressed
 from prong.face.line import progress_bar
 from prong.provider import is_local, pick
@@ -65,10 +65,23 @@ def test_the_engine_is_told_no_keys(env: dict[str, str]):
     assert passed["OMP_WAIT_POLICY"] == "passive"
 
 
-@pytest.mark.parametrize(("given_", "megabytes"), [("", 256), ("64", 64), ("no", 256), ("0", 256)])
-def test_the_cache_has_a_size_whatever_is_set(given_: str, megabytes: int):
-    """A setting that makes no sense is as if it were not there."""
+@pytest.mark.parametrize(("given_", "megabytes"), [("", 256), ("64", 64), (" 7 ", 7)])
+def test_the_cache_has_the_size_that_is_set(given_: str, megabytes: int):
+    """A number is taken; nothing means the default."""
     assert cache_mb({"PRONG_LOCAL_CACHE_MB": given_}) == megabytes
+
+
+@pytest.mark.parametrize("given_", ["no", "0", "-3", "1.5", "²", "64 MB"])
+def test_a_setting_that_makes_no_sense_is_an_error(given_: str):
+    """It is named with its value, and not silently passed over."""
+    with pytest.raises(UsageError, match=r"PRONG_LOCAL_CACHE_MB is .* whole number"):
+        cache_mb({"PRONG_LOCAL_CACHE_MB": given_})
+
+
+def test_a_folder_is_not_a_model(tmp_path: Path):
+    """The error says that it is a folder, and to name the file in it."""
+    with pytest.raises(NoSuchModel, match="is a folder; name the GGUF file"):
+        weights(f"local:{tmp_path}")
 
 
 def test_there_is_room_on_this_machine():
@@ -178,3 +191,63 @@ def test_a_model_that_changed_finds_nothing(tmp_path: Path):
     (tmp_path / "m.gguf").write_bytes(b"other")
 
     assert Keep(tmp_path / "keep", tmp_path / "m.gguf", 1).find(list(range(600)), 512) is None
+
+
+class Full(Disk):
+    """A disk that fills up in the middle of a file."""
+
+    def state_seq_save_file(
+        self, context: Any, path: bytes, sequence: int, tokens: Any, count: int
+    ) -> int:
+        Path(os.fsdecode(path)).write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_costs_nothing_but_what_is_kept(tmp_path: Path):
+    """Nothing half written stays, and nobody who computes is disturbed."""
+    made = keep(tmp_path)
+    made.save(strand(list(range(600))), Full(), None)
+
+    assert made.find(list(range(600)), 512) is None
+    assert [path for path in (tmp_path / "keep").rglob("*") if path.is_file()] == []
+
+
+def test_two_processes_share_a_folder(tmp_path: Path):
+    """What one deletes the other does without, and the limit holds for both together."""
+    one, two, disk = keep(tmp_path), keep(tmp_path), Disk(400_000)
+    one.save(strand([1, *range(600)]), disk, None)
+    two.save(strand([2, *range(600)]), disk, None)
+    for path in (tmp_path / "keep").rglob("*.state"):
+        os.utime(path, ns=(0, 0))
+    two.save(strand([3, *range(600)]), disk, None)
+    left = list((tmp_path / "keep").rglob("*.state"))
+    for path in left:
+        path.unlink()
+    one.save(strand([4, *range(600)]), disk, None)
+    found = two.find([3, *range(600)], 512)
+
+    assert len(left) == 2
+    assert found is not None
+    assert not two.load(found, MissingFile(), None, 1)
+    assert one.find([4, *range(600)], 512) is not None
+
+
+class MissingFile(Disk):
+    """An engine that is given a file that is gone."""
+
+    def state_seq_load_file(
+        self, context: Any, path: bytes, sequence: int, tokens: Any, room: int, count: Any
+    ) -> int:
+        assert not Path(os.fsdecode(path)).exists()
+        return 0
+
+
+def test_a_folder_that_cannot_be_made_is_noted(tmp_path: Path):
+    """The engine works without; the note says where and what to do."""
+    (tmp_path / "keep").write_text("a file")
+    made = keep(tmp_path)
+    made.save(strand(list(range(600))), Disk(), None)
+
+    assert "cannot be kept" in made.note
+    assert "PRONG_LOCAL_DISK_MB" in made.note
+    assert made.find(list(range(600)), 512) is None

@@ -10,15 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prong.entry import Call, CallId, Reply, Result, Results, Text, ToolSpec, User, user_text
+from prong.entry import Call, CallId, Result, Results, Text, ToolSpec, user_text
 from prong.prompt import Prompt
 from prong.prompt.rope import Head
+from prong.provider.local.form import BARE, LISTED, TAGGED, Form, recognise, spoken
 from prong.provider.local.provider import make_reply
-from prong.provider.local.speech import Reader, opening, said, style_for, text_of, turns
+from prong.provider.local.speech import Reader, style_for, turns
 from prong.provider.local.template import Template, derive
 from prong.wire import CallBegan, CallPiece, HeadSpec, TextPiece, dialect
 
-_TEXT = st.text(max_size=40).filter(lambda text: "<tool_call>" not in text)
+FORMS = [TAGGED, LISTED, BARE]
+_MARKED = ("<tool_call>", "[TOOL_CALLS]", '{"name": ')
+_TEXT = st.text(max_size=40).filter(lambda text: not any(mark in text for mark in _MARKED))
 _CALLS = st.lists(
     st.tuples(
         st.sampled_from(["Read", "Bash"]), st.dictionaries(st.text(max_size=5), st.integers())
@@ -32,13 +35,20 @@ def pieces(text: str, cuts: list[int]) -> list[str]:
     return [text[a:b] for a, b in pairwise(edges)]
 
 
-@settings(max_examples=150, deadline=None)
+def written_as(form: Form, text: str, calls: tuple[Call, ...]) -> str:
+    return "".join(form.said(text, calls))
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+@settings(max_examples=100, deadline=None)
 @given(_TEXT, _CALLS, st.lists(st.integers(0, 300), max_size=6))
-def test_a_reply_is_read_as_it_was_said_however_it_is_cut(text, made, cuts):
-    """Text and calls come out whole, and written again they are the same letters."""
+def test_a_reply_is_read_as_it_was_said_however_it_is_cut(form, text, made, cuts):
+    """Text and calls come out whole in every form, and written again they are the same letters."""
+    if form is BARE and made:
+        text = ""
     calls = tuple(Call(CallId(f"c_{i}"), n, json.dumps(a)) for i, (n, a) in enumerate(made))
-    written = said(text, calls)
-    reader = Reader("c")
+    written = written_as(form, text, calls)
+    reader = Reader("c", form)
 
     events = [event for piece in pieces(written, cuts) for event in reader.feed(piece)]
     more, read_text, read_calls, stop = reader.close("end")
@@ -48,7 +58,7 @@ def test_a_reply_is_read_as_it_was_said_however_it_is_cut(text, made, cuts):
     assert "".join(e.text for e in events if isinstance(e, TextPiece)) == text
     assert [e.id for e in events if isinstance(e, CallBegan)] == [call.id for call in calls]
     assert [e.text for e in events if isinstance(e, CallPiece)] == [c.arguments for c in calls]
-    assert said(read_text, read_calls) == written
+    assert written_as(form, read_text, read_calls) == written
 
 
 @settings(max_examples=80, deadline=None)
@@ -61,7 +71,7 @@ def test_a_stored_reply_reads_as_the_model_wrote_it(text, made):
     prompt = Prompt(head).append(user_text("hello"), reply)
 
     if text.strip() or calls:
-        assert turns(prompt, 8_192)[-1].text == said(text, calls)
+        assert turns(prompt, 8_192)[-1].text == written_as(TAGGED, text, calls)
     else:
         assert reply.blocks == ()
 
@@ -103,12 +113,10 @@ def test_results_say_which_of_them_failed():
         )
     )
 
-    assert text_of(results) == (
+    assert "".join(TAGGED.answered(results.results)) == (
         "<tool_response>\nfine\n</tool_response>\n"
         "<tool_response>\nError: no such file\n</tool_response>"
     )
-    assert text_of(User((Text("a"), Text("b")))) == "a\nb"
-    assert text_of(Reply(blocks=(), dialect="chat", text="yes")) == "yes"
 
 
 def test_tools_are_described_briefly_where_the_context_is_small():
@@ -121,8 +129,9 @@ def test_tools_are_described_briefly_where_the_context_is_small():
 
     assert style_for(spec, 2_048) == "brief"
     assert style_for(spec, 131_072) == "full"
-    assert "\nDo(a, b?): Does it\n" in opening(spec, "brief")
-    assert '"parameters": {"type": "object"' in opening(spec, "full")
+    empty = Prompt(Head(dialect("chat", explicit=False), spec))
+    assert "\nDo(a): Does it\n" in turns(empty, 2_048)[0].text
+    assert '"parameters": {"type": "object"' in turns(empty, 131_072)[0].text
 
 
 def chatml(talk, ask):
@@ -197,3 +206,117 @@ def test_a_template_of_strict_turns_gets_two_user_turns_as_one():
     assert template.joint("user", "user") == "\n\n"
     assert template.joint("user", "assistant") == " [/INST]"
     assert template.joint("assistant", "user") == "</s> [INST] "
+
+
+# Templates as model files carry them, with words of our own.
+TAGS = r"""
+{%- if tools %}
+    {{- '<|im_start|>system\n' }}
+    {{- "\n\n# Functions\n\nUse these. Signatures are within <tools></tools>:\n<tools>" }}
+    {%- for tool in tools %}
+        {{- "\n" }}
+        {{- tool | tojson }}
+    {%- endfor %}
+    {{- "\n</tools>\n\nAnswer like:\n<tool_call>\n{\"name\": X}\n</tool_call><|im_end|>\n" }}
+{%- endif %}
+"""
+IPYTHON = r"""
+{%- if tools %}
+    {{- "Functions you may call. " }}
+    {{- 'Answer with {"name": function, "parameters": dictionary}. ' }}
+    {{- "No variables.\n\n" }}
+    {%- for t in tools %}{{- t | tojson(indent=4) }}{{- "\n\n" }}{%- endfor %}
+{%- endif %}
+{{- "<|start_header_id|>ipython<|end_header_id|>\n\n" }}
+"""
+SPACED = (
+    """{{ "[AVAILABLE_TOOLS] [" }} {{ "[TOOL_CALLS] [" }} {{ '[TOOL_RESULTS] {"content": ' }}"""
+)
+TIGHT = """{{- "[AVAILABLE_TOOLS][" }} {{- "[TOOL_CALLS][" }} {{- "[TOOL_RESULTS]{" }}"""
+NEWER = """{{ "[AVAILABLE_TOOLS][" }} {{ "[TOOL_CALLS]" + name + "[ARGS]" }}"""
+
+
+@pytest.mark.parametrize(
+    ("template", "form", "begin"),
+    [
+        (TAGS, TAGGED, "<tool_call>\n"),
+        (IPYTHON, BARE, ""),
+        (SPACED, LISTED, "[TOOL_CALLS] ["),
+        (TIGHT, LISTED, "[TOOL_CALLS]["),
+        (NEWER, TAGGED, "<tool_call>\n"),
+        ("", TAGGED, "<tool_call>\n"),
+    ],
+)
+def test_a_template_says_how_its_model_calls(template: str, form: Form, begin: str):
+    """Well-known forms are told apart by their marks; an unknown one gets the first."""
+    found = recognise(template)
+
+    assert (found.name, found.begin) == (form.name, begin)
+
+
+def test_a_model_is_told_of_its_tools_in_its_own_words():
+    """What the template says before and after the list stands there; the end of the turn not."""
+    assert recognise(TAGS).tools == (
+        "# Functions\n\nUse these. Signatures are within <tools></tools>:\n<tools>\n",
+        '\n</tools>\n\nAnswer like:\n<tool_call>\n{"name": X}\n</tool_call>',
+    )
+    assert recognise(IPYTHON).tools[0] == (
+        'Functions you may call. Answer with {"name": function, "parameters": dictionary}. '
+        "No variables.\n\n"
+    )
+    assert spoken("""{{ 'a\\n' }}\n{{- "b" }}{% if x %}{{ 'c\\'' }}""") == ["a\nb", "c'"]
+
+
+def test_words_that_are_not_whole_are_not_taken():
+    """Words that a template puts together from pieces are replaced by ours."""
+    assert recognise(TAGS.replace("\\n</tools>", "</tools>")).tools == TAGGED.tools
+    assert recognise(IPYTHON.replace("No variables.\\n\\n", "No ")).tools == BARE.tools
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+@given(st.lists(st.sampled_from(["x", "[/TOOL_RESULTS]", "<tool_call>", "</tool_response>"])))
+def test_marks_in_contents_are_letters(form: Form, words: list[str]):
+    """However a file is worded, only what we put there is at the place of a mark."""
+    text = " ".join(words)
+    result = Result(CallId("a"), (Text(text),))
+    call = Call(CallId("a"), "Do", json.dumps({"a": text}))
+
+    for made in (form.answered([result]), form.said(text, [call]), form.listing([text])):
+        assert len(made) % 2 == 1
+        assert [piece for piece in made[1::2] if piece not in form.marks] == []
+        empty = form.answered([Result(CallId("a"), ())]), form.said("y", [call]), form.listing([])
+        assert len(made) in {len(one) for one in empty}
+
+
+def llama(talk, ask):
+    text = "".join(f"<|h|>{role}<|/h|>\n\n{content}<|eot|>" for role, content in talk)
+    return text + ("<|h|>assistant<|/h|>\n\n" if ask else "")
+
+
+def test_results_are_brought_by_whom_the_template_knows():
+    """The role of the form is the template's own, and a reply or the user may follow."""
+    template = derive(llama, "ipython")
+
+    assert template.joint("assistant", "tool") == "<|eot|><|h|>ipython<|/h|>\n\n"
+    assert template.joint("tool", "assistant") == "<|eot|><|h|>assistant<|/h|>\n\n"
+    assert template.joint("tool", "user") == "<|eot|><|h|>user<|/h|>\n\n"
+
+
+def instructed(talk, ask):
+    shapes = {"system": "{}\n\n", "user": "{}[/INST]", "assistant": " {}</s>"}
+    text = ""
+    for at, (role, content) in enumerate(talk):
+        opens = role != "assistant" and (at == 0 or talk[at - 1][0] == "assistant")
+        text += ("[INST] " if opens else "") + shapes[role].format(content)
+    return text
+
+
+def test_results_without_a_role_stand_between_two_replies():
+    """Where marks are all there is, nothing opens a turn of the user's around them."""
+    template = derive(instructed, "tool")
+
+    assert template.joint(None, "tools") == ""
+    assert template.joint("tools", "system") == template.joint(None, "system") == "[INST] "
+    assert template.joint("assistant", "tool") == "</s>"
+    assert template.joint("tool", "assistant") == ""
+    assert template.joint("tool", "user") == "[INST] "

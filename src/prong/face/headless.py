@@ -22,13 +22,14 @@ from prong.event import (
     Command,
     Envelope,
     Event,
+    Progressed,
     ReplyDiscarded,
     Say,
     ToolFinished,
     Warned,
     WorkKept,
 )
-from prong.face.line import describe_work, printable, stop_signals
+from prong.face.line import describe_work, printable, progress_bar, stop_signals
 from prong.session import Options, Session, Subscription, Turn, open_session
 from prong.wire.raw import dump
 
@@ -164,6 +165,9 @@ class _Teller:
         self.output: Format = output
         self.denials: list[Denial] = []
         self.worktrees: dict[str, WorkKept] = {}
+        # A bar is for eyes: in a file it would be noise.
+        self._bars = output != "stream-json" and sys.stderr.isatty()
+        self._bar = False
 
     async def show_all(self, events: Subscription) -> None:
         async for envelope in events:
@@ -171,15 +175,23 @@ class _Teller:
 
     def show(self, envelope: Envelope) -> None:
         event = envelope.event
+        badge = "" if envelope.agent == "main" else f"[{envelope.agent}] "
         if isinstance(event, ToolFinished) and event.refused:
             self.denials.append(Denial(event.name, event.text))
         if isinstance(event, WorkKept):
             self.worktrees[event.path] = event
+        if self._bars:
+            self._draw(f"{badge}{progress_bar(event)}" if isinstance(event, Progressed) else "")
         if self.output == "stream-json":
             _line(dump(envelope))
         elif told := _told(event):
-            badge = "" if envelope.agent == "main" else f"[{envelope.agent}] "
             print(f"prong: {badge}{printable(told)}", file=sys.stderr)
+
+    def _draw(self, bar: str) -> None:
+        """Show a bar in the place of the last one; nothing wipes it away."""
+        if bar or self._bar:
+            print(f"\r\x1b[K{bar}", end="", file=sys.stderr, flush=True)
+        self._bar = bool(bar)
 
 
 def _told(event: Event) -> str:

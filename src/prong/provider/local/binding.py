@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -251,7 +252,7 @@ class Sampler:
     def _parse(self, model: Model, grammar: str, trigger: str) -> Any:
         native, text = self._native, grammar.encode()
         if trigger:
-            pattern = rf"[\s\S]*?({trigger}[\s\S]*)".encode()
+            pattern = rf"[\s\S]*?({re.escape(trigger)}[\s\S]*)".encode()
             patterns = (ctypes.c_char_p * 1)(pattern)
             made = native.sampler_init_grammar_lazy_patterns(
                 model.vocab, text, b"root", patterns, 1, None, 0
@@ -292,6 +293,12 @@ class Sampler:
             self._native.sampler_accept(self._grammar, token)
             return token
         return int(self._native.sampler_sample(self._bound, context, row))
+
+    def take(self, tokens: Sequence[int]) -> None:
+        """Note that tokens stand there which were not chosen here."""
+        if self._grammar is not None:
+            for token in tokens:
+                self._native.sampler_accept(self._grammar, token)
 
     def _allows(self, token: int) -> bool:
         one = Candidate(token, 1.0, 0.0)

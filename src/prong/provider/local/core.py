@@ -11,13 +11,15 @@ from __future__ import annotations
 import codecs
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
 
+from prong.provider.local.attempt import Watch
 from prong.provider.local.binding import Model, Native, Sampler, Unusable
+from prong.provider.local.form import recognise
 from prong.provider.local.keep import Keep
 from prong.provider.local.layout import Batch
 from prong.provider.local.shelf import Shelf, Strand
@@ -27,6 +29,8 @@ SEQUENCES = 64
 _BATCH = 512
 _CHUNK = 256
 """Prompt tokens of a step: what a request that was given up costs the others at most."""
+_TAKEN = _BATCH // SEQUENCES
+"""Tokens of a step for each reply under way, if it has more than one to compute."""
 _WORTH = 16
 """Tokens that must be gained by waiting for another request's prefix."""
 
@@ -34,8 +38,8 @@ _WORTH = 16
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """A request for one reply."""
 
-    turns: list[tuple[str, Role, str]]
-    """Key, role and text of each turn."""
+    turns: list[tuple[str, Role, list[str]]]
+    """Key and role of each turn, and its text: contents and marks in turn, contents first."""
     max_tokens: int = 512
     """0 computes the prompt and nothing else."""
     temperature: float = 0.0
@@ -44,7 +48,12 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """What the reply begins with, in words that the grammar allows; the rest is chosen."""
     grammar: str = ""
     trigger: str = ""
-    """The text from which on the grammar holds; empty: from the beginning."""
+    """The text from which on the grammar holds."""
+    proper: list[str] = []
+    """How a call begins; put in the place of one that begins otherwise. Without this and without a
+    trigger the grammar holds from the beginning."""
+    first_only: bool = False
+    """Whether a call is the whole of its reply."""
     share: bool = True
     """Whether to borrow what is computed already; off to measure what that is worth."""
 
@@ -81,7 +90,12 @@ class Job:
     given: list[int] = field(default_factory=list[int])
     """What is left of the reply's opening, the last token first."""
     made: list[int] = field(default_factory=list[int])
-    text: list[str] = field(default_factory=list[str])
+    text: str = ""
+    told: int = 0
+    """How much of the text has been sent."""
+    ends: list[int] = field(default_factory=list[int])
+    """Where in the text each token ends."""
+    watch: Watch | None = None
     begun: float = 0.0
     over: bool = False
     decoder: codecs.IncrementalDecoder = field(
@@ -95,7 +109,10 @@ class Core:
     def __init__(self, native: Native, model: Model, *, cache_mb: int, threads: int) -> None:
         """Make the context; it takes its memory at once."""
         self.native, self.model = native, model
-        self.template: Template = derive(lambda talk, ask: model.apply_template(talk, ask=ask))
+        self.form = recognise(model.template)
+        self.template: Template = derive(
+            lambda talk, ask: model.apply_template(talk, ask=ask), self.form.results
+        )
         cells = max(_BATCH, cache_mb * 1024 * 1024 // max(1, model.cell_bytes)) // 256 * 256
         self.context_tokens = min(model.trained, cells)
         self.shelf = Shelf(SEQUENCES, cells)
@@ -123,6 +140,11 @@ class Core:
         return made
 
     @property
+    def kept_note(self) -> str:
+        """What the user should know about what is kept on disk."""
+        return self.keep.note if self.keep is not None else ""
+
+    @property
     def busy(self) -> bool:
         """Whether there is anything to compute."""
         return bool(self.jobs)
@@ -131,19 +153,21 @@ class Core:
         """Take a request on; None if it was refused, which it has then been told."""
         tokens = self.render(ask)
         if len(tokens) + min(ask.max_tokens, 1) > self.context_tokens:
-            tell(
-                "error",
-                {
-                    "kind": "overflow",
-                    "message": f"it has {len(tokens)} tokens, the model reads "
-                    f"{self.context_tokens}",
-                },
-            )
+            tell("error", {"kind": "overflow", "message": self._too_long(len(tokens))})
             return None
         job = Job(ask, tokens, tell, ask.turns[-1][0], time.monotonic())
         job.given = self.model.tokenize(ask.opening, special=False)[::-1] if ask.opening else []
         self.jobs.append(job)
         return job
+
+    def _too_long(self, count: int) -> str:
+        limit = f"it has {count:,} tokens, the model reads {self.context_tokens:,}"
+        if self.context_tokens == self.model.trained:
+            return limit
+        return (
+            f"{limit} with this cache and {self.model.trained:,} with a larger one, which "
+            "PRONG_LOCAL_CACHE_MB sets"
+        )
 
     def cancel(self, job: Job) -> None:
         """Give a request up; what it computed stays of use."""
@@ -155,24 +179,34 @@ class Core:
         tokens = list(self.model.first)
         before: Role | None = None
         parent = ""
-        for key, role, text in ask.turns:
-            tokens += self._span(key, parent, before, role, text)
+        for key, role, pieces in ask.turns:
+            tokens += self._span(key, parent, before, role, pieces)
             before, parent = role, key
         return tokens + self.model.tokenize(self.template.joint(before, "assistant"), special=True)
 
-    def _span(self, key: str, parent: str, before: Role | None, role: Role, text: str) -> list[int]:
+    def _span(
+        self, key: str, parent: str, before: Role | None, role: Role, pieces: list[str]
+    ) -> list[int]:
         """Give the tokens of a turn: settled once, for as long as this process lives.
 
-        The text is not searched for the template's marks: content cannot end its turn. The tokens
+        Contents are not searched for the template's marks: they cannot end their turn. The tokens
         of a reply are those that were generated, where it was generated here.
         """
         found = self._spans.get(key)
         if found is None:
             joint = self.model.tokenize(self.template.joint(before, role), special=True)
             written = self._written.get(parent, ()) if role == "assistant" else ()
+            text = "".join(pieces)
             own = next((made for said, made in written if said == text), None)
-            found = joint + (own or self.model.tokenize(text, special=False))
+            found = joint + (own or self._tokens(pieces))
             self._spans[key] = found
+        return found
+
+    def _tokens(self, pieces: Sequence[str]) -> list[int]:
+        """Give the tokens of contents and marks in turn."""
+        found: list[int] = []
+        for number, piece in enumerate(pieces):
+            found += self.model.tokenize(piece, special=number % 2 == 1)
         return found
 
     def step(self) -> None:
@@ -210,6 +244,9 @@ class Core:
             self.native.memory_seq_cp(self._memory, source.id, strand.id, 0, end)
         job.strand, job.reused = strand, length
         job.tell("admitted", {"reused": length, "total": len(job.tokens)})
+        if len(job.tokens) - length > _CHUNK:
+            # On a busy machine the first step alone may take many seconds.
+            job.tell("progress", {"what": "prompt", "done": length, "total": len(job.tokens)})
 
     def _restored(self, job: Job, source: Strand | None, length: int) -> tuple[Strand | None, int]:
         """Take a longer prefix from the disk, if there is one."""
@@ -234,8 +271,13 @@ class Core:
         running = [job for job in self.jobs if job.strand is not None]
         for job in running:
             if job.begun:
-                rows.append((job, self._put(job, 1)))
-                grown.append((job, 1))
+                assert job.strand is not None
+                left = len(job.strand.tokens) - job.strand.held
+                count = min(left, _TAKEN)
+                row = self._put(job, count)
+                if count == left:
+                    rows.append((job, row))
+                grown.append((job, count))
         room = _CHUNK
         for job in running:
             if job.begun or room <= 0:
@@ -320,13 +362,11 @@ class Core:
             if job.ask.max_tokens == 0:
                 self._finish(job, "stop")
                 return
-            job.sampler = Sampler(
-                self.model,
-                grammar=job.ask.grammar,
-                trigger=job.ask.trigger,
-                temperature=job.ask.temperature,
-                seed=job.ask.seed,
-            )
+            job.sampler = self._sampler(job)
+            if job.sampler is None:
+                return
+            if job.ask.proper and self.model.partial:
+                job.watch = Watch(first_only=job.ask.first_only)
         assert job.sampler is not None
         assert job.strand is not None
         wanted = job.given.pop() if job.given else None
@@ -336,19 +376,69 @@ class Core:
             return
         job.made.append(token)
         job.strand.tokens.append(token)
-        if text := job.decoder.decode(self.model.piece(token)):
-            job.text.append(text)
-            job.tell("piece", text)
+        job.text += job.decoder.decode(self.model.piece(token))
+        job.ends.append(len(job.text))
+        if job.ask.trigger and job.ask.trigger in job.text:
+            # It has begun a call as it should, and the grammar holds.
+            job.watch = None
+        begins = job.watch.read(job.text) if job.watch is not None else None
+        if begins is not None:
+            self._retake(job, begins)
+            if job.over:
+                return
+        self._tell_text(job, len(job.text) if job.watch is None else job.watch.settled)
         if len(job.made) >= job.ask.max_tokens or len(job.strand.tokens) >= self.context_tokens:
             self._finish(job, "length")
 
+    def _sampler(self, job: Job, *, bound: bool = False) -> Sampler | None:
+        """Make what chooses a job's tokens; none, and the job is over, if its grammar is none."""
+        ask = job.ask
+        lazy = bool(ask.proper) and not bound
+        try:
+            return Sampler(
+                self.model,
+                grammar="" if lazy and not ask.trigger else ask.grammar,
+                trigger=ask.trigger if lazy else "",
+                temperature=ask.temperature,
+                seed=ask.seed,
+            )
+        except Unusable as error:
+            job.tell("error", {"kind": "request", "message": str(error)})
+            self._leave(job)
+            return None
+
+    def _retake(self, job: Job, begins: int) -> None:
+        """Put the right beginning in the place of a call that was begun in another form."""
+        strand, sampler = job.strand, self._sampler(job, bound=True)
+        job.watch = None
+        if strand is None or sampler is None:
+            return
+        kept = sum(end <= begins for end in job.ends)
+        lead = job.text[job.ends[kept - 1] if kept else 0 : begins]
+        opening = self._tokens(job.ask.proper)
+        tokens = [*self.model.tokenize(lead, special=False), *opening]
+        length = len(job.tokens) + kept
+        self.native.memory_seq_rm(self._memory, strand.id, length, -1)
+        self.shelf.turn(strand, length, tokens)
+        job.made[kept:] = tokens
+        job.text = job.text[:begins] + "".join(job.ask.proper)
+        job.decoder.reset()
+        assert job.sampler is not None
+        job.sampler.close()
+        job.sampler = sampler
+        sampler.take(opening)
+
+    def _tell_text(self, job: Job, upto: int) -> None:
+        if upto > job.told:
+            job.tell("piece", job.text[job.told : upto])
+            job.told = upto
+
     def _finish(self, job: Job, reason: Literal["stop", "length"]) -> None:
         now = time.monotonic()
-        if rest := job.decoder.decode(b"", final=True):
-            job.text.append(rest)
-            job.tell("piece", rest)
+        job.text += job.decoder.decode(b"", final=True)
+        self._tell_text(job, len(job.text))
         if job.made:
-            self._written.setdefault(job.key, []).append(("".join(job.text), job.made))
+            self._written.setdefault(job.key, []).append((job.text, job.made))
         done = Done(
             reason=reason,
             reused=job.reused,

@@ -97,14 +97,16 @@ class Server:
             self._broken = str(error)
         for line in list(self._lines.values()):
             self._greet(line)
+        if self._core is None:
+            # Whoever asks again gets a new process: the file or the free memory may have changed.
+            return
+        core = self._core
         while not self._ended:
-            core = self._core
-            self._poll(0 if core is not None and core.busy else None)
-            if core is not None and core.busy and not self._ended:
+            self._poll(0 if core.busy else None)
+            if core.busy and not self._ended:
                 core.step()
                 self._part()
-        if self._core is not None:
-            self._core.close()
+        core.close()
 
     def _load(self) -> Core:
         env = os.environ
@@ -153,7 +155,7 @@ class Server:
         line = Line(sock)
         self._lines[sock.fileno()] = line
         self._selector.register(sock, selectors.EVENT_READ)
-        if self._core is not None or self._broken:
+        if self._core is not None:
             self._greet(line)
 
     def _greet(self, line: Line) -> None:
@@ -171,7 +173,8 @@ class Server:
                 "own_template": core.template.own,
                 "faithful": core.template.faithful,
                 "shares": core.model.partial,
-                "note": core.template.note,
+                "note": "; ".join(filter(None, (core.template.note, core.kept_note))),
+                "form": msgspec.to_builtins(core.form),
             },
         )
 

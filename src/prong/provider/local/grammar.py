@@ -1,6 +1,7 @@
 """From JSON schemas to a grammar in the engine's notation, so that every call can be parsed.
 
-What a grammar cannot say (lengths, patterns, ranges) is left to the tool's own check; what a schema
+What a grammar cannot say in a word (lengths, patterns, ranges) is left to the tool's own check, but
+for numbers from 0 or 1 on and texts that must not be empty; what a schema
 leaves open becomes any JSON value. Spaces are fixed, so the text of a call is the same however it
 came about, and properties keep the order of the schema.
 """
@@ -15,15 +16,16 @@ from typing import Any, cast
 import msgspec
 
 from prong.entry import ToolSpec
-
-OPEN = "<tool_call>"
-CLOSE = "</tool_call>"
+from prong.provider.local.form import NAME, TAGGED, Form
 
 _DEEPEST = 12
 _BASE = r"""
 char ::= [^"\\\x00-\x1F] | "\\" (["\\/bfnrt] | "u" [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F])
 string ::= "\"" char* "\""
-integer ::= "-"? ("0" | [1-9] [0-9]*)
+filled ::= "\"" char+ "\""
+positive ::= [1-9] [0-9]*
+natural ::= "0" | positive
+integer ::= "-"? natural
 number ::= integer ("." [0-9]+)? ([eE] [-+]? [0-9]+)?
 boolean ::= "true" | "false"
 null ::= "null"
@@ -58,31 +60,31 @@ class Framed(msgspec.Struct, frozen=True):
     """A text stands for itself, a number for a sentence of at most so many letters."""
 
 
-def calls(tools: Sequence[ToolSpec], *, several: bool = True) -> str:
-    """Make the grammar of one call or more of any of the tools."""
-    made = _Rules()
-    names = [made.tool(tool) for tool in tools]
-    rest = ' ("\\n" call)*' if several else ""
-    return made.text(f"root ::= call{rest}", names)
+def calls(tools: Sequence[ToolSpec], form: Form = TAGGED) -> str:
+    """Make the grammar of one call of any of the tools, or of several where the form has them."""
+    made = _Rules(form)
+    made.choose("call", [made.tool(tool) for tool in tools])
+    rest = f" ({_literal(form.between)} call)*" if form.several else ""
+    return made.text(f"call{rest}")
 
 
-def forced(tools: Sequence[ToolSpec], wanted: Sequence[Forced]) -> str:
+def forced(tools: Sequence[ToolSpec], wanted: Sequence[Forced], form: Form = TAGGED) -> str:
     """Make the grammar of exactly these calls.
 
     Raises LookupError if there is no such tool.
     """
-    made = _Rules()
+    made = _Rules(form)
     known = {tool.name: tool for tool in tools}
     names: list[str] = []
-    for call in wanted:
+    for number, call in enumerate(wanted):
         if call.name not in known:
             raise LookupError(call.name)
         if call.arguments is None:
             body = made.tool(known[call.name])
         else:
-            body = made.add("tool", _literal(_call(call.name, call.arguments)))
-        names.append(made.add("one", made.call([body])))
-    return made.text("root ::= " + ' "\\n" '.join(names), names)
+            body = made.add("tool", _literal(_call(call.name, call.arguments, form)))
+        names.append(made.choose(f"one-{number}", [body], number))
+    return made.text(f" {_literal(form.between)} ".join(names))
 
 
 def framed(frame: Framed) -> str:
@@ -94,7 +96,7 @@ def framed(frame: Framed) -> str:
     return f"root ::= {' '.join(pieces)}\n"
 
 
-def opening(planned: Sequence[Forced] | Framed) -> str:
+def opening(planned: Sequence[Forced] | Framed, form: Form = TAGGED) -> str:
     """Give the text with which a planned reply begins, as far as it is settled.
 
     A grammar alone would have the model spell it: any split into tokens satisfies it, and a text
@@ -104,39 +106,42 @@ def opening(planned: Sequence[Forced] | Framed) -> str:
         first = planned.parts[0] if planned.parts else ""
         return first if isinstance(first, str) else ""
     settled: list[str] = []
-    for call in planned:
+    for number, call in enumerate(planned):
         if call.arguments is None:
             break
-        settled.append(f'{OPEN}\n{{"name": {_call(call.name, call.arguments)}}}\n{CLOSE}')
-    return "\n".join(settled)
+        settled.append(f"{NAME}{_call(call.name, call.arguments, form)}{form.tail(number)}")
+    end = form.end if len(settled) == len(planned) else ""
+    return f"{form.begin}{form.between.join(settled)}{end}" if settled else ""
 
 
-def _call(name: str, arguments: Mapping[str, Any]) -> str:
-    return f'{json.dumps(name)}, "arguments": {json.dumps(dict(arguments))}'
+def _call(name: str, arguments: Mapping[str, Any], form: Form) -> str:
+    return f"{json.dumps(name)}{form.middle}{json.dumps(dict(arguments))}"
 
 
 class _Rules:
     """Rules under construction."""
 
-    def __init__(self) -> None:
+    def __init__(self, form: Form) -> None:
+        self._form = form
         self._rules: dict[str, str] = {}
         self._known: dict[str, str] = {}
         self._definitions: Mapping[str, Any] = {}
 
-    def text(self, root: str, tools: Sequence[str]) -> str:
-        call = f"call ::= {self.call(tools)}"
+    def text(self, body: str) -> str:
+        root = f"root ::= {_literal(self._form.begin)} {body} {_literal(self._form.end)}"
         rules = [f"{name} ::= {rule}" for name, rule in self._rules.items()]
-        return "\n".join([root, call, *rules]) + _BASE
+        return "\n".join([root, *rules]) + _BASE
 
-    def call(self, tools: Sequence[str]) -> str:
-        start, end = _literal(f'{OPEN}\n{{"name": '), _literal(f"}}\n{CLOSE}")
-        return f"{start} ({' | '.join(tools)}) {end}"
+    def choose(self, name: str, tools: Sequence[str], number: int = 0) -> str:
+        start, end = _literal(NAME), _literal(self._form.tail(number))
+        self._rules[name] = f"{start} ({' | '.join(tools)}) {end}"
+        return name
 
     def tool(self, tool: ToolSpec) -> str:
         schema: Any = json.loads(bytes(tool.schema) or b"{}")
         self._definitions = _mapping(schema.get("$defs") or schema.get("definitions"))
         self._known = {}
-        opening = _literal(f'{json.dumps(tool.name)}, "arguments": ')
+        opening = _literal(f"{json.dumps(tool.name)}{self._form.middle}")
         arguments = self._object(_mapping(schema), 0)
         return self.add("tool", f"{opening} {arguments}")
 
@@ -173,7 +178,7 @@ class _Rules:
             item = self._value(schema["items"], depth + 1)
             least = "" if int(schema.get("minItems") or 0) > 0 else "?"
             return self.add("list", f'"[" ({item} (", " {item})*){least} "]"')
-        return _PLAIN.get(str(kind), "value")
+        return _bounded(schema, _PLAIN.get(str(kind), "value"))
 
     def _reference(self, target: str, depth: int) -> str:
         name = target.rpartition("/")[2]
@@ -200,6 +205,14 @@ class _Rules:
                 first = self.add("first", f"{member} {later} | {first}")
                 later = self.add("later", f'(", " {member})? {later}')
         return self.add("object", f'"{{" {first} "}}"')
+
+
+def _bounded(schema: Mapping[str, Any], rule: str) -> str:
+    """Narrow a rule by the bounds that small models miss most: not below 0 or 1, not empty."""
+    least = schema.get("minimum")
+    if rule == "integer" and least in {0, 1}:
+        return "positive" if least == 1 else "natural"
+    return "filled" if rule == "string" and schema.get("minLength") == 1 else rule
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ import ctypes
 import hashlib
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,24 @@ class Keep:
         self._folder = folder / hashlib.blake2b(name.encode(), digest_size=12).hexdigest()
         self._limit = limit_mb * 1024 * 1024
         self._index: dict[Path, list[int]] = {}
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.note = ""
+        """Why nothing can be kept, if so; the engine does without."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._look()
+        except OSError as error:
+            self.note = (
+                f"what is computed cannot be kept in {folder}: {error.strerror or error}; "
+                "make it a folder that can be written, or set PRONG_LOCAL_DISK_MB to 0"
+            )
+
+    def _look(self) -> None:
         for path in self._folder.glob("*.tokens"):
             state = path.with_suffix(".state")
-            if state.is_file():
-                self._index[state] = _read(path)
+            # Another process of the same model may be deleting what it used longest ago.
+            with suppress(FileNotFoundError):
+                if state.is_file():
+                    self._index[state] = _read(path)
 
     def find(self, tokens: Sequence[int], least: int) -> Kept | None:
         """Find the file with the longest common prefix, if it has at least so many tokens."""
@@ -65,7 +79,8 @@ class Keep:
             context, os.fsencode(kept.path), sequence, tokens, size, ctypes.byref(count)
         )
         if read and count.value == size and list(tokens) == kept.tokens:
-            os.utime(kept.path)
+            with suppress(OSError):
+                os.utime(kept.path)
             return True
         self._remove(kept.path)
         return False
@@ -73,25 +88,32 @@ class Keep:
     def save(self, strand: Strand, native: Any, context: Any) -> None:
         """Write a sequence, unless it is short or there already."""
         held = strand.tokens[: strand.held]
-        if len(held) < _LEAST or self.find(held, len(held)) is not None:
+        if self.note or len(held) < _LEAST or self.find(held, len(held)) is not None:
             return
         if native.state_seq_get_size(context, strand.id) > self._limit:
             return
         data = (ctypes.c_int32 * len(held))(*held)
         digest = hashlib.blake2b(bytes(data), digest_size=16).hexdigest()
         path = self._folder / f"{digest}.state"
-        part = path.with_suffix(".part")
-        if not native.state_seq_save_file(context, os.fsencode(part), strand.id, data, len(held)):
-            part.unlink(missing_ok=True)
-            return
-        path.with_suffix(".tokens").write_bytes(bytes(data))
-        part.replace(path)
-        self._index[path] = held
-        self._trim()
+        # Two processes may store the same at once, each in a file of its own until it is whole.
+        part = path.with_suffix(f".{os.getpid()}.part")
+        try:
+            if native.state_seq_save_file(context, os.fsencode(part), strand.id, data, len(held)):
+                path.with_suffix(".tokens").write_bytes(bytes(data))
+                part.replace(path)
+                self._index[path] = held
+                self._trim()
+        except OSError:
+            # A full disk costs time later; it must not cost the replies that are under way.
+            self._remove(path)
+        finally:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
 
     def _trim(self) -> None:
         """Delete what was used longest ago until the folder is below its limit."""
-        ages = {path: path.stat() for path in self._index}
+        self._look()
+        ages = {path: stat for path in self._index if (stat := _stat(path)) is not None}
         size = sum(stat.st_size for stat in ages.values())
         for path in sorted(ages, key=lambda one: ages[one].st_mtime_ns):
             if size <= self._limit:
@@ -101,8 +123,16 @@ class Keep:
 
     def _remove(self, path: Path) -> None:
         self._index.pop(path, None)
-        path.unlink(missing_ok=True)
-        path.with_suffix(".tokens").unlink(missing_ok=True)
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+            path.with_suffix(".tokens").unlink(missing_ok=True)
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except OSError:
+        return None
 
 
 def _read(path: Path) -> list[int]:

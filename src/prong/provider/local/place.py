@@ -25,6 +25,8 @@ def weights(model: str) -> Path:
     _, _, named = model.partition(":")
     if named:
         path = Path(named).expanduser()
+        if path.is_dir():
+            raise NoSuchModel(f"{path} is a folder; name the GGUF file in it, as local:PATH")
         if not path.is_file():
             raise NoSuchModel(f"there is no model file {path}; give a GGUF file as local:PATH")
         return path.absolute()
@@ -57,9 +59,24 @@ def library() -> Path:
 
 
 def cache_mb(env: Mapping[str, str]) -> int:
-    """Read how many megabytes of cache the engine may have."""
-    given = env.get("PRONG_LOCAL_CACHE_MB", "").strip()
-    return int(given) if given.isdigit() and int(given) > 0 else CACHE_MB
+    """Read how many megabytes of cache the engine may have.
+
+    Raises UsageError if the setting is no such number.
+    """
+    return number(env, "PRONG_LOCAL_CACHE_MB", CACHE_MB, least=1)
+
+
+def number(env: Mapping[str, str], name: str, default: int, *, least: int) -> int:
+    """Read a setting that is a whole number.
+
+    Raises UsageError if it is none.
+    """
+    given = env.get(name, "").strip()
+    if not given:
+        return default
+    if not (given.isascii() and given.isdigit() and int(given) >= least):
+        raise UsageError(f"{name} is {given!r}; give a whole number, {least} or more")
+    return int(given)
 
 
 def _folder(package: str) -> Path | None:

@@ -23,7 +23,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from prong.errors import Unreachable
 from prong.provider.local.gguf import Header
-from prong.provider.local.place import cache_mb
+from prong.provider.local.place import cache_mb, number
 
 _PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "SYSTEMROOT")
 _LONGEST = 1 << 22
@@ -86,9 +86,14 @@ class Engine:
     ) -> None:
         """Start nothing yet; `keep` is where computed prefixes outlive the process.
 
-        Raises NoSuchModel if the file is none.
+        Raises:
+            NoSuchModel: the file is none.
+            UsageError: a setting is not what it should be.
+
         """
         self.model = model
+        number(env, "PRONG_LOCAL_THREADS", 1, least=1)
+        number(env, "PRONG_LOCAL_DISK_MB", 0, least=0)
         self.window = Header(model).window(cache_mb(env))
         """How many tokens a conversation may have."""
         self._library = library
@@ -97,12 +102,18 @@ class Engine:
         self._child: subprocess.Popen[bytes] | None = None
         self._folder: Path | None = None
         self._said: IO[bytes] | None = None
+        self._noted = ""
 
     @property
     def pid(self) -> int | None:
         """The process, while there is one."""
         child = self._child
         return child.pid if child is not None and child.poll() is None else None
+
+    def news(self, note: str) -> str:
+        """Give a note of the process back, unless it has been told before."""
+        told, self._noted = self._noted, note
+        return f"{self.model.name}: {note}" if note and note != told else ""
 
     async def connect(self) -> Line:
         """Open a connection, starting the process if there is none.

@@ -7,11 +7,14 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from prong.entry import Call, Reply, Stop, Usage
 from prong.errors import BadRequest, BrokenReply, ContextOverflow, NoSuchModel, ProviderError
 from prong.prompt import Mark, Prompt
-from prong.provider.base import Preparing, Provider, Retrying, Streamed, Trait
+from prong.provider.base import Noticed, Preparing, Provider, Retrying, Streamed, Trait
 from prong.provider.local import grammar
+from prong.provider.local.form import Form
 from prong.provider.local.grammar import Forced, Framed
 from prong.provider.local.process import Engine, Line, Lost, unreachable
 from prong.provider.local.speech import Reader, turns
@@ -75,13 +78,13 @@ class Local:
                     aclosing(self._reply(line, prompt, tail)) as events,
                 ):
                     async for event in events:
-                        begun = begun or not isinstance(event, Preparing)
+                        begun = begun or not isinstance(event, Preparing | Noticed)
                         yield event
                 return
             except Lost as error:
                 if attempt == _TRIES:
                     raise unreachable(error, self.engine.model) from error
-                why = str(unreachable(error, self.engine.model))
+                why = f"the embedded engine for {self.engine.model.name} is gone: {error}"
             yield Retrying(why, 0.0, attempt, begun)
 
     async def _reply(
@@ -89,9 +92,11 @@ class Local:
     ) -> AsyncGenerator[Streamed, None]:
         async for event in self._wait_ready(line):
             yield event
-        await line.send(self._ask(prompt, tail))
+        form = msgspec.convert(self.facts["form"], Form)
+        ask = self._ask(prompt, tail, form)
+        await line.send(ask)
         identity = f"local_{secrets.token_hex(8)}"
-        reader = Reader(f"call_{identity[6:]}")
+        reader = Reader(f"call_{identity[6:]}", form if "grammar" in ask else None)
         while True:
             kind, content = await line.next()
             match kind:
@@ -118,17 +123,19 @@ class Local:
             kind, content = await line.next()
             if kind == "ready":
                 self.facts = content
+                if note := self.engine.news(content["note"]):
+                    yield Noticed(note)
                 return
             if kind == "error":
                 raise _failed(content, self._model)
             yield Preparing(content["what"], content["done"], content["total"])
 
-    def _ask(self, prompt: Prompt, tail: Tail) -> dict[str, Any]:
+    def _ask(self, prompt: Prompt, tail: Tail, form: Form) -> dict[str, Any]:
         spec = prompt.head.spec
         wishes = {**spec.extra, **tail.extra}
-        found = turns(prompt, int(self.facts["context"]))
+        found = turns(prompt, int(self.facts["context"]), form)
         ask: dict[str, Any] = {
-            "turns": [(turn.key, turn.role, turn.text) for turn in found],
+            "turns": [(turn.key, turn.role, turn.pieces) for turn in found],
             "max_tokens": 0 if tail.prewarm else tail.max_tokens or _MAX_TOKENS,
             "temperature": float(wishes.get("temperature", 0.0)),
             "seed": int(wishes.get("seed", 0)),
@@ -136,14 +143,19 @@ class Local:
         }
         planned = self._plan(prompt) if self._plan is not None else None
         if planned is not None:
-            ask["opening"] = grammar.opening(planned)
+            ask["opening"] = grammar.opening(planned, form)
             ask["grammar"] = (
-                grammar.framed(planned) if isinstance(planned, Framed) else _forced(prompt, planned)
+                grammar.framed(planned)
+                if isinstance(planned, Framed)
+                else _forced(prompt, planned, form)
             )
         elif spec.tools and wishes.get("tool_choice") != "none":
             required = wishes.get("tool_choice") in {"required", "any"}
-            ask["grammar"] = grammar.calls(spec.tools)
-            ask["trigger"] = "" if required else grammar.OPEN
+            ask["grammar"] = grammar.calls(spec.tools, form)
+            if not required:
+                ask["trigger"] = form.marks[0] if form.marks else ""
+                ask["proper"] = form.opening()
+                ask["first_only"] = not form.begin
         return ask
 
     def _ended(self, identity: str, content: Mapping[str, Any], reply: Reply) -> Ended:
@@ -189,9 +201,9 @@ def make_reply(text: str, calls: Sequence[Call], stop: Stop) -> Reply:
     return reply_of(dump(fields), stop=stop)
 
 
-def _forced(prompt: Prompt, calls: Sequence[Forced]) -> str:
+def _forced(prompt: Prompt, calls: Sequence[Forced], form: Form) -> str:
     try:
-        return grammar.forced(prompt.head.spec.tools, calls)
+        return grammar.forced(prompt.head.spec.tools, calls, form)
     except LookupError as error:
         raise BadRequest(f"there is no tool {error} to be called") from error
 

@@ -88,6 +88,11 @@ class Shelf:
         assert strand.held <= len(strand.tokens), "only planned tokens are computed"
         self.touch(strand)
 
+    def turn(self, strand: Strand, length: int, tokens: Sequence[int]) -> None:
+        """Let a sequence go on in another way from some place."""
+        del strand.cells[length:]
+        strand.tokens[length:] = tokens
+
     def rest(self, strand: Strand) -> list[Strand]:
         """Keep a sequence for later; gives those that it makes superfluous, already forgotten."""
         strand.live = False

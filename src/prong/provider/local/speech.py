@@ -1,21 +1,21 @@
 """How a conversation reads to a local model, and how its replies are read.
 
-The text of a reply is settled: what `said` makes of a stored reply is what the model wrote, letter
-for letter, as long as its calls followed the grammar. So the tokens that the engine generated are
-the tokens of the stored reply, and the next request finds them in the cache.
+The text of a reply is settled: what its form makes of a stored reply is what the model wrote,
+letter for letter, as long as its calls followed the grammar. So the tokens that the engine
+generated are the tokens of the stored reply, and the next request finds them in the cache.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal, cast
 
 import msgspec
 
 from prong.entry import Call, CallId, Entry, Reply, Results, Stop, ToolSpec, User, plain
 from prong.prompt import Prompt
-from prong.provider.local.grammar import CLOSE, OPEN
+from prong.provider.local.form import NAME, TAGGED, Form
 from prong.provider.local.template import Role
 from prong.wire import CallBegan, CallPiece, Event, HeadSpec, TextPiece
 
@@ -24,8 +24,6 @@ Style = Literal["full", "brief"]
 
 _FULL_SHARE = 0.1
 _BYTES_PER_TOKEN = 3.5
-_NAMED = '{"name": '
-_ARGUMENTS = ', "arguments": '
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -34,44 +32,33 @@ class Turn(msgspec.Struct, frozen=True):
     key: str
     """Identifies everything up to and with this turn."""
     role: Role
-    text: str
+    pieces: list[str]
+    """Contents and the form's marks in turn, contents first."""
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        return "".join(self.pieces)
 
 
-def turns(prompt: Prompt, context: int) -> list[Turn]:
+def turns(prompt: Prompt, context: int, form: Form = TAGGED) -> list[Turn]:
     """Read a prompt as turns for a model that can read so many tokens."""
     head = prompt.head
-    found: list[Turn] = []
-    if system := opening(head.spec, style_for(head.spec, context)):
-        found.append(Turn(head.digest.hex(), "system", system))
+    found = _opening(head.spec, style_for(head.spec, context), form, head.digest.hex())
     for node in prompt.nodes():
         entry = head.dialect.read(node.role, node.data)
-        role: Role = "assistant" if isinstance(entry, Reply) else "user"
-        found.append(Turn(node.digest.hex(), role, text_of(entry)))
+        found.append(Turn(node.digest.hex(), *_turn(entry, form)))
     return found
 
 
-def text_of(entry: Entry) -> str:
-    """Give the text of an entry."""
+def _turn(entry: Entry, form: Form) -> tuple[Role, list[str]]:
     match entry:
         case User(parts):
-            return plain(parts)
+            return "user", [plain(parts)]
         case Results(results):
-            return "\n".join(
-                f"<tool_response>\n{'Error: ' if one.failed else ''}{plain(one.parts)}\n"
-                "</tool_response>"
-                for one in results
-            )
+            return "user" if form.results == "user" else "tool", form.answered(results)
         case Reply():
-            return said(entry.text, entry.calls)
-
-
-def said(text: str, calls: Sequence[Call]) -> str:
-    """Write a reply as the model wrote it."""
-    written = (
-        f"{OPEN}\n{_NAMED}{json.dumps(call.name)}{_ARGUMENTS}{call.arguments}}}\n{CLOSE}"
-        for call in calls
-    )
-    return "\n".join([*([text] if text else []), *written])
+            return "assistant", form.said(entry.text, entry.calls)
 
 
 def style_for(spec: HeadSpec, context: int) -> Style:
@@ -80,134 +67,155 @@ def style_for(spec: HeadSpec, context: int) -> Style:
     return "full" if size / _BYTES_PER_TOKEN < context * _FULL_SHARE else "brief"
 
 
-def opening(spec: HeadSpec, style: Style) -> str:
+def _opening(spec: HeadSpec, style: Style, form: Form, key: str) -> list[Turn]:
     """Write the system turn: the texts, and how to call which tools."""
-    parts = [text for text in spec.system if text.strip()]
-    if spec.tools:
-        lines = [_full(tool) if style == "full" else _brief(tool) for tool in spec.tools]
-        parts.append(_TOOLS.format(tools="\n".join(lines)))
-    return "\n\n".join(parts)
+    system = "\n\n".join(text for text in spec.system if text.strip())
+    if not spec.tools:
+        return [Turn(key, "system", [system])] if system else []
+    lines = [_described(tool, style, form) for tool in spec.tools]
+    first, *rest = form.listing(lines)
+    if form.apart:
+        tools = Turn(f"tools {key}", "tools", [first, *rest])
+        return [tools, Turn(key, "system", [system])] if system else [tools]
+    return [Turn(key, "system", [f"{system}\n\n{first}" if system else first, *rest])]
 
 
-_TOOLS = (
-    "# Tools\n\n"
-    "Call a tool by writing its name and a JSON object with its arguments, like this:\n"
-    f'{OPEN}\n{{{{"name": "TOOL", "arguments": {{{{"ARGUMENT": "VALUE"}}}}}}}}\n{CLOSE}\n'
-    "Its result comes back between <tool_response> and </tool_response>. The tools are:\n"
-    "<tools>\n{tools}\n</tools>"
-)
+def _described(tool: ToolSpec, style: Style, form: Form) -> str:
+    if style == "full":
+        return _json(tool, tool.description, json.loads(bytes(tool.schema) or b"{}"))
+    return _brief_json(tool) if form.apart else _brief(tool)
 
 
-def _full(tool: ToolSpec) -> str:
-    function = {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": json.loads(bytes(tool.schema)),
-    }
+def _json(tool: ToolSpec, description: str, schema: Mapping[str, Any]) -> str:
+    function = {"name": tool.name, "description": description, "parameters": schema}
     return json.dumps({"type": "function", "function": function}, ensure_ascii=False)
 
 
 def _brief(tool: ToolSpec) -> str:
+    """Describe a tool in a line; what may be left out is, or a small model fills all of it in."""
     schema = cast("Mapping[str, Any]", json.loads(bytes(tool.schema) or b"{}"))
-    needed = schema.get("required") or ()
-    names = (name if name in needed else f"{name}?" for name in schema.get("properties") or ())
-    sentence = " ".join(tool.description.split()).partition(". ")[0].rstrip(".")
-    return f"{tool.name}({', '.join(names)}): {sentence[:120]}"
+    return f"{tool.name}({', '.join(_needed(schema))}): {_sentence(tool)}"
+
+
+def _brief_json(tool: ToolSpec) -> str:
+    """Describe a tool to a model that reads nothing but a list of objects: what it must have."""
+    schema = cast("Mapping[str, Any]", json.loads(bytes(tool.schema) or b"{}"))
+    needed = _needed(schema)
+    kinds = {name: {"type": schema["properties"][name].get("type", "string")} for name in needed}
+    return _json(tool, _sentence(tool), {"type": "object", "properties": kinds, "required": needed})
+
+
+def _needed(schema: Mapping[str, Any]) -> list[str]:
+    return [name for name in schema.get("properties") or () if name in schema.get("required", ())]
+
+
+def _sentence(tool: ToolSpec) -> str:
+    return " ".join(tool.description.split()).partition(". ")[0].rstrip(".")[:120]
 
 
 class Reader:
     """Reads a reply as it is written."""
 
-    def __init__(self, prefix: str) -> None:
-        """Name calls by a prefix that is unique to the reply."""
+    def __init__(self, prefix: str, form: Form | None = TAGGED) -> None:
+        """Name calls by a prefix that is unique to the reply; without a form there are none."""
         self._prefix = prefix
+        self._form = form
         self._held = ""
         self._text: list[str] = []
         self._in_call = False
         self._calls: list[Call] = []
-        self._cut = ""
 
     def feed(self, text: str) -> list[Event]:
         """Take more of the reply."""
         self._held += text
         events: list[Event] = []
-        while self._advance(events):
+        if self._form is None:
+            self._take_text(len(self._held), events)
+            return events
+        if not self._in_call:
+            self._seek(self._form, events)
+        # An object can end only where a brace does.
+        while self._in_call and "}" in text and self._take_call(self._form, events):
             pass
         return events
 
     def close(self, stop: Stop) -> tuple[list[Event], str, tuple[Call, ...], Stop]:
         """Say that no more comes; gives the last events, the text, the calls and why it ended."""
         events: list[Event] = []
-        if self._in_call:
-            self._take_call(self._held, events)
-            stop = "length" if stop == "end" else stop
+        if self._form is not None and self._in_call:
+            if NAME in self._held:
+                self._take_call(self._form, events, cut=True)
+                stop = "length" if stop == "end" else stop
         else:
-            self._take_text(self._held, events)
+            self._take_text(len(self._held), events)
         if stop == "end" and self._calls:
             stop = "calls"
         return events, "".join(self._text), tuple(self._calls), stop
 
-    def _advance(self, events: list[Event]) -> bool:
-        if self._in_call:
-            body, found, rest = self._held.partition(f"\n{CLOSE}")
-            if not found:
-                return False
-            self._take_call(body, events)
-            # Between two calls there is one line break, which belongs to neither.
-            self._held, self._in_call = rest, False
-            return True
-        before, found, rest = self._held.partition(OPEN)
-        if found:
-            self._take_text(before.removesuffix("\n"), events)
-            self._held, self._in_call = rest, True
-            return True
-        keep = _undecided(self._held)
-        self._take_text(self._held[: len(self._held) - keep], events)
-        self._held = self._held[len(self._held) - keep :]
-        return False
-
-    def _take_text(self, text: str, events: list[Event]) -> None:
-        if self._calls:
-            # After a call only white space can come, and it means nothing.
+    def _seek(self, form: Form, events: list[Event]) -> None:
+        """Give out text up to where a call begins, or might yet."""
+        opening = form.begin.rstrip("\n") or NAME
+        at = self._held.find(opening)
+        if not form.begin and (at > 0 or self._text):
+            # Here a reply is a call from its first letter, or text.
+            at = -1
+        if at < 0:
+            self._take_text(len(self._held) - self._undecided(form, opening), events)
             return
+        before = self._held[:at]
+        self._take_text(len(before.removesuffix(form.lead)) if form.begin else 0, events)
+        self._in_call = True
+
+    def _undecided(self, form: Form, opening: str) -> int:
+        """Count the characters at the end that may yet turn out to begin a call."""
+        if not form.begin:
+            held = self._held
+            return len(held) if opening.startswith(held) and not self._text else 0
+        for marker in (f"{form.lead}{opening}", opening):
+            for size in range(min(len(self._held), len(marker) - 1), 0, -1):
+                if marker.startswith(self._held[-size:]):
+                    return size
+        return 0
+
+    def _take_text(self, size: int, events: list[Event]) -> None:
+        text, self._held = self._held[:size], self._held[size:]
         if text:
             self._text.append(text)
             events.append(TextPiece(text))
 
-    def _take_call(self, body: str, events: list[Event]) -> None:
-        name, arguments = read_call(body)
-        call = Call(CallId(f"{self._prefix}_{len(self._calls)}"), name, arguments)
-        if not name:
-            return
-        self._calls.append(call)
-        events += [CallBegan(call.id, call.name), CallPiece(call.id, call.arguments)]
+    def _take_call(self, form: Form, events: list[Event], *, cut: bool = False) -> bool:
+        """Take the next object; of one that was cut off, as far as it came."""
+        at = self._held.find(NAME)
+        if at < 0:
+            return False
+        name, arguments, size = read_call(self._held[at:], form)
+        if not size and not cut:
+            return False
+        self._held = self._held[at + size :] if size else ""
+        if name:
+            call = Call(CallId(f"{self._prefix}_{len(self._calls)}"), name, arguments)
+            self._calls.append(call)
+            events += [CallBegan(call.id, call.name), CallPiece(call.id, call.arguments)]
+        return bool(size)
 
 
-def read_call(body: str) -> tuple[str, str]:
-    """Take a call apart: its name and the exact text of its arguments; no name if it is none."""
-    body = body.strip()
-    if not body.startswith(_NAMED):
-        return "", ""
+def read_call(text: str, form: Form = TAGGED) -> tuple[str, str, int]:
+    """Take a call apart: its name, the exact text of its arguments, and its length.
+
+    There is no name if it is no call, and the length is 0 if it is not whole.
+    """
+    decoder = json.JSONDecoder()
     try:
-        name, end = json.JSONDecoder().raw_decode(body, len(_NAMED))
+        name, end = decoder.raw_decode(text, len(NAME))
     except ValueError:
-        return "", ""
-    rest = body[end:]
-    if not isinstance(name, str) or not rest.startswith(_ARGUMENTS):
-        return "", ""
-    arguments = rest[len(_ARGUMENTS) :]
+        return "", "", 0
+    start = end + len(form.middle)
+    if not isinstance(name, str) or text[end:start] != form.middle:
+        return "", "", 0
     try:
-        _, end = json.JSONDecoder().raw_decode(arguments)
+        _, end = decoder.raw_decode(text, start)
     except ValueError:
         # Cut off: the text as far as it came, as every other provider gives it.
-        return name, arguments
-    return name, arguments[:end]
-
-
-def _undecided(text: str) -> int:
-    """Count the characters at the end that may yet turn out to begin a call."""
-    for marker in (f"\n{OPEN}", OPEN):
-        for size in range(min(len(text), len(marker) - 1), 0, -1):
-            if marker.startswith(text[-size:]):
-                return size
-    return 0
+        return name, text[start:], 0
+    close = text.find("}", end)
+    return name, text[start:end], close + 1

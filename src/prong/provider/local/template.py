@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-Role: TypeAlias = Literal["system", "user", "assistant"]
+Role: TypeAlias = Literal["tools", "system", "user", "assistant", "tool"]
 Render: TypeAlias = Callable[[Sequence[tuple[str, str]], bool], "str | None"]
 """Renders messages by the model's template, with or without the opening of a reply."""
 
@@ -37,8 +37,10 @@ class Template(msgspec.Struct, frozen=True):
 
     def joint(self, before: Role | None, role: Role) -> str:
         """Give the text between two turns, or before the first."""
-        key = f"{before or ''}/{role}"
-        return self.joints.get(key) or self.joints[f"user/{role}"]
+        if role == "tools":
+            return ""
+        key = f"{'' if before in {None, 'tools'} else before}/{role}"
+        return self.joints[key] if key in self.joints else self.joints[f"user/{role}"]
 
 
 _CHATML = {
@@ -49,11 +51,15 @@ _CHATML = {
     "user/user": "<|im_end|>\n<|im_start|>user\n",
     "user/assistant": "<|im_end|>\n<|im_start|>assistant\n",
     "assistant/user": "<|im_end|>\n<|im_start|>user\n",
+    "user/tool": "<|im_end|>\n<|im_start|>user\n",
 }
 
 
-def derive(render: Render) -> Template:
-    """Find out the joints of a template by rendering conversations of marks."""
+def derive(render: Render, results: str = "user") -> Template:
+    """Find out the joints of a template by rendering conversations of marks.
+
+    Results are brought by a role of that name; by no role at all if it is `tool`.
+    """
     first, second, third, fourth, fifth = _MARKS
     talk = [
         ("system", first),
@@ -81,10 +87,25 @@ def derive(render: Render) -> Template:
         # Templates of strict turns take a second user turn for a reply; there it joins the first.
         "user/user": "\n\n" if twice == opening else twice,
     }
+    joints |= _of_results(render, results, joints)
     shorter = split(render(talk[:2], True), _MARKS[:2])
     faithful = answered == opening == alone[1] and shorter == [start, asked, opening]
     note = "" if faithful else _UNFAITHFUL
     return Template(joints, own=True, faithful=faithful, note=note)
+
+
+def _of_results(render: Render, role: str, joints: dict[str, str]) -> dict[str, str]:
+    first, second, third, fourth = _MARKS[:4]
+    if role == "tool":
+        # They stand between two replies, and their marks are all there is around them.
+        opens = joints["/user"]
+        ends = joints["assistant/user"].removesuffix(opens)
+        return {"user/tool": ends, "tool/assistant": "", "tool/user": opens}
+    talk = [("user", first), ("assistant", second), (role, third), ("user", fourth)]
+    found = split(render(talk, True), _MARKS[:4])
+    if found is None:
+        return {"user/tool": joints["assistant/user"]}
+    return {"user/tool": found[2], "tool/user": found[3]}
 
 
 _UNFAITHFUL = (
