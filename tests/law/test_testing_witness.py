@@ -95,6 +95,17 @@ def test_a_sidecar_must_extend_but_is_not_extended() -> None:
     assert len(broken.breaches()) == 1
 
 
+def test_a_sidecar_may_be_overtaken_once() -> None:
+    """It may be sent when the conversation has gone on already, but not long after."""
+    aside = ask(HELLO, tail("sum up"), headers={"x-prong-sidecar": "title"})
+    grown = ask(HELLO, tail("go on"))
+
+    assert witness(ask(HELLO), grown, aside).breaches() == []
+    late = witness(ask(HELLO), grown, ask(HELLO, tail("go on"), HELLO), aside)
+    assert len(late.breaches()) == 1
+    assert len(witness(ask(HELLO), grown, ask(HELLO, tail("sum up"))).breaches()) == 1
+
+
 def test_named_lineages_are_apart() -> None:
     """A fork has its own name, and the request it grew from is known."""
     root, fork = {"x-prong-lineage": "root"}, {"x-prong-lineage": "root/1"}

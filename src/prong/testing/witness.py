@@ -3,7 +3,8 @@
 Requests with the same `x-prong-lineage` header are one lineage; requests without the header are
 one lineage if model, tools and system are the same. Each request of a lineage must begin with all
 blocks of the last one that was answered, less the marks, under the same settings. One with
-an `x-prong-sidecar` header must extend its lineage too, but the next one need not extend it.
+an `x-prong-sidecar` header must extend its lineage too, but the next one need not extend it. It goes
+beside the conversation, which may overtake it by one request.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Witness:
     def __init__(self) -> None:
         self.seen: list[Seen] = []
         self.tips: dict[str, Seen] = {}
+        self._overtaken: dict[str, Seen] = {}
         self._by_end: dict[bytes, Seen] = {}
 
     def see(self, number: int, request: Request) -> Seen:
@@ -50,6 +52,9 @@ class Witness:
         tip = self.tips.get(seen.lineage)
         if tip is not None:
             seen.breach = first_difference(tip, seen)
+        before = self._overtaken.get(seen.lineage)
+        if before is not None and _is_sidecar(request) and not first_difference(before, seen):
+            seen.breach = None
         self.seen.append(seen)
         return seen
 
@@ -57,7 +62,9 @@ class Witness:
         """Make a request the end of its lineage: its answer has begun."""
         if seen.chain:
             self._by_end[seen.chain[-1]] = seen
-        if seen.request.headers.get("x-prong-sidecar", "0") in ("", "0"):
+        if not _is_sidecar(seen.request):
+            if (tip := self.tips.get(seen.lineage)) is not None:
+                self._overtaken[seen.lineage] = tip
             self.tips[seen.lineage] = seen
 
     def lineages(self) -> dict[str, list[int]]:
@@ -70,6 +77,10 @@ class Witness:
     def breaches(self) -> list[str]:
         """Say where requests failed to extend their lineage."""
         return [seen.breach for seen in self.seen if seen.breach]
+
+
+def _is_sidecar(request: Request) -> bool:
+    return request.headers.get("x-prong-sidecar", "0") not in ("", "0")
 
 
 def _lineage(request: Request, chain: tuple[bytes, ...]) -> str:
