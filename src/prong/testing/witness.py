@@ -3,8 +3,8 @@
 Requests with the same `x-prong-lineage` header are one lineage; requests without the header are
 one lineage if model, tools and system are the same. Each request of a lineage must begin with all
 blocks of the last one that was answered, less the marks, under the same settings. One with
-an `x-prong-sidecar` header must extend its lineage too, but the next one need not extend it. It goes
-beside the conversation, which may overtake it by one request.
+an `x-prong-sidecar` header must extend its lineage too, but the next one need not extend it; it
+goes beside the conversation, which may overtake it by one request.
 """
 
 from __future__ import annotations
