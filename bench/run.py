@@ -26,6 +26,7 @@ def main(names: list[str]) -> int:
     began = time.monotonic()
     rows: list[Row] = []
     for name in names or FIGURES:
+        print(f"{time.monotonic() - began:4.0f} s  {name}", file=sys.stderr)
         rows += importlib.import_module(name).rows()
     versions = ", ".join(f"{name} {version(name)}" for name in COMPARED)
     print(f"Python {platform.python_version()} on {platform.machine()}, {os.cpu_count()} cores")

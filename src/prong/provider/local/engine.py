@@ -21,7 +21,8 @@ from typing import Any
 import msgspec
 
 from prong.provider.local.binding import Model, Native, Unusable
-from prong.provider.local.core import Ask, Core, Job, threads
+from prong.provider.local.core import Core, threads
+from prong.provider.local.job import Ask, Job
 from prong.provider.local.keep import Keep
 from prong.provider.local.place import CACHE_MB
 
