@@ -105,9 +105,15 @@ class Git:
 
         Raises GitFailed.
         """
-        ended = await self.ask(*args, index=index, stdin=stdin, env=env)
+        return self.said(args[0], await self.ask(*args, index=index, stdin=stdin, env=env))
+
+    def said(self, command: str, ended: Finished) -> str:
+        """Give what a command printed, without the last line's end.
+
+        Raises GitFailed.
+        """
         if ended.code != 0:
-            raise GitFailed(f"git {args[0]} failed in {self.cwd}: {complaint(ended)}")
+            raise GitFailed(f"git {command} failed in {self.cwd}: {complaint(ended)}")
         return ended.output.decode(errors="surrogateescape").removesuffix("\n")
 
     async def find(self, name: str) -> str:
@@ -200,11 +206,25 @@ async def sweep_indexes(host: Host, repository: Repository) -> None:
 
 
 async def _take_over(git: Git, index: str) -> None:
-    """Bring an index up to date with the files: one walk, and nothing more if nothing changed."""
-    words = ("ls-files", "-o", "-m", "-z", "--exclude-standard")
-    found = dict.fromkeys(names(await git.run(*words, index=index)))
+    """Bring an index up to date with the files; nothing is written if nothing changed.
+
+    Files that git knows and files that it does not are looked at side by side.
+    """
+    looks = (
+        ("diff-files", "--name-only", "-z", "--ignore-submodules=dirty"),
+        ("ls-files", "-o", "-z", "--exclude-standard"),
+    )
+    seen: dict[str, Finished] = {}
+
+    async def look(words: tuple[str, ...]) -> None:
+        seen[words[0]] = await git.ask(*words, index=index)
+
+    async with anyio.create_task_group() as group:
+        for words in looks:
+            group.start_soon(look, words)
     # A name that ends with a slash is a repository in its own right: not ours to take in.
-    changed = [name for name in found if not name.endswith("/")]
+    found = (name for words in looks for name in names(git.said(words[0], seen[words[0]])))
+    changed = list(dict.fromkeys(name for name in found if not name.endswith("/")))
     if not changed:
         return
     update = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
