@@ -34,6 +34,7 @@ _QUIET = (
     *("core.hooksPath=/dev/null", "core.fsmonitor=false", "core.splitIndex=false"),
     *("core.safecrlf=false", "commit.gpgSign=false", "submodule.recurse=false"),
     *("gc.auto=0", "maintenance.auto=false", "advice.detachedHead=false"),
+    "checkout.workers=0",  # as many as there are cores; git itself takes one
 )
 _OPTIONS = tuple(word for option in _QUIET for word in ("-c", option))
 _ENV = ("LC_ALL=C", "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_LITERAL_PATHSPECS=1")
