@@ -16,10 +16,11 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from prong.errors import GitFailed, UsageError
+from prong.errors import UsageError
 from prong.host import threeway
 from prong.host.base import Host
-from prong.host.git import Git, Repository, complaint, legible, locate, names, working_index
+from prong.host.git import Git, Repository, legible, locate, names, working_index
+from prong.host.move import change_refs, move, read_state
 from prong.host.slug import check_slug
 from prong.host.threeway import State
 from prong.host.worktree import BASES, BRANCHES, listed
@@ -106,7 +107,7 @@ async def merge(host: Host, slugs: Sequence[str] = (), *, dry_run: bool = False)
     git = Git(host, repository.top)
     wanted = await _wanted(git, slugs)
     async with working_index(git, repository) as index:
-        state = await _state(git, repository, index)
+        state = await read_state(git, repository, index)
         course = _Course(git, repository.head, state, state, [])
         steps: list[Step] = []
         for child in wanted:
@@ -115,7 +116,7 @@ async def merge(host: Host, slugs: Sequence[str] = (), *, dry_run: bool = False)
             if step.status not in {"merged", "would merge", "nothing new"} and not dry_run:
                 break
         if course.applied and not dry_run:
-            await _move(git, index, course.first, course.state)
+            await move(git, index, course.first, course.state)
             await _record(course, repository, index)
     bad = any(step.status not in {"merged", "would merge", "nothing new"} for step in steps)
     after = repository.head if dry_run else course.head
@@ -150,21 +151,6 @@ async def _wanted(git: Git, slugs: Sequence[str]) -> list[Child]:
                 )
             raise UsageError(f"there is no branch prong/{name} of a child; there are: {known}")
     return [by_name[name] for name in dict.fromkeys(given)]
-
-
-async def _state(git: Git, repository: Repository, index: str) -> State:
-    """Read what the user has; the real index is copied before git may write to it."""
-    commit = await git.run("rev-parse", f"{repository.head}^{{tree}}")
-    files = await git.run("write-tree", index=index)
-    copy = f"{index}.staged"
-    try:
-        await git.host.run(["cp", "-p", "--", f"{repository.folder}/index", copy])
-        ended = await git.ask("write-tree", index=copy)
-    finally:
-        await git.host.run(["rm", "-f", "--", copy])
-    if ended.code != 0:
-        raise UsageError(f"the index cannot be used ({complaint(ended)}): resolve that first")
-    return State(commit, ended.output.decode().strip(), files)
 
 
 async def _one(course: _Course, child: Child, *, dry_run: bool) -> Step:
@@ -251,43 +237,6 @@ async def _commit(git: Git, head: str, tree: str, child: Child) -> str:
     return await git.commit(tree, [head], f"Apply {branch}\n\n{told.strip()}\n")
 
 
-async def _move(git: Git, index: str, old: State, new: State) -> None:
-    """Take files and index from one state to another, or leave both as they are.
-
-    Git refuses, before it changes anything, if a file is not what the second index says.
-    """
-    await _make_sure(git, old.files, new.files)
-    ended = await git.ask("read-tree", "-m", "-u", old.files, new.files, index=index)
-    if ended.code != 0:
-        raise GitFailed(f"nothing was merged, git would lose files: {complaint(ended)}")
-    ended = await git.ask("read-tree", "-i", "-m", old.index, new.index)
-    if ended.code != 0:
-        await git.ask("read-tree", "-m", "-u", new.files, old.files, index=index)
-        raise GitFailed(f"nothing was merged, the index is in use: {complaint(ended)}")
-    await git.ask("update-index", "-q", "--refresh")
-
-
-async def _make_sure(git: Git, old: str, new: str) -> None:
-    """Refuse to write over files that git ignores: it would do so without a word."""
-    words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames")
-    gone = set(names(await git.run(*words, "--diff-filter=D", old, new)))
-    folders: set[str] = set()
-    for name in names(await git.run(*words, "--diff-filter=A", old, new)):
-        place = f"{git.cwd}/{name}"
-        if await git.host.stat(place) is not None or git.host.resolve(place) != place:
-            raise UsageError(_in_the_way(name))
-        while name := name.rpartition("/")[0]:
-            folders.add(name)
-    for name in folders - gone:
-        found = await git.host.stat(f"{git.cwd}/{name}")
-        if found is not None and found.kind != "folder":
-            raise UsageError(_in_the_way(name))
-
-
-def _in_the_way(name: str) -> str:
-    return f"nothing was changed: {legible(name)} is in the way; move it, or merge other branches"
-
-
 async def _record(course: _Course, repository: Repository, index: str) -> None:
     """Move HEAD, and remember how to go back; all refs at once."""
     git, lines, slugs = course.git, list[str](), list[str]()
@@ -309,18 +258,7 @@ async def _record(course: _Course, repository: Repository, index: str) -> None:
     undo = await git.commit(tree, parents, "\n".join(["prong merge", "", *slugs, ""]))
     lines += [f"update HEAD {course.head} {repository.head}", f"update {UNDO} {undo}"]
     told = "prong merge: " + ", ".join(child.slug for child, _ in course.applied)
-    await _refs(git, lines, told, index, (course.state, course.first))
-
-
-async def _refs(
-    git: Git, lines: Sequence[str], told: str, index: str, back: tuple[State, State]
-) -> None:
-    """Change refs together; if they cannot be, put files and index back."""
-    text = "".join(f"{line}\n" for line in lines).encode()
-    ended = await git.ask("update-ref", "-m", told, "--stdin", stdin=text)
-    if ended.code != 0:
-        await _move(git, index, *back)
-        raise GitFailed(f"nothing was changed, HEAD has moved meanwhile: {complaint(ended)}")
+    await change_refs(git, lines, told, index, (course.state, course.first))
 
 
 async def undo(host: Host) -> tuple[str, ...]:
@@ -338,16 +276,16 @@ async def undo(host: Host) -> tuple[str, ...]:
     trees = [await git.run("rev-parse", f"{c}^{{tree}}") for c in (before, after, *kept)]
     old, new = State(trees[0], trees[2], trees[3]), State(trees[1], trees[4], trees[5])
     async with working_index(git, repository) as index:
-        if repository.head != after or await _state(git, repository, index) != new:
+        if repository.head != after or await read_state(git, repository, index) != new:
             raise UsageError(
                 "there were changes or commits since the merge, so it is not taken back; commit "
                 f"or stash them, and go back yourself with 'git reset --keep {before[:12]}'"
             )
-        await _move(git, index, new, old)
+        await move(git, index, new, old)
         pairs = [line.split() for line in told if line]
         lines = [f"update HEAD {before} {after}", f"delete {UNDO}"]
         for slug, earlier in pairs:
             gone = earlier == "-"
             lines.append(f"delete {MERGED}{slug}" if gone else f"update {MERGED}{slug} {earlier}")
-        await _refs(git, lines, "prong merge: undo", index, (old, new))
+        await change_refs(git, lines, "prong merge: undo", index, (old, new))
     return tuple(slug for slug, _ in pairs)
