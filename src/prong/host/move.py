@@ -69,4 +69,6 @@ async def change_refs(
     ended = await git.ask("update-ref", "-m", told, "--stdin", stdin=text)
     if ended.code != 0:
         await move(git, index, *back)
-        raise GitFailed(f"nothing was changed, HEAD has moved meanwhile: {complaint(ended)}")
+        raise GitFailed(
+            f"nothing was changed, HEAD or a branch has moved meanwhile: {complaint(ended)}"
+        )
