@@ -154,6 +154,55 @@ async def test_commits_and_what_follows_them_go_together(repo: Repo, host: Local
     assert repo.git("status", "--porcelain") == "?? mine.txt"
 
 
+async def test_the_files_count_and_not_what_is_staged(repo: Repo, host: LocalHost) -> None:
+    """Half staged, announced, unstaged or forced: the commit holds the files as they lie there."""
+    repo.write(".gitignore", "*.log\n")
+    repo.commit()
+    path = await child(host, "x", {"a.txt": "staged\n", "soon.txt": "s\n", "kept.log": "k\n"})
+    repo.git("add", "a.txt", cwd=path)
+    repo.git("add", "-N", "soon.txt", cwd=path)
+    repo.git("add", "-f", "kept.log", cwd=path)
+    repo.git("rm", "-q", "--cached", "src/b.txt", cwd=path)
+    put(path, {"a.txt": "later\n"})
+
+    report = await merge(host, commit=True)
+
+    assert [s.files for s in report.steps] == [("a.txt", "kept.log", "soon.txt")]
+    assert (repo.path / "a.txt").read_text() == "later\n"
+    assert (repo.path / "soon.txt").read_text() == "s\n"
+    assert (repo.path / "src/b.txt").read_text() == "b\n"
+    assert seen(repo, path)["status"] == ""
+
+
+@pytest.mark.parametrize("inside", ["changed", "committed"])
+async def test_a_submodule(repo: Repo, host: LocalHost, inside: str) -> None:
+    """A commit made in one is taken along; changes that are not committed there are told."""
+    library = Repo(repo.path.parent / "library")
+    library.path.mkdir()
+    library.git("init", "-q", "-b", "main")
+    for key in ("user.name", "user.email"):
+        library.git("config", key, "tester@example.invalid")
+    library.write("l.txt", "l\n")
+    library.commit()
+    repo.git("submodule", "--quiet", "add", str(library.path), "lib")
+    repo.commit()
+    path = await child(host, "x", {"new.txt": "n\n"})
+    repo.git("submodule", "--quiet", "update", "--init", cwd=path)
+    put(path / "lib", {"l.txt": "more\n"})
+    if inside == "committed":
+        for key in ("user.name", "user.email"):
+            repo.git("config", key, "tester@example.invalid", cwd=path / "lib")
+        repo.commit(cwd=path / "lib")
+
+    step = (await merge(host, ["x"], dry_run=True, commit=True)).steps[0]
+
+    expected = {
+        "changed": ("uncommitted", ("lib",)),
+        "committed": ("would merge", ("lib", "new.txt")),
+    }
+    assert (step.status, step.files) == expected[inside]
+
+
 async def test_undo_keeps_the_childs_commit(repo: Repo, host: LocalHost) -> None:
     """The merge is taken back, the work stays on its branch, and can be merged again."""
     path = await child(host, "x", {"new.txt": "n\n"})
@@ -174,8 +223,8 @@ async def test_nothing_of_the_childs_own_settings_runs(repo: Repo, host: LocalHo
     """Neither hooks nor filters nor a monitor that its worktree names, nor another `.git`."""
     repo.git("config", "extensions.worktreeConfig", "true")
     path = await child(host, "x", {"a.txt": "child\n", ".gitattributes": "* filter=evil\n"})
-    evil = path.parent / "evil"
-    evil.write_text(f"#!/bin/sh\ntouch {repo.path}/ran\ncat\n")
+    evil, ran = repo.path.parent / "evil", repo.path.parent / "ran"
+    evil.write_text(f"#!/bin/sh\ntouch {ran}\ncat\n")
     evil.chmod(0o755)
     hooks = path / "hooks"
     hooks.mkdir()
@@ -189,19 +238,21 @@ async def test_nothing_of_the_childs_own_settings_runs(repo: Repo, host: LocalHo
         "gpg.program": str(evil),
     }.items():
         repo.git("config", "--worktree", key, value, cwd=path)
-    (repo.path / "ran").unlink(missing_ok=True)
+    repo.git("status", cwd=path)
+    assert ran.exists(), "git as the child would run it minds these settings"
+    ran.unlink()
 
     report = await merge(host, ["x"], commit=True)
 
     assert [s.status for s in report.steps] == ["merged"]
     assert (repo.path / "a.txt").read_text() == "child\n"
-    assert not (repo.path / "ran").exists()
+    assert not ran.exists()
 
     put(path, {"a.txt": "again\n"})
     (path / ".git").write_text(f"gitdir: {path}/elsewhere\n")
     assert [s.status for s in (await merge(host, ["x"], commit=True)).steps] == ["merged"]
     assert (repo.path / "a.txt").read_text() == "again\n"
-    assert not (repo.path / "ran").exists()
+    assert not ran.exists()
 
 
 @pytest.mark.parametrize("what", ["merging", "unmerged", "elsewhere", "detached", "repository"])
@@ -233,6 +284,7 @@ async def test_what_cannot_simply_be_committed_is_refused(
     assert step.status == "uncommitted"
     assert str(path) in step.remedy
     assert "--commit" not in step.remedy
+    assert ("not on its branch prong/x" in step.remedy) == (what in {"elsewhere", "detached"})
     assert (repo.fingerprint(), repo.git("for-each-ref"), seen(repo, path)) == before
 
 

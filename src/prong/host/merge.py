@@ -202,7 +202,8 @@ async def _whole(course: _Course, child: Child, *, commit: bool) -> Child | Step
         return _step(child, "running", remedy=remedy)
     if not child.path:
         return child
-    if commit and child.checked_out and child.path != course.repository.top:
+    takes = child.checked_out and child.path != course.repository.top
+    if commit and takes:
         found = await gather(course.git, course.repository, child.path, child.slug, child.tip)
         if isinstance(found, Unfit):
             return _step(child, "uncommitted", files=found.files, remedy=found.remedy)
@@ -214,8 +215,10 @@ async def _whole(course: _Course, child: Child, *, commit: bool) -> Child | Step
     files = tuple(legible(line[3:]) for line in names(output))
     if files:
         remedy = f"commit or discard the changes in {child.path} first"
-        if child.checked_out and child.path != course.repository.top:
+        if takes:
             remedy += ", or merge with --commit"
+        elif not child.checked_out:
+            remedy += f": it is not on its branch prong/{child.slug}"
         return _step(child, "uncommitted", files=files, remedy=remedy)
     return child
 
