@@ -349,6 +349,38 @@ async def test_a_typed_child_whose_type_asks_for_it(world: Worlds) -> None:
         assert repo.git("show", "HEAD:b.txt") == "two"
 
 
+@pytest.mark.spec("W5", "S1")
+async def test_what_a_typed_child_left_uncommitted_is_merged_if_asked(world: Worlds) -> None:
+    """The tool says which field takes it, previews it, and commits it on the child's branch."""
+    start = {"description": "fix", "prompt": "BRIEF", "subagent_type": "fixer", "name": "fixer-1"}
+    script = Script(
+        [
+            call("Agent", start),
+            say("waiting"),
+            call("MergeWorktrees", {"action": "merge"}),
+            call("MergeWorktrees", {"action": "preview", "commit": True}),
+            call("MergeWorktrees", {"action": "merge", "commit": True}),
+            say("done"),
+        ],
+        {"BRIEF": [write("new.txt"), say("Fixed.")]},
+    )
+    async with repository(world, script, agents=TYPE) as (w, repo):
+        await w.session.run("Go")
+        refused, previewed, merged = (str(b["messages"][-1]) for b in w.bodies()[-3:])
+
+        assert "prong/fixer-1: uncommitted (new.txt)" in refused
+        assert "first, or merge with commit: true" in refused
+        told = "(new.txt; it left uncommitted: new.txt)"
+        assert f"prong/fixer-1: would merge {told}" in previewed
+        assert "Nothing was changed." in previewed
+        assert f"prong/fixer-1: merged {told}" in merged
+        assert repo.git("show", "HEAD:new.txt") == "theirs"
+        assert repo.git("show", "HEAD:b.txt") == "two"
+        assert repo.git("log", "-1", "--format=%s", "prong/fixer-1") == (
+            "Work of prong/fixer-1, as it was left"
+        )
+
+
 @pytest.mark.spec("W2", "W3")
 async def test_a_childs_child_starts_from_its_parents_worktree(world: Worlds) -> None:
     """Worktrees lie side by side; the inner one writes to neither the outer one nor the user's."""

@@ -25,16 +25,21 @@ def run_merge(words: list[str]) -> int:
     add = parser.add_argument
     add("slug", nargs="*", help="which, in this order; default: all, the oldest first")
     add("--dry-run", action="store_true", help="only show what would merge and what would conflict")
+    add(
+        "--commit",
+        action="store_true",
+        help="also what a child left uncommitted: it becomes a commit of its branch",
+    )
     add("--undo", action="store_true", help="take the last merge back")
     add("--json", action="store_true", help="for programs")
     add("-C", "--cwd", default=".", metavar="DIR", help="the project folder")
     args = parser.parse_args(words)
-    if args.undo and (args.slug or args.dry_run):
+    if args.undo and (args.slug or args.dry_run or args.commit):
         raise UsageError("--undo takes the last merge back as a whole: give it alone")
     host = LocalHost(args.cwd)
     if args.undo:
         return _undo(host, json=args.json)
-    report = anyio.run(lambda: merge(host, args.slug, dry_run=args.dry_run))
+    report = anyio.run(lambda: merge(host, args.slug, dry_run=args.dry_run, commit=args.commit))
     if args.json:
         print(msgspec.json.format(dump(report)).decode())
     else:
@@ -75,6 +80,7 @@ def _line(step: Step) -> str:
         text += f": {_list(step.against)}" if step.status == "in the way" else ""
         return f"{text} in {_list(step.conflicts)}"
     if step.files:
+        left = f", {len(step.uncommitted)} left uncommitted by it" if step.uncommitted else ""
         commit = f" as {step.commit[:12]}" if step.commit else ""
-        text += f"{commit}, {counted(len(step.files), 'file')}: {_list(step.files)}"
+        text += f"{commit}, {counted(len(step.files), 'file')}{left}: {_list(step.files)}"
     return text

@@ -71,16 +71,17 @@ _WAITS = (0.02, 0.05, 0.1, 0.2, 0.4)
 class Git:
     """Git in one folder of a host."""
 
-    def __init__(self, host: Host, cwd: str) -> None:
-        """Run in a folder."""
+    def __init__(self, host: Host, cwd: str, *, env: Sequence[str] = ()) -> None:
+        """Run in a folder; `env` are variables (NAME=value) for every call."""
         self.host = host
         self.cwd = cwd
+        self.env = tuple(env)
 
     async def ask(
         self, *args: str, index: str = "", stdin: bytes = b"", env: Sequence[str] = ()
     ) -> Finished:
         """Run it, whatever comes of it; `index` stands in for the index file."""
-        given = (*_ENV, *env, *([f"GIT_INDEX_FILE={index}"] if index else ()))
+        given = (*_ENV, *self.env, *env, *([f"GIT_INDEX_FILE={index}"] if index else ()))
         argv = ("env", *_UNSET, *given, "git", *_OPTIONS, *args)
         for wait in _WAITS:
             async with _adding if args[0] == "worktree" else nullcontext():
@@ -173,6 +174,13 @@ def _no_repository(cwd: str, why: str) -> str:
     return f"git cannot use {cwd}: {why}"
 
 
+def second_index(repository: Repository) -> str:
+    """Give a new name for an index beside the real one, by which a left-over is known."""
+    import os
+
+    return f"{repository.folder}/prong-{owner.tag()}-{os.urandom(6).hex()}.index"
+
+
 @asynccontextmanager
 async def working_index(git: Git, repository: Repository) -> AsyncGenerator[str, None]:
     """Lend a second index that holds the files as they are: changed, new, not ignored.
@@ -181,13 +189,11 @@ async def working_index(git: Git, repository: Repository) -> AsyncGenerator[str,
     again. The copy keeps its own time as well: git compares files with it that may have changed
     in the moment in which the index was written.
     """
-    import os
-
     real = f"{repository.folder}/index"
-    index = f"{repository.folder}/prong-{owner.tag()}-{os.urandom(6).hex()}.index"
+    index = second_index(repository)
     try:
         if await git.host.stat(real) is not None:
-            await _must(git.host, "cp", "-p", "--", real, index)
+            await must(git.host, "cp", "-p", "--", real, index)
         await _take_over(git, index)
         yield index
     finally:
@@ -239,7 +245,11 @@ async def _take_over(git: Git, index: str) -> None:
     await git.run(*update, index=index, stdin=listed)
 
 
-async def _must(host: Host, *argv: str) -> None:
+async def must(host: Host, *argv: str) -> None:
+    """Run a program that has to succeed.
+
+    Raises GitFailed.
+    """
     ended = await host.run(argv)
     if ended.code != 0:
         raise GitFailed(f"{argv[0]} failed: {complaint(ended)}")

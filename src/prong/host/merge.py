@@ -4,6 +4,7 @@ Everything is worked out on trees first, child by child; only then files, index 
 to where the last child that fits has brought them. So there is never half a merge to clean up. Each
 child becomes one commit: a merge of its branch, or, if it began from uncommitted changes, a plain
 commit of its own changes, since its branch also holds the snapshot of what was not committed.
+What a child has left uncommitted becomes a commit of its branch first, if that is wanted.
 
 `refs/prong/merged/<slug>` remembers how far a branch was taken over, `refs/prong/undo` the state
 before the last merge and after it.
@@ -14,19 +15,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+import anyio
 import msgspec
 
-from prong.errors import GitFailed, UsageError
+from prong.errors import UsageError
 from prong.host import threeway
 from prong.host.base import Host
-from prong.host.git import Git, Repository, complaint, legible, locate, names, working_index
+from prong.host.git import Git, Repository, legible, locate, names, working_index
+from prong.host.move import change_refs, move, read_state
+from prong.host.residue import UNDER_WAY, Residue, Unfit, followed, gather
 from prong.host.slug import check_slug
 from prong.host.threeway import State
 from prong.host.worktree import BASES, BRANCHES, listed
 
 MERGED = "refs/prong/merged/"
 UNDO = "refs/prong/undo"
-_UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
 
 Status: TypeAlias = Literal[
     "merged", "would merge", "conflict", "in the way", "uncommitted", "running", "nothing new"
@@ -43,6 +46,10 @@ class Child(msgspec.Struct, frozen=True):
     path: str
     """Its worktree; empty if that is gone."""
     running: bool
+    checked_out: bool
+    """Its worktree is on its branch."""
+    residue: Residue | None = None
+    """What it left uncommitted, if that is merged too; the tip is then the commit of it."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +59,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     branch: str
     status: Status
     files: tuple[str, ...] = ()
+    uncommitted: tuple[str, ...] = ()
+    """Those which the child had left uncommitted, if they are merged too."""
     conflicts: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
     """Whose changes are in the way: branches, or the user's own."""
@@ -73,6 +82,7 @@ class _Course(msgspec.Struct):
     """A merge in the making."""
 
     git: Git
+    repository: Repository
     head: str
     state: State
     first: State
@@ -91,14 +101,18 @@ async def children(git: Git) -> list[Child]:
             place = places.get(slug)
             path = place.path if place and await git.host.stat(place.path) is not None else ""
             running = place is not None and place.running
-            found.append(Child(slug, base, await git.find(ref), path, running))
+            home = place is not None and place.branch == ref
+            found.append(Child(slug, base, await git.find(ref), path, running, home))
     return found
 
 
-async def merge(host: Host, slugs: Sequence[str] = (), *, dry_run: bool = False) -> Report:
+async def merge(
+    host: Host, slugs: Sequence[str] = (), *, dry_run: bool = False, commit: bool = False
+) -> Report:
     """Merge children into the current branch, in the order given, up to the first that conflicts.
 
-    Without names, all that have something new and do not run. A dry run looks at every one.
+    Without names, all that have something new and do not run. A dry run looks at every one. With
+    `commit`, what a child left uncommitted becomes a commit of its branch, if it is merged.
 
     Raises UsageError or GitFailed; nothing is changed then.
     """
@@ -106,17 +120,16 @@ async def merge(host: Host, slugs: Sequence[str] = (), *, dry_run: bool = False)
     git = Git(host, repository.top)
     wanted = await _wanted(git, slugs)
     async with working_index(git, repository) as index:
-        state = await _state(git, repository, index)
-        course = _Course(git, repository.head, state, state, [])
+        state = await read_state(git, repository, index)
+        course = _Course(git, repository, repository.head, state, state, [])
         steps: list[Step] = []
         for child in wanted:
-            step = await _one(course, child, dry_run=dry_run)
+            step = await _one(course, child, dry_run=dry_run, commit=commit)
             steps.append(step)
             if step.status not in {"merged", "would merge", "nothing new"} and not dry_run:
                 break
         if course.applied and not dry_run:
-            await _move(git, index, course.first, course.state)
-            await _record(course, repository, index)
+            await _carry_out(course, index)
     bad = any(step.status not in {"merged", "would merge", "nothing new"} for step in steps)
     after = repository.head if dry_run else course.head
     return Report(tuple(steps), repository.head, after, bad)
@@ -126,7 +139,7 @@ async def _ready(host: Host) -> Repository:
     repository = await locate(host)
     if not repository.head:
         raise UsageError("there is no commit yet to merge into: commit something first")
-    for name in _UNDER_WAY:
+    for name in UNDER_WAY:
         if await host.stat(f"{repository.folder}/{name}") is not None:
             raise UsageError(
                 f"git is in the middle of something else ({name}): finish or abort that first"
@@ -152,26 +165,13 @@ async def _wanted(git: Git, slugs: Sequence[str]) -> list[Child]:
     return [by_name[name] for name in dict.fromkeys(given)]
 
 
-async def _state(git: Git, repository: Repository, index: str) -> State:
-    """Read what the user has; the real index is copied before git may write to it."""
-    commit = await git.run("rev-parse", f"{repository.head}^{{tree}}")
-    files = await git.run("write-tree", index=index)
-    copy = f"{index}.staged"
-    try:
-        await git.host.run(["cp", "-p", "--", f"{repository.folder}/index", copy])
-        ended = await git.ask("write-tree", index=copy)
-    finally:
-        await git.host.run(["rm", "-f", "--", copy])
-    if ended.code != 0:
-        raise UsageError(f"the index cannot be used ({complaint(ended)}): resolve that first")
-    return State(commit, ended.output.decode().strip(), files)
-
-
-async def _one(course: _Course, child: Child, *, dry_run: bool) -> Step:
+async def _one(course: _Course, child: Child, *, dry_run: bool, commit: bool) -> Step:
     """Add one child to the course, or say why not."""
     git = course.git
-    if (early := await _obstacle(git, child)) is not None:
-        return early
+    found = await _whole(course, child, commit=commit)
+    if isinstance(found, Step):
+        return found
+    child = found
     base = await git.run("rev-parse", f"{child.base}^{{tree}}")
     tip = await git.run("rev-parse", f"{child.tip}^{{tree}}")
     files = await threeway.changed(git, base, tip)
@@ -189,23 +189,38 @@ async def _one(course: _Course, child: Child, *, dry_run: bool) -> Step:
 
 
 def _step(child: Child, status: Status, **fields: object) -> Step:
-    given = {"slug": child.slug, "branch": f"prong/{child.slug}", "status": status, **fields}
+    left = child.residue.files if child.residue else ()
+    named = {"slug": child.slug, "branch": f"prong/{child.slug}", "status": status}
+    given = {**named, "uncommitted": left, **fields}
     return msgspec.convert(given, Step)
 
 
-async def _obstacle(git: Git, child: Child) -> Step | None:
+async def _whole(course: _Course, child: Child, *, commit: bool) -> Child | Step:
+    """Give a child with all of its work, or say why it cannot be had."""
     if child.running:
         remedy = "wait until it has ended"
         return _step(child, "running", remedy=remedy)
     if not child.path:
-        return None
+        return child
+    takes = child.checked_out and child.path != course.repository.top
+    if commit and takes:
+        found = await gather(course.git, course.repository, child.path, child.slug, child.tip)
+        if isinstance(found, Unfit):
+            return _step(child, "uncommitted", files=found.files, remedy=found.remedy)
+        if found is None:
+            return child
+        return msgspec.structs.replace(child, tip=found.commit, residue=found)
     words = ("status", "--porcelain", "-z", "-uall", "--no-renames")
-    output = await Git(git.host, child.path).run(*words)
+    output = await Git(course.git.host, child.path).run(*words)
     files = tuple(legible(line[3:]) for line in names(output))
     if files:
         remedy = f"commit or discard the changes in {child.path} first"
+        if takes:
+            remedy += ", or merge with --commit"
+        elif not child.checked_out:
+            remedy += f": it is not on its branch prong/{child.slug}"
         return _step(child, "uncommitted", files=files, remedy=remedy)
-    return None
+    return child
 
 
 async def _conflict(
@@ -217,20 +232,24 @@ async def _conflict(
 ) -> Step:
     """Say with whom a child conflicts: the user, or children before it."""
     fields = {"files": files, "conflicts": added.conflicts}
+    # Git itself merges only what is committed, and nothing of this child is by us.
+    first = f"commit the changes in {child.path}; " if child.residue else ""
     alone = await threeway.add(course.git, course.first, *trees)
     if alone.state is not None:
         met = [c for c, theirs in course.applied if set(theirs) & set(added.conflicts)]
         rivals = met or [c for c, _ in course.applied]
         against = tuple(f"prong/{rival.slug}" for rival in rivals)
-        remedy = f"after the others, run 'git merge prong/{child.slug}' and resolve it by hand"
+        remedy = (
+            f"{first}after the others, run 'git merge prong/{child.slug}' and resolve it by hand"
+        )
         if not await _is_plain(course.git, child.base, course.head):
-            remedy = f"after the others, run '{_by_hand(child)}' and resolve it by hand"
+            remedy = f"{first}after the others, run '{_by_hand(child)}' and resolve it by hand"
         return _step(child, "conflict", against=against, remedy=remedy, **fields)
     if alone.uncommitted:
         remedy = "commit your changes to these files first, then merge again"
         against = ("your uncommitted changes",)
         return _step(child, "in the way", against=against, remedy=remedy, **fields)
-    remedy = f"run '{_by_hand(child)}' and resolve it by hand"
+    remedy = f"{first}run '{_by_hand(child)}' and resolve it by hand"
     return _step(child, "conflict", against=("your branch",), remedy=remedy, **fields)
 
 
@@ -251,47 +270,23 @@ async def _commit(git: Git, head: str, tree: str, child: Child) -> str:
     return await git.commit(tree, [head], f"Apply {branch}\n\n{told.strip()}\n")
 
 
-async def _move(git: Git, index: str, old: State, new: State) -> None:
-    """Take files and index from one state to another, or leave both as they are.
-
-    Git refuses, before it changes anything, if a file is not what the second index says.
-    """
-    await _make_sure(git, old.files, new.files)
-    ended = await git.ask("read-tree", "-m", "-u", old.files, new.files, index=index)
-    if ended.code != 0:
-        raise GitFailed(f"nothing was merged, git would lose files: {complaint(ended)}")
-    ended = await git.ask("read-tree", "-i", "-m", old.index, new.index)
-    if ended.code != 0:
-        await git.ask("read-tree", "-m", "-u", new.files, old.files, index=index)
-        raise GitFailed(f"nothing was merged, the index is in use: {complaint(ended)}")
-    await git.ask("update-index", "-q", "--refresh")
+async def _carry_out(course: _Course, index: str) -> None:
+    """Move files, indexes and refs, once; what has begun is not broken off."""
+    git = course.git
+    residues = [child.residue for child, _ in course.applied if child.residue]
+    with anyio.CancelScope(shield=True):
+        async with followed(git, course.repository, residues):
+            await move(git, index, course.first, course.state)
+            await _record(course, index)
 
 
-async def _make_sure(git: Git, old: str, new: str) -> None:
-    """Refuse to write over files that git ignores: it would do so without a word."""
-    words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames")
-    gone = set(names(await git.run(*words, "--diff-filter=D", old, new)))
-    folders: set[str] = set()
-    for name in names(await git.run(*words, "--diff-filter=A", old, new)):
-        place = f"{git.cwd}/{name}"
-        if await git.host.stat(place) is not None or git.host.resolve(place) != place:
-            raise UsageError(_in_the_way(name))
-        while name := name.rpartition("/")[0]:
-            folders.add(name)
-    for name in folders - gone:
-        found = await git.host.stat(f"{git.cwd}/{name}")
-        if found is not None and found.kind != "folder":
-            raise UsageError(_in_the_way(name))
-
-
-def _in_the_way(name: str) -> str:
-    return f"nothing was changed: {legible(name)} is in the way; move it, or merge other branches"
-
-
-async def _record(course: _Course, repository: Repository, index: str) -> None:
-    """Move HEAD, and remember how to go back; all refs at once."""
-    git, lines, slugs = course.git, list[str](), list[str]()
+async def _record(course: _Course, index: str) -> None:
+    """Move HEAD and the children's branches, and remember how to go back; all refs at once."""
+    git, repository, lines, slugs = course.git, course.repository, list[str](), list[str]()
     for child, _ in course.applied:
+        if child.residue:
+            known = child.residue.place.head
+            lines.append(f"update {BRANCHES}{child.slug} {child.tip} {known}")
         old = await git.find(MERGED + child.slug)
         slugs.append(f"{child.slug} {old or '-'}")
         lines.append(f"update {MERGED}{child.slug} {child.tip}")
@@ -309,22 +304,13 @@ async def _record(course: _Course, repository: Repository, index: str) -> None:
     undo = await git.commit(tree, parents, "\n".join(["prong merge", "", *slugs, ""]))
     lines += [f"update HEAD {course.head} {repository.head}", f"update {UNDO} {undo}"]
     told = "prong merge: " + ", ".join(child.slug for child, _ in course.applied)
-    await _refs(git, lines, told, index, (course.state, course.first))
-
-
-async def _refs(
-    git: Git, lines: Sequence[str], told: str, index: str, back: tuple[State, State]
-) -> None:
-    """Change refs together; if they cannot be, put files and index back."""
-    text = "".join(f"{line}\n" for line in lines).encode()
-    ended = await git.ask("update-ref", "-m", told, "--stdin", stdin=text)
-    if ended.code != 0:
-        await _move(git, index, *back)
-        raise GitFailed(f"nothing was changed, HEAD has moved meanwhile: {complaint(ended)}")
+    await change_refs(git, lines, told, index, (course.state, course.first))
 
 
 async def undo(host: Host) -> tuple[str, ...]:
     """Take the last merge back, exactly; gives the names of the children it had merged.
+
+    What was committed on a child's own branch stays there: it is the child's work.
 
     Raises UsageError if anything has changed since.
     """
@@ -338,16 +324,16 @@ async def undo(host: Host) -> tuple[str, ...]:
     trees = [await git.run("rev-parse", f"{c}^{{tree}}") for c in (before, after, *kept)]
     old, new = State(trees[0], trees[2], trees[3]), State(trees[1], trees[4], trees[5])
     async with working_index(git, repository) as index:
-        if repository.head != after or await _state(git, repository, index) != new:
+        if repository.head != after or await read_state(git, repository, index) != new:
             raise UsageError(
                 "there were changes or commits since the merge, so it is not taken back; commit "
                 f"or stash them, and go back yourself with 'git reset --keep {before[:12]}'"
             )
-        await _move(git, index, new, old)
+        await move(git, index, new, old)
         pairs = [line.split() for line in told if line]
         lines = [f"update HEAD {before} {after}", f"delete {UNDO}"]
         for slug, earlier in pairs:
             gone = earlier == "-"
             lines.append(f"delete {MERGED}{slug}" if gone else f"update {MERGED}{slug} {earlier}")
-        await _refs(git, lines, "prong merge: undo", index, (old, new))
+        await change_refs(git, lines, "prong merge: undo", index, (old, new))
     return tuple(slug for slug, _ in pairs)

@@ -349,6 +349,8 @@ class Listed(msgspec.Struct, frozen=True):
     """Its process may still live."""
     holder: str
     """Who holds it, as it was written into the lock."""
+    branch: str
+    """The ref that is checked out; empty if none is."""
 
 
 async def listed(git: Git) -> list[Listed]:
@@ -365,7 +367,8 @@ async def listed(git: Git) -> list[Listed]:
         locked = "locked" in fields
         running = locked and not owner.is_gone(fields["locked"])
         holder = fields.get("locked", "")
-        found.append(Listed(path, slug if main and inside else "", locked, running, holder))
+        ours = slug if main and inside else ""
+        found.append(Listed(path, ours, locked, running, holder, fields.get("branch", "")))
     return found
 
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from prong.tool.base import Tool
 
 
+_OPTION = " with --commit"
+"""How the command names what is a field here."""
+
+
 class MergeArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What MergeWorktrees takes."""
 
@@ -29,6 +33,13 @@ class MergeArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         tuple[str, ...],
         Meta(description="Worktrees by name, in the order to merge; all that are done if empty"),
     ] = ()
+    commit: Annotated[
+        bool,
+        Meta(
+            description="Also take what an agent left uncommitted; a merge commits it on the "
+            "agent's own branch first"
+        ),
+    ] = False
 
 
 class MergeWorktrees:
@@ -41,7 +52,8 @@ class MergeWorktrees:
 
     def title(self, args: MergeArguments) -> str:
         """Name the branches."""
-        return f"{args.action} worktrees: {', '.join(args.slugs) or 'all'}"
+        left = ", with what was left uncommitted" if args.commit else ""
+        return f"{args.action} worktrees: {', '.join(args.slugs) or 'all'}{left}"
 
     def access(self, args: MergeArguments, context: Context) -> Sequence[Access]:
         """Rules speak of it by what it does; a preview touches no file of the user's."""
@@ -55,7 +67,7 @@ class MergeWorktrees:
 
         dry_run = args.action == "preview"
         try:
-            report = await merge(context.host, args.slugs, dry_run=dry_run)
+            report = await merge(context.host, args.slugs, dry_run=dry_run, commit=args.commit)
         except (ProngError, OSError) as error:
             return Failed(str(error))
         return done(_told(report, dry_run=dry_run))
@@ -84,9 +96,12 @@ def _line(step: Step) -> str:
     if step.conflicts:
         parts.append(f"in {_some(step.conflicts)}")
     elif step.files:
-        parts.append(f"({_some(step.files)})")
-    line = " ".join(parts)
-    return f"{line}; {step.remedy}" if step.remedy else line
+        left = f"; it left uncommitted: {_some(step.uncommitted)}" if step.uncommitted else ""
+        parts.append(f"({_some(step.files)}{left})")
+    line, remedy = " ".join(parts), step.remedy
+    if remedy.endswith(_OPTION):
+        remedy = remedy.removesuffix(_OPTION) + " with commit: true"
+    return f"{line}; {remedy}" if remedy else line
 
 
 def _some(names: Sequence[str], most: int = 20) -> str:
