@@ -106,6 +106,16 @@ def test_progress_is_a_bar():
     assert prompt == "reading the prompt [###.] 1,500 of 2,000 tokens"
 
 
+def test_a_child_s_progress_fits_beside_the_prompt():
+    """A bar is drawn over the last one, which works only as long as the line does not wrap."""
+    event = Progressed(what="prompt", done=11_168, total=11_230)
+    for badge in ("", "[main/fork-1] ", "[main/explore-12] "):
+        drawn = progress_bar(event, badge=badge)
+        assert drawn.startswith(f"{badge}reading the prompt [###")
+        assert drawn.endswith("11,168 of 11,230 tokens")
+        assert len(drawn) + len("  > ") < 80
+
+
 class Disk:
     """Writes and reads states as the engine does, of a given size for each."""
 

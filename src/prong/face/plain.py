@@ -249,7 +249,7 @@ class _Talk:
         async for envelope in events:
             badge = "" if envelope.agent == "main" else f"[{envelope.agent}] "
             if isinstance(envelope.event, Progressed):
-                self._screen.bar(f"{badge}{progress_bar(envelope.event)}")
+                self._screen.bar(progress_bar(envelope.event, badge=badge))
             else:
                 self._one(badge, envelope.agent, envelope.event)
             self._ready.set()
