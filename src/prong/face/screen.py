@@ -86,6 +86,13 @@ class Screen:
             self._out(f"\r\x1b[K{text[:room]}{typing}")
             self._bar, self._covered = True, False
 
+    def wipe(self) -> None:
+        """Take the bar away, for what it told of is over."""
+        if self._bar and not self._open:
+            typing = f"{self._prompt.text}{_typed()}" if self._prompt is not None else ""
+            self._out(f"\r\x1b[K{typing}")
+            self._bar = False
+
     def end(self) -> None:
         """Finish the line that is being written, if one is."""
         if self._open:
