@@ -105,6 +105,7 @@ async def test_killed_with_commands_of_all_kinds(
         told = w.server.records[-1].body.decode()
         assert told.count("ended with the session") >= 1
         assert b"still runs" not in done.stderr
+        assert b"task-1 (echo $$ > back; sleep 1000) ended with the process" in done.stderr
 
 
 async def test_a_daemon_does_not_hold_the_guardian(world: Worlds, program: Any) -> None:

@@ -30,7 +30,8 @@ async def begin(session: Session, base: Foundation, group: anyio.abc.TaskGroup) 
         journal.note(MAIN, "title", options.name or "")
     running = _revive(session, base, base.replay) if base.replay else set[str]()
     watch(agent)
-    session.tasks.recover(keep=running)
+    for lost in session.tasks.recover(keep=running):
+        session.warn(f"{lost} ended with the process that started it; its agent is told so")
     outbox = session.tasks.outbox
     outbox.ack(told_in(agent.prompt, outbox.uncertain))
     session.tasks.listen(MAIN, session.collect)

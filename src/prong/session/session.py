@@ -11,9 +11,8 @@ from typing import Literal, cast
 
 import anyio
 import anyio.to_thread
-import msgspec
 
-from prong.agent import Agent, Limits, Verdict, compact
+from prong.agent import Agent, Verdict, compact
 from prong.agent.spec import AgentTypes
 from prong.cost import Ledger, Total, total
 from prong.cost.receipt import Receipt
@@ -393,13 +392,6 @@ class Session:
         """
         self._must_be_idle("change the model")
         self._switch(self, model)
-
-    def set_limits(self, limits: Limits) -> None:
-        """Bound the turns from now on."""
-        self.agent.limits = limits
-        self.agent.purse.bounds = msgspec.structs.replace(
-            self.agent.purse.bounds, tokens=limits.max_tokens, usd=limits.max_usd
-        )
 
     def others(self) -> list[SessionInfo]:
         """List the sessions of this folder, the latest first."""

@@ -104,19 +104,24 @@ class TaskBoard:
         """Make the door through which one agent's tools see the board."""
         return _Door(self, agent, emit)
 
-    def recover(self, *, keep: Container[str] = ()) -> None:
-        """Report tasks as killed that died with an earlier process of this session.
+    def recover(self, *, keep: Container[str] = ()) -> list[str]:
+        """Report tasks as killed that died with an earlier process of this session; gives which.
 
         Those in `keep` are taken up again by somebody else.
         """
-        for lost in self.outbox.orphans():
-            if lost.task_id not in self._tasks and lost.task_id not in keep:
-                ending = Ending(
-                    status="killed",
-                    summary=f'Background command "{lost.title}" ended with the session',
-                    result=result_text(read_tail(lost.output_file), lost.output_file),
-                )
-                self._put(_notice(lost, ending), self._emit)
+        lost = [
+            one
+            for one in self.outbox.orphans()
+            if one.task_id not in self._tasks and one.task_id not in keep
+        ]
+        for one in lost:
+            ending = Ending(
+                status="killed",
+                summary=f'Background command "{one.title}" ended with the session',
+                result=result_text(read_tail(one.output_file), one.output_file),
+            )
+            self._put(_notice(one, ending), self._emit)
+        return [f"{one.task_id} ({one.title})" for one in lost]
 
     def make_up(self, notice_id: str, ending: Ending) -> None:
         """Send the notice of a task whose end was stored elsewhere, if it never was written."""
