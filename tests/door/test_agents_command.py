@@ -27,7 +27,7 @@ def prong(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_types_are_listed_with_their_source(tmp_path: Path):
-    """Each type stands on a line of its own, and what is wrong with files on standard error."""
+    """Each type begins a line, folded to 80 columns; what is wrong goes to standard error."""
     folder = tmp_path / "home/.prong/agents"
     folder.mkdir(parents=True)
     (folder / "mine.md").write_text("---\ndescription: My own\n---\nYou are mine.")
@@ -36,7 +36,7 @@ def test_types_are_listed_with_their_source(tmp_path: Path):
     lines = done.stdout.splitlines()
 
     assert done.returncode == 0
-    assert [line.split()[0] for line in lines] == [
+    assert [line.split()[0] for line in lines if not line.startswith(" ")] == [
         "Explore",
         "Plan",
         "general-purpose",
@@ -44,6 +44,8 @@ def test_types_are_listed_with_their_source(tmp_path: Path):
         "mine",
     ]
     assert f"(home, {folder / 'mine.md'})" in lines[-1]
+    assert all(len(line) <= 80 for line in lines[:-1])
+    assert len(lines) > 6
     assert "bad.md:1: front matter is not closed" in done.stderr
 
 
@@ -102,3 +104,13 @@ def test_half_a_command_is_refused(tmp_path: Path):
     """`show` without a name, or a name without `show`, is an error of use."""
     assert prong(tmp_path, "agents", "show").returncode == 2
     assert prong(tmp_path, "agents", "Explore").returncode == 2
+
+
+def test_a_built_in_type_fits_a_terminal(tmp_path: Path):
+    """What Prong says of a type is folded to 80 columns; the prompt is shown as it is sent."""
+    done = prong(tmp_path, "agents", "show", "general-purpose")
+    said, _, sent = done.stdout.partition("\nPrompt:\n")
+
+    assert sent
+    assert all(len(line) <= 80 for line in said.splitlines())
+    assert "  Read, Write, Edit," in said

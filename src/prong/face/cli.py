@@ -263,6 +263,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser = argparse.ArgumentParser(
         prog="prong",
+        # All options in a row would be 20 lines above each sentence that says what is wrong.
+        usage="prong [option ...] [prompt]\n       prong COMMAND [option ...]\n       prong --help",
         description="A coding agent that can split itself into parallel forks, with a receipt.",
         epilog=f"commands:\n{commands}\n\n{_EXITS}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -296,7 +298,12 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 def _add_model(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("model")
     add = group.add_argument
-    add("-m", "--model", help="any model; anthropic:, openai: or chat: before it chooses the API")
+    add(
+        "-m",
+        "--model",
+        help="any model; anthropic:, openai: or chat: before it chooses the API;"
+        " local, or local:FILE for a GGUF file, runs on this machine without a key",
+    )
     add("--base-url", metavar="URL", help="any compatible server")
     add("--api", choices=("anthropic", "responses", "chat"), help="which API that server speaks")
     add("--header", action="append", default=[], metavar="'NAME: VALUE'", help="sent every time")

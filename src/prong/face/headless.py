@@ -181,7 +181,8 @@ class _Teller:
         if isinstance(event, WorkKept):
             self.worktrees[event.path] = event
         if self._bars:
-            self._draw(f"{badge}{progress_bar(event)}" if isinstance(event, Progressed) else "")
+            drawn = progress_bar(event, badge=badge) if isinstance(event, Progressed) else ""
+            self._draw(drawn)
         if self.output == "stream-json":
             _line(dump(envelope))
         elif told := _told(event):

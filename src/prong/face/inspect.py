@@ -131,7 +131,8 @@ def _trust(parser: argparse.ArgumentParser, words: list[str]) -> int:
     if not args.remove and not Path(folder).is_dir():
         raise UsageError(f"{args.folder!r} is not a folder; name the one to trust")
     trust = Trust(home)
-    for want in needs_trust(home, folder):
+    wants = needs_trust(home, folder)
+    for want in wants:
         print(f"  {printable(want)}")
     if args.list:
         print("trusted" if trust.is_trusted(folder) else "not trusted")
@@ -140,5 +141,6 @@ def _trust(parser: argparse.ArgumentParser, words: list[str]) -> int:
         print(f"{folder} is not trusted any more")
     else:
         trust.trust(folder)
-        print(f"{folder} is trusted: what is listed above may run")
+        may = "what is listed above may run" if wants else "so far nothing in it needs that"
+        print(f"{folder} is trusted: {may}")
     return 0

@@ -82,13 +82,17 @@ def describe_work(event: WorkKept) -> str:
     return f"work kept on {event.branch} ({much}{rest}) in {event.path}"
 
 
-def progress_bar(event: Progressed, width: int = 24) -> str:
-    """Show how far a model on this machine has come with its weights or with a prompt."""
+def progress_bar(event: Progressed, width: int = 24, *, badge: str = "") -> str:
+    """Show how far a model on this machine has come with its weights or with a prompt.
+
+    The badge takes its columns from the bar: a line that wraps cannot be drawn over.
+    """
+    width = max(4, width - len(badge))
     share = min(1.0, event.done / event.total) if event.total else 1.0
     full = round(share * width)
     what = "loading the model" if event.what == "load" else "reading the prompt"
     count = f"{share:.0%}" if event.what == "load" else f"{event.done:,} of {event.total:,} tokens"
-    return f"{what} [{'#' * full}{'.' * (width - full)}] {count}"
+    return f"{badge}{what} [{'#' * full}{'.' * (width - full)}] {count}"
 
 
 def _finished(event: ToolFinished) -> list[tuple[str, str]]:

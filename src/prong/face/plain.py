@@ -135,6 +135,7 @@ class _Talk:
         self._ready = anyio.Event()
         self._turned = anyio.Event()
         self._idle = True
+        self._reading = ""
         self._following: str | None = None
 
     async def run(self, first: str) -> str | None:
@@ -249,8 +250,12 @@ class _Talk:
         async for envelope in events:
             badge = "" if envelope.agent == "main" else f"[{envelope.agent}] "
             if isinstance(envelope.event, Progressed):
-                self._screen.bar(f"{badge}{progress_bar(envelope.event)}")
+                self._reading = envelope.agent
+                self._screen.bar(progress_bar(envelope.event, badge=badge))
             else:
+                if isinstance(envelope.event, TextDelta) and envelope.agent == self._reading:
+                    # A child's text is not shown, so it would not draw over the bar.
+                    self._screen.wipe()
                 self._one(badge, envelope.agent, envelope.event)
             self._ready.set()
 

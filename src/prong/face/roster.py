@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from prong.agent.spec import AgentType, AgentTypes
@@ -13,6 +14,10 @@ from prong.session.place import look_around
 from prong.session.recruit import filtered, known_type
 from prong.session.toolbox import built_in_names
 from prong.tool.filter import denied_uses, unmatched
+
+_WIDTH = 80
+_NAME = 24
+"""Columns of the names; a longer one stands out."""
 
 
 def run_agents(words: list[str]) -> int:
@@ -45,12 +50,20 @@ def run_agents(words: list[str]) -> int:
 
 
 def list_types(types: AgentTypes) -> list[str]:
-    """Say each type in one line, with its source."""
-    width = max((len(name) for name in types), default=0)
-    return [
-        printable(f"{name:<{width}}  {' '.join(kind.description.split())}  ({kind.origin})")
-        for name, kind in types.items()
-    ]
+    """Say each type with its description and source, folded to a terminal's usual width."""
+    width = min(max((len(name) for name in types), default=0), _NAME)
+    return [line for kind in types.values() for line in _folded(kind, width)]
+
+
+def _folded(kind: AgentType, width: int) -> list[str]:
+    indent = " " * (width + 2)
+    text = f"{kind.name:<{width}}  {' '.join(kind.description.split())}"
+    lines = textwrap.wrap(printable(text), _WIDTH, subsequent_indent=indent, break_on_hyphens=False)
+    # In one piece, since it may be a path.
+    source = printable(f"({kind.origin})")
+    if len(lines[-1]) + 1 + len(source) <= _WIDTH:
+        return [*lines[:-1], f"{lines[-1]} {source}"]
+    return [*lines, indent + source]
 
 
 def show_type(kind: AgentType, names: Sequence[str]) -> list[str]:
@@ -71,7 +84,7 @@ def _facts(kind: AgentType) -> Iterator[tuple[str, str]]:
 
 
 def _shown(kind: AgentType, names: Sequence[str]) -> Iterator[str]:
-    yield f"{kind.name}: {kind.description}"
+    yield from textwrap.wrap(f"{kind.name}: {kind.description}", _WIDTH)
     yield ""
     yield f"source       {kind.origin}"
     yield f"model        {kind.model if kind.model != 'inherit' else 'of the parent'}"
@@ -87,7 +100,8 @@ def _shown(kind: AgentType, names: Sequence[str]) -> Iterator[str]:
         found = filtered(kind, names, background=background)
         yield ""
         yield "Tools in the background:" if background else "Tools:"
-        yield f"  {', '.join(found.kept) or 'none'}"
+        kept = ", ".join(found.kept) or "none"
+        yield from textwrap.wrap(kept, _WIDTH, initial_indent="  ", subsequent_indent="  ")
         if found.spawns is not None and "Agent" in found.kept:
             yield f"  agents it may start: {', '.join(found.spawns) or 'none'}"
         for gone in found.removed:

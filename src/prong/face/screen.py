@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import sys
 import time
 from contextlib import suppress
@@ -78,8 +79,19 @@ class Screen:
         """Show how far something is, in the line at the bottom, before what is being typed."""
         if self._erases and not self._open:
             typing = f"  {self._prompt.text}{_typed()}" if self._prompt is not None else ""
-            self._out(f"\r\x1b[K{text}{typing}")
+            # A line that wraps could not be drawn over.
+            room = shutil.get_terminal_size().columns - 1 - len(typing)
+            if room < 0:
+                return
+            self._out(f"\r\x1b[K{text[:room]}{typing}")
             self._bar, self._covered = True, False
+
+    def wipe(self) -> None:
+        """Take the bar away, for what it told of is over."""
+        if self._bar and not self._open:
+            typing = f"{self._prompt.text}{_typed()}" if self._prompt is not None else ""
+            self._out(f"\r\x1b[K{typing}")
+            self._bar = False
 
     def end(self) -> None:
         """Finish the line that is being written, if one is."""

@@ -109,6 +109,11 @@ class Server:
                 self._part()
         core.close()
 
+    @property
+    def ended(self) -> bool:
+        """Whether whoever started us has ended, or wants us to."""
+        return self._ended
+
     def _load(self) -> Core:
         env = os.environ
         cache_mb = _number(env.get("PRONG_LOCAL_CACHE_MB"), CACHE_MB)
@@ -251,8 +256,19 @@ def _number(text: str | None, default: int) -> int:
 def main(arguments: list[str]) -> int:
     """Serve one model."""
     path, model, library = arguments
-    Server(path, Path(model), Path(library)).run()
+    server = Server(path, Path(model), Path(library))
+    server.run()
+    if server.ended:
+        _tidy(Path(path))
     return 0
+
+
+def _tidy(path: Path) -> None:
+    """Remove the folder that was made for us; whoever made it may have been killed."""
+    with suppress(OSError):
+        for file in (path, path.with_name("stderr")):
+            file.unlink(missing_ok=True)
+        path.parent.rmdir()
 
 
 if __name__ == "__main__":

