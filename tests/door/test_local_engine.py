@@ -534,3 +534,17 @@ async def test_what_is_planned_is_written_in_the_tokens_the_model_knows(engine: 
     assert told.reply.text.startswith(given + " ")
     assert told.reply.text.endswith(".")
     assert told.usage.output <= text - bare + 2
+
+
+async def test_a_reply_that_only_repeats_itself_is_ended(engine: Engine) -> None:
+    """A small model that has begun to loop never stops by itself; it is stopped, and that is said."""
+    asked = prompt("Write a long poem. Each line is: la la la.")
+    events = Local(engine, "local").stream(asked, (), Tail(max_tokens=500))
+    async with aclosing(events):
+        found = [event async for event in events if isinstance(event, Noticed | Ended)]
+    said, end = found[-2:]
+    assert isinstance(said, Noticed)
+    assert "repeated itself" in said.text
+    assert isinstance(end, Ended)
+    assert (end.stop_detail, end.reply.stop) == ("loop", "end")
+    assert end.usage.output < 300

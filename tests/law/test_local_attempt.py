@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prong.provider.local.attempt import Watch
+from prong.provider.local.attempt import Watch, is_stuck
 
 FENCED = 'Sure.\n```json\n{\n  "name": "Run Tests",\n  "arguments": {"command"'
 
@@ -77,3 +77,19 @@ def test_nothing_is_held_for_ever(text: str, more: str):
     end = f'{text}"\n!{"x" * 400}{json.dumps(more)}\n!'
     if watch.read(end) is None:
         assert watch.settled == len(end)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=60), st.lists(st.integers(0, 9)))
+def test_one_stretch_over_and_over_is_a_loop(stretch: list[int], before: list[int]) -> None:
+    """Whatever came before, and wherever in the stretch it stands."""
+    times = max(5, 96 // len(stretch) + 2)
+    assert is_stuck(before + stretch * times)
+    assert is_stuck(before + stretch * times + stretch[: len(stretch) // 2])
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=30), st.integers(1, 3))
+def test_what_is_said_a_few_times_is_no_loop(stretch: list[int], times: int) -> None:
+    """Three times is no loop, nor is anything short, nor a stretch that grows."""
+    assert not is_stuck([*range(100, 200), *stretch * times])
+    counted = [token for number in range(40) for token in (*stretch, 1000 + number)]
+    assert not is_stuck(counted)

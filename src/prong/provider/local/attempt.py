@@ -1,4 +1,6 @@
-"""Calls that a model begins in another form than its own, noticed before anybody has read them.
+"""What goes wrong in replies of small models: calls in another form than their own, and loops.
+
+Calls are noticed before anybody has read them.
 
 Small models write a call as a block of JSON, whatever form they were shown. Such an object names a
 function and then its arguments, which nothing else does that a reply may hold: a text that merely
@@ -32,6 +34,27 @@ def _growing(steps: Sequence[str]) -> str:
 _ALL = [_steps(fence, key) for fence in _FENCES for key in _KEYS]
 _WHOLE = re.compile("|".join("".join(steps) for steps in _ALL))
 _BEGUN = re.compile("|".join(map(_growing, _ALL)))
+
+
+_PERIOD = 128
+_TIMES = 4
+_LEAST = 96
+
+
+def is_stuck(tokens: Sequence[int]) -> bool:
+    """Tell whether a reply ends with one stretch over and over: a small model never leaves that.
+
+    Four times at least, and ninety-six tokens: lists and tables repeat less than that.
+    """
+    for period in range(1, _PERIOD + 1):
+        length = period * max(_TIMES, -(-_LEAST // period))
+        if len(tokens) < length:
+            continue
+        if tokens[-period:] == tokens[-2 * period : -period] and (
+            tokens[-length:-period] == tokens[len(tokens) - length + period :]
+        ):
+            return True
+    return False
 
 
 class Watch:

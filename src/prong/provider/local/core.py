@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from prong.provider.local.attempt import Watch
+from prong.provider.local.attempt import Watch, is_stuck
 from prong.provider.local.binding import Model, Native, Sampler, Unusable
 from prong.provider.local.form import recognise
 from prong.provider.local.job import Ask, Done, Job
@@ -30,6 +30,8 @@ _CHUNK = 256
 """Prompt tokens of a step: what a request that was given up costs the others at most."""
 _TAKEN = _BATCH // SEQUENCES
 """Tokens of a step for each reply under way, if it has more than one to compute."""
+_LOOK = 32
+"""Tokens of a reply between two looks for a loop."""
 _WORTH = 16
 """Tokens that must be gained by waiting for another request's prefix."""
 
@@ -320,6 +322,10 @@ class Core:
         self._tell_text(job, len(job.text) if job.watch is None else job.watch.settled)
         if len(job.made) >= job.ask.max_tokens or len(job.strand.tokens) >= self.context_tokens:
             self._finish(job, "length")
+        elif len(job.made) % _LOOK == 0 and (job.watch or not job.ask.grammar):
+            # Text alone: a file that a call writes may well be the same line a hundred times.
+            if is_stuck(job.made):
+                self._finish(job, "loop")
 
     def _sampler(self, job: Job, *, bound: bool = False) -> Sampler | None:
         """Make what chooses a job's tokens; none, and the job is over, if its grammar is none."""
@@ -364,7 +370,7 @@ class Core:
             job.tell("piece", job.text[job.told : upto])
             job.told = upto
 
-    def _finish(self, job: Job, reason: Literal["stop", "length"]) -> None:
+    def _finish(self, job: Job, reason: Literal["stop", "length", "loop"]) -> None:
         now = time.monotonic()
         job.text += job.decoder.decode(b"", final=True)
         self._tell_text(job, len(job.text))

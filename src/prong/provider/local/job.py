@@ -41,7 +41,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 class Done(msgspec.Struct, frozen=True, kw_only=True):
     """What a request took, by the engine's own count."""
 
-    reason: Literal["stop", "length"]
+    reason: Literal["stop", "length", "loop"]
+    """Loop: it only repeated itself, and was ended for that."""
     reused: int
     processed: int
     output: int

@@ -25,7 +25,7 @@ from prong.wire.raw import dump
 _PLAIN = Tail()
 _NO_HEADERS: Mapping[str, str] = {}
 _MAX_TOKENS: Final = 1_024
-_STOPS: Final[dict[str, Stop]] = {"stop": "end", "length": "length"}
+_STOPS: Final[dict[str, Stop]] = {"stop": "end", "length": "length", "loop": "end"}
 _TRIES: Final = 2
 
 Plan = Callable[[Prompt], "Sequence[Forced] | Framed | None"]
@@ -111,6 +111,8 @@ class Local:
                     events, text, calls, stop = reader.close(_STOPS[content["reason"]])
                     for event in events:
                         yield event
+                    if content["reason"] == "loop":
+                        yield Noticed("The model only repeated itself, so its reply was ended.")
                     yield self._ended(identity, content, make_reply(text, calls, stop))
                     return
                 case "error":
