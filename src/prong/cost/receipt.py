@@ -188,6 +188,7 @@ def settle(
         read=first.usage.read,
         written=first.usage.written,
         computed=first.usage.input - first.usage.read,
+        counts_writes=receipt.counts_writes or first.usage.written > 0,
         requests=summed.requests,
         usage=summed.usage,
         cost=summed.cost,

@@ -82,12 +82,14 @@ def enter(child: Child, row: Row, ended: Ended | None, emit: Emit) -> None:
         fan.used(agent.last_at)
     if first and fan is not None:
         predicted = fan.predicted_read(child.spec.task_id)
-        computed, counts = max(0, row.usage.input - predicted), child.receipt.counts_writes
+        computed = max(0, row.usage.input - predicted)
+        counts = child.receipt.counts_writes or row.usage.written > 0
         child.receipt = msgspec.structs.replace(
             child.receipt,
             predicted_read=predicted,
             predicted_write=computed if counts else 0,
             predicted_computed=computed,
+            counts_writes=counts,
             diagnosis=diagnosis(ended.diagnostics),
         )
         # A resumed session has no plan to predict from, so what was predicted is stored.

@@ -30,6 +30,9 @@ _MARGIN = 20.0
 """Seconds before an entry's end at which it no longer counts as cached."""
 
 
+_BYTES = 4.0
+"""Of text, for each token, where nothing better is known."""
+
 _CLEARLY = 0.2
 """Share of a fork's cost that another way must save before anybody is told."""
 
@@ -189,8 +192,9 @@ def tokens(parent: Agent, length: int) -> int:
     if length <= 0:
         return 0
     counted = parent.last_usage.input
-    share = parent.last_length / counted if counted else 4.0
-    return round(length / share)
+    share = parent.last_length / counted if counted else _BYTES
+    # More than twice the usual means that not all bytes are read: an engine may shorten the tools.
+    return round(length / (share if share <= 2 * _BYTES else _BYTES))
 
 
 def ttl_of(agent: Agent) -> Ttl:
