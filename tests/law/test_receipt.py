@@ -331,6 +331,16 @@ def test_what_a_provider_does_not_count_is_not_told_as_zero(kind) -> None:
 
 
 @pytest.mark.spec("F16")
+@given(st.integers(1, 10**6), st.integers(0, 10**6))
+def test_nobody_reads_more_than_there_is(shared, read) -> None:
+    """A line never says that more was read of the shared tokens than these are."""
+    told = line(Receipt(task_id="f1", agent="main/f1", tokens_shared=shared, read=read))
+
+    assert (f"read {read:,} of {shared:,} shared" in told) == (read <= shared)
+    assert (f"read {read:,}, more than the {shared:,} shared" in told) == (read > shared)
+
+
+@pytest.mark.spec("F16")
 def test_what_costs_nothing_saves_tokens() -> None:
     """At a price of zero a saving is told in tokens, of one fork and of all, and never divided."""
     free = Prices().of("local")

@@ -295,8 +295,13 @@ def _diagnostics(data: bytes) -> dict[str, Any]:
 
 def line(receipt: Receipt) -> str:
     """Say a receipt in one line."""
-    of = f"of {receipt.tokens_shared:,} shared" if receipt.kind == "fork" else "from the cache"
-    parts = [f"read {receipt.read:,} {of}", money(receipt.cost)]
+    of = " from the cache"
+    if receipt.kind == "fork":
+        # A sibling may have left the rules before its directive in the cache, too.
+        more = receipt.read > receipt.tokens_shared > 0
+        shared = f"{receipt.tokens_shared:,} shared"
+        of = f", more than the {shared}" if more else f" of {shared}"
+    parts = [f"read {receipt.read:,}{of}", money(receipt.cost)]
     if saved := saving(receipt, digits=0):
         parts.append(saved)
     if receipt.miss:
