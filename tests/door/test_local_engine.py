@@ -20,8 +20,10 @@ import msgspec
 import pytest
 
 from prong import Options, open_session
+from prong.cost.receipt import describe, line
 from prong.entry import Result, Results, Text, ToolSpec, user_text
 from prong.errors import ContextOverflow, NoSuchModel, ProviderError, UsageError
+from prong.event import CacheMissed
 from prong.prompt import Prompt
 from prong.prompt.rope import Head
 from prong.provider import Noticed, Preparing, Retrying
@@ -513,6 +515,44 @@ async def test_a_session_forks_on_the_embedded_model(tmp_path: Path):
         assert receipt.read >= counted - 8
         assert receipt.miss == ""
         assert receipt.cost == 0.0
+        assert (receipt.predicted_write, receipt.counts_writes) == (0, False)
+        assert receipt.computed == receipt.usage.uncached > 0
+        assert receipt.read <= receipt.tokens_shared + receipt.predicted_computed
+        assert f"computed {receipt.computed:,} (predicted" in describe(receipt)
+        assert f"$0, saved {receipt.usage.read:,} of" in line(receipt)
+
+
+@pytest.mark.spec("F17")
+async def test_an_engine_that_forgot_is_noticed_at_once(tmp_path: Path):
+    """All of the last request should be reused; after the engine's death it is computed anew."""
+    env = {**os.environ, "HOME": str(tmp_path), **SMALL, "PRONG_LOCAL_DISK_MB": "0"}
+    options = Options(
+        model="local",
+        cwd=str(tmp_path),
+        store=str(tmp_path / "store"),
+        env=env,
+        bare=True,
+        system="Be brief.",
+        tools=(),
+        max_output=3,
+    )
+    async with open_session(options) as session:
+        told = session.events()
+        await session.run("Say yes.")
+        before = session.agent.last_usage
+        await session.run("Say no.")
+        kept = session.agent.last_usage
+        provider = session.agent.provider
+        assert isinstance(provider, Local)
+        provider.engine.close()
+        await session.run("Say maybe.")
+        after = session.agent.last_usage
+    missed = [e.event async for e in told if isinstance(e.event, CacheMissed)]
+
+    assert before.read == 0
+    assert kept.read >= before.input - 8
+    assert after.read == 0
+    assert [(m.predicted, m.read) for m in missed] == [(kept.input, 0)]
 
 
 async def test_a_missing_file_is_told_before_the_session_opens(tmp_path: Path):

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from prong import Options, open_session
+from prong.cost.receipt import line
 from prong.entry import ToolSpec, Usage, user_text
 from prong.errors import ProviderError
 from prong.prompt import Prompt
@@ -346,4 +347,7 @@ async def test_a_session_forks_through_the_server(
     for result in results:
         assert result.receipt.read >= counted - 8
         assert result.receipt.miss == ""
+        assert (result.receipt.predicted_write, result.receipt.counts_writes) == (0, False)
+        assert result.receipt.computed == result.receipt.usage.uncached <= OWN + 400
+        assert "price unknown" in line(result.receipt)
     assert all(file.stat().st_size < 100 for file in folder.iterdir())

@@ -199,4 +199,4 @@ def test_rates_come_from_the_price_list() -> None:
     assert rates(prices.of("claude-opus-5-5")) == Rates(read=0.05, write=1.25)
     assert rates(prices.of("claude-opus-5-5"), "1h") == Rates(read=0.05, write=2.0)
     assert rates(prices.of("gpt-5.5")) == Rates(read=0.1, write=1.0)
-    assert rates(price(input=0, output=0)) == Rates()
+    assert rates(price(input=0, output=0)) == Rates(read=0, write=1)

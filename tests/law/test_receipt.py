@@ -21,6 +21,7 @@ from prong.cost.receipt import (
     diagnosis,
     line,
     reconcile,
+    saving,
     settle,
 )
 from prong.entry import Reply, Usage, user_text
@@ -304,6 +305,56 @@ def test_no_requests_cost_nothing() -> None:
     assert fan.paid == paid.cost
     assert fan.saved == paid.saved
     assert fan.unshared == paid.unshared
+
+
+@pytest.mark.spec("F16")
+@pytest.mark.parametrize("kind", ["fork", "typed"])
+def test_what_a_provider_does_not_count_is_not_told_as_zero(kind) -> None:
+    """Where only reads are reported the rest was computed; where writes are, they are told."""
+    opened = Receipt(
+        task_id="f1",
+        agent="main/fork-1",
+        kind=kind,
+        predicted_read=2_145,
+        predicted_computed=309,
+        counts_writes=False,
+    )
+    silent = settle(opened, [row(Usage(read=2_145, uncached=310))], PRICE)
+    telling = settle(opened, [row(Usage(read=2_145, uncached=10, written_5m=300))], PRICE)
+
+    assert (silent.computed, silent.counts_writes) == (310, False)
+    assert "computed 310" in describe(silent)
+    assert ("(predicted 309)" in describe(silent)) == (kind == "fork")
+    assert "wrote" not in describe(silent)
+    assert (telling.computed, telling.counts_writes) == (310, True)
+    assert "wrote 300" in describe(telling)
+
+
+@pytest.mark.spec("F16")
+@given(st.integers(1, 10**6), st.integers(0, 10**6))
+def test_nobody_reads_more_than_there_is(shared, read) -> None:
+    """A line never says that more was read of the shared tokens than these are."""
+    told = line(Receipt(task_id="f1", agent="main/f1", tokens_shared=shared, read=read))
+
+    assert (f"read {read:,} of {shared:,} shared" in told) == (read <= shared)
+    assert (f"read {read:,}, more than the {shared:,} shared" in told) == (read > shared)
+
+
+@pytest.mark.spec("F16")
+def test_what_costs_nothing_saves_tokens() -> None:
+    """At a price of zero a saving is told in tokens, of one fork and of all, and never divided."""
+    free = Prices().of("local")
+    rows = [row(Usage(read=900, uncached=100, output=5), cost=0.0, uncached=0.0)]
+    found = settle(FORK, rows, free)
+    fan = FanReceipt(base="b", size=2, receipts=(found, settle(FORK, rows * 3, free)))
+
+    assert (found.cost, found.unshared, found.saved, found.saved_share) == (0, 0, 0, None)
+    assert line(found).endswith(": read 900 of 100,000 shared, $0, saved 900 of 1,000 tokens (90%)")
+    assert "cost     $0 for 1 requests, saved 900 of 1,000 tokens (90.0%)" in describe(found)
+    assert "without" not in describe(found)
+    assert saving(fan) == "saved 3,600 of 4,000 tokens (90.0%)"
+    assert (as_json(found)["saved_tokens"], as_json(fan)["saved_tokens"]) == (900, 3_600)
+    assert saving(settle(FORK, [], free)) == ""
 
 
 @pytest.mark.spec("F16")

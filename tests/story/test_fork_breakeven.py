@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from prong.cost.receipt import FanNote
+from prong.entry import Usage
 from prong.errors import ConfigError
 from prong.event import TaskStarted, ToolFinished, ToolStarted, Warned
 from prong.face.account import account
@@ -16,6 +17,7 @@ from prong.face.plain import _Talk
 from prong.face.terminal import Terminal
 from prong.session import store
 from prong.session.replay import Replay, read_journal
+from prong.team.departure import tokens
 from prong.testing import Script, World, Worlds, call, forks, report, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("F19")]
@@ -172,3 +174,16 @@ async def test_cost_at_the_prompt(world: Worlds, capsys: pytest.CaptureFixture[s
     assert f"\nsession: ${cost:.4f}\n" in shown
     assert shown.count("without sharing $") == shown.count("least possible $") == 8
     assert shown.count("estimated $") == 2
+
+
+async def test_bytes_that_no_model_reads_do_not_count(world: Worlds) -> None:
+    """Tokens are guessed by what was counted, unless the provider cannot have read all bytes."""
+    async with world(Script([say("Yes.")])) as w:
+        await w.session.run("Hi")
+        agent = w.session.agent
+        seen = agent.last_length / agent.last_usage.input
+        usual = tokens(agent, 1_000)
+        agent.last_usage = Usage(uncached=agent.last_length // 20)
+
+        assert usual == round(1_000 / seen)
+        assert tokens(agent, 1_000) == 250

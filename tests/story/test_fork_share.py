@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from prong.cost import total
-from prong.cost.receipt import as_json
+from prong.cost.receipt import as_json, describe
 from prong.event import CacheMissed, ReceiptIssued, TaskFinished, ToolFinished, ToolStarted
 from prong.team.fork import PLACEHOLDER
 from prong.team.supervisor import FORK_TURNS
@@ -215,6 +215,15 @@ async def test_receipts_are_right_to_the_token(world: Worlds, api: str, count: i
             assert receipt.requests == len(seen) == 3
             assert receipt.read == seen[0].usage.read
             assert receipt.written == seen[0].usage.written
+            assert receipt.computed == seen[0].usage.input - receipt.read
+            # The server's model of the chat API caches by itself and tells of no writes.
+            assert receipt.counts_writes == (api != "chat")
+            assert receipt.predicted_computed == max(
+                0, seen[0].usage.input - receipt.predicted_read
+            )
+            predicted = receipt.predicted_computed if receipt.counts_writes else 0
+            assert receipt.predicted_write == predicted
+            assert ("wrote" in describe(receipt)) == receipt.counts_writes
             assert receipt.usage == sum((r.usage for r in seen[1:]), seen[0].usage)
             assert receipt.status == "completed"
             assert receipt.delivered == "notice"

@@ -35,6 +35,10 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     write: float = 1.25
 
 
+_FREE = Rates(read=0.0, write=1.0)
+"""Where tokens cost no money they cost the time to compute them, and what is read takes none."""
+
+
 class FanPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The choice, and the numbers it was made by."""
 
@@ -64,9 +68,14 @@ _SMALL = 1_024
 
 
 def rates(price: Price | None, ttl: Ttl = "5m") -> Rates:
-    """Give a model's prices relative to its input price; the usual ones if they are unknown."""
-    if price is None or price.input <= 0:
+    """Give a model's prices relative to its input price; the usual ones if they are unknown.
+
+    Of a model whose input is free the tokens to be computed are counted instead.
+    """
+    if price is None:
         return Rates()
+    if price.input <= 0:
+        return _FREE
     write: float = getattr(price, f"write_{ttl}")
     return Rates(read=price.read / price.input, write=write / price.input)
 

@@ -8,8 +8,13 @@ explicit marks for the rest. Four marks are the most either allows.
 
 from __future__ import annotations
 
-from prong.prompt import Mark, Node, Prompt
+from prong.prompt import Head, Mark, Node, Prompt
 from prong.wire import NO_MARK, Ttl
+
+
+def takes_marks(head: Head) -> bool:
+    """Say whether marks can be set; a provider that takes them also counts what it writes."""
+    return head.dialect.name == "anthropic" or head.spec.explicit_marks
 
 
 def markable(node: Node | None) -> Node | None:

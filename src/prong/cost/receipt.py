@@ -40,10 +40,17 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """Estimated from the tokens that the provider counted for the parent."""
     predicted_read: int = 0
     predicted_write: int = 0
+    """0 of a provider that does not count writes."""
+    predicted_computed: int = 0
+    """What of its first request should not be read, whether it is then written or not."""
     read: int = 0
     """Reported for its first request."""
     written: int = 0
     """Reported for its first request."""
+    computed: int = 0
+    """What of its first request was not read."""
+    counts_writes: bool = True
+    """Whether the provider tells what it writes to its cache; some tell only what they read."""
     requests: int = 0
     usage: Usage = Usage()
     """Of all its requests."""
@@ -75,6 +82,11 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     def saved_share(self) -> float | None:
         """What the cache saved, as a share of the cost without it."""
         return _share(self.saved, self.uncached)
+
+    @property
+    def saved_tokens(self) -> int:
+        """Input tokens of all its requests that were read and so not computed again."""
+        return self.usage.read
 
 
 class FanNote(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +144,16 @@ class FanReceipt(msgspec.Struct, frozen=True, kw_only=True):
         """What the cache saved, as a share of the cost without it."""
         return _share(self.saved, self.uncached)
 
+    @property
+    def usage(self) -> Usage:
+        """Of all requests of all children."""
+        return sum((receipt.usage for receipt in self.receipts), Usage())
+
+    @property
+    def saved_tokens(self) -> int:
+        """Input tokens of all requests that were read and so not computed again."""
+        return self.usage.read
+
 
 def as_json(receipt: Receipt | FanReceipt) -> dict[str, Any]:
     """Give a receipt for programs, what is derived included."""
@@ -140,7 +162,8 @@ def as_json(receipt: Receipt | FanReceipt) -> dict[str, Any]:
         found["receipts"] = [as_json(one) for one in receipt.receipts]
         derived = ("estimated", "paid", "uncached", "unshared")
         found |= {name: getattr(receipt, name) for name in derived}
-    return found | {"saved": receipt.saved, "saved_share": receipt.saved_share}
+    derived = ("saved", "saved_share", "saved_tokens")
+    return found | {name: getattr(receipt, name) for name in derived}
 
 
 def settle(
@@ -164,6 +187,8 @@ def settle(
         receipt,
         read=first.usage.read,
         written=first.usage.written,
+        computed=first.usage.input - first.usage.read,
+        counts_writes=receipt.counts_writes or first.usage.written > 0,
         requests=summed.requests,
         usage=summed.usage,
         cost=summed.cost,
@@ -270,10 +295,15 @@ def _diagnostics(data: bytes) -> dict[str, Any]:
 
 def line(receipt: Receipt) -> str:
     """Say a receipt in one line."""
-    of = f"of {receipt.tokens_shared:,} shared" if receipt.kind == "fork" else "from the cache"
-    parts = [f"read {receipt.read:,} {of}", _dollars(receipt.cost)]
-    if receipt.saved is not None:
-        parts.append(f"saved {_dollars(receipt.saved)} ({receipt.saved_share or 0:.0%})")
+    of = " from the cache"
+    if receipt.kind == "fork":
+        # A sibling may have left the rules before its directive in the cache, too.
+        more = receipt.read > receipt.tokens_shared > 0
+        shared = f"{receipt.tokens_shared:,} shared"
+        of = f", more than the {shared}" if more else f" of {shared}"
+    parts = [f"read {receipt.read:,}{of}", money(receipt.cost)]
+    if saved := saving(receipt, digits=0):
+        parts.append(saved)
     if receipt.miss:
         parts.append("missed")
     return f"{receipt.task_id} {receipt.status}: {', '.join(parts)}"
@@ -286,7 +316,7 @@ def describe(receipt: Receipt) -> str:
     r = receipt
     share = r.bytes_shared / r.bytes_first if r.bytes_first else 0.0
     seconds = f"{r.first_event:.2f} s to the first event"
-    saved = "" if r.saved is None else f", saved {_dollars(r.saved)} ({r.saved_share or 0:.1%})"
+    saved = f", {text}" if (text := saving(r)) else ""
     fork = r.kind == "fork"
     chosen = [r.dispatch, r.schedule.replace("_", " ")] if fork else []
     told = {
@@ -295,13 +325,12 @@ def describe(receipt: Receipt) -> str:
         f"about {r.tokens_shared:,} tokens"
         if fork
         else "",
-        "cache": f"read {r.read:,} (predicted {r.predicted_read:,}), "
-        f"wrote {r.written:,} (predicted {r.predicted_write:,})"
-        if fork
-        else f"read {r.read:,}, wrote {r.written:,} with its first request",
-        "cost": f"{_dollars(r.cost)} for {r.requests} requests{saved}",
-        "": f"without cache {_dollars(r.uncached)}"
-        + (f", without sharing {_dollars(r.unshared)}" if fork else ""),
+        "cache": _counters(r),
+        "cost": f"{money(r.cost)} for {r.requests} requests{saved}",
+        "": ""
+        if r.uncached == 0
+        else f"without cache {money(r.uncached)}"
+        + (f", without sharing {money(r.unshared)}" if fork else ""),
         "start": ", ".join([*filter(None, chosen), seconds]),
         "reason": r.reason,
         "provider": r.diagnosis,
@@ -318,8 +347,33 @@ def describe(receipt: Receipt) -> str:
     return "\n".join(lines)
 
 
-def _dollars(amount: float | None) -> str:
-    return "price unknown" if amount is None else f"${amount:.4f}"
+def _counters(r: Receipt) -> str:
+    other, count, predicted = "wrote", r.written, r.predicted_write
+    if not r.counts_writes:
+        other, count, predicted = "computed", r.computed, r.predicted_computed
+    if r.kind != "fork":
+        return f"read {r.read:,}, {other} {count:,} with its first request"
+    return (
+        f"read {r.read:,} (predicted {r.predicted_read:,}), "
+        f"{other} {count:,} (predicted {predicted:,})"
+    )
+
+
+def saving(paid: Receipt | FanReceipt, *, digits: int = 1) -> str:
+    """Say what the cache saved: in dollars, or in tokens where those cost nothing."""
+    if paid.uncached == 0 and (whole := paid.usage.input):
+        share = paid.saved_tokens / whole
+        return f"saved {paid.saved_tokens:,} of {whole:,} tokens ({share:.{digits}%})"
+    if paid.saved is None or paid.uncached == 0:
+        return ""
+    return f"saved {money(paid.saved)} ({paid.saved_share or 0:.{digits}%})"
+
+
+def money(dollars: float | None) -> str:
+    """Say an amount; an unknown price is said to be unknown."""
+    if dollars is None:
+        return "price unknown"
+    return f"${dollars:.4f}" if dollars else "$0"
 
 
 def _minus(a: float | None, b: float | None) -> float | None:

@@ -11,11 +11,20 @@ import msgspec
 from prong.cost import Prices, Row, read_prices, total
 from prong.cost.breakeven import BreakEven
 from prong.cost.least import least_costs
-from prong.cost.receipt import FanNote, FanReceipt, Receipt, as_json, describe, line
+from prong.cost.receipt import (
+    FanNote,
+    FanReceipt,
+    Receipt,
+    as_json,
+    describe,
+    line,
+    money,
+    saving,
+)
 from prong.entry import Usage
 from prong.errors import NoSuchSession, UsageError
 from prong.face.inspect import print_json, replayed, session_argument
-from prong.face.line import counted, describe_usage, money, printable
+from prong.face.line import counted, describe_usage, printable
 from prong.session import store
 from prong.session.replay import Replay
 
@@ -184,13 +193,13 @@ def describe_cost(lines: Iterable[CostLine]) -> Iterator[str]:
     """Say in lines of text what a session cost."""
     for told in lines:
         yield f"{printable(told.agent)}: {money(told.cost)}"
-        if told.cost is not None:
+        if told.cost is not None and told.uncached != 0:
             without = f"without cache {money(told.uncached)}"
             yield (
                 f"  {without}, without sharing {money(told.unshared)}, "
                 f"least possible {money(told.least)}"
             )
-        if told.estimated is not None:
+        if told.estimated:
             yield f"  {_compared(told.estimated, told.cost)}"
         yield f"  {counted(told.requests, 'request')}: {describe_usage(told.usage)}"
 
@@ -267,12 +276,13 @@ def _one_receipt(books: _Books, task: str, *, as_data: bool) -> int:
 
 
 def _print_fan(fan: FanReceipt) -> None:
-    saved = "" if fan.saved is None else f", saved {money(fan.saved)} ({fan.saved_share or 0:.1%})"
+    saved = f", {text}" if (text := saving(fan)) else ""
     print(f"{fan.size} on base {fan.base[:12]}: {money(fan.paid)}{saved}")
-    print(
-        f"  without cache {money(fan.uncached)}, without sharing {money(fan.unshared)}, "
-        f"least possible {money(fan.least)}"
-    )
+    if fan.uncached != 0:
+        print(
+            f"  without cache {money(fan.uncached)}, without sharing {money(fan.unshared)}, "
+            f"least possible {money(fan.least)}"
+        )
     if fan.estimate is not None:
         _print_estimate(fan, fan.estimate)
     for receipt in fan.receipts:
@@ -282,11 +292,15 @@ def _print_fan(fan: FanReceipt) -> None:
 
 
 def _print_estimate(fan: FanReceipt, told: BreakEven) -> None:
-    if fan.estimated is not None:
+    if fan.estimated:
         print(f"  {_compared(fan.estimated, fan.paid)}")
     expected = told.scenario.children * told.scenario.turns
     made = sum(receipt.requests for receipt in fan.receipts)
     print(f"  expected {expected} requests, made {made}")
+    if told.fork.cost == 0:
+        ways = ", ".join(f"{o.way} {o.equivalents:,.0f}" for o in told.options)
+        print(f"  estimated with the parent's part, in input-token equivalents: {ways}")
+        return
     ways = ", ".join(f"{o.way} {money(o.cost)}" for o in told.options if o.cost is not None)
     if ways:
         print(f"  estimated with the parent's part: {ways}")

@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
+from prong.cost.receipt import money
 from prong.errors import UsageError
 from prong.face.inspect import print_json, replayed
-from prong.face.line import money, printable
+from prong.face.line import printable
 from prong.prompt import Difference, first_difference, prompt_bytes
 from prong.session.replay import Replay
 
@@ -234,6 +235,9 @@ def _print(told: Explanation) -> None:
     items = f"{found.shared_items} items, {found.shared_bytes:,} bytes"
     print(f"shared before it: {items}, about {told.shared_tokens:,} {unit}")
     model = printable(told.model) or "the model"
+    if told.cost == 0 and told.rewritten_tokens:
+        print(f"computed instead of read: {told.rewritten_tokens:,} {unit}, for $0 at {model}")
+        return
     price = (
         f"at {model}'s price {money(told.cost)} more" if told.cost is not None else "price unknown"
     )

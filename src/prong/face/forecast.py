@@ -12,9 +12,11 @@ import msgspec
 from prong.cost import Price
 from prong.cost.breakeven import BreakEven, Scenario, estimate
 from prong.cost.fan import LIFETIME
+from prong.cost.receipt import money
 from prong.errors import UsageError
 from prong.face.inspect import print_json, replayed
-from prong.face.line import money, printable
+from prong.face.line import printable
+from prong.provider.pick import is_local
 from prong.session.replay import Replay
 
 _NUMBERS = {
@@ -51,7 +53,7 @@ def plan_fork(parser: argparse.ArgumentParser, words: list[str]) -> int:
     if "history" not in given:
         raise UsageError("say how long the history is: --history TOKENS, or --session ID")
     _check(given)
-    model = model.rpartition(":")[2]
+    model = model if is_local(model) else model.rpartition(":")[2]
     price = own_prices().of(model) if model else None
     told = estimate(Scenario(**given), price=price)
     if args.json:
@@ -91,7 +93,9 @@ def _from_session(replay: Replay) -> tuple[str, dict[str, Any]]:
         raise UsageError("this session has no request yet; give --history instead")
     last = paid[-1]
     usage = last.row.usage
-    facts: dict[str, Any] = {"history": usage.input, "idle": max(0.0, time.time() - last.at)}
+    # The embedded engine keeps what it has computed for no set time, also on disk.
+    idle = 0.0 if is_local(last.row.model) else max(0.0, time.time() - last.at)
+    facts: dict[str, Any] = {"history": usage.input, "idle": idle}
     facts["ttl"] = _ttl(last.row.model, sum(p.row.usage.written_1h for p in paid))
     prompt = replay.known.get(last.row.digest)
     if prompt is not None and len(prompt):

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import msgspec
 
+from prong.cost.receipt import money
 from prong.errors import UsageError
-from prong.face.line import counted, money, printable
+from prong.face.line import counted, printable
 from prong.prompt import outline
 from prong.session import store
 from prong.session.replay import Replay, examine

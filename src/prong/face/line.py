@@ -181,14 +181,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def money(dollars: float | None) -> str:
-    """Say an amount; an unknown price is said to be unknown."""
-    return "price unknown" if dollars is None else f"${dollars:.4f}"
-
-
 def describe_usage(usage: Usage) -> str:
-    """Say tokens in one line."""
-    return (
-        f"{usage.uncached} new, {usage.written} written to cache, {usage.read} read from cache, "
-        f"{usage.output} out"
-    )
+    """Say tokens in one line; many providers do not tell what they write."""
+    written = f"{usage.written} written to cache, " if usage.written else ""
+    return f"{usage.uncached} new, {written}{usage.read} read from cache, {usage.output} out"

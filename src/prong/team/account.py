@@ -12,6 +12,7 @@ import msgspec
 
 from prong.agent import Agent
 from prong.cost import Prices, Row, fact
+from prong.cost.mark import takes_marks
 from prong.cost.receipt import (
     Circumstance,
     FanNote,
@@ -43,6 +44,7 @@ def open_receipt(parent: Agent, child: Child, fan: Fan) -> Receipt:
         bytes_first=len(child.agent.prompt),
         tokens_shared=parent.last_usage.input + tokens(parent, shared - parent.last_length),
         predicted_read=fan.plan.cached,
+        counts_writes=takes_marks(fan.base.head),
         dispatch=fan.plan.dispatch,
         schedule=fan.plan.schedule,
         reason=fan.plan.reason,
@@ -74,17 +76,20 @@ def enter(child: Child, row: Row, ended: Ended | None, emit: Emit) -> None:
     if row.sidecar or ended is None:
         return
     fan, agent = child.fan, child.agent
-    # Not yet overwritten by this reply's: what the request before it had.
-    predicted = agent.last_usage.read + agent.last_usage.written
+    predicted = _left(agent, here=not first)
     idle, child.used_at = agent.last_at - child.used_at, agent.last_at
     if fan is not None:
         fan.used(agent.last_at)
     if first and fan is not None:
         predicted = fan.predicted_read(child.spec.task_id)
+        computed = max(0, row.usage.input - predicted)
+        counts = child.receipt.counts_writes or row.usage.written > 0
         child.receipt = msgspec.structs.replace(
             child.receipt,
             predicted_read=predicted,
-            predicted_write=max(0, row.usage.input - predicted),
+            predicted_write=computed if counts else 0,
+            predicted_computed=computed,
+            counts_writes=counts,
             diagnosis=diagnosis(ended.diagnostics),
         )
         # A resumed session has no plan to predict from, so what was predicted is stored.
@@ -110,8 +115,7 @@ def _circumstance(
 
 def _usual(agent: Agent, ended: Ended, row: Row, idle: float | None) -> Circumstance:
     head, special = agent.prompt.head, trait(agent.provider)
-    automatic = head.dialect.name != "anthropic" and not head.spec.explicit_marks
-    rounds = 128 if automatic else 0
+    rounds = 0 if takes_marks(head) else 128
     return Circumstance(
         diagnostics=ended.diagnostics,
         minimum=fact(head.model).min_prefix,
@@ -128,20 +132,33 @@ def watch(agent: Agent) -> None:
     An agent whose prompt was replaced begins anew, and so does one that was never counted: it is
     expected to read nothing. To be called once a resumed agent remembers its last request.
     """
-    used_at = agent.last_at
+    used_at, here = agent.last_at, False
 
     def paid(row: Row, ended: Ended | None) -> None:
-        nonlocal used_at
+        nonlocal used_at, here
         if row.sidecar or ended is None:
             return
         idle, used_at = agent.last_at - used_at, agent.last_at
-        predicted = agent.last_usage.read + agent.last_usage.written
+        predicted, here = _left(agent, here=here), True
         if predicted < fact(row.model).min_prefix or _forgets(agent):
             return
         if why := reconcile(predicted, row.usage, _usual(agent, ended, row, idle)):
             agent.emit(CacheMissed(predicted=predicted, read=row.usage.read, why=why))
 
     agent.on_paid = paid
+
+
+def _left(agent: Agent, *, here: bool) -> int:
+    """Say what of an agent's last request should be in the cache, while a reply is being entered.
+
+    Its usage is not yet overwritten by the reply's. A provider that keeps all it reads does not
+    count what it writes; `here` says that the request was made by this process, before whose start
+    such a provider may have been another.
+    """
+    used = agent.last_usage
+    if here and trait(agent.provider).lasting:
+        return used.input
+    return used.read + used.written
 
 
 def _forgets(agent: Agent) -> bool:

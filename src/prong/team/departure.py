@@ -17,6 +17,7 @@ from prong.agent.request import prewarm
 from prong.cost import Prices, fact
 from prong.cost.breakeven import BreakEven, Option, Scenario, weigh
 from prong.cost.fan import LIFETIME, Dispatch, Schedule, plan_fan, rates
+from prong.cost.mark import takes_marks
 from prong.entry import Reply
 from prong.event import Warned
 from prong.prompt import Prompt
@@ -28,6 +29,9 @@ from prong.wire import Ttl
 _MARGIN = 20.0
 """Seconds before an entry's end at which it no longer counts as cached."""
 
+
+_BYTES = 4.0
+"""Of text, for each token, where nothing better is known."""
 
 _CLEARLY = 0.2
 """Share of a fork's cost that another way must save before anybody is told."""
@@ -98,7 +102,7 @@ def plan_departure(
         carrier=carrier,
         used_at=parent.last_at,
         lives=_lives(parent) if waits and size > 1 else float("inf"),
-        marked=prompt.head.dialect.name == "anthropic" or prompt.head.spec.explicit_marks,
+        marked=takes_marks(prompt.head) or trait(parent.provider).lasting,
         clock=parent.clock,
     )
 
@@ -121,7 +125,7 @@ def _scenario(
         placeholders=added - reply,
         tail=tokens(parent, len(prompt) - parent.last_length),
         setup=tokens(parent, len(prompt.head.data)),
-        idle=max(0.0, parent.clock() - parent.last_at) if parent.last_at else LIFETIME["12h"],
+        idle=_idle(parent),
         ttl=ttl_of(parent),
     )
 
@@ -154,11 +158,7 @@ def advice(told: BreakEven, better: Option) -> str:
     s, ahead = told.scenario, _ahead(told)
     forks = "a fork" if s.children == 1 else f"{s.children} forks"
     price = told.fork.cost / told.fork.equivalents if told.fork.cost is not None else None
-    dollars = (
-        ""
-        if price is None
-        else f" (${price * better.equivalents:.4f} against ${price * ahead:.4f})"
-    )
+    dollars = f" (${price * better.equivalents:.4f} against ${price * ahead:.4f})" if price else ""
     turns = "1 turn" if s.turns == 1 else f"{s.turns} turns"
     return (
         f"{_WAYS[better.way]} would cost about {better.equivalents:,.0f} input-token equivalents, "
@@ -192,8 +192,9 @@ def tokens(parent: Agent, length: int) -> int:
     if length <= 0:
         return 0
     counted = parent.last_usage.input
-    share = parent.last_length / counted if counted else 4.0
-    return round(length / share)
+    share = parent.last_length / counted if counted else _BYTES
+    # More than twice the usual means that not all bytes are read: an engine may shorten the tools.
+    return round(length / (share if share <= 2 * _BYTES else _BYTES))
 
 
 def ttl_of(agent: Agent) -> Ttl:
@@ -202,6 +203,14 @@ def ttl_of(agent: Agent) -> Ttl:
         return agent.ttl
     head = agent.prompt.head
     return "30m" if head.spec.explicit_marks and head.dialect.name != "anthropic" else "5m"
+
+
+def _idle(agent: Agent) -> float:
+    """Say for how many seconds nobody has used the cache entry of an agent's last request."""
+    if not agent.last_at:
+        return LIFETIME["12h"]
+    # A cache that keeps things for no set time does not forget them with time either.
+    return 0.0 if trait(agent.provider).lasting else max(0.0, agent.clock() - agent.last_at)
 
 
 def _lives(agent: Agent) -> float:

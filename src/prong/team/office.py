@@ -12,6 +12,7 @@ import msgspec
 from prong.agent import Agent
 from prong.agent.spec import AgentType
 from prong.cost.budget import Bounds, Purse
+from prong.cost.mark import takes_marks
 from prong.cost.receipt import Receipt
 from prong.entry import CallId
 from prong.errors import UsageError
@@ -126,6 +127,7 @@ class Office:
             agent=spec.path,
             kind="typed",
             bytes_first=len(prompt),
+            counts_writes=takes_marks(prompt.head),
             delivered="pending",
         )
         typed.hush(child, bubbles=kind.permission_mode == "bubble")
