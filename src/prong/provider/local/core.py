@@ -289,17 +289,11 @@ class Core:
             job.tell("progress", {"what": "prompt", **done})
 
     def _choose(self, job: Job, row: int) -> None:
+        """Take the next token of a reply."""
         if not job.begun:
-            job.begun = time.monotonic()
-            job.tell("began", {"reused": job.reused, "processed": job.processed})
-            if job.ask.max_tokens == 0:
-                self._finish(job, "stop")
-                return
-            job.sampler = self._sampler(job)
-            if job.sampler is None:
-                return
-            if job.ask.proper and self.model.partial:
-                job.watch = Watch(first_only=job.ask.first_only)
+            self._begin(job)
+        if job.over:
+            return
         assert job.sampler is not None
         assert job.strand is not None
         wanted = job.given.pop() if job.given else None
@@ -311,21 +305,39 @@ class Core:
         job.strand.tokens.append(token)
         job.text += job.decoder.decode(self.model.piece(token))
         job.ends.append(len(job.text))
+        self._look_for_call(job)
+        if job.over:
+            return
+        self._tell_text(job, len(job.text) if job.watch is None else job.watch.settled)
+        if len(job.made) >= job.ask.max_tokens or len(job.strand.tokens) >= self.context_tokens:
+            self._finish(job, "length")
+        elif self._loops(job):
+            self._finish(job, "loop")
+
+    def _begin(self, job: Job) -> None:
+        """Note that a prompt is computed, and make what chooses the reply."""
+        job.begun = time.monotonic()
+        job.tell("began", {"reused": job.reused, "processed": job.processed})
+        if job.ask.max_tokens == 0:
+            self._finish(job, "stop")
+            return
+        job.sampler = self._sampler(job)
+        if job.sampler is not None and job.ask.proper and self.model.partial:
+            job.watch = Watch(first_only=job.ask.first_only)
+
+    def _look_for_call(self, job: Job) -> None:
         if job.ask.trigger and job.ask.trigger in job.text:
             # It has begun a call as it should, and the grammar holds.
             job.watch = None
         begins = job.watch.read(job.text) if job.watch is not None else None
         if begins is not None:
             self._retake(job, begins)
-            if job.over:
-                return
-        self._tell_text(job, len(job.text) if job.watch is None else job.watch.settled)
-        if len(job.made) >= job.ask.max_tokens or len(job.strand.tokens) >= self.context_tokens:
-            self._finish(job, "length")
-        elif len(job.made) % _LOOK == 0 and (job.watch or not job.ask.grammar):
-            # Text alone: a file that a call writes may well be the same line a hundred times.
-            if is_stuck(job.made):
-                self._finish(job, "loop")
+
+    @staticmethod
+    def _loops(job: Job) -> bool:
+        # Text alone: a file that a call writes may well be the same line a hundred times.
+        free = job.watch is not None or not job.ask.grammar
+        return free and len(job.made) % _LOOK == 0 and is_stuck(job.made)
 
     def _sampler(self, job: Job, *, bound: bool = False) -> Sampler | None:
         """Make what chooses a job's tokens; none, and the job is over, if its grammar is none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
@@ -108,12 +108,8 @@ class Local:
                     for event in reader.feed(content):
                         yield event
                 case "done":
-                    events, text, calls, stop = reader.close(_STOPS[content["reason"]])
-                    for event in events:
+                    for event in self._last(identity, content, reader):
                         yield event
-                    if content["reason"] == "loop":
-                        yield Noticed("The model only repeated itself, so its reply was ended.")
-                    yield self._ended(identity, content, make_reply(text, calls, stop))
                     return
                 case "error":
                     raise _failed(content, self._model)
@@ -160,9 +156,15 @@ class Local:
                 ask["first_only"] = not form.begin
         return ask
 
-    def _ended(self, identity: str, content: Mapping[str, Any], reply: Reply) -> Ended:
-        return Ended(
-            reply=reply,
+    def _last(
+        self, identity: str, content: Mapping[str, Any], reader: Reader
+    ) -> Iterator[Streamed]:
+        events, text, calls, stop = reader.close(_STOPS[content["reason"]])
+        yield from events
+        if content["reason"] == "loop":
+            yield Noticed("The model only repeated itself, so its reply was ended.")
+        yield Ended(
+            reply=make_reply(text, calls, stop),
             usage=_usage(content),
             id=identity,
             model=self._model,
