@@ -102,6 +102,8 @@ class Usage(msgspec.Struct, frozen=True):
     """Output tokens, reasoning included."""
     reasoning: int = 0
     """The part of the output that was reasoning, where the provider tells."""
+    silent: bool = False
+    """Whether the provider told nothing of its cache: then what was read is not known."""
 
     @property
     def written(self) -> int:
@@ -114,9 +116,10 @@ class Usage(msgspec.Struct, frozen=True):
         return self.uncached + self.read + self.written
 
     def __add__(self, other: Usage) -> Usage:
-        """Sum two usages field by field."""
+        """Sum two usages field by field; what is not known of a part is not known of the sum."""
         pairs = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(other), strict=True)
-        return Usage(*(a + b for a, b in pairs))
+        *counts, silent = (a + b for a, b in pairs)
+        return Usage(*counts, silent=bool(silent))
 
 
 class ToolSpec(msgspec.Struct, frozen=True):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from prong.cost.receipt import describe, line
 from prong.event import CacheMissed
-from prong.testing import Script, Worlds, say
+from prong.testing import Options, Script, Worlds, forks, report, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("F17")]
 
@@ -68,3 +69,24 @@ async def test_a_resumed_session_is_held_to_its_last_request(world: Worlds, late
             await session.run("And now?")
 
             assert ["lives 300 s" in e.why for e in w.told(CacheMissed)] == [True] * late
+
+
+async def test_a_server_that_reports_no_cache_is_not_accused(world: Worlds) -> None:
+    """Where nothing is told of the cache no miss is claimed, and receipts say what is not known."""
+    script = Script(
+        [say("Ready."), forks("Part 1."), say("Waiting.")],
+        {"Part 1.": [report()]},
+        forever=say("Ok."),
+    )
+    silent = Options(tells_cache=False)
+    async with world(script, api="chat", serving=silent, mode="bypassPermissions") as w:
+        await w.session.run(LONG)
+        await w.session.run("Go")
+
+        (receipt,) = w.session.receipts()
+        assert receipt.predicted_read > 1_000
+        assert not w.told(CacheMissed)
+        assert not receipt.miss
+        assert "cache not reported" in line(receipt)
+        assert "saved" not in line(receipt)
+        assert "the server reports nothing of its cache (predicted: read " in describe(receipt)

@@ -233,8 +233,11 @@ _ENOUGH = 0.99
 
 
 def reconcile(predicted_read: int, usage: Usage, circumstance: Circumstance) -> str:
-    """Say why a request read less from the cache than predicted; empty if it read enough."""
-    if usage.read >= _ENOUGH * predicted_read - circumstance.rounds_to:
+    """Say why a request read less from the cache than predicted; empty if it read enough.
+
+    Of a provider that tells nothing of its cache nothing is said.
+    """
+    if usage.silent or usage.read >= _ENOUGH * predicted_read - circumstance.rounds_to:
         return ""
     missed = f"read {usage.read:,} of {predicted_read:,} tokens predicted: "
     return missed + _cause(predicted_read, usage, circumstance)
@@ -301,7 +304,8 @@ def line(receipt: Receipt) -> str:
         more = receipt.read > receipt.tokens_shared > 0
         shared = f"{receipt.tokens_shared:,} shared"
         of = f", more than the {shared}" if more else f" of {shared}"
-    parts = [f"read {receipt.read:,}{of}", money(receipt.cost)]
+    read = "cache not reported" if receipt.usage.silent else f"read {receipt.read:,}{of}"
+    parts = [read, money(receipt.cost)]
     if saved := saving(receipt, digits=0):
         parts.append(saved)
     if receipt.miss:
@@ -351,6 +355,9 @@ def _counters(r: Receipt) -> str:
     other, count, predicted = "wrote", r.written, r.predicted_write
     if not r.counts_writes:
         other, count, predicted = "computed", r.computed, r.predicted_computed
+    if r.usage.silent:
+        predicted = f" (predicted: read {r.predicted_read:,})" if r.kind == "fork" else ""
+        return f"the server reports nothing of its cache{predicted}"
     if r.kind != "fork":
         return f"read {r.read:,}, {other} {count:,} with its first request"
     return (
@@ -360,7 +367,12 @@ def _counters(r: Receipt) -> str:
 
 
 def saving(paid: Receipt | FanReceipt, *, digits: int = 1) -> str:
-    """Say what the cache saved: in dollars, or in tokens where those cost nothing."""
+    """Say what the cache saved: in dollars, or in tokens where those cost nothing.
+
+    Empty if that is not known.
+    """
+    if paid.usage.silent:
+        return ""
     if paid.uncached == 0 and (whole := paid.usage.input):
         share = paid.saved_tokens / whole
         return f"saved {paid.saved_tokens:,} of {whole:,} tokens ({share:.{digits}%})"

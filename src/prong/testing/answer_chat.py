@@ -23,7 +23,9 @@ _REASONS = {
 
 def usage_of(usage: Usage, reasoning: int, *, writes: bool = True) -> dict[str, Any]:
     """Put usage into the API's words; models that cache by themselves tell of no writes."""
-    details = {"cached_tokens": usage.read, "audio_tokens": 0}
+    details: dict[str, Any] = {"audio_tokens": 0}
+    if not usage.silent:
+        details["cached_tokens"] = usage.read
     if writes:
         details["cache_write_tokens"] = usage.written
     return {

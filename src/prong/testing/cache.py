@@ -200,7 +200,7 @@ def _bill(spots: Sequence[Spot], tokens: Sequence[int], hit: int) -> Usage:
     written = {f"written_{short}": last - middle}
     if long:
         written[f"written_{long}"] = middle - read
-    return Usage(uncached=total - last, read=read, **written)
+    return msgspec.structs.replace(Usage(uncached=total - last, read=read), **written)
 
 
 def anthropic_marks(request: Request, blocks: Sequence[Block]) -> list[tuple[int, str]]:

@@ -92,6 +92,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How many characters a piece of a stream holds."""
     keep_bodies: bool = True
     """Whether records keep the bodies; a benchmark with many long prompts may not want that."""
+    tells_cache: bool = True
+    """Whether usage tells what was read; many compatible servers do not (Chat Completions only)."""
     count: Counter = count_bytes
     """How tokens are counted."""
     traits: Callable[[str], Model] = known
@@ -248,7 +250,9 @@ class Service:
             request=request,
             step=step,
             parts=tuple(parts),
-            usage=msgspec.structs.replace(plan.usage, output=output_tokens(step)),
+            usage=msgspec.structs.replace(
+                plan.usage, output=output_tokens(step), silent=not self.options.tells_cache
+            ),
             created=EPOCH + int(record.at),
             piece=self.options.piece,
             prefix=prefix_of(request) if any(isinstance(p, Think) for p in parts) else b"",

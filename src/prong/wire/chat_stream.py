@@ -306,4 +306,5 @@ def _count(usage: _Usage) -> Usage:
         written_30m=written,
         output=usage.completion_tokens or 0,
         reasoning=details.reasoning_tokens or 0,
+        silent=told.cached_tokens is None and usage.prompt_cache_hit_tokens is None,
     )

@@ -240,4 +240,5 @@ def _count(usage: _Usage) -> Usage:
         written_12h=long,
         output=usage.output_tokens or 0,
         reasoning=details.reasoning_tokens or 0,
+        silent=told.cached_tokens is None,
     )
