@@ -18,8 +18,8 @@ from prong.event import Answer, PermissionAsked
 from prong.provider.api import Api, Patience
 from prong.session import Session
 from prong.testing import Script, Server, Step, call, calls, cut, delay, fail, malformed, say
-from prong.tool.base import Context, Effect, Outcome
-from prong.tool.kit import Kit
+from prong.tools.base import Context, Effect, Outcome
+from prong.tools.kit import Kit
 
 _LATER = 400.0
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import conversation
 from measure import Row, under
 
+from prong.journal.record import Opened
+from prong.journal.write import Journal
 from prong.prompt import Prompt
-from prong.session.journal import Journal
-from prong.session.record import Opened
 
 TOKENS, LETTERS_PER_TOKEN = 1_000_000, 4.5
 AGENT = "main"
@@ -23,7 +23,7 @@ AGENT = "main"
 _CHILD = """
 import sys, time, tracemalloc
 from pathlib import Path
-from prong.session.journal import Journal
+from prong.journal.write import Journal
 if sys.argv[2] == "memory":
     tracemalloc.start()
 start, busy = time.perf_counter(), time.process_time()

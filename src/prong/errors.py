@@ -22,7 +22,7 @@ ProngError
 ├── Contained            a fork kept asking for what is closed to it
 └── Interrupted          the user stopped the turn
 
-What the model can fix is a value (`prong.tool.Failed`); what only we can fix is an assert.
+What the model can fix is a value (`prong.tools.Failed`); what only we can fix is an assert.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from prong.tool.access import Running
-from prong.tool.policy import Allow, Policy, decide
-from prong.tool.rule import Rule, parse_rule
+from prong.tools.access import Running
+from prong.tools.policy import Allow, Policy, decide
+from prong.tools.rule import Rule, parse_rule
 
 pytestmark = [pytest.mark.spec("L5"), pytest.mark.door]
 

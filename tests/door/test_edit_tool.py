@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from prong.entry import plain
-from prong.tool.access import Reading, Writing
-from prong.tool.base import Done
-from prong.tool.files import Edit, Read, Write
+from prong.tools.access import Reading, Writing
+from prong.tools.base import Done
+from prong.tools.files import Edit, Read, Write
 from shared.workbench import Workbench
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]

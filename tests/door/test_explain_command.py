@@ -14,10 +14,10 @@ import pytest
 from prong.cost import Prices, Row
 from prong.cost.breakeven import Scenario, estimate
 from prong.entry import Usage, user_text
+from prong.journal import store
+from prong.journal.record import Opened
+from prong.journal.write import Journal
 from prong.prompt import Head, Prompt
-from prong.session import store
-from prong.session.journal import Journal
-from prong.session.record import Opened
 from prong.testing import Script, Worlds, call, say
 from prong.testing.scene import World
 from prong.wire import HeadSpec, dialect

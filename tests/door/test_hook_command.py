@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from prong.agent.hook import Hooks, Verdict
+from prong.config.document import Document, parse_document
+from prong.config.hook import CommandHooks, Hook, parse_hooks
 from prong.host import LocalHost
-from prong.session.document import Document, parse_document
-from prong.session.hook import CommandHooks, Hook, parse_hooks
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L11")]
 

@@ -12,12 +12,12 @@ import pytest
 
 from prong.entry import Reply, user_text
 from prong.errors import JournalBusy, JournalFull
+from prong.journal.branch import branch
+from prong.journal.read import read_journal
+from prong.journal.record import Opened
+from prong.journal.verify import verify
+from prong.journal.write import Journal
 from prong.prompt import Head, Prompt
-from prong.session.branch import branch
-from prong.session.journal import Journal
-from prong.session.record import Opened
-from prong.session.replay import read_journal
-from prong.session.verify import verify
 from prong.wire import HeadSpec, dialect
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
@@ -28,7 +28,7 @@ from pathlib import Path
 from prong.entry import user_text
 from prong.errors import JournalBusy, JournalFull
 from prong.prompt import Head, Prompt
-from prong.session.journal import Journal
+from prong.journal.write import Journal
 path = Path(sys.argv[1])
 """
 

@@ -13,12 +13,12 @@ import anyio
 import msgspec
 import pytest
 
+from prong.config.server import ServerSpec
 from prong.entry import CallId, Image, Text
 from prong.session.connection import Servers, open_servers
-from prong.session.server import ServerSpec
-from prong.tool.access import Using
-from prong.tool.base import Context, Done, Failed, Outcome
-from prong.tool.mcp import McpTool, required_keys, usable_schema
+from prong.tools.access import Using
+from prong.tools.base import Context, Done, Failed, Outcome
+from prong.tools.mcp import McpTool, required_keys, usable_schema
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L11", "L2")]
 
@@ -198,7 +198,7 @@ NOISY = """
 import sys
 import anyio
 from prong.session.connection import open_servers
-from prong.session.server import ServerSpec
+from prong.config.server import ServerSpec
 
 code = "print('Welcome!', flush=True); import runpy; runpy.run_path(%r, run_name='__main__')"
 args = ("-c", code % sys.argv[1])

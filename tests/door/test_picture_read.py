@@ -7,8 +7,8 @@ import base64
 import pytest
 
 from prong.entry import Image, Text
-from prong.tool.base import Done
-from prong.tool.files import Read
+from prong.tools.base import Done
+from prong.tools.files import Read
 from shared.picture import GIF, JPEG, PNG, WEBP, png
 from shared.workbench import Workbench
 

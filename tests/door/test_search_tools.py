@@ -10,8 +10,8 @@ import pytest
 
 from prong.host import Finished
 from prong.testing import MemoryHost
-from prong.tool.access import Reading
-from prong.tool.files import Glob, Grep
+from prong.tools.access import Reading
+from prong.tools.files import Glob, Grep
 from shared.workbench import Workbench
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L2")]

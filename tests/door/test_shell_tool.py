@@ -10,19 +10,18 @@ import anyio
 import msgspec
 import pytest
 
-import prong
 from prong.entry import CallId, Text
 from prong.event import Event, Question, TodosChanged, ToolOutput
 from prong.host import LocalHost
 from prong.team.outbox import Outbox
 from prong.team.task import TaskBoard
-from prong.tool.access import Running
-from prong.tool.base import Context, Done, Failed, Outcome, Reads, Tool
-from prong.tool.kit import Kit
-from prong.tool.question import AskUserQuestion
-from prong.tool.shell import PART, Bash, BashArguments
-from prong.tool.task import TaskOutput, TaskStop
-from prong.tool.todo import TodoWrite
+from prong.tools.access import Running
+from prong.tools.base import Context, Done, Failed, Outcome, Reads, Tool
+from prong.tools.kit import Kit
+from prong.tools.question import AskUserQuestion
+from prong.tools.shell import PART, Bash, BashArguments
+from prong.tools.task import TaskOutput, TaskStop
+from prong.tools.todo import TodoWrite
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
 CALL = CallId("call-1")
@@ -371,10 +370,8 @@ async def test_questions(tmp_path: Path) -> None:
 async def test_each_tool_is_described_to_the_model() -> None:
     """Every tool here has a text of its own and a schema with all of its arguments."""
     tools: list[Tool] = [Bash(), TodoWrite(), AskUserQuestion(), TaskOutput(), TaskStop()]
-    folder = Path(prong.__file__).parent / "session" / "text" / "tool"
-    texts = {t.name: (folder / f"{t.name}.md").read_text() for t in tools}
 
-    for tool, spec in zip(tools, Kit(tools).specs(texts.__getitem__), strict=True):
+    for tool, spec in zip(tools, Kit(tools).specs(), strict=True):
         names = msgspec.json.decode(spec.schema)["properties"]
         assert list(names) == [f.encode_name for f in msgspec.structs.fields(tool.arguments)]
         assert spec.description

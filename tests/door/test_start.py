@@ -40,7 +40,7 @@ HEAVY = {
     "prong.provider.fault",
     "prong.session.connection",
     "prong.testing",
-    "prong.tool.running",
+    "prong.tools.running",
     "prong.wire.chat",
     "prong.wire.responses",
 }

@@ -18,7 +18,7 @@ from prong.team.notice import Notice
 from prong.team.outbox import Outbox
 from prong.team.task import REMEMBERED, TaskBoard
 from prong.team.work import Ending
-from prong.tool.base import Done, Failed, Outcome, Tasks
+from prong.tools.base import Done, Failed, Outcome, Tasks
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
 

@@ -15,13 +15,13 @@ import pytest
 
 from prong.agent import Agent
 from prong.entry import CallId, User, plain
+from prong.journal.read import read_journal
 from prong.session import open_session
-from prong.session.replay import read_journal
 from prong.team.child import ChildSpec
 from prong.team.shelf import KEPT
 from prong.testing import Script, Server, ServerProcess, Step, calls, delay, say
 from prong.testing.request import Request
-from prong.tool.delegate import PlainAgentArguments
+from prong.tools.delegate import PlainAgentArguments
 
 pytestmark = pytest.mark.door
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from prong.tool.access import Running
-from prong.tool.policy import Allow, Ask, Deny, Policy, decide
+from prong.tools.access import Running
+from prong.tools.policy import Allow, Ask, Deny, Policy, decide
 
 ROOT, HOME = "/r", "/home/u"
 

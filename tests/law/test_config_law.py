@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prong.agent.hook import Permission, Verdict, settle
+from prong.config.document import Document, line_of, parse_document
+from prong.config.front import read_front
+from prong.config.hook import join
 from prong.errors import ConfigError
-from prong.session.document import Document, line_of, parse_document
-from prong.session.front import read_front
-from prong.session.hook import join
-from prong.tool.mcp import full_name
+from prong.tools.mcp import full_name
 
 pytestmark = pytest.mark.spec("L11")
 

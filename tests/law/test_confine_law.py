@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prong.tool.access import Access, Reading, Running, Writing
-from prong.tool.policy import Allow, Ask, Deny, Ground, Mode, Policy, PolicyBox
-from prong.tool.rule import Rule, parse_rule
+from prong.tools.access import Access, Reading, Running, Writing
+from prong.tools.policy import Allow, Ask, Deny, Ground, Mode, Policy, PolicyBox
+from prong.tools.rule import Rule, parse_rule
 
 pytestmark = pytest.mark.spec("W3")
 

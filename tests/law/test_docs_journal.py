@@ -3,7 +3,7 @@ from pathlib import Path
 
 import msgspec
 
-from prong.session import record
+from prong.journal import record
 
 PAGE = (Path(__file__).parents[2] / "docs/journal.md").read_text("utf-8")
 

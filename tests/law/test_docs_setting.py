@@ -1,8 +1,8 @@
 import re
 from pathlib import Path
 
-from prong.session import setting
-from prong.session.hook import EVENTS
+from prong.config import setting
+from prong.config.hook import EVENTS
 
 PAGE = (Path(__file__).parents[2] / "docs/settings.md").read_text("utf-8")
 KEYS = PAGE.partition("## Keys")[2].partition("## Trust")[0]

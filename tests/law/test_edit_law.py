@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prong.tool.files.content import Document, decode
-from prong.tool.files.diff import unified
-from prong.tool.files.edit import occurrences, substitute
-from prong.tool.files.pattern import Pattern, expand
-from prong.tool.files.window import Window, split
+from prong.tools.files.content import Document, decode
+from prong.tools.files.diff import unified
+from prong.tools.files.edit import occurrences, substitute
+from prong.tools.files.pattern import Pattern, expand
+from prong.tools.files.window import Window, split
 
 pytestmark = pytest.mark.spec("L2")
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from prong.team.claim import Claims, FileBox, writes
 from prong.team.fileset import BadSet, FileSet, read_set
-from prong.tool.access import Running, Writing
-from prong.tool.policy import Deny, Policy, PolicyBox
+from prong.tools.access import Running, Writing
+from prong.tools.policy import Deny, Policy, PolicyBox
 
 pytestmark = pytest.mark.spec("C4")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prong.tool.filter import (
+from prong.tools.filter import (
     IN_BACKGROUND,
     NEVER,
     NOT_CUSTOM,

@@ -14,8 +14,8 @@ from prong.entry import Call, CallId, Entry, Reply, Result, Results, Text, ToolS
 from prong.prompt import Head, Prompt
 from prong.team import fork
 from prong.team.route import Fork, ForkMode, Refused, Typed, route
-from prong.tool.delegate import Agent, AgentArguments, PlainAgentArguments
-from prong.tool.schema import schema
+from prong.tools.delegate import Agent, AgentArguments, PlainAgentArguments
+from prong.tools.schema import schema
 from prong.wire import HeadSpec, dialect
 
 MODEL = "claude-sonnet-5-5"

@@ -20,9 +20,9 @@ from prong.team.isolation import AGENT, CONTEXT, How, Kind, QuietDesk, Row, _bui
 from prong.team.supervisor import Door
 from prong.team.task import _Door
 from prong.testing import Script, call, say, world
-from prong.tool.base import Context, Reads
-from prong.tool.delegate import PlainAgentArguments
-from prong.tool.policy import _NarrowBox
+from prong.tools.base import Context, Reads
+from prong.tools.delegate import PlainAgentArguments
+from prong.tools.policy import _NarrowBox
 
 pytestmark = [pytest.mark.spec("S9")]
 

@@ -32,12 +32,12 @@ from prong.errors import (
     NoSuchSession,
     UsageError,
 )
+from prong.journal.branch import branch
+from prong.journal.read import Replay, read_journal
+from prong.journal.record import Opened, reseal, seal, unwrap, wrap
+from prong.journal.verify import verify
+from prong.journal.write import Journal, _entry_record
 from prong.prompt import Head, Prompt
-from prong.session.branch import branch
-from prong.session.journal import Journal, _entry_record
-from prong.session.record import Opened, reseal, seal, unwrap, wrap
-from prong.session.replay import Replay, read_journal
-from prong.session.verify import verify
 from prong.wire import Encoded, HeadSpec, dialect
 
 DIALECTS = ("anthropic", "responses", "chat")

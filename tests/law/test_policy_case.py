@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from prong.errors import UsageError
-from prong.tool.access import Reading, Running, Using, Writing
-from prong.tool.policy import Allow, Ask, Deny, Mode, Policy, PolicyBox, Verdict, decide
-from prong.tool.rule import Effect, Rule, parse_rule
+from prong.tools.access import Reading, Running, Using, Writing
+from prong.tools.policy import Allow, Ask, Deny, Mode, Policy, PolicyBox, Verdict, decide
+from prong.tools.rule import Effect, Rule, parse_rule
 
 ROOT, HOME = "/r", "/home/u"
 pytestmark = pytest.mark.spec("L5")
@@ -349,6 +349,6 @@ def test_a_wrong_session_rule_is_refused():
 
 def test_the_parser_is_loaded_only_when_needed():
     """Importing the policy does not load the bash parser."""
-    code = "import sys, prong.tool.policy; sys.exit('tree_sitter' in sys.modules)"
+    code = "import sys, prong.tools.policy; sys.exit('tree_sitter' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

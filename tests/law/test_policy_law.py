@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prong.tool.access import Access, Reading, Running, Using, Writing
-from prong.tool.ground import is_protected
-from prong.tool.policy import Allow, Ask, Deny, Mode, PolicyBox, Verdict, decide
-from prong.tool.rule import Rule
+from prong.tools.access import Access, Reading, Running, Using, Writing
+from prong.tools.ground import is_protected
+from prong.tools.policy import Allow, Ask, Deny, Mode, PolicyBox, Verdict, decide
+from prong.tools.rule import Rule
 from shared.disguise import hidden_removals
 from shared.gate import MODES, ROOT, policy, rule, run
 

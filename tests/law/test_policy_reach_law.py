@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prong.tool.policy import Allow, Deny, Mode
+from prong.tools.policy import Allow, Deny, Mode
 from shared.disguise import (
     FOREIGN,
     JOINING,

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prong.tool.access import Reading, Running, Using
-from prong.tool.command import parse_command
-from prong.tool.policy import Allow, Ask, Mode, decide
-from prong.tool.rule import BadRule, Rule, parse_rule
+from prong.tools.access import Reading, Running, Using
+from prong.tools.command import parse_command
+from prong.tools.policy import Allow, Ask, Mode, decide
+from prong.tools.rule import BadRule, Rule, parse_rule
 from shared.gate import HOME, MODES, ROOT, policy, rule, run
 
 pytestmark = pytest.mark.spec("L5")

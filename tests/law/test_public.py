@@ -12,7 +12,7 @@ import pytest
 
 import prong
 import prong.testing
-from prong.session.option import Given, Options
+from prong.config.option import Given, Options
 
 pytestmark = pytest.mark.spec("X4")
 

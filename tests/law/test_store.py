@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from prong.cost import Row
 from prong.entry import Reply, Usage, user_text
 from prong.errors import NoSuchSession, UsageError
+from prong.journal import store
+from prong.journal.branch import branch
+from prong.journal.read import read_journal
+from prong.journal.record import Opened
+from prong.journal.write import Journal
 from prong.prompt import Head, Prompt
-from prong.session import store
-from prong.session.branch import branch
-from prong.session.journal import Journal
-from prong.session.record import Opened
-from prong.session.replay import read_journal
 from prong.wire import HeadSpec, dialect
 
 

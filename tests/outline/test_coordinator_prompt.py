@@ -7,15 +7,15 @@ import re
 import pytest
 from inline_snapshot import snapshot
 
-from prong.session.text import text
 from prong.team.coordinator import describe_workers
 from prong.testing import Worlds
+from prong.text import load_text
 
 
 @pytest.mark.spec("C2")
 def test_six_parts():
     """The prompt has six parts in this order."""
-    parts = re.findall(r"(?m)^# (\d)\. (.+)$", text("coordinator"))
+    parts = re.findall(r"(?m)^# (\d)\. (.+)$", load_text("coordinator"))
 
     assert parts == snapshot(
         [
@@ -32,7 +32,7 @@ def test_six_parts():
 @pytest.mark.spec("C2", "C5")
 def test_the_whole_text():
     """The prompt is this, to the letter: a change of it is a change that somebody looks at."""
-    assert text("coordinator") == snapshot("""\
+    assert load_text("coordinator") == snapshot("""\
 # 1. Role
 
 You are Prong in coordinator mode: the user's lead for a piece of software work. Workers read, write and run; you divide the work, think, decide and answer for the outcome. You never touch a file or a command yourself.
@@ -142,13 +142,13 @@ You: Fixed. read_rows() no longer drops the last row; all tests pass, and an ind
 )
 def test_what_it_teaches(lesson: str):
     """Each lesson of the specification is in it."""
-    assert lesson in text("coordinator")
+    assert lesson in load_text("coordinator")
 
 
 @pytest.mark.spec("C5")
 def test_whom_to_give_the_next_step():
     """Continue or spawn is a table with the five cases."""
-    rows = re.findall(r"(?m)^\| (.+?) \| (.+?) \| .+ \|$", text("coordinator"))
+    rows = re.findall(r"(?m)^\| (.+?) \| (.+?) \| .+ \|$", load_text("coordinator"))
 
     assert rows == snapshot(
         [

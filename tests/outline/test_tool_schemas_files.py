@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from inline_snapshot import snapshot
 
-import prong.session
-from prong.tool.files import Edit, Glob, Grep, NotebookEdit, Read, Write
-from prong.tool.schema import schema
+import prong.text
+from prong.tools.files import Edit, Glob, Grep, NotebookEdit, Read, Write
+from prong.tools.schema import schema
 
 pytestmark = pytest.mark.spec("L2")
 
@@ -99,8 +99,8 @@ def test_a_type_that_holds_itself_is_our_mistake() -> None:
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 def test_descriptions_are_stable_text(tool: Read | Write) -> None:
     """Each tool has its text, short, without paths of this machine or dates."""
-    folder = Path(prong.session.__path__[0])
-    text = (folder / "text" / "tool" / f"{tool.name}.md").read_text()
+    folder = Path(prong.text.__path__[0])
+    text = (folder / "tool" / f"{tool.name}.md").read_text()
     assert 3 <= text.count("\n") <= 25
     assert str(Path.home()) not in text
     assert text.endswith(".\n")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import get_args
 
-from prong.tool.access import Running
-from prong.tool.policy import Mode, Policy, Verdict, decide
-from prong.tool.rule import Effect, Rule, parse_rule
+from prong.tools.access import Running
+from prong.tools.policy import Mode, Policy, Verdict, decide
+from prong.tools.rule import Effect, Rule, parse_rule
 
 ROOT, HOME = "/r", "/home/u"
 

@@ -11,7 +11,7 @@ import msgspec
 from prong.entry import CallId, plain
 from prong.event import Question
 from prong.host import LocalHost, Process
-from prong.tool.base import Context, Done, Failed, Outcome, Reads, TaskHandle, Tool
+from prong.tools.base import Context, Done, Failed, Outcome, Reads, TaskHandle, Tool
 
 
 class NoTasks:

@@ -10,8 +10,8 @@ import pytest
 from prong.cost.breakeven import Scenario, estimate
 from prong.cost.fan import Rates
 from prong.cost.least import least_possible
-from prong.session import store
-from prong.session.replay import read_journal
+from prong.journal import store
+from prong.journal.read import read_journal
 from prong.testing import Script, WallClock, Worlds, call, say
 
 pytestmark = pytest.mark.anyio

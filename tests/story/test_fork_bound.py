@@ -17,11 +17,11 @@ from prong.event import (
     TaskFinished,
     ToolFinished,
 )
-from prong.session import store
-from prong.session.journal import Journal
-from prong.session.record import Opened
+from prong.journal import store
+from prong.journal.record import Opened
+from prong.journal.write import Journal
 from prong.testing import Script, World, Worlds, call, calls, forks, report, say
-from prong.tool.policy import PolicyBox
+from prong.tools.policy import PolicyBox
 
 pytestmark = pytest.mark.anyio
 

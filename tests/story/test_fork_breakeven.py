@@ -15,8 +15,8 @@ from prong.event import TaskStarted, ToolFinished, ToolStarted, Warned
 from prong.face.account import account
 from prong.face.plain import _Talk
 from prong.face.terminal import Terminal
-from prong.session import store
-from prong.session.replay import Replay, read_journal
+from prong.journal import store
+from prong.journal.read import Replay, read_journal
 from prong.team.departure import tokens
 from prong.testing import Script, World, Worlds, call, forks, report, say
 

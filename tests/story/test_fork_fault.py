@@ -25,9 +25,9 @@ from prong.testing import (
     say,
     truncate,
 )
-from prong.tool.access import Access
-from prong.tool.base import Context, Effect, Outcome
-from prong.tool.kit import Kit
+from prong.tools.access import Access
+from prong.tools.base import Context, Effect, Outcome
+from prong.tools.kit import Kit
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from prong.session.instruction import Instructions, collect_instructions, find_imports, find_root
+from prong.config.instruction import Instructions, collect_instructions, find_imports, find_root
 
 pytestmark = pytest.mark.spec("L11")
 

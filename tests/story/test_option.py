@@ -9,7 +9,7 @@ import pytest
 from prong.errors import ConfigError, UsageError
 from prong.event import Answer
 from prong.testing import Worlds, call, say
-from prong.tool.structured import StructuredOutput
+from prong.tools.structured import StructuredOutput
 
 pytestmark = pytest.mark.anyio
 

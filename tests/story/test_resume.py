@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from prong.config.option import Given
 from prong.errors import JournalBusy, NoSuchSession, UsageError
 from prong.event import PromptMoved, ToolFinished, Warned
-from prong.session.option import Given
 from prong.testing import Worlds, call, say, think
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L8")]

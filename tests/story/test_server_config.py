@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from prong.config.server import Configured, ServerSpec, configured_servers
+from prong.config.setting import load_settings
 from prong.errors import ConfigError
-from prong.session.server import Configured, ServerSpec, configured_servers
-from prong.session.setting import load_settings
 
 pytestmark = pytest.mark.spec("L11")
 

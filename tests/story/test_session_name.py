@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prong.errors import NoSuchSession, UsageError
-from prong.session import store
+from prong.journal import store
 from prong.testing import Worlds, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L8")]

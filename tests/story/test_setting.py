@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from prong.session.setting import Listed, Settings, load_settings
+from prong.config.setting import Listed, Settings, load_settings
 
 pytestmark = pytest.mark.spec("L11", "L5")
 

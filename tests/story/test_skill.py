@@ -5,12 +5,12 @@ from typing import Any, cast
 
 import pytest
 
+from prong.config.skill import Found, find_skills
 from prong.entry import CallId, Text
-from prong.session.skill import Found, find_skills
-from prong.session.text import text
-from prong.tool.access import Using
-from prong.tool.base import Done, Failed
-from prong.tool.skill import Skill, SkillArguments, SkillTool, fill, listing
+from prong.text import load_text
+from prong.tools.access import Using
+from prong.tools.base import Done, Failed
+from prong.tools.skill import Skill, SkillArguments, SkillTool, fill, listing
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L11", "L2")]
 
@@ -209,6 +209,6 @@ def test_description_lists_skills_by_name_alone() -> None:
     """The tool's description holds the list, in the same order however they were found."""
     one, two, hidden = skill("a"), skill("b", description="x" * 500), skill("u", for_model=False)
     assert listing((two, hidden, one)) == listing((one, two, hidden))
-    description = SkillTool((two, hidden, one), text("tool/Skill")).description
+    description = SkillTool((two, hidden, one), load_text("tool/Skill")).description
     assert description.endswith(f"Skills:\n- a: does a\n- b: {'x' * 399}…")
-    assert SkillTool((), text("tool/Skill")).description.endswith("(none)")
+    assert SkillTool((), load_text("tool/Skill")).description.endswith("(none)")

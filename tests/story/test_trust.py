@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from prong.config.trust import Trust, needs_trust
 from prong.errors import ConfigError
-from prong.session.trust import Trust, needs_trust
 
 pytestmark = pytest.mark.spec("L11")
 
@@ -74,7 +74,7 @@ def test_damaged_file_trusts_nothing_and_is_kept(
 def test_processes_that_decide_together_lose_nothing(trust: Trust, tmp_path: Path) -> None:
     """Decisions of several processes at once are all kept."""
     code = (
-        "import sys; from prong.session.trust import Trust\n"
+        "import sys; from prong.config.trust import Trust\n"
         "for n in range(5): Trust(sys.argv[1]).trust(f'{sys.argv[2]}/{n}')"
     )
     running = [

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from prong.config.agents import FoundTypes, find_types
 from prong.errors import UsageError
-from prong.session.agents import FoundTypes, find_types
 from prong.testing import Script, call, say, world
 
 GOOD = """\

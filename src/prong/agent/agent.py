@@ -23,9 +23,9 @@ from prong.entry import Entry, Usage
 from prong.event import Event, PromptMoved
 from prong.prompt import Node, Prompt
 from prong.provider import Provider, trait
-from prong.tool.base import Context
-from prong.tool.kit import Kit
-from prong.tool.policy import PolicyBox
+from prong.tools.base import Context
+from prong.tools.kit import Kit
+from prong.tools.policy import PolicyBox
 from prong.wire import Ended, Ttl
 
 
@@ -68,8 +68,6 @@ class Agent:
     ledger: Ledger
     prices: Prices
     emit: Callable[[Event], None]
-    texts: Callable[[str], str]
-    """Gives one of our own prompt texts by name."""
     limits: Limits = field(default_factory=Limits)
     purse: Purse = field(default_factory=Purse)
     """What it and everything it starts may spend."""

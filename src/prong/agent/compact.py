@@ -15,6 +15,7 @@ from prong.entry import Entry, Reply, Results, Text, User
 from prong.errors import BrokenReply, ContextOverflow
 from prong.event import Warned
 from prong.prompt import Node, Prompt
+from prong.text import load_text
 
 _TRIES = 6
 
@@ -42,8 +43,8 @@ async def compact(agent: Agent, *, detail: str, focus: str = "") -> None:
     model gives no summary; the conversation then is as it was.
     """
     verdict = await agent.hooks.fire("PreCompact", {"trigger": detail, "focus": focus})
-    ask = agent.texts("compact") + (f"\n\nThe user adds: {focus}" if focus else "")
-    ask += "".join(f"\n\n{text}" for text in verdict.context)
+    ask = load_text("compact") + (f"\n\nThe user adds: {focus}" if focus else "")
+    ask += "".join(f"\n\n{told}" for told in verdict.context)
     kept = agent.prompt
     for _ in range(_TRIES):
         try:
@@ -61,7 +62,7 @@ async def compact(agent: Agent, *, detail: str, focus: str = "") -> None:
             agent.emit(Warned(text="the summary reached the output limit and is cut off"))
         after = _last_step(agent.prompt) if kept is agent.prompt else kept.tip
         rest = carried(agent.prompt, after=after)
-        summary = User((Text(agent.texts("summary") + "\n\n" + ended.reply.text),), "summary")
+        summary = User((Text(load_text("summary") + "\n\n" + ended.reply.text),), "summary")
         fresh = Prompt(agent.prompt.head).append(summary, *rest)
         agent.restart(fresh, reason="compaction", detail=detail)
         return

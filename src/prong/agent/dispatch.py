@@ -23,9 +23,9 @@ from prong.agent.lineage import contained
 from prong.entry import Call, Result, Results, Text, plain
 from prong.errors import Contained
 from prong.event import PermissionAsked, ToolFinished, ToolStarted, Warned
-from prong.tool.access import Access
-from prong.tool.base import Done, Failed, Outcome, Previewing, Tool
-from prong.tool.policy import Allow, Ask, Deny
+from prong.tools.access import Access
+from prong.tools.base import Done, Failed, Outcome, Previewing, Tool
+from prong.tools.policy import Allow, Ask, Deny
 
 _HEAD_SHARE = 0.7
 _PREVIEW_LINES = 40

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from prong.tool.policy import Mode
+from prong.text import load_text
+from prong.tools.policy import Mode
 
 Source: TypeAlias = Literal["flag", "project", "home", "plug-in", "built-in"]
 """Who defined a type, the nearest first."""
@@ -92,20 +93,20 @@ _READING = ("Agent", "Edit", "Write", "NotebookEdit", "ExitPlanMode")
 """What an agent that only looks is denied."""
 
 
-def built_in(text: Callable[[str], str]) -> dict[str, AgentType]:
-    """Make the types that are always there; `text` gives our own prompt texts by name."""
+def built_in() -> dict[str, AgentType]:
+    """Make the types that are always there."""
     types = (
         AgentType(
             name="general-purpose",
             description="Any task of several steps: searching, changing, running. It has all "
             "tools that an agent may have.",
-            prompt=text("agent/general-purpose"),
+            prompt=load_text("agent/general-purpose"),
         ),
         AgentType(
             name="Explore",
             description="Finds things in the code and answers questions about it. It only reads. "
             "Say how thorough it should be: quick, medium or very thorough.",
-            prompt=text("agent/Explore"),
+            prompt=load_text("agent/Explore"),
             disallowed_tools=_READING,
             permission_mode="plan",
             omit_instructions=True,
@@ -114,7 +115,7 @@ def built_in(text: Callable[[str], str]) -> dict[str, AgentType]:
             name="Plan",
             description="Works out how to build something and names the files that matter. It "
             "only reads.",
-            prompt=text("agent/Plan"),
+            prompt=load_text("agent/Plan"),
             disallowed_tools=_READING,
             permission_mode="plan",
             omit_instructions=True,
@@ -122,7 +123,7 @@ def built_in(text: Callable[[str], str]) -> dict[str, AgentType]:
         AgentType(
             name="worker",
             description="Does one part of a larger work by a whole brief, and reports.",
-            prompt=text("agent/worker"),
+            prompt=load_text("agent/worker"),
         ),
     )
     return {kind.name: kind for kind in types}

@@ -25,8 +25,8 @@ from prong.entry import Usage
 from prong.errors import NoSuchSession, UsageError
 from prong.face.inspect import print_json, replayed, session_argument
 from prong.face.line import counted, describe_usage, printable
-from prong.session import store
-from prong.session.replay import Replay
+from prong.journal import store
+from prong.journal.read import Replay
 
 
 def run_account(name: str, words: list[str]) -> int:

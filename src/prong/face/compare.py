@@ -13,8 +13,8 @@ from prong.cost.receipt import money
 from prong.errors import UsageError
 from prong.face.inspect import print_json, replayed
 from prong.face.line import printable
+from prong.journal.read import Replay
 from prong.prompt import Difference, first_difference, prompt_bytes
-from prong.session.replay import Replay
 
 _BYTES_PER_TOKEN = 4
 _WRAPPERS = ("body", "request", "json", "data", "params")

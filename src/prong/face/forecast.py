@@ -16,8 +16,8 @@ from prong.cost.receipt import money
 from prong.errors import UsageError
 from prong.face.inspect import print_json, replayed
 from prong.face.line import printable
+from prong.journal.read import Replay
 from prong.provider.pick import is_local
-from prong.session.replay import Replay
 
 _NUMBERS = {
     "children": "how many",

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import msgspec
 
+from prong.config.trust import Trust, needs_trust
 from prong.cost.receipt import money
 from prong.errors import UsageError
 from prong.face.line import counted, printable
+from prong.journal import store
+from prong.journal.read import Replay, examine
+from prong.journal.verify import verify
 from prong.prompt import outline
-from prong.session import store
-from prong.session.replay import Replay, examine
-from prong.session.trust import Trust, needs_trust
-from prong.session.verify import verify
 from prong.wire import dialect
 
 

@@ -96,8 +96,8 @@ def _resumed(options: Options, session_id: str) -> Options:
 
 async def _ask_trust(options: Options) -> None:
     """Ask once whether a folder's own hooks, servers and rules may work, and keep the answer."""
-    from prong.session.place import folders
-    from prong.session.trust import Trust, needs_trust
+    from prong.config.place import folders
+    from prong.config.trust import Trust, needs_trust
 
     home, _, root = folders(options)
     trust = Trust(home)
@@ -321,7 +321,7 @@ class _Talk:
 
     async def _cost(self, _: str) -> None:
         from prong.face.account import account, describe_cost
-        from prong.session.replay import read_journal
+        from prong.journal.read import read_journal
 
         session = self._session
         replay = await anyio.to_thread.run_sync(read_journal, session.journal.path)

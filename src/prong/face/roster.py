@@ -8,12 +8,12 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from prong.agent.spec import AgentType, AgentTypes
+from prong.config.place import look_around
 from prong.face.line import printable
 from prong.session import Options
-from prong.session.place import look_around
 from prong.session.recruit import filtered, known_type
 from prong.session.toolbox import built_in_names
-from prong.tool.filter import denied_uses, unmatched
+from prong.tools.filter import denied_uses, unmatched
 
 _WIDTH = 80
 _NAME = 24

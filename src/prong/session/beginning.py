@@ -8,14 +8,13 @@ import anyio.abc
 
 from prong.agent import Agent
 from prong.agent.answer import interrupted
+from prong.journal.read import Replay
 from prong.session.foundation import Foundation
 from prong.session.model import left_out, remembered
 from prong.session.move import move
 from prong.session.past import past_of, restore
 from prong.session.preference import answer_schema
-from prong.session.replay import Replay
 from prong.session.session import MAIN, Session
-from prong.session.text import text
 from prong.team.account import watch
 from prong.team.notice import told_in
 from prong.team.workplace import may_hold_worktrees, tidy
@@ -70,7 +69,7 @@ def _compare(agent: Agent, base: Foundation) -> None:
         move(agent, place, chosen, f"from {head.model} to {chosen.model}")
         return
     place.warnings += left_out(place.options, head.spec)
-    specs = agent.kit.specs(lambda name: text(f"tool/{name}"))
+    specs = agent.kit.specs()
     if answer_schema(specs) not in (None, answer_schema(head.spec.tools)):
         move(agent, place, chosen, "the answer has a new schema", reason="tools")
         return

@@ -9,8 +9,8 @@ from prong.entry import user_text
 from prong.prompt import Head, Prompt
 from prong.provider import Http
 from prong.session.model import Chosen
-from prong.session.text import text
 from prong.team.handback import Classifier
+from prong.text import load_text
 from prong.wire import HeadSpec, dialect
 
 _CLEAN = "clean"
@@ -20,7 +20,7 @@ def classifier(agent: Agent, chosen: Chosen, http: Http) -> Classifier:
     """Make a classifier that asks a model; what it costs is entered as a sidecar's."""
     endpoint = chosen.endpoint
     spec = HeadSpec(
-        model=chosen.model, system=(text("handback"),), explicit_marks=endpoint.explicit
+        model=chosen.model, system=(load_text("handback"),), explicit_marks=endpoint.explicit
     )
     head = Head(dialect(endpoint.dialect, explicit=endpoint.explicit), spec)
     asker = replace(

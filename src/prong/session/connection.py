@@ -18,10 +18,10 @@ import anyio.abc
 import anyio.to_thread
 import msgspec
 
+from prong.config.server import ServerSpec
 from prong.errors import ConfigError
-from prong.session.server import ServerSpec
-from prong.tool.base import Failed
-from prong.tool.mcp import (
+from prong.tools.base import Failed
+from prong.tools.mcp import (
     McpTool,
     bounded_description,
     full_name,

@@ -8,18 +8,18 @@ from typing import cast
 import msgspec
 
 from prong.agent.spec import AgentTypes
+from prong.config.place import Place
 from prong.errors import UsageError
 from prong.session.foundation import Foundation
-from prong.session.place import Place
 from prong.session.recruit import filtered
 from prong.session.session import MAIN
-from prong.session.text import text
 from prong.team.coordinator import ToolSet, describe_workers, worker_type
 from prong.team.pull import SECONDS, Pulls
 from prong.team.route import WORKER
-from prong.tool.base import Tool
-from prong.tool.kit import Kit
-from prong.tool.policy import PolicyBox
+from prong.text import load_text
+from prong.tools.base import Tool
+from prong.tools.kit import Kit
+from prong.tools.policy import PolicyBox
 
 
 class Coordination(msgspec.Struct, frozen=True):
@@ -101,7 +101,7 @@ def _pull_tools(place: Place, pulls: Pulls) -> tuple[Tool, ...]:
     inside = os.path.exists(os.path.join(place.root, ".git"))  # noqa: PTH110, PTH118 - strings
     if not inside or shutil.which("gh", path=place.env.get("PATH")) is None:
         return ()
-    from prong.tool.pull import SubscribePullActivity
+    from prong.tools.pull import SubscribePullActivity
 
     return (SubscribePullActivity(pulls.subscribe),)
 
@@ -110,8 +110,8 @@ def parts(
     place: Place, pool: Kit, *, tools: ToolSet, scratchpad: str, more: tuple[Tool, ...] = ()
 ) -> Coordination:
     """Make a coordinator's parts; `pool` holds what workers' tools are chosen from."""
-    from prong.tool.delegate import SendMessage, WorkerAgent
-    from prong.tool.task import TaskStop
+    from prong.tools.delegate import SendMessage, WorkerAgent
+    from prong.tools.task import TaskStop
 
     kind = worker_type(place.types[WORKER], tools=tools, scratchpad=scratchpad)
     kept = filtered(kind, pool.names, background=True).kept
@@ -119,12 +119,12 @@ def parts(
     return Coordination(
         Kit(
             [
-                WorkerAgent(description=text("tool/AgentCoordinator")),
+                WorkerAgent(description=load_text("tool/AgentCoordinator")),
                 SendMessage(),
                 TaskStop(),
                 *more,
             ]
         ),
         AgentTypes({WORKER: kind}),
-        (text("coordinator"), describe_workers(kept, skills, scratchpad)),
+        (load_text("coordinator"), describe_workers(kept, skills, scratchpad)),
     )

@@ -24,7 +24,7 @@ from prong.event import TurnFinished, TurnStarted, Warned
 from prong.prompt import Prompt
 from prong.session.bus import Bus
 from prong.team.outbox import Outbox
-from prong.tool.structured import StructuredOutput
+from prong.tools.structured import StructuredOutput
 
 Why: TypeAlias = Literal["done", "interrupted", "limit", "budget", "refused", "cut_off", "error"]
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 
 from prong.about import __version__
-from prong.session import store
-from prong.session.branch import branch
-from prong.session.journal import Journal
-from prong.session.place import Place
-from prong.session.record import Opened
-from prong.session.replay import Replay
+from prong.config.place import Place
+from prong.journal import store
+from prong.journal.branch import branch
+from prong.journal.read import Replay
+from prong.journal.record import Opened
+from prong.journal.write import Journal
 from prong.wire import dialect
 
 

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from prong.agent import Desk
+from prong.config.place import Place
 from prong.event import Event
 from prong.host import LocalHost
 from prong.host.escape import MARK
+from prong.journal.read import Replay
+from prong.journal.write import Journal
 from prong.provider import Http
-from prong.session.journal import Journal
 from prong.session.model import Chosen
-from prong.session.place import Place
-from prong.session.replay import Replay
 from prong.session.session import MAIN
 from prong.team.task import TaskBoard
-from prong.tool.policy import PolicyBox
-from prong.tool.structured import StructuredOutput
+from prong.tools.policy import PolicyBox
+from prong.tools.structured import StructuredOutput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from prong.agent import Hooks, Verdict
-from prong.session.instruction import Instructions
-from prong.tool.structured import StructuredOutput
+from prong.config.instruction import Instructions
+from prong.tools.structured import StructuredOutput
 
 _REMINDERS = 3
 _TOUCHING = frozenset({"Read", "Edit", "Write", "NotebookEdit"})

@@ -21,10 +21,9 @@ from prong.session.model import cache_ttl, diagnoses, render_head
 from prong.session.planning import Kept, Planner
 from prong.session.preference import compact_share, make_limits, make_prices, session_budget
 from prong.session.session import MAIN
-from prong.session.text import text
-from prong.tool.base import Context, Reads
-from prong.tool.kit import Kit
-from prong.tool.policy import Deny
+from prong.tools.base import Context, Reads
+from prong.tools.kit import Kit
+from prong.tools.policy import Deny
 
 
 class Parts(TypedDict):
@@ -60,7 +59,7 @@ def first_prompt(base: Foundation, kit: Kit) -> Prompt:
     """Give the conversation to go on with: the recorded one, or a new one with its head."""
     if base.replay is not None and MAIN in base.replay.agents:
         return base.replay.agents[MAIN]
-    specs = kit.specs(lambda name: text(f"tool/{name}"))
+    specs = kit.specs()
     head = render_head(base.place, base.chosen, specs, cache_key=base.journal.session)
     prompt = Prompt(head)
     base.journal.keep(MAIN, prompt)
@@ -87,7 +86,6 @@ def make_agent(base: Foundation, **parts: Unpack[Parts]) -> Agent:
         ledger=ledger,
         prices=prices,
         emit=base.emit,
-        texts=text,
         limits=make_limits(place),
         purse=_purse(ledger, bounds),
         ttl=cache_ttl(options, place),
@@ -119,7 +117,7 @@ def _purse(ledger: Ledger, bounds: Bounds) -> Purse:
 
 def _context(base: Foundation) -> Context:
     def may_read(path: str) -> bool:
-        from prong.tool.access import Reading
+        from prong.tools.access import Reading
 
         return not isinstance(base.policy.decide("Read", [Reading(path)]), Deny)
 

@@ -9,15 +9,15 @@ from typing import Any, cast
 
 import msgspec
 
+from prong.config.option import Options
+from prong.config.place import Place
 from prong.entry import ToolSpec
 from prong.errors import UsageError
 from prong.prompt import Head
 from prong.provider import Api, Endpoint, Http, Provider, is_local, pick
 from prong.provider.api import Patience
-from prong.session.option import Options
-from prong.session.place import Place
-from prong.session.text import text
-from prong.tool.delegate import Agent
+from prong.text import load_text
+from prong.tools.delegate import Agent
 from prong.wire import HeadSpec, Ttl, dialect
 
 _DEFAULTS = (("ANTHROPIC_API_KEY", "claude-sonnet-5-5"), ("OPENAI_API_KEY", "gpt-6.1-sol"))
@@ -161,7 +161,7 @@ def diagnoses(place: Place, chosen: Chosen) -> bool:
 def _system(place: Place) -> tuple[str, ...]:
     """Put the most general text first, so that other sessions can share its cache."""
     options = place.options
-    base, more = place.role or (text("system"), "")
+    base, more = place.role or (load_text("system"), "")
     base = base if options.system is None else options.system
     parts = (base, more, surroundings(place), options.append_system)
     return tuple(part for part in parts if part)

@@ -6,12 +6,11 @@ from typing import Literal
 
 from prong.agent import Agent
 from prong.agent.compact import carried
+from prong.config.place import Place
 from prong.prompt import Prompt
 from prong.provider import Http
 from prong.session.model import Chosen, choose, remembered, render_head
-from prong.session.place import Place
 from prong.session.session import MAIN, Session
-from prong.session.text import text
 
 
 def move(
@@ -23,7 +22,7 @@ def move(
     reason: Literal["model", "tools"] = "model",
 ) -> None:
     """Give an agent a new head; `detail` says why."""
-    specs = agent.kit.specs(lambda name: text(f"tool/{name}"))
+    specs = agent.kit.specs()
     head = render_head(place, chosen, specs, cache_key=agent.prompt.head.spec.cache_key)
     agent.restart(Prompt(head).append(*carried(agent.prompt)), reason=reason, detail=detail)
     agent.context.images = chosen.images

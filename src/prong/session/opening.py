@@ -16,24 +16,25 @@ import msgspec
 from prong.agent import Agent, Desk, NoHooks, Respond
 from prong.agent.lineage import COORDINATOR, told_by
 from prong.agent.spec import AgentTypes
+from prong.config.hook import CommandHooks
+from prong.config.option import Given, Options
+from prong.config.place import Place, look_around, make_policy
 from prong.errors import ProngError
 from prong.event import Event, SessionStarted, Warned
 from prong.host import LocalHost
+from prong.journal import store
+from prong.journal.read import read_journal
 from prong.provider import Http
-from prong.session import store
 from prong.session.beginning import begin
 from prong.session.bus import Bus
 from prong.session.coordination import Before, coordinate, make_pulls
 from prong.session.entrance import enter
 from prong.session.foundation import Foundation
 from prong.session.guard import Guard
-from prong.session.hook import CommandHooks
 from prong.session.main import first_prompt, make_agent, make_planner
 from prong.session.model import choose
 from prong.session.move import switch
-from prong.session.option import Given, Options
 from prong.session.past import past_of
-from prong.session.place import Place, look_around, make_policy
 from prong.session.planning import Planner
 from prong.session.preference import (
     fork_settings,
@@ -44,7 +45,6 @@ from prong.session.preference import (
     wakes_once,
 )
 from prong.session.recruit import Recruiter
-from prong.session.replay import read_journal
 from prong.session.session import MAIN, Session
 from prong.session.toolbox import built_in, make_kit
 from prong.team.claim import Claims
@@ -56,11 +56,11 @@ from prong.team.route import ForkMode
 from prong.team.supervisor import Supervisor
 from prong.team.task import TaskBoard
 from prong.team.workplace import read_settings
-from prong.tool.kit import Kit
-from prong.tool.policy import PolicyBox
+from prong.tools.kit import Kit
+from prong.tools.policy import PolicyBox
 
 if TYPE_CHECKING:
-    from prong.tool.mcp import McpTool
+    from prong.tools.mcp import McpTool
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prong.agent import Agent
 from prong.cost import markable
-from prong.session.replay import Replay
+from prong.journal.read import Replay
 from prong.team.revival import Past
 
 

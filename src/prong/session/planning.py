@@ -18,13 +18,13 @@ import msgspec
 from msgspec.structs import replace
 
 from prong.agent import Agent
+from prong.config.place import read_mode
 from prong.entry import CallId, Text, User, plain
 from prong.event import Event, ModeChanged, PermissionAsked, Warned
-from prong.session.place import read_mode
-from prong.session.text import text
-from prong.tool.base import Failed, Outcome, done
-from prong.tool.policy import Mode, PolicyBox
-from prong.tool.rule import Rule
+from prong.text import load_text
+from prong.tools.base import Failed, Outcome, done
+from prong.tools.policy import Mode, PolicyBox
+from prong.tools.rule import Rule
 
 _WORDS, _LONGEST = 6, 48
 
@@ -199,13 +199,13 @@ class Planner:
         self._said = self._said if said is None else said
         if self._left is not None:
             mode, self._left = self._left, None
-            return User((Text(text("plan_off").format(mode=mode)),), "reminder")
+            return User((Text(load_text("plan_off").format(mode=mode)),), "reminder")
         if not self.active or self._stands():
             return None
         return User((Text(self._instructions()),), "reminder")
 
     def _instructions(self) -> str:
-        return text(self.words).format(file=self._named())
+        return load_text(self.words).format(file=self._named())
 
     def _stands(self) -> bool:
         """Whether the conversation, as it is now, tells of the plan file."""

@@ -8,15 +8,15 @@ from pathlib import Path
 import msgspec
 
 from prong.agent import Limits
+from prong.config.option import Options
+from prong.config.place import Place
 from prong.cost import Prices, read_prices
 from prong.cost.budget import Bounds
 from prong.entry import ToolSpec
 from prong.errors import UsageError
-from prong.session.option import Options
-from prong.session.place import Place
 from prong.team.departure import ForkSettings
 from prong.team.office import PATIENCE
-from prong.tool.structured import StructuredOutput
+from prong.tools.structured import StructuredOutput
 
 
 def fork_settings(place: Place) -> ForkSettings:

@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 
 from prong.agent import Agent, Hooks, NoHooks
 from prong.agent.spec import INHERIT, AgentType, AgentTypes
+from prong.config.hook import CommandHooks
+from prong.config.place import Place
 from prong.entry import ToolSpec
 from prong.errors import UsageError
 from prong.prompt import Head
 from prong.provider import Http
 from prong.session.guard import Guard
-from prong.session.hook import CommandHooks
 from prong.session.model import Chosen, choose, surroundings
-from prong.session.place import Place
-from prong.session.text import text
 from prong.team.typed import Made
-from prong.tool.base import Tool
-from prong.tool.delegate import Agent as AgentTool
-from prong.tool.filter import Filtered, Request, filter_kit, is_mcp
-from prong.tool.kit import Kit
+from prong.text import load_text
+from prong.tools.base import Tool
+from prong.tools.delegate import Agent as AgentTool
+from prong.tools.filter import Filtered, Request, filter_kit, is_mcp
+from prong.tools.kit import Kit
 from prong.wire import HeadSpec, dialect
 
 _ALIASES = {
@@ -33,7 +33,7 @@ _ALIASES = {
 
 def describe_agent_tool(types: AgentTypes, *, forks: bool, only: tuple[str, ...] | None) -> str:
     """Describe the Agent tool with the types that can be chosen."""
-    about = text("tool/Agent" if forks else "tool/AgentPlain")
+    about = load_text("tool/Agent" if forks else "tool/AgentPlain")
     listing = types.listing(only)
     return f"{about}\n\nTypes of agents for `subagent_type`:\n{listing}" if listing else about
 
@@ -88,7 +88,7 @@ class Recruiter:
         kit = Kit(self._tools(found))
         key = (kind.name, wire, speaks.name, explicit, kit.names, found.spawns)
         if (head := self._heads.get(key)) is None:
-            specs = kit.specs(lambda name: text(f"tool/{name}"))
+            specs = kit.specs()
             system = self._system(kind, warnings)
             spec = self._spec(kind, wire, system, specs, explicit=explicit)
             head = self._heads[key] = Head(speaks, spec)

@@ -14,6 +14,7 @@ import anyio.to_thread
 
 from prong.agent import Agent, Verdict, compact
 from prong.agent.spec import AgentTypes
+from prong.config.place import Place, read_mode
 from prong.cost import Ledger, Total, total
 from prong.cost.receipt import Receipt
 from prong.entry import Text, Usage, User, plain, user_text
@@ -31,21 +32,21 @@ from prong.event import (
 )
 from prong.host.escape import escaped
 from prong.host.guardian import GUARDIAN
+from prong.journal import store
+from prong.journal.store import SessionInfo
+from prong.journal.write import Journal
 from prong.prompt import Prompt, outline
-from prong.session import sidecar, store
+from prong.session import sidecar
 from prong.session.bus import Bus, Subscription
 from prong.session.driver import Driver, Turn
-from prong.session.journal import Journal
-from prong.session.place import Place, read_mode
 from prong.session.planning import Planner
-from prong.session.store import SessionInfo
-from prong.session.text import text
 from prong.team.result import ForkResult
 from prong.team.supervisor import Supervisor
-from prong.tool.base import Failed, Reads
-from prong.tool.policy import Mode
-from prong.tool.skill import render as render_skill
-from prong.tool.structured import StructuredOutput
+from prong.text import load_text
+from prong.tools.base import Failed, Reads
+from prong.tools.policy import Mode
+from prong.tools.skill import render as render_skill
+from prong.tools.structured import StructuredOutput
 
 MAIN = "main"
 """The path of a session's main agent."""
@@ -302,7 +303,7 @@ class Session:
 
     async def suggest(self) -> str:
         """Ask the model, beside the conversation, what the user may want to say next."""
-        return await self.aside(text("suggest"), purpose="suggestion")
+        return await self.aside(load_text("suggest"), purpose="suggestion")
 
     @property
     def snapshot(self) -> Prompt:

@@ -7,7 +7,7 @@ from prong.agent.answer import unanswered
 from prong.entry import Text, User
 from prong.errors import BrokenReply
 from prong.prompt import Prompt
-from prong.session.text import text
+from prong.text import load_text
 
 _TITLE = 60
 """Characters of a title."""
@@ -35,7 +35,7 @@ async def title(agent: Agent, prompt: Prompt) -> str:
 
     Raises BrokenReply if the model gives none.
     """
-    words = " ".join((await ask(agent, prompt, text("title"), purpose="title")).split())
+    words = " ".join((await ask(agent, prompt, load_text("title"), purpose="title")).split())
     words = words.strip("\"'`*# .")
     if not words:
         raise BrokenReply("the model gave no title")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from prong.config.place import Place
 from prong.errors import UsageError
-from prong.session.place import Place
 from prong.session.planning import Planner
 from prong.session.recruit import describe_agent_tool
-from prong.session.text import text
-from prong.tool.base import Tool
-from prong.tool.filter import is_mcp
-from prong.tool.kit import Kit
-from prong.tool.structured import StructuredOutput
+from prong.text import load_text
+from prong.tools.base import Tool
+from prong.tools.filter import is_mcp
+from prong.tools.kit import Kit
+from prong.tools.structured import StructuredOutput
 
 
 def built_in(place: Place, planner: Planner | None, *, forks: bool) -> list[Tool]:
@@ -20,16 +20,16 @@ def built_in(place: Place, planner: Planner | None, *, forks: bool) -> list[Tool
 
     Without a planner, which belongs to an open session, the tools of plan mode are left out.
     """
-    from prong.tool.delegate import Agent as AgentTool
-    from prong.tool.delegate import SendMessage
-    from prong.tool.files import Edit, Glob, Grep, NotebookEdit, Read, Write
-    from prong.tool.merge import MergeWorktrees
-    from prong.tool.plan import EnterPlanMode, ExitPlanMode
-    from prong.tool.question import AskUserQuestion
-    from prong.tool.shell import Bash
-    from prong.tool.skill import SkillTool
-    from prong.tool.task import TaskOutput, TaskStop
-    from prong.tool.todo import TodoWrite
+    from prong.tools.delegate import Agent as AgentTool
+    from prong.tools.delegate import SendMessage
+    from prong.tools.files import Edit, Glob, Grep, NotebookEdit, Read, Write
+    from prong.tools.merge import MergeWorktrees
+    from prong.tools.plan import EnterPlanMode, ExitPlanMode
+    from prong.tools.question import AskUserQuestion
+    from prong.tools.shell import Bash
+    from prong.tools.skill import SkillTool
+    from prong.tools.task import TaskOutput, TaskStop
+    from prong.tools.todo import TodoWrite
 
     about = describe_agent_tool(place.types, forks=forks, only=None)
     tools: list[Tool] = [
@@ -51,13 +51,13 @@ def built_in(place: Place, planner: Planner | None, *, forks: bool) -> list[Tool
     if planner is not None:
         tools += [EnterPlanMode(planner), ExitPlanMode(planner)]
     if any(skill.for_model for skill in place.skills):
-        tools.append(SkillTool(place.skills, text("tool/Skill")))
+        tools.append(SkillTool(place.skills, load_text("tool/Skill")))
     return tools
 
 
 def built_in_names(place: Place) -> list[str]:
     """Name the tools that every session has."""
-    from prong.tool.plan import EnterPlanMode, ExitPlanMode
+    from prong.tools.plan import EnterPlanMode, ExitPlanMode
 
     names = [tool.name for tool in built_in(place, None, forks=False)]
     return [*names, EnterPlanMode.name, ExitPlanMode.name]

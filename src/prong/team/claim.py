@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 import anyio
 
 from prong.team.fileset import FileSet
-from prong.tool.access import Access, Running, Writing
-from prong.tool.ground import is_inside
-from prong.tool.policy import Deny, Mode, Policy, PolicyBox, Verdict
-from prong.tool.rule import Rule
+from prong.tools.access import Access, Running, Writing
+from prong.tools.ground import is_inside
+from prong.tools.policy import Deny, Mode, Policy, PolicyBox, Verdict
+from prong.tools.rule import Rule
 
 _ALL = frozenset({"rm", "rmdir", "mv", "touch", "mkdir", "tee", "truncate", "unlink", "shred"})
 """Commands that change every file they name."""
@@ -174,8 +174,8 @@ def writes(
 
 def _shell_writes(run: Running, policy: Policy, resolve: Callable[[str], str]) -> Iterator[str]:
     # The shell's grammar takes a while to load.
-    from prong.tool.command import Simple, parse_command
-    from prong.tool.word import Word
+    from prong.tools.command import Simple, parse_command
+    from prong.tools.word import Word
 
     def named(simple: Simple) -> Sequence[Word]:
         words = [w for w in simple.words[1:] if not w.text.startswith("-")]

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from msgspec.structs import replace
 
 from prong.agent.spec import AgentType
-from prong.tool.filter import is_mcp
+from prong.tools.filter import is_mcp
 
 ToolSet: TypeAlias = Literal["simple", "full"]
 """What workers have: a shell and edits, or everything that an agent in the background may have."""

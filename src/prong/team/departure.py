@@ -24,6 +24,7 @@ from prong.prompt import Prompt
 from prong.provider import trait
 from prong.team import fork
 from prong.team.fan import Fan
+from prong.text import load_text
 from prong.wire import Ttl
 
 _MARGIN = 20.0
@@ -114,8 +115,8 @@ def _scenario(
     history, added = parent.last_usage.input, tokens(parent, dispatched)
     # The output that the provider counted may hold thinking that is not sent again.
     reply = min(added, parent.last_usage.output or added)
-    frame = len(parent.texts("fork").encode())
-    told = sum(len(text.encode()) for text in directives) // max(1, len(directives))
+    frame = len(load_text("fork").encode())
+    told = sum(len(told.encode()) for told in directives) // max(1, len(directives))
     return Scenario(
         history=history,
         children=len(directives),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from prong.agent import Agent
 from prong.entry import CallId
-from prong.tool.base import Outcome
-from prong.tool.delegate import AnyAgentArguments
+from prong.tools.base import Outcome
+from prong.tools.delegate import AnyAgentArguments
 
 if TYPE_CHECKING:
     from prong.team.supervisor import Supervisor

@@ -22,7 +22,7 @@ import msgspec
 from prong.agent import Agent, Desk
 from prong.agent.desk import Asked
 from prong.event import Answer, Event, Question
-from prong.tool.base import Context
+from prong.tools.base import Context
 
 How: TypeAlias = Literal["shared", "cloned", "empty", "new", "wrapped"]
 Kind: TypeAlias = Literal["fork", "typed"]
@@ -60,7 +60,6 @@ AGENT: Mapping[str, Row] = {
     "ledger": _both("shared", "one bill for the whole session"),
     "prices": _both("shared", "a table that nobody changes"),
     "emit": _both("new", "speaks in the child's name"),
-    "texts": _both("shared", "our own texts"),
     "limits": _both("new", "the parent's bounds with turns of the child's own"),
     "purse": _both("new", "below the parent's, so that what is spent counts in both"),
     "inbox": _both("empty", "what waits for the parent is not for the child"),

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import BinaryIO
 
-from prong.tool.output import Cleaner, Collector
+from prong.tools.output import Cleaner, Collector
 
 RESULT = 2_000
 """Characters of output in a notice."""

@@ -24,8 +24,8 @@ from prong.team.fileset import BadSet, FileSet, read_set
 from prong.team.revival import Past, revived
 from prong.team.task import TaskBoard
 from prong.team.workplace import barred
-from prong.tool.base import Failed, Outcome, TaskHandle
-from prong.tool.delegate import AnyAgentArguments, WorkerArguments
+from prong.tools.base import Failed, Outcome, TaskHandle
+from prong.tools.delegate import AnyAgentArguments, WorkerArguments
 
 PATIENCE = 120.0
 """Seconds a parent waits for a child before it goes on without it."""

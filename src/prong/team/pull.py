@@ -20,7 +20,7 @@ from prong.host import Host
 from prong.team.log import Log
 from prong.team.task import TaskBoard
 from prong.team.work import Ending
-from prong.tool.base import Failed, Outcome, done
+from prong.tools.base import Failed, Outcome, done
 
 SECONDS = 30.0
 """How long to wait after something has happened, before looking again."""

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from prong.agent.lineage import MAX_DEPTH, Lineage
-from prong.tool.delegate import AnyAgentArguments
+from prong.tools.delegate import AnyAgentArguments
 
 FORK = "fork"
 DEFAULT = "general-purpose"

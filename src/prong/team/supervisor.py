@@ -39,8 +39,9 @@ from prong.team.shelf import Held, Shelf
 from prong.team.task import TaskBoard
 from prong.team.usher import may_stop
 from prong.team.workplace import WorktreeSettings, assign, barred, close, prepare
-from prong.tool.base import Failed, Outcome, TaskHandle, done
-from prong.tool.delegate import AgentArguments, AnyAgentArguments
+from prong.text import load_text
+from prong.tools.base import Failed, Outcome, TaskHandle, done
+from prong.tools.delegate import AgentArguments, AnyAgentArguments
 
 FORK_TURNS = 200
 """Requests a fork may make."""
@@ -270,7 +271,7 @@ class Supervisor:
             isolation="worktree" if part.isolated else "",
         )
         fan.first = fan.first or task_id
-        told = f"{parent.texts('fork')}\n{part.directive}"
+        told = f"{load_text('fork')}\n{part.directive}"
         prompt = fan.child(told)
         purse = purse or Purse(parent=parent.purse, name=f"agent {task_id}")
         agent = self._made(parent, spec, prompt, sent=fan.sent, base=fan.base.tip, purse=purse)

@@ -28,7 +28,7 @@ from prong.team.log import Log, last_number, read_fresh, read_tail
 from prong.team.notice import Notice, render
 from prong.team.outbox import REMEMBERED, Expected, Outbox
 from prong.team.work import Ending, Shell, Work, result_text
-from prong.tool.base import Failed, Outcome, TaskHandle, Tasks, done
+from prong.tools.base import Failed, Outcome, TaskHandle, Tasks, done
 
 Emit = Callable[[Event], None]
 

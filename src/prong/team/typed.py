@@ -23,10 +23,10 @@ from prong.provider import Provider
 from prong.team.child import Child, ChildSpec
 from prong.team.isolation import QuietDesk, make_agent
 from prong.team.notice import neutral
-from prong.tool.base import Done, Failed, Outcome, TaskHandle, done
-from prong.tool.filter import denied_uses
-from prong.tool.kit import Kit
-from prong.tool.rule import BadRule, Rule, parse_rule
+from prong.tools.base import Done, Failed, Outcome, TaskHandle, done
+from prong.tools.filter import denied_uses
+from prong.tools.kit import Kit
+from prong.tools.rule import BadRule, Rule, parse_rule
 
 TYPED_TURNS = 200
 """Requests a typed child may make, if its type says nothing else."""

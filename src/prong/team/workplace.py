@@ -37,8 +37,8 @@ from prong.host.worktree import (
 from prong.team import usher
 from prong.team.child import Child, ChildSpec
 from prong.team.route import REMOTE
-from prong.tool.confine import Ground
-from prong.tool.policy import PolicyBox
+from prong.tools.confine import Ground
+from prong.tools.policy import PolicyBox
 
 _SHOWN = 20
 """Files and commits that are named at most."""

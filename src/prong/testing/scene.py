@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, Unpack
 
 from prong.agent import Respond
+from prong.config.option import Given
+from prong.config.trust import Trust
 from prong.event import Envelope, Event
 from prong.session import Session, Subscription, open_session
-from prong.session.option import Given
-from prong.session.trust import Trust
 from prong.testing.clock import AnyClock
 from prong.testing.script import AnyScript
 from prong.testing.server import Server

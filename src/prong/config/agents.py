@@ -1,0 +1,318 @@
+"""Finds the types of agents: built in, of packages, of the user, of the project, of a flag.
+
+Of two with one name the nearest is taken. A broken definition is reported with its line and hides
+nothing else. A project's own types count only once the user trusts the folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+import msgspec
+
+from prong.agent.spec import RESERVED, AgentType, AgentTypes, Source, built_in
+from prong.config.document import Document, parse_document, read_text
+from prong.config.front import Front, read_front
+from prong.errors import ConfigError, UsageError
+from prong.tools import filter as tool_filter
+
+FOLDERS = (".prong/agents", ".claude/agents", ".agents/agents")
+
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+_LARGEST = 500_000
+_KEYS = (
+    "name",
+    "description",
+    "tools",
+    "disallowedTools",
+    "model",
+    "permissionMode",
+    "maxTurns",
+    "skills",
+    "mcpServers",
+    "hooks",
+    "background",
+    "effort",
+    "isolation",
+    "color",
+    "initialPrompt",
+    "omitInstructions",
+)
+_MODES = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions", "bubble")
+
+
+class FoundTypes(msgspec.Struct):
+    """The types of a session, and what was wrong with others."""
+
+    types: AgentTypes
+    problems: list[ConfigError] = []
+    warnings: list[str] = []
+
+
+class _Search:
+    """Collects types, the nearest first."""
+
+    def __init__(self) -> None:
+        self.taken: dict[str, AgentType] = {}
+        self.problems: list[ConfigError] = []
+        self.warnings: list[str] = []
+        self.unknown: dict[str, str] = {}
+
+    def add(self, kind: AgentType) -> None:
+        other = self.taken.setdefault(kind.name, kind)
+        if other is not kind and kind.custom:
+            same = os.path.realpath(other.path) == os.path.realpath(kind.path)
+            if not same:
+                hidden = f"agent type {kind.name!r} of {kind.path} is hidden by {other.origin}"
+                self.warnings.append(hidden)
+
+    def read(self, path: Path, source: Source) -> None:
+        content = read_text(path, limit=_LARGEST)
+        if content is None:
+            return
+        try:
+            if isinstance(content, ConfigError):
+                raise content
+            front = read_front(str(path), content.replace("\r\n", "\n"))
+            for key in front.values.keys() - set(_KEYS):
+                self.unknown.setdefault(key, f"{path}:{front.lines.get(key, 1)}")
+            self.add(_from_front(str(path), front, source, content))
+        except ConfigError as error:
+            self.problems.append(error)
+
+    def found(self) -> FoundTypes:
+        if self.unknown:
+            named = ", ".join(f"{key} ({where})" for key, where in sorted(self.unknown.items()))
+            self.warnings.append(f"keys of agent types that are not known, without effect: {named}")
+        return FoundTypes(AgentTypes(self.taken), self.problems, self.warnings)
+
+
+def find_types(
+    home: str, root: str, cwd: str, *, trusted: bool, flag: str | None = None, bare: bool = False
+) -> FoundTypes:
+    """Find all types for a session in `cwd`; `flag` is JSON that goes before every file.
+
+    Raises UsageError if the flag is not such JSON.
+    """
+    search = _Search()
+    for kind in _flag_types(flag) if flag else ():
+        search.add(kind)
+    if not bare:
+        withheld = 0
+        for base, path in _files(home, root, cwd):
+            if base != home and not trusted:
+                withheld += 1
+            else:
+                search.read(path, "home" if base == home else "project")
+        if withheld:
+            search.warnings.append(
+                f"{withheld} agent type(s) of this folder left out, because it is not trusted; "
+                "run 'prong trust' in it to let them count"
+            )
+        for kind in _plugged(search.warnings):
+            search.add(kind)
+    for kind in built_in().values():
+        search.add(kind)
+    return search.found()
+
+
+def _files(home: str, root: str, cwd: str) -> Iterator[tuple[str, Path]]:
+    """Name every file with the folder it belongs to, nearest first."""
+    place = Path(cwd)
+    inside = [folder for folder in (place, *place.parents) if folder.is_relative_to(root)]
+    for base in dict.fromkeys([*(str(folder) for folder in inside), home]):
+        for kind in FOLDERS:
+            for where, folders, files in os.walk(Path(base) / kind):
+                folders.sort()
+                yield from ((base, Path(where) / f) for f in sorted(files) if f.endswith(".md"))
+
+
+def _from_front(path: str, front: Front, source: Source, content: str) -> AgentType:
+    name = front.text("name") or Path(path).stem
+    _check_name(name, path, front.lines.get("name", 1))
+    if not front.text("description"):
+        raise ConfigError(path, "has no 'description'; say when to use this agent", line=1)
+    if not front.body.strip():
+        raise ConfigError(path, "has no prompt below the front matter", line=1)
+
+    def wrong(key: str, why: str) -> ConfigError:
+        return ConfigError(path, why, line=front.lines.get(key, 1))
+
+    for key in ("tools", "disallowedTools"):
+        for why in tool_filter.problems(front.list(key)):
+            raise wrong(key, why)
+    turns = front.text("maxTurns")
+    if turns and not (turns.isdecimal() and int(turns) > 0):
+        raise wrong("maxTurns", f"maxTurns {turns!r} must be a whole number above 0")
+    mode = front.text("permissionMode") or "acceptEdits"
+    if mode not in _MODES:
+        known = ", ".join(_MODES)
+        raise wrong("permissionMode", f"there is no permission mode {mode!r}; they are {known}")
+    isolation = front.text("isolation")
+    if isolation not in {"", "worktree", "remote"}:
+        raise wrong("isolation", f"isolation {isolation!r} must be 'worktree' or 'remote'")
+    has_servers = "mcpServers" in front.values
+    return AgentType(
+        name=name,
+        description=front.text("description"),
+        prompt=front.body.strip(),
+        # An empty list is a list: it allows nothing.
+        tools=front.list("tools") if "tools" in front.values else None,
+        disallowed_tools=front.list("disallowedTools"),
+        model=front.text("model") or "inherit",
+        permission_mode=mode,
+        max_turns=int(turns) if turns else None,
+        skills=front.list("skills"),
+        mcp_servers=front.list("mcpServers") if has_servers else None,
+        hooks=_hooks(path, front, content) if "hooks" in front.values else (),
+        background=_flag(front, "background", wrong),
+        effort=front.text("effort"),
+        isolation=cast("Literal['', 'worktree', 'remote']", isolation),
+        color=front.text("color"),
+        initial_prompt=front.text("initialPrompt"),
+        omit_instructions=_flag(front, "omitInstructions", wrong),
+        source=source,
+        path=path,
+    )
+
+
+def _flag(front: Front, key: str, wrong: Any) -> bool:
+    value = front.text(key).lower()
+    if value not in {"", "true", "false", "yes", "no", "on", "off"}:
+        raise wrong(key, f"{key} {value!r} must be true or false")
+    return front.flag(key, default=False)
+
+
+def _check_name(name: str, path: str, line: int | None) -> None:
+    if not re.fullmatch(_NAME, name):
+        why = f"name {name!r} may have letters, digits, '-', '_' and '.' only, 64 at most"
+        raise ConfigError(path, why, line=line)
+    if name.lower() in RESERVED:
+        raise ConfigError(path, f"the name {name!r} is taken; choose another", line=line)
+
+
+def _hooks(path: str, front: Front, content: str) -> tuple[Any, ...]:
+    """Read hooks, the one key that is nested."""
+    import yaml
+
+    from prong.config.hook import parse_hooks
+
+    line = front.lines.get("hooks", 1)
+    head = content.replace("\r\n", "\n").split("\n---", 1)[0]
+    value = cast("dict[str, Any]", yaml.safe_load(head.removeprefix("---")) or {}).get("hooks")
+    if value is None:
+        return ()
+    hooks, problems = parse_hooks(Document(path, "{}", {"hooks": value}), foreign=True)
+    for problem in problems:
+        raise ConfigError(path, problem.why, line=line)
+    return tuple(hooks)
+
+
+_Said = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class _FlagType(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """A type as `--agents` gives it."""
+
+    description: _Said
+    prompt: _Said
+    tools: list[str] | str | None = None
+    disallowed_tools: list[str] | str = ""
+    model: str = "inherit"
+    permission_mode: Literal[
+        "default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions", "bubble"
+    ] = "acceptEdits"
+    max_turns: Annotated[int, msgspec.Meta(gt=0)] | None = None
+    skills: list[str] | str = ""
+    mcp_servers: list[str] | str | None = None
+    background: bool = False
+    effort: str = ""
+    isolation: Literal["", "worktree", "remote"] = ""
+    color: str = ""
+    initial_prompt: str = ""
+    omit_instructions: bool = False
+
+
+def _flag_types(flag: str) -> Iterator[AgentType]:
+    document = parse_document("--agents", flag)
+    if isinstance(document, ConfigError):
+        raise UsageError(str(document))
+    for name, value in document.value.items():
+        try:
+            _check_name(name, "--agents", None)
+            given = msgspec.convert(value, _FlagType)
+            tools, servers = given.tools, given.mcp_servers
+            allow = None if tools is None else _listed(tools)
+            deny = _listed(given.disallowed_tools)
+            if wrong := tool_filter.problems((*(allow or ()), *deny)):
+                raise UsageError(f"--agents: {name}: {wrong[0]}")
+        except msgspec.ValidationError as error:
+            raise UsageError(f"--agents: {name}: {error}") from error
+        except ConfigError as error:
+            raise UsageError(str(error)) from error
+        fields: dict[str, Any] = msgspec.structs.asdict(given) | {
+            "tools": allow,
+            "disallowed_tools": deny,
+            "skills": _listed(given.skills),
+            "mcp_servers": None if servers is None else _listed(servers),
+        }
+        yield AgentType(name=name, source="flag", path="--agents", **fields)
+
+
+def _listed(value: list[str] | str) -> tuple[str, ...]:
+    return Front({"it": value if isinstance(value, str) else tuple(value)}, "", {}).list("it")
+
+
+GROUP = "prong.agents"
+"""The entry points by which packages bring types."""
+
+
+def _plugged(warnings: list[str]) -> Iterator[AgentType]:
+    """Load the types that installed packages bring; looks at nothing else of them."""
+    if not _has_plugs():
+        return
+    from importlib.metadata import entry_points
+
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+        try:
+            loaded: Any = point.load()
+            given: Any = loaded() if callable(loaded) else loaded
+            kinds = [given] if isinstance(given, AgentType) else list(cast("Iterable[Any]", given))
+        except Exception as error:  # noqa: BLE001 - foreign code: its failure is told, not ours
+            warnings.append(f"the agent types of {point.name!r} cannot be loaded: {error!r}")
+            continue
+        for kind in kinds:
+            if not isinstance(kind, AgentType) or not re.fullmatch(_NAME, kind.name):
+                warnings.append(f"{point.name!r} ({point.value}) brings no agent type: {kind!r}")
+                continue
+            name = f"{point.name}:{kind.name}"
+            path = point.dist.name if point.dist else point.value
+            yield msgspec.structs.replace(kind, name=name, source="plug-in", path=path)
+
+
+def _has_plugs() -> bool:
+    """Whether a package names the entry-point group.
+
+    Reading the metadata of all packages takes longer than all else at start; looking for one word
+    in their small files does not.
+    """
+    import sys
+
+    wanted = f"[{GROUP}]".encode()
+    for place in dict.fromkeys(sys.path):
+        try:
+            folders = [e.path for e in os.scandir(place or ".") if e.name.endswith("-info")]
+        except OSError:
+            continue
+        for folder in folders:
+            try:
+                with open(f"{folder}/entry_points.txt", "rb") as file:  # noqa: PTH123 - speed
+                    if wanted in file.read():
+                        return True
+            except OSError:
+                continue
+    return False

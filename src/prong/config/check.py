@@ -1,0 +1,102 @@
+"""Looks options over before anything is made of them: nothing is left behind by a wrong one."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from prong.config.option import Options
+from prong.errors import UsageError
+
+_KINDS = {
+    "array": "a list of texts",
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "object": "a mapping",
+    "null": "",
+}
+_FLAGS = {
+    "max_usd": "--max-budget-usd",
+    "max_output": "--max-output-tokens",
+    "add_dirs": "--add-dir",
+}
+
+
+def checked(options: Options) -> Options:
+    """Give the options as they were meant, lists as tuples and paths as texts.
+
+    Raises UsageError, with the option's name, if one cannot be obeyed.
+    """
+    options = _typed(options)
+    _check_session(options)
+    _check_bounds(options)
+    for folder in options.add_dirs:
+        if not (options.cwd / Path(folder).expanduser()).is_dir():
+            raise UsageError(f"--add-dir {folder!r} is not a folder; make it, or leave it out")
+    return options
+
+
+def _typed(options: Options) -> Options:
+    given = {name: _plain(getattr(options, name)) for name in options.__struct_fields__}
+    env, extra = given.pop("env"), given.pop("extra")
+    try:
+        typed = msgspec.convert(given, Options)
+    except msgspec.ValidationError as error:
+        raise UsageError(_said(str(error))) from error
+    return msgspec.structs.replace(typed, env=env, extra=extra)
+
+
+def _plain(value: Any) -> Any:
+    return os.fspath(cast("os.PathLike[str]", value)) if isinstance(value, os.PathLike) else value
+
+
+def _said(why: str) -> str:
+    """Say in plain words what is wrong, without the value: it may be a secret."""
+    place = re.search(r"at `\$\.(\w+)(\S*)`", why)
+    kinds = re.search(r"Expected `([^`]+)`", why)
+    name, inside = (place[1], place[2]) if place else ("", "")
+    if name == "cache_ttl":
+        return "the option cache_ttl must be 5m or 1h (OpenAI: 30m or 12h)"
+    if kinds is None:
+        return f"the option {name} is wrong: {why}"
+    named = [_KINDS.get(kind.strip(), kind.strip()) for kind in kinds[1].split("|")]
+    wanted = " or ".join(kind for kind in named if kind)
+    if inside:
+        return f"each item of the option {name} must be {wanted}"
+    hint = f"; write {name}=[...]" if wanted.startswith("a list") else ""
+    return f"the option {name} must be {wanted}{hint}"
+
+
+def _check_session(options: Options) -> None:
+    """Refuse options that cannot be obeyed together."""
+    resumes = options.resume is not None or options.continue_last
+    if options.resume is not None and options.continue_last:
+        raise UsageError("--resume names a session and --continue means the last; give one")
+    if options.fork_session and not resumes:
+        raise UsageError("--fork-session copies a session: say which with --resume or --continue")
+    if options.session_id is not None and resumes and not options.fork_session:
+        raise UsageError("a resumed session keeps its id; add --fork-session for a copy of that id")
+
+
+def _check_bounds(options: Options) -> None:
+    for name in ("max_turns", "max_tokens", "max_output", "context_tokens"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise UsageError(f"{_flag(name)} is {value}; it must be above 0, or be left out")
+    usd = options.max_usd
+    if usd is not None and not (math.isfinite(usd) and usd >= 0):
+        raise UsageError(f"--max-budget-usd is {usd:g}; it must be an amount, not below 0")
+    share = options.compact_at
+    if share is not None and not 0 <= share <= 1:
+        raise UsageError(f"compact_at is {share:g}; it must be a share from 0 (never) to 1")
+
+
+def _flag(name: str) -> str:
+    return _FLAGS.get(name, f"--{name.replace('_', '-')}")

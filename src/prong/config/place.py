@@ -1,0 +1,182 @@
+"""What a session finds around it: folders, settings, trust, instructions, skills, servers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast, get_args
+
+from prong.agent.spec import AgentTypes
+from prong.config.agents import find_types
+from prong.config.check import checked
+from prong.config.instruction import Instructions, collect_instructions, find_root
+from prong.config.option import Options
+from prong.config.server import Configured, configured_servers
+from prong.config.setting import Settings, load_settings
+from prong.config.skill import find_skills
+from prong.config.trust import Trust
+from prong.errors import UsageError
+from prong.journal import store
+from prong.tools.policy import Mode, Policy
+from prong.tools.rule import BadRule, Effect, Rule, Source, parse_rule
+from prong.tools.skill import Skill
+
+
+@dataclass(slots=True)
+class Place:
+    """The surroundings of a session."""
+
+    options: Options
+    env: Mapping[str, str]
+    home: str
+    cwd: str
+    root: str
+    """The project's folder: the repository that holds the working folder, or that folder."""
+    store: Path
+    trusted: bool
+    settings: Settings
+    instructions: Instructions | None = None
+    skills: tuple[Skill, ...] = ()
+    types: AgentTypes = field(default_factory=lambda: AgentTypes({}))
+    """The types of agents that can be started."""
+    servers: Configured = field(default_factory=Configured)
+    role: tuple[str, str] | None = None
+    """A system prompt in place of the usual one, and what it has to say of this session."""
+    warnings: list[str] = field(default_factory=list[str])
+    """What was wrong with files, and what was left out, each in a sentence."""
+
+
+def look_around(options: Options) -> Place:
+    """Read everything a session takes from its surroundings.
+
+    Raises UsageError if an option makes no sense, ConfigError if a file does that must.
+    """
+    options = checked(options)
+    env = os.environ if options.env is None else options.env
+    home, cwd, root = folders(options)
+    trusted = Trust(home).is_trusted(root)
+    place = Place(
+        options=options,
+        env=env,
+        home=home,
+        cwd=cwd,
+        root=root,
+        store=Path(options.store).absolute() if options.store else store.home(env),
+        trusted=trusted,
+        settings=Settings() if options.bare else _settings(home, root, options, trusted=trusted),
+    )
+    settings = place.settings
+    place.warnings += [str(problem) for problem in settings.problems]
+    place.warnings += settings.warnings
+    if not options.bare:
+        if (problem := Trust(home).problem()) is not None:
+            place.warnings.append(str(problem))
+        _add_project(place)
+    types = find_types(home, root, cwd, trusted=trusted, flag=options.agents, bare=options.bare)
+    place.types = types.types
+    place.warnings += [*map(str, types.problems), *types.warnings]
+    return place
+
+
+def folders(options: Options) -> tuple[str, str, str]:
+    """Find the user's home, the working folder and the project's folder.
+
+    Raises UsageError if the working folder is none.
+    """
+    env = os.environ if options.env is None else options.env
+    home = env.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - strings throughout
+    cwd = os.path.realpath(options.cwd)
+    if not os.path.isdir(cwd):  # noqa: PTH112 - strings throughout
+        raise UsageError(f"{options.cwd!r} is not a folder; choose one with --cwd")
+    root = find_root(cwd)
+    if os.path.realpath(home) == root:
+        root = cwd  # a home folder under version control is not one project
+    return home, cwd, root
+
+
+def _settings(home: str, root: str, options: Options, *, trusted: bool) -> Settings:
+    settings = load_settings(home, root, trusted=trusted, flag=options.settings)
+    if settings.fatal:
+        raise settings.fatal[0]
+    return settings
+
+
+def _add_project(place: Place) -> None:
+    home, root, cwd, trusted = place.home, place.root, place.cwd, place.trusted
+    place.instructions = collect_instructions(home, root, cwd, trusted=trusted)
+    skills = find_skills(home, root, cwd, trusted=trusted)
+    place.skills = skills.skills
+    place.servers = configured_servers(
+        home,
+        root,
+        place.settings,
+        trusted=trusted,
+        flags=place.options.mcp_config,
+        strict=place.options.strict_mcp,
+        env=place.env,
+    )
+    problems = (*place.instructions.problems, *skills.problems, *place.servers.problems)
+    place.warnings += [str(problem) for problem in problems]
+    place.warnings += (*skills.warnings, *place.servers.warnings)
+
+
+def make_policy(place: Place, *, storage: str) -> Policy:
+    """Put settings and flags together into the session's policy.
+
+    Raises UsageError if a flag is not a rule or not a mode.
+    """
+    options, permissions = place.options, place.settings.permissions
+    rules = [
+        rule
+        for effect, listed in (
+            ("allow", permissions.allow),
+            ("ask", permissions.ask),
+            ("deny", permissions.deny),
+        )
+        for one in listed
+        if (rule := _rule(place, one.text, cast("Effect", effect), one.source)) is not None
+    ]
+    for effect, texts in (("allow", options.allow), ("ask", options.ask), ("deny", options.deny)):
+        for text in texts:
+            rule = _rule(place, text, cast("Effect", effect), "flag")
+            if rule is None:
+                raise UsageError(place.warnings.pop())
+            rules.append(rule)
+    folders = [one.text for one in permissions.folders]
+    return Policy(
+        root=place.root,
+        home=place.home,
+        mode=read_mode(options.mode or permissions.mode),
+        rules=tuple(rules),
+        # What the session keeps of itself may be read; nobody but the session writes there.
+        protected=(os.path.realpath(storage),),
+        folders=tuple(
+            os.path.realpath(os.path.join(place.cwd, os.path.expanduser(folder)))  # noqa: PTH111, PTH118
+            for folder in (*folders, *options.add_dirs, storage)
+        ),
+    )
+
+
+def read_mode(text: str) -> Mode:
+    """Read a permission mode.
+
+    Raises UsageError if there is none of that name.
+    """
+    if text == "manual":
+        return "default"
+    modes: tuple[Mode, ...] = get_args(Mode)
+    for mode in modes:
+        if mode == text and mode != "bubble":
+            return mode
+    known = ", ".join(mode for mode in modes if mode != "bubble")
+    raise UsageError(f"there is no permission mode {text!r}; the modes are {known}")
+
+
+def _rule(place: Place, text: str, effect: Effect, source: Source) -> Rule | None:
+    rule = parse_rule(text, effect=effect, source=source)
+    if isinstance(rule, BadRule):
+        place.warnings.append(f"the {effect} rule {text!r} ({source}) is wrong: {rule.why}")
+        return None
+    return rule

@@ -1,0 +1,379 @@
+"""Settings: layers of JSON files, later ones win, and each value knows where it came from.
+
+A folder's own files may make things stricter at any time. What they widen (leave, environment,
+commands to run, where requests go) counts only once the user trusts the folder; until then it is
+withheld, and said so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, cast
+
+import msgspec
+
+from prong.config.document import Document, parse_document, read_document
+from prong.config.hook import Hook, parse_hooks
+from prong.config.shape import BINDING, CHOICES, Kind, fits, inspect, wanted
+from prong.errors import ConfigError
+
+Source: TypeAlias = Literal["user", "project", "local", "flag"]
+
+MODES = ("default", "manual", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
+_STRICT_MODES = ("default", "manual", "plan", "dontAsk")
+
+_KINDS: dict[str, Kind] = {
+    "model": "text",
+    "baseUrl": "text",
+    "api": "text",
+    "proxy": "text",
+    "effort": "text",
+    "cacheTtl": "text",
+    "cacheDiagnostics": "flag",
+    "cacheMarks": "flag",
+    "titles": "flag",
+    "compactAt": "share",
+    "maxTurns": "whole",
+    "maxBudgetUsd": "number",
+    "env": "map",
+    "headers": "map",
+    "worktree": "object",
+    "fork": "object",
+    "retry": "object",
+    "exploreModel": "text",
+    "workerTools": "text",
+    "pullSeconds": "number",
+    "modelAliases": "map",
+    "foregroundSeconds": "number",
+    "sessionBudget": "object",
+    "taskBudget": "object",
+    "handback": "object",
+    "enableAllProjectMcpServers": "flag",
+    "enabledMcpjsonServers": "texts",
+    "disabledMcpjsonServers": "texts",
+}
+_WIDENING = frozenset(
+    {
+        "baseUrl",
+        "api",
+        "proxy",
+        "env",
+        "headers",
+        "fork",
+        "handback",
+        "enableAllProjectMcpServers",
+        "enabledMcpjsonServers",
+    }
+)
+_STRUCTURED = frozenset({"permissions", "hooks", "$schema"})
+_ALIAS = r"[a-z]+(\[1m\])?"
+"""Short model names that only the program whose file it is can resolve."""
+
+_LISTS = ("allow", "ask", "deny", "additionalDirectories")
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A permission rule or folder, and who wrote it."""
+
+    text: str
+    source: Source
+    path: str
+
+
+class Permissions(msgspec.Struct, frozen=True):
+    """Rules of all layers, one after another."""
+
+    allow: tuple[Listed, ...] = ()
+    ask: tuple[Listed, ...] = ()
+    deny: tuple[Listed, ...] = ()
+    folders: tuple[Listed, ...] = ()
+    """`additionalDirectories`: folders outside the root that may be touched like it."""
+    mode: str = "default"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user, the project and the command line asked for."""
+
+    permissions: Permissions = Permissions()
+    hooks: tuple[Hook, ...] = ()
+    values: Mapping[str, Any] = MappingProxyType({})
+    """Every other known key, by its name in the file."""
+    extra: Mapping[str, Any] = MappingProxyType({})
+    """Keys that nobody here knows, kept as they are."""
+    origins: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    problems: tuple[ConfigError, ...] = ()
+    """What is wrong in the files; the rest of them counts."""
+    fatal: tuple[ConfigError, ...] = ()
+    """Those problems with which no session may start: the command line's own, and wrong bounds."""
+    warnings: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
+    """What the folder's own files ask for and only trust would give, one line each."""
+
+    def where(self, key: str) -> tuple[str, ...]:
+        """Name the files a setting came from, such as `permissions.deny`; the last one wins."""
+        return self.origins.get(key, ())
+
+    def text(self, key: str) -> str | None:
+        """Give a setting that is a text."""
+        return cast("str | None", self.values.get(key))
+
+    def number(self, key: str) -> float | None:
+        """Give a setting that is a number."""
+        return cast("float | None", self.values.get(key))
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Give a setting that is a list of texts."""
+        return tuple(cast("list[str]", self.values.get(key, ())))
+
+    def flag(self, key: str) -> bool:
+        """Say whether a setting is on."""
+        return bool(self.values.get(key, False))
+
+    def map(self, key: str) -> dict[str, Any]:
+        """Give a setting that is an object, such as `env`; a fresh copy."""
+        return dict(cast("dict[str, Any]", self.values.get(key, {})))
+
+
+class _Layer(msgspec.Struct, frozen=True):
+    document: Document
+    source: Source
+    foreign: bool
+    """The file belongs to another program whose conventions we share."""
+    guarded: bool
+    """It lies in a folder that is not trusted."""
+
+
+class _Merge:
+    """Settings in the making."""
+
+    def __init__(self) -> None:
+        self.lists: dict[str, list[Listed]] = {name: [] for name in _LISTS}
+        self.mode = "default"
+        self.hooks: list[Hook] = []
+        self.values: dict[str, Any] = {}
+        self.extra: dict[str, Any] = {}
+        self.origins: dict[str, list[str]] = {}
+        self.problems: list[ConfigError] = []
+        self.fatal: list[ConfigError] = []
+        self.warnings: list[str] = []
+        self.withheld: list[str] = []
+        self.unknown: list[str] = []
+
+    def note(self, key: str, layer: _Layer) -> None:
+        origins = self.origins.setdefault(key, [])
+        if layer.document.path not in origins:
+            origins.append(layer.document.path)
+
+    def finish(self) -> Settings:
+        if self.unknown:
+            names = ", ".join(self.unknown)
+            self.warnings.append(f"settings that are not known and have no effect: {names}")
+        return Settings(
+            permissions=Permissions(
+                allow=tuple(self.lists["allow"]),
+                ask=tuple(self.lists["ask"]),
+                deny=tuple(self.lists["deny"]),
+                folders=tuple(self.lists["additionalDirectories"]),
+                mode=self.mode,
+            ),
+            hooks=tuple(self.hooks),
+            values=MappingProxyType(self.values),
+            extra=MappingProxyType(self.extra),
+            origins=MappingProxyType({key: tuple(paths) for key, paths in self.origins.items()}),
+            problems=tuple(self.problems),
+            fatal=tuple(self.fatal),
+            warnings=tuple(self.warnings),
+            withheld=tuple(self.withheld),
+        )
+
+
+def load_settings(home: str, root: str, *, trusted: bool, flag: str | None = None) -> Settings:
+    """Read all layers for a project root; `flag` is the value of `--settings`, a file or JSON."""
+    merge = _Merge()
+    for layer in _layers(Path(home), Path(root), flag, merge, trusted=trusted):
+        withheld, problems = len(merge.withheld), len(merge.problems)
+        _add_permissions(merge, layer)
+        _add_hooks(merge, layer)
+        for key, value in layer.document.value.items():
+            if key in _KINDS:
+                _add_value(merge, layer, key, value)
+            elif key not in _STRUCTURED:
+                merge.extra[key] = value
+                merge.note(key, layer)
+                if not layer.foreign:
+                    line = layer.document.problem("", key).line
+                    merge.unknown.append(f"{key} ({layer.document.path}:{line})")
+        if len(merge.withheld) > withheld:
+            merge.warnings.append(
+                f"{layer.document.path}: {'; '.join(merge.withheld[withheld:])}: left out, because "
+                "the folder is not trusted; run 'prong trust' in it to let it count"
+            )
+        if layer.source == "flag":
+            merge.fatal += merge.problems[problems:]
+    return merge.finish()
+
+
+def _layers(
+    home: Path, root: Path, flag: str | None, merge: _Merge, *, trusted: bool
+) -> list[_Layer]:
+    places: list[tuple[Path, Source]] = [
+        (home / ".claude/settings.json", "user"),
+        (home / ".prong/settings.json", "user"),
+        (root / ".claude/settings.json", "project"),
+        (root / ".prong/settings.json", "project"),
+        (root / ".claude/settings.local.json", "local"),
+        (root / ".prong/settings.local.json", "local"),
+    ]
+    layers: list[_Layer] = []
+    seen: set[Path] = set()
+    for path, source in places:
+        # In the home folder the project's files are the user's own.
+        if path in seen:
+            continue
+        seen.add(path)
+        document = read_document(path)
+        if isinstance(document, ConfigError):
+            merge.problems.append(document)
+        elif document is not None:
+            foreign = path.parent.name == ".claude"
+            guarded = source != "user" and not trusted
+            layers.append(_Layer(document, source, foreign, guarded))
+    if flag is not None:
+        document = _flag_document(flag)
+        if isinstance(document, ConfigError):
+            merge.problems.append(document)
+            merge.fatal.append(document)
+        else:
+            layers.append(_Layer(document, "flag", foreign=False, guarded=False))
+    return layers
+
+
+def _flag_document(flag: str) -> Document | ConfigError:
+    if flag.lstrip().startswith("{"):
+        return parse_document("--settings", flag)
+    return read_document(Path(flag).expanduser()) or ConfigError(
+        flag, "no such file; give --settings a JSON file or a JSON object"
+    )
+
+
+def _add_permissions(merge: _Merge, layer: _Layer) -> None:
+    document = layer.document
+    value = document.value.get("permissions")
+    if value is None:
+        return
+    if not isinstance(value, dict):
+        why = "'permissions' must be an object with allow, ask and deny"
+        merge.problems.append(document.problem(why, "permissions"))
+        return
+    permissions = cast("dict[str, object]", value)
+    for name in permissions:
+        if name not in (*_LISTS, "defaultMode") and not layer.foreign:
+            line = document.problem("", "permissions", name).line
+            merge.unknown.append(f"permissions.{name} ({document.path}:{line})")
+    for name in _LISTS:
+        if name in permissions:
+            _add_rules(merge, layer, name, permissions[name])
+    if "defaultMode" in permissions:
+        _add_mode(merge, layer, permissions["defaultMode"])
+
+
+def _add_rules(merge: _Merge, layer: _Layer, name: str, value: object) -> None:
+    document = layer.document
+    if not isinstance(value, list):
+        why = f"'permissions.{name}' must be a list of texts"
+        merge.problems.append(document.problem(why, "permissions", name))
+        return
+    rules: list[Listed] = []
+    for number, rule in enumerate(cast("list[object]", value)):
+        if isinstance(rule, str) and rule.strip():
+            rules.append(Listed(rule.strip(), layer.source, document.path))
+        else:
+            why = f"each item of 'permissions.{name}' must be a text"
+            merge.problems.append(document.problem(why, "permissions", name, number))
+    if not rules:
+        return
+    if layer.guarded and name in ("allow", "additionalDirectories"):
+        texts = ", ".join(rule.text for rule in rules)
+        merge.withheld.append(f"permissions.{name} {texts}")
+        return
+    merge.lists[name] += rules
+    merge.note(f"permissions.{name}", layer)
+
+
+def _add_mode(merge: _Merge, layer: _Layer, mode: object) -> None:
+    document = layer.document
+    if mode not in MODES:
+        why = f"'permissions.defaultMode' must be one of {', '.join(MODES)}"
+        merge.problems.append(document.problem(why, "permissions", "defaultMode"))
+    elif layer.guarded and mode not in _STRICT_MODES:
+        merge.withheld.append(f"permissions.defaultMode {mode}")
+    else:
+        merge.mode = "default" if mode == "manual" else str(mode)
+        merge.note("permissions.defaultMode", layer)
+
+
+def _add_hooks(merge: _Merge, layer: _Layer) -> None:
+    if "hooks" not in layer.document.value:
+        return
+    hooks, problems = parse_hooks(layer.document, foreign=layer.foreign)
+    merge.problems += problems
+    if layer.guarded:
+        merge.withheld += [f"hook {hook.event} runs {hook.command}" for hook in hooks]
+    elif hooks:
+        merge.hooks += hooks
+        merge.note("hooks", layer)
+
+
+def _add_value(merge: _Merge, layer: _Layer, key: str, value: object) -> None:
+    shape = CHOICES.get(key) or _KINDS[key]
+    document = layer.document
+    if not fits(shape, value):
+        problem = document.problem(f"'{key}' must be {wanted(shape)}", key)
+        _complain(merge, key, problem)
+    elif layer.guarded and key in _WIDENING:
+        merge.withheld.append(_withheld(key, value))
+    elif layer.foreign and key == "model" and re.fullmatch(_ALIAS, str(value)):
+        merge.warnings.append(
+            f"{document.path}: model {value!r} is a short name of another program and is not "
+            "used; name the model in full in ~/.prong/settings.json or with --model"
+        )
+    else:
+        if isinstance(value, dict):
+            value = _inside(merge, layer, key, cast("dict[str, object]", value))
+        merge.values[key] = _join(merge.values.get(key), value)
+        merge.note(key, layer)
+
+
+def _inside(merge: _Merge, layer: _Layer, key: str, value: dict[str, object]) -> dict[str, object]:
+    """Take over what an object may hold; the rest is complained about."""
+    kept, wrong = inspect(key, value)
+    for one in wrong:
+        problem = layer.document.problem(one.why, key, one.key)
+        if not one.unknown:
+            _complain(merge, key, problem)
+        elif not layer.foreign:
+            merge.unknown.append(f"{key}.{one.key} ({layer.document.path}:{problem.line})")
+    return kept
+
+
+def _complain(merge: _Merge, key: str, problem: ConfigError) -> None:
+    merge.problems.append(problem)
+    if key in BINDING:
+        merge.fatal.append(problem)
+
+
+def _join(old: object, new: object) -> object:
+    if isinstance(old, dict) and isinstance(new, dict):
+        return {**cast("dict[str, object]", old), **cast("dict[str, object]", new)}
+    if isinstance(old, list) and isinstance(new, list):
+        return [*cast("list[object]", old), *cast("list[object]", new)]
+    return new
+
+
+def _withheld(key: str, value: object) -> str:
+    # Values of headers and variables may be secrets; their names are enough to decide.
+    shown = ", ".join(cast("dict[str, object]", value)) if isinstance(value, dict) else str(value)
+    return f"{key} {shown}"

@@ -1,0 +1,362 @@
+"""Writes a session to disk, line by line, and never touches what is there.
+
+A record is on its way to the disk when the call that writes it returns: it survives the death of
+the process from then on, and the loss of power once `sync` has returned. What cannot be written
+whole is taken back, so the file ends with a whole line whatever happens to the writer.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from prong.cost import Row
+from prong.entry import Kind, ToolSpec, User, plain
+from prong.errors import JournalError, JournalFull, NoSuchSession, UsageError
+from prong.journal.lock import create_file, holder, lock
+from prong.journal.read import Dialects, Lines, Replay, noted, read_journal
+from prong.journal.record import (
+    EntryRecord,
+    EventRecord,
+    HeadRecord,
+    NoteRecord,
+    Opened,
+    Record,
+    RequestRecord,
+    Tally,
+    TipRecord,
+    body_of,
+    charged,
+    decode,
+    reseal,
+    seal,
+    wrap,
+)
+from prong.prompt import Head, Node, Prompt
+from prong.wire import NO_MARK, HeadSpec, dialect
+from prong.wire.raw import dump, tidy
+
+_ABOUT_LENGTH = 200
+
+
+class Journal:
+    """The one writer of a session's journal."""
+
+    def __init__(self, path: Path, fd: int, opened: Opened, clock: Callable[[], float]) -> None:
+        """Use `create` or `resume` instead: they take the lock."""
+        self.path = path
+        self.opened = opened
+        self._fd = fd
+        self._clock = clock
+        self._chain = 0
+        # Invariant: the first _length bytes of the file are whole lines, and _chain is the
+        # checksum of the last of them. What lies beyond, if _dirty, is to be cut off.
+        self._length = 0
+        self._dirty = False
+        self._rooted = False
+        self._heads: set[bytes] = set()
+        self._kinds: dict[bytes, Kind] = {}
+        self._tips: dict[str, bytes] = {}
+        self._tally = Tally()
+
+    @classmethod
+    def create(
+        cls, path: Path, opened: Opened, *, clock: Callable[[], float] = time.time
+    ) -> Journal:
+        """Begin a journal where none is."""
+        fd = create_file(path)
+        journal = cls(path, fd, opened, clock)
+        try:
+            lock(fd, path)
+            journal._append([opened])
+        except BaseException:
+            journal.close()
+            path.unlink(missing_ok=True)
+            raise
+        return journal
+
+    @classmethod
+    def resume(
+        cls, path: Path, dialects: Dialects = dialect, *, clock: Callable[[], float] = time.time
+    ) -> tuple[Journal, Replay]:
+        """Open a journal to go on with it; an unfinished last line is cut off.
+
+        Raises:
+            NoSuchSession: there is no such file, or nothing was ever stored in it.
+            JournalBusy: another process has it open for writing.
+            JournalDamaged: a line does not check out.
+
+        """
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise NoSuchSession(f"{path} does not exist; 'prong sessions' lists them") from error
+        except OSError as error:
+            raise JournalError(f"{path} cannot be opened ({error.strerror})") from error
+        try:
+            lock(fd, path)
+            replay = read_journal(path, dialects)
+            journal = cls(path, fd, replay.opened, clock)
+            journal._take_over(replay)
+        except BaseException:
+            os.close(fd)
+            raise
+        return journal, replay
+
+    @property
+    def session(self) -> str:
+        """The session's id."""
+        return self.opened.session
+
+    @property
+    def tally(self) -> Tally:
+        """The session so far, in a few figures."""
+        return self._tally
+
+    def keep(self, agent: str, prompt: Prompt, *, reason: str = "") -> None:
+        """Store whatever of an agent's prompt is not yet stored.
+
+        Where the prompt does not grow out of the agent's last one, the agent moves to it with the
+        last line written: however the writer ends, it stands at the old prompt or at the new one.
+        """
+        fresh = self._fresh(prompt)
+        base = fresh[0].parent if fresh else prompt.tip
+        new_head = base is None and prompt.head.digest not in self._heads
+        before = self._tips.get(agent)
+        staged = bool(fresh) and before not in {None, (base or prompt.head).digest}
+        writer, at = "" if staged else agent, self._now()
+        records: list[Record] = []
+        if new_head:
+            records.append(_head_record(writer, prompt.head, "" if staged else reason, at))
+        records += [_entry_record(writer, prompt.head, node, at) for node in fresh]
+        if staged or (not fresh and not new_head and (reason or before != _digest(prompt))):
+            records.append(TipRecord(agent=agent, digest=prompt.digest, reason=reason, at=at))
+        tally = self._counted(prompt.head, fresh)
+        if tally.about != self._tally.about:
+            records.append(_note_record(agent, "about", tally.about, at))
+        self._append(records)
+        self._tally = tally
+        self._heads.add(prompt.head.digest)
+        self._kinds.update((node.digest, node.kind) for node in fresh)
+        self._tips[agent] = _digest(prompt)
+
+    def request(self, row: Row) -> None:
+        """Store a row of the ledger."""
+        tally = charged(self._tally, row)
+        self._append([RequestRecord(at=self._now(), row=row, tally=tally)])
+        self._tally = tally
+
+    def note(self, agent: str, name: str, value: Any) -> None:
+        """Store a value; the latest of a name counts."""
+        record = _note_record(agent, name, value, self._now())
+        self._append([record])
+        self._tally = noted(self._tally, record)
+
+    def event(self, agent: str, value: Any) -> None:
+        """Store something that happened."""
+        raw = _json(value)
+        self._append([EventRecord(agent=agent, at=self._now(), value=raw)])
+
+    async def sync(self) -> None:
+        """Wait until everything written so far would survive a loss of power."""
+        import anyio.to_thread
+
+        try:
+            await anyio.to_thread.run_sync(self._sync)
+        except OSError as error:
+            raise self._full(error) from error
+
+    def close(self) -> None:
+        """Let others open the journal; to close twice does nothing."""
+        if self._fd < 0:
+            return
+        holder(self.path).unlink(missing_ok=True)
+        os.close(self._fd)
+        self._fd = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def copy(self, source: Path, *, last: int) -> None:
+        """Take over the lines of another journal from its second to number `last`."""
+        lines = Lines(source.read_bytes())
+        chain = self._chain
+        copies: list[bytes] = []
+        for line in lines:
+            if 1 < lines.number <= last:
+                copy, chain = reseal(_inherited(line), chain)
+                copies.append(copy)
+        self._write(b"".join(copies))
+        self._chain = chain
+
+    def _fresh(self, prompt: Prompt) -> list[Node]:
+        found: list[Node] = []
+        node = prompt.tip
+        # Equal bytes can be of different kinds; replaying must not mix them up.
+        while node is not None and self._kinds.get(node.digest) != node.kind:
+            found.append(node)
+            node = node.parent
+        found.reverse()
+        return found
+
+    def _counted(self, head: Head, fresh: list[Node]) -> Tally:
+        entries = self._tally.entries + len(fresh)
+        about = self._tally.about or _about(head, fresh)
+        return msgspec.structs.replace(self._tally, entries=entries, about=about, model=head.model)
+
+    def _take_over(self, replay: Replay) -> None:
+        self._length, self._chain = replay.length, replay.chain
+        self._tally = replay.tally
+        self._tips = {agent: _digest(prompt) for agent, prompt in replay.agents.items()}
+        for prompt in replay.known.values():
+            self._heads.add(prompt.head.digest)
+            if prompt.tip is not None:
+                self._kinds[prompt.tip.digest] = prompt.tip.kind
+        self._dirty = replay.torn > 0
+        self._cut()
+        if replay.unended:
+            self._write(b"\n")
+
+    def _append(self, records: list[Record]) -> None:
+        chain = self._chain
+        lines: list[bytes] = []
+        for record in records:
+            line, chain = seal(record, chain)
+            lines.append(line)
+        if lines:
+            self._write(b"".join(lines))
+            self._chain = chain
+
+    def _write(self, data: bytes) -> None:
+        if self._fd < 0:
+            raise UsageError(f"the journal of session {self.session} is closed; resume it first")
+        self._cut()
+        rest = memoryview(data)
+        try:
+            while rest:
+                # Anything written counts as dirt until all of it is there.
+                self._dirty = True
+                rest = rest[os.write(self._fd, rest) :]
+        except BaseException as error:
+            with suppress(JournalFull):
+                self._cut()
+            if isinstance(error, OSError):
+                raise self._full(error) from error
+            raise
+        self._dirty = False
+        self._length += len(data)
+
+    def _sync(self) -> None:
+        os.fsync(self._fd)
+        if not self._rooted:
+            # A new file survives only if its folder's entry does.
+            folder = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+            self._rooted = True
+
+    def _cut(self) -> None:
+        if not self._dirty:
+            return
+        try:
+            os.ftruncate(self._fd, self._length)
+        except OSError as error:
+            raise self._full(error) from error
+        self._dirty = False
+
+    def _full(self, error: OSError) -> JournalFull:
+        return JournalFull(
+            f"{self.path} cannot be written ({error.strerror}); everything before is safe: "
+            f"free some space, then continue with --resume {self.session}"
+        )
+
+    def _now(self) -> float:
+        return round(self._clock(), 3)
+
+
+def _inherited(line: bytes) -> bytes:
+    body = body_of(line)
+    if not body.startswith(b'"k":"request"'):
+        return body
+    record = decode(line)
+    assert isinstance(record, RequestRecord)
+    # The source session paid for it, so it adds nothing to what this one has cost.
+    tally = msgspec.structs.replace(record.tally, cost=0.0, unpriced=False)
+    return msgspec.json.encode(msgspec.structs.replace(record, tally=tally))[1:]
+
+
+def _head_record(agent: str, head: Head, reason: str, at: float) -> HeadRecord:
+    return HeadRecord(
+        agent=agent,
+        digest=head.digest.hex(),
+        dialect=head.dialect.name,
+        explicit=head.spec.explicit_marks,
+        mark_at=head.mark_at,
+        positions=head.positions,
+        reason=reason,
+        at=at,
+        spec=_one_line(head.spec),
+        data=head.data.decode(),
+    )
+
+
+def _one_line(spec: HeadSpec) -> HeadSpec:
+    # The dialects tidy a schema in the same way, so the spec still renders to the same bytes.
+    tools = tuple(
+        ToolSpec(tool.name, tool.description, msgspec.Raw(tidy(tool.schema))) for tool in spec.tools
+    )
+    return msgspec.structs.replace(spec, tools=tools)
+
+
+def _entry_record(agent: str, head: Head, node: Node, at: float) -> EntryRecord:
+    before = node.parent or head
+    return EntryRecord(
+        agent=agent,
+        parent=before.digest.hex(),
+        digest=node.digest.hex(),
+        kind=node.kind,
+        role=node.role,
+        mark_at=node.mark_at - node.glue if node.mark_at != NO_MARK else NO_MARK,
+        positions=node.positions - before.positions,
+        at=at,
+        data=wrap(node.data),
+    )
+
+
+def _digest(prompt: Prompt) -> bytes:
+    return (prompt.tip or prompt.head).digest
+
+
+def _note_record(agent: str, name: str, value: Any, at: float) -> NoteRecord:
+    return NoteRecord(agent=agent, name=name, at=at, value=_json(value))
+
+
+def _json(value: Any) -> msgspec.Raw:
+    # Plain values first: only those are repaired if a text in them is not Unicode.
+    return msgspec.Raw(dump(msgspec.to_builtins(value, builtin_types=(msgspec.Raw,))))
+
+
+def _about(head: Head, nodes: list[Node]) -> str:
+    for node in nodes:
+        if node.kind == "user":
+            entry = head.dialect.read(node.role, node.data)
+            text = plain(entry.parts) if isinstance(entry, User) else ""
+            return " ".join(text.split())[:_ABOUT_LENGTH]
+    return ""

@@ -1,0 +1,185 @@
+"""What a tool is.
+
+A tool has a name, a description and an argument type for the model; it says what a call will touch,
+so that the gate can decide before anything happens; and it runs. What it returns is a value: `Done`
+or `Failed`. A failure the model can repair is never an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+import msgspec
+
+from prong.entry import CallId, Part, Text
+from prong.event import Event, Question, Todo
+from prong.host import Host, Process
+from prong.tools.access import Access
+
+
+class Done(msgspec.Struct, frozen=True):
+    """What a call that worked gives back."""
+
+    parts: tuple[Part, ...]
+    shown: str = ""
+    """What people should see instead of the parts, such as a diff."""
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """Why a call did not work, in words the model can act on."""
+
+    why: str
+
+
+Outcome: TypeAlias = Done | Failed
+
+Effect: TypeAlias = Literal["reads", "writes"]
+"""Calls that only read may run together; calls that write run one after another."""
+
+
+def done(text: str, *, shown: str = "") -> Done:
+    """Give back one text."""
+    return Done((Text(text),), shown)
+
+
+@dataclass(slots=True)
+class Reads:
+    """Which files an agent has read, by content hash. Each agent has its own."""
+
+    hashes: dict[str, str] = field(default_factory=dict[str, str])
+    """Resolved path to the digest of the bytes that the agent knows."""
+    unseen: set[str] = field(default_factory=set[str])
+    """Those of them that only a forebear has read: their content is not in this conversation."""
+
+    def clone(self) -> Reads:
+        """Copy the record for a child that has the conversation too."""
+        return Reads(dict(self.hashes), set(self.unseen))
+
+    def hand_on(self) -> Reads:
+        """Copy the record for a child that has nothing of the conversation."""
+        return Reads(dict(self.hashes), set(self.hashes))
+
+    def note(self, path: str, digest: str) -> None:
+        """Note that the agent itself knows these bytes."""
+        self.hashes[path] = digest
+        self.unseen.discard(path)
+
+
+class Tasks(Protocol):
+    """Background work, as far as tools need it."""
+
+    async def adopt(self, process: Process, *, title: str, first_output: bytes = b"") -> TaskHandle:
+        """Take over a running process: its output goes to a file, its end becomes a notice."""
+        ...
+
+    async def output(self, task_id: str, *, wait: float = 0.0) -> Outcome:
+        """Tell what a task has produced so far, waiting up to so many seconds for its end."""
+        ...
+
+    async def stop(self, task_id: str) -> Outcome:
+        """Kill a task and everything it started."""
+        ...
+
+    def busy(self) -> bool:
+        """Whether a task of this agent runs, or one has ended that it was not told of yet."""
+        ...
+
+
+class TaskHandle(msgspec.Struct, frozen=True):
+    """What the model needs to know of a task that was started."""
+
+    task_id: str
+    output_file: str
+
+
+class Delegation(Protocol):
+    """Starts and reaches other agents on behalf of one."""
+
+    async def delegate(self, call_id: CallId, args: Any) -> Outcome:
+        """Start an agent as the arguments of the Agent tool say."""
+        ...
+
+    async def send(self, to: str, message: str) -> Outcome:
+        """Send a message to an agent by name or task id."""
+        ...
+
+
+def _anything(path: str) -> bool:
+    del path
+    return True
+
+
+@dataclass(slots=True, kw_only=True)
+class Context:
+    """What the tools of one agent may touch."""
+
+    host: Host
+    reads: Reads
+    emit: Callable[[Event], None]
+    """Tells the faces something."""
+    ask: Callable[[Sequence[Question]], Awaitable[str | None]]
+    """Puts questions to the user; None if there is nobody to answer."""
+    tasks: Tasks
+    storage: str
+    """Folder of the session outside the project, where large results are kept."""
+    cwd: str = ""
+    """Where shell commands start; follows `cd` and never leaves the allowed folders."""
+    todos: tuple[Todo, ...] = ()
+    env: dict[str, str] = field(default_factory=dict[str, str])
+    """Added to the environment of processes."""
+    images: bool = True
+    """Whether the model can see pictures."""
+    agents: Delegation | None = None
+    """Starts and reaches other agents; None if this one may not."""
+    may_read: Callable[[str], bool] = _anything
+    """Whether a rule lets a resolved path be read; for tools that search whole folders."""
+
+
+@runtime_checkable
+class Previewing(Protocol):
+    """A tool that can show what a call would change before it runs."""
+
+    async def preview(self, args: Any, context: Context) -> str:
+        """Show the change to whoever is asked for leave; empty if the call would fail.
+
+        Raises OSError.
+        """
+        ...
+
+
+class Tool(Protocol):
+    """Something an agent can do."""
+
+    @property
+    def name(self) -> str:
+        """The name by which the model calls it."""
+        ...
+
+    @property
+    def effect(self) -> Effect:
+        """Whether calls may run beside others."""
+        ...
+
+    @property
+    def arguments(self) -> type[msgspec.Struct]:
+        """The argument type; its JSON schema is what the model sees."""
+        ...
+
+    @property
+    def budget(self) -> int:
+        """Characters of text a result may have before it is stored in a file and previewed."""
+        ...
+
+    def title(self, args: Any) -> str:
+        """Say in one line, for people, what a call does."""
+        ...
+
+    def access(self, args: Any, context: Context) -> Sequence[Access]:
+        """Say what a call will touch; decided on before it runs."""
+        ...
+
+    async def run(self, call_id: CallId, args: Any, context: Context) -> Outcome:
+        """Do it."""
+        ...

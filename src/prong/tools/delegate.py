@@ -1,0 +1,166 @@
+"""The tools by which an agent gives work to other agents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from prong.entry import CallId
+from prong.tools.access import Access, Using
+from prong.tools.base import Context, Effect, Failed, Outcome
+
+Isolation = Literal["worktree", "remote"]
+
+
+class AgentArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What Agent takes while forks are on: every agent then works in the background."""
+
+    description: Annotated[str, Meta(description="The work in 3 to 5 words, for the user")]
+    prompt: Annotated[str, Meta(description="What the agent is to do")]
+    subagent_type: (
+        Annotated[str, Meta(description="A type of agent; leave it out to fork yourself")] | None
+    ) = None
+    model: Annotated[str, Meta(description="Another model; not for forks")] | None = None
+    name: Annotated[str, Meta(description="A short name to address it by")] | None = None
+    isolation: (
+        Annotated[Isolation, Meta(description="Where it works, if not in your folder")] | None
+    ) = None
+
+    @property
+    def background(self) -> bool:
+        """Whether the parent goes on at once."""
+        return True
+
+
+class PlainAgentArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What Agent takes while forks are off."""
+
+    description: Annotated[str, Meta(description="The work in 3 to 5 words, for the user")]
+    prompt: Annotated[str, Meta(description="A whole brief of what the agent is to do")]
+    subagent_type: (
+        Annotated[str, Meta(description="A type of agent; general-purpose if left out")] | None
+    ) = None
+    model: Annotated[str, Meta(description="Another model")] | None = None
+    run_in_background: Annotated[bool, Meta(description="Go on without waiting for it")] = False
+    name: Annotated[str, Meta(description="A short name to address it by")] | None = None
+    isolation: (
+        Annotated[Isolation, Meta(description="Where it works, if not in your folder")] | None
+    ) = None
+
+    @property
+    def background(self) -> bool:
+        """Whether the parent goes on at once."""
+        return self.run_in_background
+
+
+class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What Agent takes for a coordinator, whose workers are always in the background."""
+
+    description: Annotated[str, Meta(description="The work in 3 to 5 words, for the user")]
+    prompt: Annotated[str, Meta(description="A whole brief of what the worker is to do")]
+    files: (
+        Annotated[
+            tuple[str, ...],
+            Meta(description="What it will change: paths, folders, patterns; [] for nothing"),
+        ]
+        | None
+    ) = None
+    subagent_type: Annotated[str, Meta(description="Always worker")] | None = None
+    model: Annotated[str, Meta(description="Another model; leave it out")] | None = None
+    name: Annotated[str, Meta(description="A short name to address it by")] | None = None
+    isolation: (
+        Annotated[Isolation, Meta(description="Where it works, if not in your folder")] | None
+    ) = None
+
+    @property
+    def background(self) -> bool:
+        """Whether the parent goes on at once."""
+        return True
+
+
+AnyAgentArguments = AgentArguments | PlainAgentArguments | WorkerArguments
+
+
+class Agent:
+    """Starts another agent."""
+
+    name = "Agent"
+    # Starting one touches nothing itself, so the calls of a fan-out start together.
+    effect: Effect = "reads"
+    budget = 50_000
+
+    default = "general-purpose"
+    """The type of an agent for which none is named, while forks are off."""
+
+    def __init__(self, *, forks: bool, description: str = "") -> None:
+        """Say whether forks are on: the schema depends on it.
+
+        The description lists the types; it is made once, and then stands in the cached prefix.
+        """
+        self.forks = forks
+        self.description = description
+        self.arguments: type[msgspec.Struct] = AgentArguments if forks else PlainAgentArguments
+
+    def title(self, args: AnyAgentArguments) -> str:
+        """Name the kind of agent and its work."""
+        return f"Agent {self._kind(args)}: {args.description}"
+
+    def access(self, args: AnyAgentArguments, context: Context) -> Sequence[Access]:
+        """Rules speak of an agent by its type."""
+        del context
+        return (Using(self._kind(args)),)
+
+    def _kind(self, args: AnyAgentArguments) -> str:
+        return args.subagent_type or ("fork" if self.forks else self.default)
+
+    async def run(self, call_id: CallId, args: AnyAgentArguments, context: Context) -> Outcome:
+        """Start it."""
+        if context.agents is None:
+            return Failed("this agent cannot start others")
+        return await context.agents.delegate(call_id, args)
+
+
+class WorkerAgent(Agent):
+    """Starts a worker for a coordinator."""
+
+    default = "worker"
+
+    def __init__(self, *, description: str) -> None:
+        """Take the description."""
+        super().__init__(forks=False, description=description)
+        self.arguments = WorkerArguments
+
+
+class SendMessageArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What SendMessage takes."""
+
+    to: Annotated[str, Meta(description="The agent's name or task id")]
+    message: Annotated[str, Meta(description="What to tell it")]
+
+
+class SendMessage:
+    """Sends a message to another agent."""
+
+    name = "SendMessage"
+    effect: Effect = "writes"
+    arguments: type[msgspec.Struct] = SendMessageArguments
+    budget = 10_000
+
+    def title(self, args: SendMessageArguments) -> str:
+        """Name the agent."""
+        return f"SendMessage to {args.to}"
+
+    def access(self, args: SendMessageArguments, context: Context) -> Sequence[Access]:
+        """Touch nothing: the other agent's own calls are decided on."""
+        del args, context
+        return ()
+
+    async def run(self, call_id: CallId, args: SendMessageArguments, context: Context) -> Outcome:
+        """Send it."""
+        del call_id
+        if context.agents is None:
+            return Failed("this agent cannot reach others")
+        return await context.agents.send(args.to, args.message)

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+from prong.entry import CallId
+from prong.errors import UsageError
+from prong.host import Finished, ripgrep
+from prong.tools.access import Access, Reading
+from prong.tools.base import Context, Effect, Failed, Outcome, Tool, done
+from prong.tools.files.known import shown_path, unusable
+from prong.tools.files.pattern import SEARCH, Pattern
+
+SHOWN = 250
+SECONDS = 30.0
+OUTPUT = 8 << 20
+COLUMNS = 500
+
+Lines = Annotated[int, Meta(ge=0)]
+
+
+class GrepArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What Grep takes."""
+
+    pattern: Annotated[str, Meta(description="A regular expression in ripgrep's syntax")]
+    path: (
+        Annotated[str, Meta(description="A file or folder to search; the root if left out")] | None
+    ) = None
+    glob: (
+        Annotated[str, Meta(description='Only files that match, such as "*.py" or "src/**/*.ts"')]
+        | None
+    ) = None
+    type: (
+        Annotated[
+            str, Meta(description="Only files of a type that ripgrep knows, such as py or rust")
+        ]
+        | None
+    ) = None
+    output_mode: Annotated[
+        Literal["content", "files_with_matches", "count"],
+        Meta(description="Show matching lines, names of files, or matching lines per file"),
+    ] = "files_with_matches"
+    ignore_case: Annotated[bool, Meta(description="Ignore case")] = field(name="-i", default=False)
+    numbers: Annotated[bool, Meta(description="Show line numbers with content")] = field(
+        name="-n", default=True
+    )
+    after: Annotated[Lines, Meta(description="Lines of content to show after each match")] = field(
+        name="-A", default=0
+    )
+    before: Annotated[Lines, Meta(description="Lines of content to show before each match")] = (
+        field(name="-B", default=0)
+    )
+    around: Annotated[Lines, Meta(description="Lines of content to show around each match")] = (
+        field(name="-C", default=0)
+    )
+    multiline: Annotated[bool, Meta(description="Let a match span lines; . matches line feeds")] = (
+        False
+    )
+    head_limit: Annotated[
+        int, Meta(ge=1, le=5000, description="Show at most so many lines or files")
+    ] = SHOWN
+
+
+class Grep:
+    """Searches the content of files."""
+
+    name = "Grep"
+    effect: Effect = "reads"
+    arguments: type[Struct] = GrepArguments
+    budget = 50_000
+
+    def title(self, args: GrepArguments) -> str:
+        """Name the pattern and where it is looked for."""
+        return f"Grep {args.pattern}" + (f" in {args.path}" if args.path else "")
+
+    def access(self, args: GrepArguments, context: Context) -> Sequence[Access]:
+        """Name the file or folder that will be searched, links followed."""
+        return [Reading(context.host.resolve(args.path or "."))]
+
+    async def run(self, call_id: CallId, args: GrepArguments, context: Context) -> Outcome:
+        """Search."""
+        del call_id
+        host = context.host
+        path = host.resolve(args.path or ".")
+        name = shown_path(host, path)
+        try:
+            found = await host.stat(path)
+            if found is None or found.kind == "other":
+                return Failed(f"{name}: there is no such file or folder")
+            pattern = Pattern(args.glob or "", anchored=False) if _wanted(args) else None
+            inside = path == host.root or name != path
+            cwd = host.root if inside else (path if found.kind == "folder" else "/")
+            finished = await host.run(
+                [ripgrep(), *_options(args), "--", args.pattern, _relative(path, cwd)],
+                cwd=cwd,
+                stdin=pattern.ignore_file() if pattern else b"",
+                seconds=SECONDS,
+                limit=OUTPUT,
+            )
+        except ValueError as error:
+            return Failed(f"the glob {args.glob!r} cannot be used: {error}")
+        except UsageError as error:
+            return Failed(str(error))
+        except OSError as error:
+            return unusable(name, error)
+        return _outcome(context, args, cwd, pattern, finished)
+
+
+def _wanted(args: GrepArguments) -> bool:
+    """Tell whether the glob says what to search; `!…` says what not to."""
+    return args.glob is not None and not args.glob.startswith("!")
+
+
+def _relative(path: str, cwd: str) -> str:
+    return "./" + path.removeprefix(cwd).lstrip("/")
+
+
+def _options(args: GrepArguments) -> list[str]:
+    options = [*SEARCH, "--null", "--no-heading", "--with-filename"]
+    options += ["--ignore-case"] if args.ignore_case else []
+    options += ["--multiline", "--multiline-dotall"] if args.multiline else []
+    options += [f"--type={args.type}"] if args.type else []
+    if args.glob is not None:
+        options.append("--ignore-file=/dev/stdin" if _wanted(args) else f"--glob={args.glob}")
+    match args.output_mode:
+        case "files_with_matches":
+            options.append("--files-with-matches")
+        case "count":
+            options.append("--count")
+        case "content":
+            # Sorting costs the parallel search, but the same search must give the same text.
+            options += ["--sort=path", f"--max-columns={COLUMNS}", "--max-columns-preview"]
+            options.append("--line-number" if args.numbers else "--no-line-number")
+            options += [f"--after-context={max(args.after, args.around)}"]
+            options += [f"--before-context={max(args.before, args.around)}"]
+    return options
+
+
+def _outcome(
+    context: Context, args: GrepArguments, cwd: str, pattern: Pattern | None, finished: Finished
+) -> Outcome:
+    if finished.timed_out:
+        return Failed(f"the search took longer than {SECONDS:.0f} s; give a narrower path or glob")
+    trouble = finished.errors.decode(errors="replace").strip()
+    if finished.code == 2 and not finished.output:
+        return Failed(f"the search failed: {trouble[:1000]}")
+    lines = _lines(context, args, cwd, pattern, finished.output.decode(errors="replace"))
+    if not lines:
+        return done(f"[no matches for {args.pattern}]")
+    notes = [f"{len(lines) - args.head_limit} more lines"] if len(lines) > args.head_limit else []
+    notes += ["the output was cut"] if finished.cut else []
+    notes += [f"not all could be searched: {trouble.splitlines()[0]}"] if trouble else []
+    return done("\n".join([*lines[: args.head_limit], *(f"[{note}]" for note in notes)]))
+
+
+def _lines(
+    context: Context, args: GrepArguments, cwd: str, pattern: Pattern | None, output: str
+) -> list[str]:
+    allowed: dict[str, bool] = {}
+
+    def named(path: str) -> str | None:
+        path = path.removeprefix("./")
+        whole = f"{cwd.rstrip('/')}/{path}"
+        if whole not in allowed:
+            allowed[whole] = context.may_read(whole) and (pattern is None or pattern.keeps(path))
+        return shown_path(context.host, whole) if allowed[whole] else None
+
+    if args.output_mode == "files_with_matches":
+        return sorted(n for p in output.split("\0")[:-1] if (n := named(p)) is not None)
+    lines: list[str] = []
+    for line in output.split("\n"):
+        path, found, rest = line.partition("\0")
+        if not found:
+            # The mark between groups; it stays only between lines that stay.
+            if line and lines and lines[-1] != line:
+                lines.append(line)
+        elif (name := named(path)) is not None:
+            lines.append(f"{name}:{rest}")
+    if lines and lines[-1] == "--":
+        lines.pop()
+    return sorted(lines) if args.output_mode == "count" else lines
+
+
+if TYPE_CHECKING:
+    _: Tool = Grep()

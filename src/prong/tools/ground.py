@@ -1,0 +1,210 @@
+"""The policy as a value, and what it says about paths."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from prong.tools.rule import READING, WRITING, Effect, Rule, fits_path
+
+Mode: TypeAlias = Literal[
+    "default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions", "bubble"
+]
+"""How much happens without a question; a bubbling fork decides as its tree does."""
+
+
+class Allow(Struct, frozen=True, tag=True):
+    """Go ahead."""
+
+    why: str
+
+
+class Ask(Struct, frozen=True, tag=True):
+    """A person has to say yes first."""
+
+    why: str
+    suggestion: tuple[str, ...] = ()
+    """Rules that would allow it for good; none where it must be asked every time."""
+
+
+class Deny(Struct, frozen=True, tag=True):
+    """Not possible; says which rule or mode forbids it and what to do instead."""
+
+    why: str
+
+
+Verdict: TypeAlias = Allow | Ask | Deny
+
+
+class Policy(Struct, frozen=True, kw_only=True):
+    """All that decides whether a call may run."""
+
+    root: str
+    """The project folder, absolute."""
+    home: str
+    mode: Mode = "default"
+    rules: tuple[Rule, ...] = ()
+    folders: tuple[str, ...] = ()
+    """More folders that count as the project's (`additionalDirectories`)."""
+    protected: tuple[str, ...] = ()
+    """More paths whose change is always asked for, with all that is in them."""
+    plan_file: str = ""
+    """The one file that may be written in plan mode."""
+    scratchpad: str = ""
+    """A folder that may be read and written freely."""
+
+
+_RANK = {Allow: 0, Ask: 1, Deny: 2}
+
+
+def strictest(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the strictest verdict; questions are put together into one."""
+    found = list(verdicts)
+    if len(found) == 1:
+        return found[0]
+    worst = max((_RANK[type(v)] for v in found), default=0)
+    kept = [v for v in found if _RANK[type(v)] == worst]
+    asks = [v for v in kept if isinstance(v, Ask)]
+    if len(asks) > 1:
+        why = "; ".join(dict.fromkeys(ask.why for ask in asks))
+        if not all(ask.suggestion for ask in asks):
+            return Ask(why)
+        return Ask(why, tuple(dict.fromkeys(s for ask in asks for s in ask.suggestion)))
+    return kept[-1 if worst == 0 else 0] if kept else Allow("nothing is touched")
+
+
+# Patterns are texts: they are compiled when a path is first decided on.
+_GUARDED = (
+    r"(?is)(?:.*/)?(?:\.git(?:/.*)?|\.(?:prong|claude)/settings[^/]*\.json|\.mcp\.json"
+    r"|\.(?:prong|claude)/(?:agents|hooks|commands|skills)(?:/.*)?|\.(?:vscode|idea)(?:/.*)?"
+    r"|\.gitmodules|\.envrc)"
+)
+_HOME_GUARDED = (
+    r"(?is)\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv|zprofile"
+    r"|zlogin|zlogout|kshrc|cshrc|tcshrc|inputrc|xprofile|xinitrc|gitconfig|npmrc|pypirc|netrc"
+    r"|config/(?:fish|git|systemd|autostart|environment\.d)(?:/.*)?"
+    r"|(?:ssh|gnupg|aws|kube|docker)(?:/.*)?|prong/(?!plans/|sessions/).*|prong|claude/.*)"
+)
+_PRIVATE = r"(?is)\.(?:ssh|gnupg)(?:/.*)?"
+_STARTUP = r"(?i).*/\.(?:bashrc|bash_profile|bash_login|profile|zshrc|zshenv|zprofile|zlogin)"
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a path is a folder or something in it."""
+    return bool(folder) and (path == folder or path.startswith(folder.rstrip("/") + "/"))
+
+
+def is_own_ground(policy: Policy, path: str) -> bool:
+    """Whether a path belongs to the project, its extra folders or the scratchpad."""
+    return any(is_inside(path, f) for f in (policy.root, *policy.folders, policy.scratchpad))
+
+
+def is_protected(policy: Policy, path: str) -> bool:
+    """Whether changing a path is asked for in every mode; case does not matter."""
+    if path == policy.plan_file or is_inside(path, policy.scratchpad):
+        # Where these two are kept is the session's own ground; what is below is as everywhere.
+        below = path[len(policy.scratchpad) :] if path != policy.plan_file else ""
+        return re.fullmatch(_GUARDED, below) is not None
+    if re.fullmatch(_STARTUP, path) or any(
+        is_inside(path.lower(), guarded.lower()) for guarded in policy.protected
+    ):
+        return True
+    rest = _below(path, policy.home)
+    if rest is not None and re.fullmatch(_HOME_GUARDED, rest):
+        return True
+    return re.fullmatch(_GUARDED, path) is not None
+
+
+def is_secret(policy: Policy, path: str) -> bool:
+    """Whether even reading a path is asked for in every mode."""
+    rest = _below(path, policy.home)
+    return rest is not None and re.fullmatch(_PRIVATE, rest) is not None
+
+
+def _below(path: str, folder: str) -> str | None:
+    prefix = folder.lower().rstrip("/") + "/"
+    return path[len(prefix) :] if path.lower().startswith(prefix) else None
+
+
+def find_rule(
+    policy: Policy, effect: Effect, tool: str, path: str, *, writing: bool
+) -> Rule | None:
+    """Return the first rule with this effect that speaks of a path being read or written."""
+    group, general = (WRITING, "Edit") if writing else (READING, "Read")
+    via = "Bash" if tool not in READING | WRITING else tool
+    for rule in policy.rules:
+        if rule.effect != effect:
+            continue
+        governs = rule.tool == general or (rule.tool == via and via in group)
+        # Who may not read a file may not write it either.
+        also = writing and effect == "deny" and rule.tool == "Read" and rule.specifier is not None
+        if (governs or also) and fits_path(rule, path, root=policy.root, home=policy.home):
+            return rule
+    return None
+
+
+def decide_reading(policy: Policy, tool: str, path: str) -> Verdict:
+    """Decide on reading one path."""
+    if rule := find_rule(policy, "deny", tool, path, writing=False):
+        return Deny(f"reading {path} is forbidden by {rule.named}; work without it")
+    if rule := find_rule(policy, "ask", tool, path, writing=False):
+        return Ask(f"reading {path} is asked for by {rule.named}")
+    if is_secret(policy, path):
+        return Ask(f"{path} holds secrets, so reading it is asked for every time")
+    if rule := find_rule(policy, "allow", tool, path, writing=False):
+        return Allow(f"{rule.named} allows reading {path}")
+    if policy.mode == "bypassPermissions":
+        return Allow("permissions are bypassed")
+    if is_own_ground(policy, path) or path == policy.plan_file:
+        return Allow("reading in the project is free")
+    return Ask(f"{path} is outside the project", offer(policy, "Read", path))
+
+
+def decide_writing(policy: Policy, tool: str, path: str) -> Verdict:
+    """Decide on writing one path."""
+    if rule := find_rule(policy, "deny", tool, path, writing=True):
+        return Deny(f"writing {path} is forbidden by {rule.named}; leave it as it is")
+    if policy.mode == "plan" and path != policy.plan_file:
+        place = policy.plan_file or "the plan file"
+        return Deny(f"plan mode only reads; put the change to {path} into the plan at {place}")
+    if rule := find_rule(policy, "ask", tool, path, writing=True):
+        return Ask(f"writing {path} is asked for by {rule.named}")
+    if is_protected(policy, path):
+        return Ask(f"{path} is protected, so changing it is asked for every time")
+    if rule := find_rule(policy, "allow", tool, path, writing=True):
+        return Allow(f"{rule.named} allows writing {path}")
+    return _writing_by_mode(policy, path)
+
+
+def _writing_by_mode(policy: Policy, path: str) -> Verdict:
+    if path == policy.plan_file:
+        return Allow("the plan file may be written")
+    if policy.mode == "bypassPermissions":
+        return Allow("permissions are bypassed")
+    if is_inside(path, policy.scratchpad):
+        return Allow("the scratchpad may be written")
+    if policy.mode in {"acceptEdits", "auto"} and is_own_ground(policy, path):
+        return Allow("edits in the project are accepted")
+    return Ask(f"{path} would be written", offer(policy, "Edit", path))
+
+
+def offer(policy: Policy, tool: str, path: str) -> tuple[str, ...]:
+    """Return the rule that would allow a path for good: its folder, unless that is too much."""
+    folder = path.rpartition("/")[0]
+    if re.search(r"[*?\[\]()\s]", path):
+        return ()
+    if folder in {"", policy.root, policy.home}:
+        return (f"{tool}({as_pattern(policy, path)})",)
+    return (f"{tool}({as_pattern(policy, folder)}/**)",)
+
+
+def as_pattern(policy: Policy, path: str) -> str:
+    """Write an absolute path as a rule's specifier would have it."""
+    if is_inside(path, policy.root):
+        return path[len(policy.root.rstrip("/")) :]
+    if is_inside(path, policy.home):
+        return "~" + path[len(policy.home.rstrip("/")) :]
+    return "/" + (path or "")

@@ -1,0 +1,114 @@
+"""The tool by which the main agent brings the work of its children together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from prong.entry import CallId
+from prong.errors import ProngError
+from prong.tools.access import Access, Using
+from prong.tools.base import Context, Effect, Failed, Outcome, done
+
+if TYPE_CHECKING:
+    from prong.host.merge import Report, Step
+    from prong.tools.base import Tool
+
+
+_OPTION = " with --commit"
+"""How the command names what is a field here."""
+
+
+class MergeArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What MergeWorktrees takes."""
+
+    action: Annotated[
+        Literal["preview", "merge"],
+        Meta(description="preview changes nothing and looks at every branch"),
+    ]
+    slugs: Annotated[
+        tuple[str, ...],
+        Meta(description="Worktrees by name, in the order to merge; all that are done if empty"),
+    ] = ()
+    commit: Annotated[
+        bool,
+        Meta(
+            description="Also take what an agent left uncommitted; a merge commits it on the "
+            "agent's own branch first"
+        ),
+    ] = False
+
+
+class MergeWorktrees:
+    """Merges the branches of children into the current one."""
+
+    name = "MergeWorktrees"
+    effect: Effect = "writes"
+    arguments: type[msgspec.Struct] = MergeArguments
+    budget = 20_000
+
+    def title(self, args: MergeArguments) -> str:
+        """Name the branches."""
+        left = ", with what was left uncommitted" if args.commit else ""
+        return f"{args.action} worktrees: {', '.join(args.slugs) or 'all'}{left}"
+
+    def access(self, args: MergeArguments, context: Context) -> Sequence[Access]:
+        """Rules speak of it by what it does; a preview touches no file of the user's."""
+        del context
+        return (Using("merge"),) if args.action == "merge" else ()
+
+    async def run(self, call_id: CallId, args: MergeArguments, context: Context) -> Outcome:
+        """Merge up to the first conflict, or say what would happen."""
+        del call_id
+        from prong.host.merge import merge
+
+        dry_run = args.action == "preview"
+        try:
+            report = await merge(context.host, args.slugs, dry_run=dry_run, commit=args.commit)
+        except (ProngError, OSError) as error:
+            return Failed(str(error))
+        return done(_told(report, dry_run=dry_run))
+
+
+def _told(report: Report, *, dry_run: bool) -> str:
+    if not report.steps:
+        return "No branch of a child has anything new."
+    lines = [_line(step) for step in report.steps]
+    if dry_run:
+        lines.append("Nothing was changed.")
+    elif report.after != report.before:
+        lines.append(
+            f"HEAD went from {report.before[:12]} to {report.after[:12]}; read files that you "
+            "want to edit again. The user can take it back with 'prong merge --undo'."
+        )
+    if report.stopped and not dry_run:
+        lines.append("It stopped at the first branch that could not be merged.")
+    return "\n".join(lines)
+
+
+def _line(step: Step) -> str:
+    parts = [f"{step.branch}: {step.status}"]
+    if step.against:
+        parts.append(f"with {', '.join(step.against)}")
+    if step.conflicts:
+        parts.append(f"in {_some(step.conflicts)}")
+    elif step.files:
+        left = f"; it left uncommitted: {_some(step.uncommitted)}" if step.uncommitted else ""
+        parts.append(f"({_some(step.files)}{left})")
+    line, remedy = " ".join(parts), step.remedy
+    if remedy.endswith(_OPTION):
+        remedy = remedy.removesuffix(_OPTION) + " with commit: true"
+    return f"{line}; {remedy}" if remedy else line
+
+
+def _some(names: Sequence[str], most: int = 20) -> str:
+    shown = ["".join(c if c.isprintable() else "?" for c in name) for name in names[:most]]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+if TYPE_CHECKING:
+    _: type[Tool] = MergeWorktrees

@@ -1,0 +1,92 @@
+"""The tools by which the main agent enters plan mode and asks to leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from prong.entry import CallId
+from prong.tools.access import Access
+from prong.tools.base import Context, Effect, Outcome
+
+if TYPE_CHECKING:
+    from prong.tools.base import Tool
+
+
+class Planning(Protocol):
+    """Plan mode, as far as tools need it."""
+
+    def begin(self) -> Outcome:
+        """Enter plan mode; gives what the model has to know of it."""
+        ...
+
+    async def propose(self, call_id: CallId) -> Outcome:
+        """Put the plan before the user and wait for what they say."""
+        ...
+
+
+class PlanArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the plan tools take: nothing, since the plan is in its file."""
+
+
+class EnterPlanMode:
+    """Makes the whole tree of agents read only until a plan is approved."""
+
+    name = "EnterPlanMode"
+    effect: Effect = "writes"
+    arguments: type[msgspec.Struct] = PlanArguments
+    budget = 20_000
+
+    def __init__(self, planning: Planning) -> None:
+        """Take what keeps the mode."""
+        self._planning = planning
+
+    def title(self, args: PlanArguments) -> str:
+        """Say that the mode changes."""
+        del args
+        return "Enter plan mode"
+
+    def access(self, args: PlanArguments, context: Context) -> Sequence[Access]:
+        """Touch nothing: it only takes leave away."""
+        del args, context
+        return ()
+
+    async def run(self, call_id: CallId, args: PlanArguments, context: Context) -> Outcome:
+        """Enter it."""
+        del call_id, args, context
+        return self._planning.begin()
+
+
+class ExitPlanMode:
+    """Shows the plan to the user, whose yes ends plan mode."""
+
+    name = "ExitPlanMode"
+    effect: Effect = "writes"
+    arguments: type[msgspec.Struct] = PlanArguments
+    budget = 200_000
+
+    def __init__(self, planning: Planning) -> None:
+        """Take what keeps the mode."""
+        self._planning = planning
+
+    def title(self, args: PlanArguments) -> str:
+        """Say that a plan is shown."""
+        del args
+        return "Propose the plan"
+
+    def access(self, args: PlanArguments, context: Context) -> Sequence[Access]:
+        """Touch nothing: the user decides on the plan itself."""
+        del args, context
+        return ()
+
+    async def run(self, call_id: CallId, args: PlanArguments, context: Context) -> Outcome:
+        """Ask for approval."""
+        del args, context
+        return await self._planning.propose(call_id)
+
+
+if TYPE_CHECKING:
+    _: type[Tool] = EnterPlanMode
+    __: type[Tool] = ExitPlanMode

@@ -1,0 +1,224 @@
+"""May this call run? Decided by rules and mode alone, without touching a file.
+
+Deny rules win, then ask rules, then allow rules, then the mode. One `PolicyBox` is shared by the
+whole tree of agents; a narrowed view of it can only ever be stricter, because its decision is the
+stricter one of its own and its parent's at that moment. The one thing a child may have that its
+parent has not is the worktree that was made for it.
+"""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from prong.errors import UsageError
+from prong.tools.access import Access, Reading, Running, Using, Writing
+from prong.tools.confine import Ground, confine, settle
+from prong.tools.ground import (
+    Allow,
+    Ask,
+    Deny,
+    Mode,
+    Policy,
+    Verdict,
+    decide_reading,
+    decide_writing,
+    strictest,
+)
+from prong.tools.rule import BadRule, Effect, Rule, fits_use, parse_rule
+
+__all__ = ["Allow", "Ask", "Deny", "Ground", "Mode", "Policy", "PolicyBox", "Verdict", "decide"]
+
+_OWN = frozenset(["Agent", "Skill"])
+"""Uses that touch nothing by themselves: each call that comes of them is decided on its own."""
+
+_WEB = frozenset(["WebFetch", "WebSearch"])
+
+
+def decide(
+    policy: Policy,
+    tool: str,
+    accesses: Sequence[Access],
+    *,
+    resolve: Callable[[str], str] = os.path.normpath,
+) -> Verdict:
+    """Decide on one call, by all that it touches.
+
+    Paths inside shell commands are made absolute and passed through `resolve`; give it
+    `os.path.realpath` where links have to be followed.
+    """
+    verdicts = [_by_name(policy, tool), *(_decide_one(policy, tool, a, resolve) for a in accesses)]
+    return _answered(policy, strictest(verdicts))
+
+
+def _answered(policy: Policy, verdict: Verdict) -> Verdict:
+    """Turn a question into a refusal where nobody can be asked."""
+    if policy.mode == "dontAsk" and isinstance(verdict, Ask):
+        return Deny(f"{verdict.why}; nobody can be asked, so go on without it")
+    return verdict
+
+
+def _by_name(policy: Policy, tool: str) -> Verdict:
+    """Apply the rules that forbid a tool altogether."""
+    for effect in ("deny", "ask"):
+        for rule in policy.rules:
+            if rule.effect == effect and rule.specifier is None and rule.covers(tool):
+                if effect == "deny":
+                    return Deny(f"{tool} is forbidden by {rule.named}; work without it")
+                return Ask(f"{tool} is asked for by {rule.named}")
+    return Allow("nothing is touched")
+
+
+def _decide_one(
+    policy: Policy, tool: str, access: Access, resolve: Callable[[str], str]
+) -> Verdict:
+    match access:
+        case Reading(path):
+            return decide_reading(policy, tool, path)
+        case Writing(path):
+            return decide_writing(policy, tool, path)
+        case Running():
+            # The shell's grammar takes a while to load, and many sessions never run a command.
+            from prong.tools.running import decide_running
+
+            return decide_running(policy, access, resolve)
+        case Using(specifier):
+            return _decide_use(policy, tool, specifier)
+
+
+def _find_use(policy: Policy, effect: Effect, tool: str, specifier: str) -> Rule | None:
+    for rule in policy.rules:
+        if rule.effect == effect and rule.covers(tool) and fits_use(rule, specifier):
+            return rule
+    return None
+
+
+def _decide_use(policy: Policy, tool: str, specifier: str) -> Verdict:
+    what = f"{tool}({specifier})" if specifier else tool
+    if rule := _find_use(policy, "deny", tool, specifier):
+        return Deny(f"{what} is forbidden by {rule.named}; work without it")
+    if policy.mode == "plan" and tool not in _OWN | _WEB:
+        return Deny(f"plan mode only reads, and {what} may do more; put the step into the plan")
+    if rule := _find_use(policy, "ask", tool, specifier):
+        return Ask(f"{what} is asked for by {rule.named}")
+    if rule := _find_use(policy, "allow", tool, specifier):
+        return Allow(f"{rule.named} allows it")
+    if policy.mode == "bypassPermissions" or tool in _OWN:
+        return Allow("permissions are bypassed" if tool not in _OWN else "its calls are decided")
+    return Ask(f"{what} would be used", (what,))
+
+
+class PolicyBox:
+    """The policy of a tree of agents, shared by reference."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    @property
+    def policy(self) -> Policy:
+        """The policy as it stands now."""
+        return self._policy
+
+    def decide(
+        self,
+        tool: str,
+        accesses: Sequence[Access],
+        *,
+        resolve: Callable[[str], str] = os.path.normpath,
+    ) -> Verdict:
+        """Decide on one call by the policy as it stands now."""
+        return self._judge(tool, accesses, resolve, ())
+
+    def _judge(
+        self,
+        tool: str,
+        accesses: Sequence[Access],
+        resolve: Callable[[str], str],
+        granted: tuple[str, ...],
+    ) -> Verdict:
+        """Decide; `granted` are the worktrees of the descendants through which a call comes."""
+        policy = self.policy
+        if granted:
+            policy = replace(policy, folders=(*policy.folders, *granted))
+        return decide(policy, tool, accesses, resolve=resolve)
+
+    def allow_for_session(self, rule: Rule | str) -> None:
+        """Add an allow rule for the whole tree, after a person said yes.
+
+        Raises:
+            UsageError: the text is not a rule.
+
+        """
+        self._policy = replace(self._policy, rules=(*self._policy.rules, _session_rule(rule)))
+
+    def set_mode(self, mode: Mode) -> None:
+        """Change the mode from now on."""
+        self._policy = replace(self._policy, mode=mode)
+
+    def revise(self, policy: Policy) -> None:
+        """Take another policy from now on, for the whole tree."""
+        self._policy = policy
+
+    def narrow(
+        self, *, mode: Mode = "bubble", rules: Sequence[Rule] = (), ground: Ground | None = None
+    ) -> PolicyBox:
+        """Return a view for a child that can be stricter than this one, never laxer.
+
+        With `ground`, the child works in a worktree and writes nowhere else.
+        """
+        own = tuple(rule for rule in rules if rule.effect != "allow")
+        return _NarrowBox(self, mode, own, ground)
+
+
+class _NarrowBox(PolicyBox):
+    """A child's view: follows its parent's rules, adds a mode and forbidding rules of its own."""
+
+    def __init__(
+        self, parent: PolicyBox, mode: Mode, rules: tuple[Rule, ...], ground: Ground | None
+    ) -> None:
+        super().__init__(parent.policy)
+        self._parent = parent
+        self._mode: Mode = mode
+        self._rules = rules
+        self._ground = ground
+
+    @property
+    def policy(self) -> Policy:
+        above = self._parent.policy
+        mode = above.mode if self._mode == "bubble" else self._mode
+        policy = replace(above, mode=mode, rules=(*above.rules, *self._rules))
+        return policy if self._ground is None else settle(policy, self._ground)
+
+    def _judge(
+        self,
+        tool: str,
+        accesses: Sequence[Access],
+        resolve: Callable[[str], str],
+        granted: tuple[str, ...],
+    ) -> Verdict:
+        if self._mode == "bubble" and not self._rules and self._ground is None:
+            # Its policy is its parent's, and so is every verdict.
+            return self._parent._judge(tool, accesses, resolve, granted)  # noqa: SLF001 - its own kind
+        own = super()._judge(tool, accesses, resolve, granted)
+        if self._ground is not None:
+            limit = confine(self._parent.policy, self._ground, accesses, resolve, granted)
+            own = strictest([own, _answered(self.policy, limit)])
+            granted = (*granted, self._ground.bounds)
+        return strictest([own, self._parent._judge(tool, accesses, resolve, granted)])  # noqa: SLF001 - its own kind
+
+    def allow_for_session(self, rule: Rule | str) -> None:
+        self._parent.allow_for_session(rule)
+
+    def set_mode(self, mode: Mode) -> None:
+        self._mode = mode
+
+
+def _session_rule(rule: Rule | str) -> Rule:
+    if isinstance(rule, Rule):
+        return replace(rule, effect="allow", source="session")
+    parsed = parse_rule(rule, effect="allow", source="session")
+    if isinstance(parsed, BadRule):
+        raise UsageError(f"{rule!r} is not a rule: {parsed.why} (character {parsed.position})")
+    return parsed

@@ -1,0 +1,63 @@
+"""subscribe_pr_activity: be told what happens on a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Protocol
+
+import msgspec
+from msgspec import Meta
+
+from prong.entry import CallId
+from prong.tools.access import Access
+from prong.tools.base import Context, Effect, Outcome
+
+if TYPE_CHECKING:
+    from prong.tools.base import Tool
+
+
+class Subscribe(Protocol):
+    """Begins to watch a pull request."""
+
+    async def __call__(self, pull_request: str) -> Outcome:
+        """Watch it; what happens from now on comes as notices."""
+        ...
+
+
+class PullArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What subscribe_pr_activity is called with."""
+
+    pull_request: Annotated[
+        str, Meta(min_length=1, description="owner/repo#12, its address, or 12 in this repository")
+    ]
+
+
+class SubscribePullActivity:
+    """Watches a pull request through the user's own `gh`."""
+
+    name = "subscribe_pr_activity"
+    effect: Effect = "writes"
+    arguments: type[msgspec.Struct] = PullArguments
+    budget = 10_000
+
+    def __init__(self, subscribe: Subscribe) -> None:
+        """Take what watches."""
+        self._subscribe = subscribe
+
+    def title(self, args: PullArguments) -> str:
+        """Name the pull request."""
+        return f"subscribe to {args.pull_request}"
+
+    def access(self, args: PullArguments, context: Context) -> Sequence[Access]:
+        """Touch nothing here: it only reads, as the user, what the service shows."""
+        del args, context
+        return ()
+
+    async def run(self, call_id: CallId, args: PullArguments, context: Context) -> Outcome:
+        """Begin to watch."""
+        del call_id, context
+        return await self._subscribe(args.pull_request)
+
+
+if TYPE_CHECKING:
+    _: type[Tool] = SubscribePullActivity

@@ -1,0 +1,394 @@
+"""What the policy says about a shell command line, decided on its parse."""
+
+from __future__ import annotations
+
+import os.path
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from prong.tools.access import Running
+from prong.tools.command import Folders, Parsed, Simple, Target, parse_command
+from prong.tools.ground import (
+    Allow,
+    Ask,
+    Deny,
+    Policy,
+    Verdict,
+    decide_reading,
+    decide_writing,
+    find_rule,
+    is_inside,
+    is_own_ground,
+    is_protected,
+    is_secret,
+    strictest,
+)
+from prong.tools.harmless import has_safe_env, is_option, prove_read_only, reads_folder
+from prong.tools.risk import FILE_COMMANDS, is_risky, suggest
+from prong.tools.rule import CommandPattern, Rule, command_pattern
+from prong.tools.word import Word
+
+Resolve = Callable[[str], str]
+"""Turns an absolute path with dots and links into the one it stands for."""
+
+Match = Literal["yes", "maybe", "no"]
+
+_FREE = re.compile(r"/dev/(?:null|stdout|stderr|tty|fd/\d+)")
+
+
+class Case(Struct, frozen=True):
+    """A command line under judgement."""
+
+    policy: Policy
+    line: str
+    parsed: Parsed
+    resolve: Resolve
+
+
+def decide_running(policy: Policy, run: Running, resolve: Resolve) -> Verdict:
+    """Decide on one command line: every part of it has to be allowed."""
+    parsed = parse_command(run.command, run.cwd, policy.home)
+    case = Case(policy, run.command.strip(), parsed, resolve)
+    forbidden = _by_rules(case)
+    if isinstance(forbidden, Deny):
+        return forbidden
+    if policy.mode == "plan":
+        return strictest([forbidden, *_in_plan(case)])
+    floor = strictest([forbidden, *_guarded(case)])
+    if policy.mode == "bypassPermissions":
+        return floor if isinstance(floor, Ask) else Allow("permissions are bypassed")
+    if _allowed_whole(case):
+        return floor if isinstance(floor, Ask) else Allow("a rule allows the whole command")
+    return strictest([floor, *_parts(case)])
+
+
+def _by_rules(case: Case) -> Verdict:
+    """Apply deny and ask rules, to commands and to the paths they name."""
+    found: list[Verdict] = [Allow("no rule is against it")]
+    for rule in case.policy.rules:
+        if rule.effect == "allow" or not rule.covers("Bash"):
+            continue
+        match = match_line(rule, case.line, case.parsed)
+        if match == "no":
+            continue
+        if match == "maybe":
+            found.append(Ask(f"it cannot be told whether {rule.named} applies to this command"))
+        elif rule.effect == "deny":
+            return Deny(f"the command is forbidden by {rule.named}; find another way")
+        else:
+            found.append(Ask(f"the command is asked for by {rule.named}"))
+    return strictest([*found, *_path_rules(case)])
+
+
+def _path_rules(case: Case) -> Iterator[Verdict]:
+    policy = case.policy
+    kept = [r for r in policy.rules if r.effect != "allow" and r.tool in {"Read", "Edit"}]
+    if not kept:
+        return
+    for path, writing in _named_paths(case):
+        for effect in ("deny", "ask"):
+            rule = find_rule(policy, effect, "Bash", path, writing=writing)
+            if rule is not None and rule.specifier is not None:
+                why = f"the command names {path}, which is under {rule.named}"
+                yield Deny(why + "; leave it alone") if effect == "deny" else Ask(why)
+    for simple in case.parsed.commands:
+        words = prove_read_only(simple)
+        if words and not all(word.plain for word in words):
+            yield Ask(f"it cannot be told which files `{simple.source}` reads")
+
+
+def _named_paths(case: Case) -> Iterator[tuple[str, bool]]:
+    """Yield every path that a word may name, and whether it may be written there."""
+    for simple in case.parsed.commands:
+        changes = prove_read_only(simple) is None
+        for word in simple.words[1:]:
+            for path in _possible(case, word, simple.folders):
+                yield path, False
+                if changes:
+                    yield path, True
+    for targets, writing in ((case.parsed.reads, False), (case.parsed.writes, True)):
+        for target in targets:
+            for path in _possible(case, target.word, target.folders):
+                yield path, writing
+
+
+def paths_named(policy: Policy, run: Running, resolve: Resolve) -> Iterator[tuple[str, bool]]:
+    """Yield every path that a command line may name or work in, and whether it may write there."""
+    parsed = parse_command(run.command, run.cwd, policy.home)
+    case = Case(policy, run.command.strip(), parsed, resolve)
+    yield from _named_paths(case)
+    for simple in parsed.commands:
+        for folder in simple.folders or ():
+            yield resolve(folder), prove_read_only(simple) is None
+
+
+def _possible(case: Case, word: Word, folders: Folders) -> Iterator[str]:
+    """Yield the paths that a word may stand for, also behind an option's name."""
+    texts = [word.text]
+    if word.text.startswith("-"):
+        texts = [word.text[2:]]
+    if "=" in word.text:
+        texts.append(word.text.partition("=")[2])
+    if ":" in word.text:
+        texts += word.text.split(":")
+    for text in texts:
+        if text:
+            for folder in folders or (case.policy.root,):
+                yield case.resolve(os.path.join(folder, text))  # noqa: PTH118 - pure text
+
+
+def match_line(rule: Rule, line: str, parsed: Parsed) -> Match:
+    """Whether a forbidding rule matches any part of a command line."""
+    if rule.specifier is None:
+        return "yes"
+    pattern = command_pattern(rule.specifier)
+    if line == rule.specifier or (pattern.regex and pattern.regex.fullmatch(line)):
+        return "yes"
+    found = {_match_loosely(pattern, simple) for simple in parsed.commands}
+    if "yes" in found:
+        return "yes"
+    if "maybe" in found or parsed.opaque:
+        return "maybe"
+    word = re.escape(pattern.words[0]) if pattern.words else ""
+    spoken = any(re.search(rf"(?<![\w-]){word}(?![\w-])", code) for code in parsed.code)
+    return "maybe" if spoken else "no"
+
+
+def _match_loosely(pattern: CommandPattern, simple: Simple) -> Match:
+    if not simple.words:
+        return "no"
+    text = " ".join([simple.name, *(word.text for word in simple.words[1:])])
+    if pattern.regex is not None:
+        texts = (text, " ".join(word.text for word in simple.words), simple.source)
+        if any(pattern.regex.fullmatch(one) for one in texts):
+            return "yes"
+        return "maybe" if not all(word.sure for word in simple.words) else "no"
+    if simple.source == " ".join(pattern.words):
+        return "yes"
+    first = Word(simple.name)
+    wanted = tuple(word.rpartition("/")[2].lower() for word in pattern.words[:1])
+    return _match_words(wanted + pattern.words[1:], (first, *simple.words[1:]), opened=pattern.open)
+
+
+def _match_words(wanted: tuple[str, ...], given: tuple[Word, ...], *, opened: bool) -> Match:
+    """Compare words; options may stand between, with or without a value of their own."""
+    places, maybe = {0}, False
+    for text in wanted:
+        tried = _past_options(places, given)
+        maybe = maybe or any(not given[at].sure or given[at].loose for at in tried)
+        places = {at + 1 for at in tried if given[at].text == text and given[at].plain}
+    if any(opened or at == len(given) for at in places):
+        return "yes"
+    if any(all(word.loose for word in given[at:]) for at in places):
+        return "maybe"
+    return "maybe" if maybe else "no"
+
+
+def _past_options(places: set[int], given: tuple[Word, ...]) -> set[int]:
+    """Return the places reached from these by passing over options and their values."""
+    found: set[int] = set()
+    waiting = list(places)
+    while waiting:
+        at = waiting.pop()
+        if at >= len(given) or at in found:
+            continue
+        found.add(at)
+        if given[at].text.startswith("-"):
+            waiting += [at + 1, at + 2]
+    return found
+
+
+def _in_plan(case: Case) -> Iterator[Verdict]:
+    """Only what is proven to read may run; reading elsewhere is asked for as usual."""
+    instead = "use commands that only read, and put the step into the plan"
+    for part in case.parsed.opaque:
+        yield Deny(f"plan mode only reads, and what `{part}` does is not certain; {instead}")
+    for simple in case.parsed.commands:
+        if prove_read_only(simple) is None:
+            yield Deny(f"plan mode only reads, and `{simple.source}` may do more; {instead}")
+        else:
+            yield _reading(case, simple)
+    yield from _redirects(case)
+
+
+def _guarded(case: Case) -> Iterator[Verdict]:
+    for path, writing in _named_paths(case):
+        if writing and is_protected(case.policy, path):
+            yield Ask(f"{path} is protected, so changing it is asked for every time")
+        elif is_secret(case.policy, path):
+            yield Ask(f"{path} holds secrets, so a command that names it is asked for every time")
+
+    for simple in case.parsed.commands:
+        if prove_read_only(simple) is None and _reaches_guarded(case.policy, simple):
+            yield Ask(f"`{simple.source}` may change protected files")
+
+
+def _reaches_guarded(policy: Policy, simple: Simple) -> bool:
+    """Whether a command works in a protected folder, or on hidden files by pattern."""
+    hidden = (w for w in simple.words if w.glob and re.search(r"(?:^|/)\.[^/]*[*?\[]", w.text))
+    return any(hidden) or any(is_protected(policy, folder) for folder in simple.folders or ())
+
+
+def _allow_rules(case: Case) -> list[Rule]:
+    return [r for r in case.policy.rules if r.effect == "allow" and r.covers("Bash")]
+
+
+def _allowed_whole(case: Case) -> bool:
+    rules = _allow_rules(case)
+    if any(rule.specifier is None for rule in rules):
+        return True
+    exact = any(rule.specifier == case.line and "*" not in case.line for rule in rules)
+    return exact and not case.parsed.opaque
+
+
+def _parts(case: Case) -> Iterator[Verdict]:
+    yield Allow("every part is allowed")
+    for part in case.parsed.opaque:
+        yield Ask(f"what `{part}` does shows only when it runs")
+    covered: set[int] = set()
+    for place, simple in enumerate(case.parsed.commands):
+        if simple.within in covered and simple.within >= 0:
+            depth = _covering(case, case.parsed.commands[simple.within])
+            if depth > simple.inner_at >= 0 or depth == _EXACT:
+                covered.add(place)
+                continue
+        if _covering(case, simple) > 0:
+            covered.add(place)
+            continue
+        yield _one(case, simple)
+    yield from _redirects(case)
+
+
+_EXACT = 1_000_000
+
+
+def _covering(case: Case, simple: Simple) -> int:
+    """Return how many words of a command the allow rules spell out; `_EXACT` if all of it."""
+    best = 0
+    for rule in _allow_rules(case):
+        assert rule.specifier is not None
+        best = max(best, match_strictly(command_pattern(rule.specifier), simple))
+    return best
+
+
+def match_strictly(pattern: CommandPattern, simple: Simple) -> int:
+    """Return how many words an allowing pattern fixes in a command it matches, or 0."""
+    env = () if has_safe_env(simple) else simple.env
+    words = (*(Word(f"{n}={w.text}", sure=w.plain) for n, w in env), *simple.words)
+    if pattern.regex is not None:
+        clear = all(w.plain and not re.search(r"\s", w.text) for w in words)
+        return int(clear and bool(pattern.regex.fullmatch(" ".join(w.text for w in words))))
+    size = len(pattern.words)
+    if not pattern.open and simple.source == " ".join(pattern.words) and len(words) > 0:
+        return _EXACT if all(w.plain for w in words) else 0
+    fixed = words[:size]
+    if len(fixed) < size or not size:
+        return 0
+    if any(not w.plain or w.text != p for w, p in zip(fixed, pattern.words, strict=True)):
+        return 0
+    if pattern.open:
+        return size
+    return _EXACT if len(words) == size else 0
+
+
+def _one(case: Case, simple: Simple) -> Verdict:
+    """Decide on a command that no rule speaks of."""
+    if prove_read_only(simple) is not None:
+        return _reading(case, simple)
+    mode = case.policy.mode
+    if simple.name in FILE_COMMANDS and (mode in {"acceptEdits", "auto"} or _on_pad(case, simple)):
+        return _file_command(case, simple)
+    question = Ask(f"`{simple.source}` would be run", suggest(simple))
+    if mode != "auto":
+        return question
+    if is_risky(simple) or not has_safe_env(simple):
+        return Ask(f"`{simple.source}` may do harm that is hard to undo", suggest(simple))
+    for word in simple.words[1:]:
+        if word.text.startswith(("/", "~", "..")) and not _on_own_ground(case, word, simple):
+            return Ask(f"`{simple.source}` names a path outside the project", suggest(simple))
+    return Allow("the command is not known to be risky")
+
+
+def _paths(case: Case, word: Word, folders: Folders) -> tuple[str, ...] | None:
+    """Return the absolute paths a word stands for, or None if nobody knows."""
+    if not word.sure or (word.glob and re.search(r"(?:^|/)\.[^/]*[*?\[]", word.text)):
+        return None
+    if folders is None:
+        return (case.resolve(word.text),) if word.text.startswith("/") else None
+    return tuple(case.resolve(os.path.join(f, word.text)) for f in folders)  # noqa: PTH118 - pure text
+
+
+def _on_pad(case: Case, simple: Simple) -> bool:
+    """Whether everything that a command names is in the scratchpad."""
+    pad = case.policy.scratchpad
+    named = [word for word in simple.words[1:] if not word.text.startswith("-")]
+    found = [_paths(case, word, simple.folders) for word in named]
+    return bool(pad and found) and all(p and all(is_inside(one, pad) for one in p) for p in found)
+
+
+def _on_own_ground(case: Case, word: Word, simple: Simple) -> bool:
+    paths = _paths(case, word, simple.folders)
+    return paths is not None and all(is_own_ground(case.policy, path) for path in paths)
+
+
+def _reading(case: Case, simple: Simple) -> Verdict:
+    """Decide on a command that is proven to read only, by what it reads."""
+    words = list(prove_read_only(simple) or ())
+    if reads_folder(simple):
+        words.append(Word("."))
+    return strictest([Allow("it only reads"), *(_read_word(case, w, simple) for w in words)])
+
+
+def _read_word(case: Case, word: Word, simple: Simple) -> Verdict:
+    # What a substitution hands over is a pipe; the command in it is decided by itself.
+    if re.fullmatch(r"-|<\(.*\)", word.text, re.DOTALL):
+        return Allow("a pipe")
+    paths = _paths(case, word, simple.folders)
+    if paths is None:
+        return Ask(f"it cannot be told which files `{simple.source}` reads", suggest(simple))
+    return strictest(
+        decide_reading(case.policy, "Bash", p) for p in paths if not _FREE.fullmatch(p)
+    )
+
+
+def _file_command(case: Case, simple: Simple) -> Verdict:
+    """Decide on mkdir, cp and the like where edits are accepted."""
+    question = Ask(f"`{simple.source}` would be run", suggest(simple))
+    if not has_safe_env(simple) or "/" in simple.words[0].text:
+        return question
+    bad, bad_long = FILE_COMMANDS[simple.name]
+    for word in simple.words[1:]:
+        if word.loose:
+            return question
+        if word.text.startswith("-") and is_option(word.text, bad, bad_long):
+            return question
+        texts = [word.text]
+        if word.text.startswith("-"):
+            texts = [word.text.partition("=")[2], word.text[2:]]
+        for text in texts:
+            if not _on_own_ground(case, Word(text, glob=word.glob), simple):
+                return question
+    return Allow("file commands in the project are accepted")
+
+
+def _redirects(case: Case) -> Iterator[Verdict]:
+    yield from _targets(case, case.parsed.writes, decide_writing)
+    yield from _targets(case, case.parsed.reads, decide_reading)
+
+
+def _targets(
+    case: Case, targets: Iterable[Target], decide: Callable[[Policy, str, str], Verdict]
+) -> Iterator[Verdict]:
+    for target in targets:
+        paths = _paths(case, target.word, target.folders) if not target.word.glob else None
+        if paths is None:
+            why = f"it cannot be told which file `{target.word.text}` is"
+            plan = case.policy.mode == "plan" and decide is decide_writing
+            yield Deny(f"plan mode only reads, and {why}") if plan else Ask(why)
+            continue
+        for path in paths:
+            if not _FREE.fullmatch(path):
+                yield decide(case.policy, "Bash", path)

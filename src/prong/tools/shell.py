@@ -1,0 +1,336 @@
+"""Bash: one command line at a time, in the folder where the last one ended.
+
+The command stands behind an EXIT trap that writes the shell's last folder and its unfinished jobs
+to a file. A trap disturbs neither exit codes nor here-documents, runs after `exit`, and is reset in
+subshells and jobs; a command that replaces it or `exec`s away merely leaves the folder as it was.
+
+A foreground call leaves nothing behind: when its shell has ended, or time is up, or the turn was
+interrupted, or it prints without end, the whole process group is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+import msgspec
+from msgspec import Meta
+
+from prong.entry import CallId
+from prong.event import ToolOutput
+from prong.host import Process
+from prong.tools.access import Access, Running
+from prong.tools.base import Context, Effect, Failed, Outcome, done
+from prong.tools.output import Cleaner, Collector
+
+PART = 20_000
+"""Characters kept of each end of the output."""
+
+FLOOD = 32 * 1024 * 1024
+"""Bytes of output after which a foreground command is stopped."""
+
+LIVE = 2_000
+"""Characters of one live event at most; faces show the end of what is new."""
+
+TICK = 0.1
+GRACE = 0.5
+
+_QUIET = {
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GIT_EDITOR": "true",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+"""Nobody sits at the terminal, so nothing should wait for a key."""
+
+_BACKGROUND_HINT = "Use run_in_background to keep something running."
+
+
+class BashArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What Bash is called with."""
+
+    command: Annotated[str, Meta(min_length=1, description="The command line to run")]
+    description: Annotated[str, Meta(description="What the command does, in five to ten words")] = (
+        ""
+    )
+    timeout: Annotated[
+        int, Meta(ge=1, le=600_000, description="Milliseconds it may take, at most 600000")
+    ] = 120_000
+    run_in_background: Annotated[
+        bool, Meta(description="Return at once; you are notified when the command ends")
+    ] = False
+
+
+class Bash:
+    """Runs command lines."""
+
+    name = "Bash"
+    effect: Effect = "writes"
+    arguments: type[msgspec.Struct] = BashArguments
+    budget = 2 * PART + 5_000
+
+    def title(self, args: BashArguments) -> str:
+        """Show the command itself: people should see what runs, not what the model calls it."""
+        line = " ".join(args.command.split())
+        return line if len(line) <= 120 else f"{line[:119]}…"
+
+    def access(self, args: BashArguments, context: Context) -> Sequence[Access]:
+        """Name the command and the folder it starts in."""
+        return (Running(args.command, context.cwd or context.host.root),)
+
+    async def run(self, call_id: CallId, args: BashArguments, context: Context) -> Outcome:
+        """Run the command to its end, or hand it to the task board."""
+        if why := _unusable(args.command):
+            return Failed(why)
+        cwd, note = await _folder(context)
+        if args.run_in_background:
+            return await self._start_task(args, context, cwd, note)
+        with _trail(context.storage) as trail:
+            try:
+                process = await context.host.start(
+                    trail.wrap(args.command), cwd=cwd, env={**_QUIET, **context.env}
+                )
+            except OSError as error:
+                return Failed(f"The command could not be started: {error}")
+            run = _Run(call_id, process, context)
+            try:
+                await run.follow(args.timeout / 1000)
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    await process.kill()
+                raise
+            finally:
+                run.output.close()
+            left, folder = trail.read()
+            moved = _moved(folder, context, cwd)
+            notes = [note, *moved, *run.notes(args.timeout, left=left)]
+        return run.outcome([n for n in notes if n])
+
+    async def _start_task(
+        self, args: BashArguments, context: Context, cwd: str, note: str
+    ) -> Outcome:
+        try:
+            # The trap makes the task last as long as its shell's jobs: `server &` is meant to.
+            process = await context.host.start(
+                f"trap 'builtin wait' EXIT; {args.command}",
+                cwd=cwd,
+                env={**_QUIET, **context.env},
+            )
+        except OSError as error:
+            return Failed(f"The command could not be started: {error}")
+        try:
+            handle = await context.tasks.adopt(
+                process, title=args.description.strip() or self.title(args)
+            )
+        except BaseException as error:
+            with anyio.CancelScope(shield=True):
+                await process.kill()
+            if isinstance(error, OSError):
+                return Failed(f"The output file could not be made: {error}")
+            raise
+        said = (
+            f"Running in the background as {handle.task_id}; you will be notified when it ends. "
+            # No tool is named here: an agent of a type has none to look after tasks with.
+            f"Its output goes to {handle.output_file} as it comes."
+        )
+        return done(f"{said}\n{note}" if note else said)
+
+
+class _Trail:
+    """The file in which the shell says where it ended and what it left running."""
+
+    def __init__(self, path: str) -> None:
+        """Name the file; an empty name is no file."""
+        self._path = path
+
+    def wrap(self, command: str) -> str:
+        """Put the trap in front, on the same line so that line numbers in messages stay right."""
+        if not self._path:
+            return command
+        # `>|` because of noclobber; inside the braces nothing shows up under `set -x`.
+        import shlex
+
+        # The shell is about to end, so its umask can be changed.
+        say = f"{{ builtin jobs -rp; builtin pwd -P; }} >|{shlex.quote(self._path)}"
+        write = f"{{ builtin umask 077; {say}; }}"
+        return f"trap {shlex.quote(f'{write} 2>/dev/null || :')} EXIT; {command}"
+
+    def read(self) -> tuple[bool, str]:
+        """Say whether jobs were left, and the folder; empty if it is not known."""
+        if not self._path:
+            return False, ""
+        try:
+            with open(self._path, "rb", buffering=0) as file:  # noqa: PTH123 - a string throughout
+                lines = file.read()
+        except OSError:
+            return False, ""
+        # Job ids are digits and a folder begins with a slash; it may hold newlines itself.
+        slash = lines.find(b"/")
+        if slash < 0:
+            return False, ""
+        return slash > 0, os.fsdecode(lines[slash:].removesuffix(b"\n"))
+
+
+@contextlib.contextmanager
+def _trail(storage: str) -> Generator[_Trail]:
+    # The shell makes the file, under a name that nobody guesses.
+    name = f"shell-{os.urandom(8).hex()}.cwd"
+    path = os.path.abspath(os.path.join(storage, name))  # noqa: PTH100, PTH118 - a string throughout
+    try:
+        Path(storage).mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        # A full disk is no reason to refuse the command that would clear it.
+        yield _Trail("")
+        return
+    try:
+        yield _Trail(path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)  # noqa: PTH108 - a string throughout
+
+
+class _Run:
+    """One foreground command and what is known of it so far."""
+
+    def __init__(self, call_id: CallId, process: Process, context: Context) -> None:
+        self._call_id = call_id
+        self._process = process
+        self._emit = context.emit
+        self._fresh = ""
+        self._cleaner = Cleaner()
+        self._drained = anyio.Event()
+        self._code: int | None = None
+        self._held_open = False
+        self._flooded = False
+        self.output = Collector(
+            head=PART, tail=PART, folder=f"{context.storage}/output", name="bash-"
+        )
+
+    async def follow(self, seconds: float) -> None:
+        """Read until the command has ended or time is up, then end what is left of it."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._read)
+            group.start_soon(self._tick)
+            with anyio.move_on_after(seconds):
+                self._code = await self._process.wait()
+                # What the shell left running may hold the pipe open for ever.
+                with anyio.move_on_after(GRACE):
+                    await self._drained.wait()
+                self._held_open = not self._drained.is_set()
+            await self._process.kill()
+            with anyio.move_on_after(GRACE):
+                await self._drained.wait()
+            group.cancel_scope.cancel()
+        self._take(self._cleaner.finish())
+        self._show()
+
+    def notes(self, timeout: int, *, left: bool) -> list[str]:
+        """Say what the model should know beside the output; `left`, whether jobs were."""
+        notes: list[str] = []
+        if self._code is None:
+            notes.append(
+                f"Stopped after {timeout / 1000:g} s, the time limit. Set a longer timeout (up to "
+                "600000 ms), or use run_in_background for what takes long or never ends."
+            )
+        elif self._flooded:
+            notes.append(
+                f"Stopped because it printed more than {FLOOD // 1024**2} MB. Send the output to a "
+                "file, or filter it."
+            )
+        elif left or self._held_open:
+            notes.append(
+                f"The processes that the command left running were stopped. {_BACKGROUND_HINT}"
+            )
+        return notes
+
+    def outcome(self, notes: list[str]) -> Outcome:
+        """Make the result of the call."""
+        text = self.output.text().rstrip("\n")
+        body = "\n".join([*([text] if text else []), *notes])
+        if self._code is None or self._flooded:
+            return Failed(body)
+        if self._code:
+            return Failed(f"{_ending(self._code)}\n{body}" if body else _ending(self._code))
+        return done(body or "(no output)")
+
+    async def _read(self) -> None:
+        size = 0
+        with contextlib.suppress(OSError):
+            async for data in self._process.output():
+                size += len(data)
+                if size <= FLOOD:
+                    self._take(self._cleaner.feed(data))
+                elif not self._flooded:
+                    self._flooded = True
+                    await self._process.kill()
+        self._drained.set()
+
+    async def _tick(self) -> None:
+        while True:
+            await anyio.sleep(TICK)
+            self._show()
+
+    def _take(self, text: str) -> None:
+        if text:
+            self.output.add(text)
+            self._fresh = (self._fresh + text)[-LIVE - 1 :]
+
+    def _show(self) -> None:
+        text, self._fresh = self._fresh, ""
+        if text:
+            cut = f"…{text[-LIVE:]}" if len(text) > LIVE else text
+            self._emit(ToolOutput(call_id=self._call_id, text=cut))
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"Exit code {code}"
+    with contextlib.suppress(ValueError):
+        return f"Ended by signal {signal.Signals(-code).name}"
+    return f"Ended by signal {-code}"
+
+
+def _unusable(command: str) -> str:
+    if "\0" in command:
+        return "The command holds a NUL character, which no command line can."
+    try:
+        command.encode()
+    except UnicodeEncodeError:
+        return "The command is not valid Unicode text."
+    return "" if command.strip() else "The command is empty."
+
+
+def _inside(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip("/") + "/")
+
+
+async def _folder(context: Context) -> tuple[str, str]:
+    """Find where to start; the last folder may be gone by now."""
+    root = context.host.root
+    cwd = context.cwd or root
+    with contextlib.suppress(OSError):
+        found = await context.host.stat(cwd)
+        if found is not None and found.kind == "folder":
+            return cwd, ""
+    context.cwd = root
+    return root, f"{cwd} is gone, so the command was run in {root}."
+
+
+def _moved(folder: str, context: Context, started: str) -> list[str]:
+    """Follow `cd`, but only inside the root."""
+    root = context.host.root
+    if not folder or folder == started:
+        return []
+    # A host that takes a folder to mean another would start there, and not where the paths of the
+    # next command were looked at.
+    if context.host.resolve(folder) == folder and _inside(folder, root):
+        context.cwd = folder
+        return []
+    context.cwd = root
+    return [f"The shell ended in {folder}, outside the project; the next one starts in {root}."]

@@ -1,0 +1,80 @@
+"""An answer as an object of a given JSON schema, for programs that read it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+
+from prong.entry import CallId
+from prong.errors import UsageError
+from prong.tools.access import Access
+from prong.tools.base import Context, Effect, Failed, Outcome, done
+
+
+class _Anything(msgspec.Struct):
+    value: dict[str, Any]
+
+
+class StructuredOutput:
+    """Takes the final answer and checks it against the schema."""
+
+    name = "StructuredOutput"
+    effect: Effect = "writes"
+    arguments: type[msgspec.Struct] = _Anything
+    budget = 10_000
+    description = (
+        "Give the final answer. Call this exactly once, when the work is done: what you pass is "
+        "the answer that the caller's program reads, so it must be complete and of this schema."
+    )
+
+    def __init__(self, schema: str) -> None:
+        """Take the JSON schema.
+
+        Raises UsageError if it is not one for an object.
+        """
+        from jsonschema import exceptions, validators
+
+        try:
+            table = msgspec.json.decode(schema, type=dict[str, Any])
+            kind = validators.validator_for(table)
+            kind.check_schema(table)
+        except (msgspec.MsgspecError, exceptions.SchemaError) as error:
+            reason = str(error).partition("\n")[0]
+            raise UsageError(f"the JSON schema cannot be used: {reason}") from error
+        if table.get("type", "object") != "object":
+            raise UsageError("the JSON schema must describe an object: set its type to 'object'")
+        self._validator = kind(table)
+        self.raw_schema = msgspec.Raw(msgspec.json.encode({"type": "object"} | table))
+        self.answer: bytes | None = None
+
+    def decode(self, text: str) -> Any:
+        """Read the answer and hold it against the schema."""
+        value = msgspec.json.decode(text or "{}", type=dict[str, Any])
+        errors = [
+            f"{error.json_path}: {error.message}"
+            # The package's stubs leave out what an error carries.
+            for error in cast("Any", self._validator).iter_errors(value)
+        ]
+        if errors:
+            raise msgspec.ValidationError("; ".join(errors[:5]))
+        return value
+
+    def title(self, args: Any) -> str:
+        """Say that the answer was given."""
+        del args
+        return "StructuredOutput"
+
+    def access(self, args: Any, context: Context) -> Sequence[Access]:
+        """Touch nothing."""
+        del args, context
+        return ()
+
+    async def run(self, call_id: CallId, args: Any, context: Context) -> Outcome:
+        """Keep the answer; the last one counts."""
+        del call_id, context
+        if not isinstance(args, dict):
+            return Failed("the answer must be an object")
+        self.answer = msgspec.json.encode(args)
+        return done("The answer was taken. End here, without further text.")
