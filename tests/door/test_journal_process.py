@@ -13,6 +13,7 @@ import pytest
 from prong.entry import Reply, user_text
 from prong.errors import JournalBusy, JournalFull
 from prong.journal.branch import branch
+from prong.journal.note import ChildRun
 from prong.journal.read import read_journal
 from prong.journal.record import Opened
 from prong.journal.verify import verify
@@ -28,6 +29,7 @@ from pathlib import Path
 from prong.entry import user_text
 from prong.errors import JournalBusy, JournalFull
 from prong.prompt import Head, Prompt
+from prong.journal.note import ChildRun, Titled
 from prong.journal.write import Journal
 path = Path(sys.argv[1])
 """
@@ -67,7 +69,7 @@ while True:
     prompt, stored = longer, stored + 1
 size = path.stat().st_size
 try:
-    journal.note("main", "big", "y" * 6000)
+    journal.note("main", Titled("y" * 6000))
 except JournalFull:
     print("still full", path.stat().st_size == size)
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -104,7 +106,7 @@ def test_a_device_without_space_is_said() -> None:
     opened = Opened(session="s1", created=0.0, cwd="/")
     journal = Journal(Path("/dev/full"), fd, opened, time.time)
     with pytest.raises(JournalFull, match=r"No space left.*free some space"):
-        journal.note("main", "a", 1)
+        journal.note("main", ChildRun(1))
     os.close(fd)
 
 
@@ -178,7 +180,7 @@ print("ready", flush=True)
 while True:
     prompt = prompt.append(user_text(f"{n} " + "z" * (n % 7) * 997))
     journal.keep("main", prompt)
-    journal.note("main", "n", n)
+    journal.note("main", ChildRun(n))
     os.write(1, f"{prompt.digest} {n}\\n".encode())
     n += 1
 """
@@ -202,7 +204,9 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
         for line in out.split("\n")[:-1]:
             digest, n = line.split()
             assert digest in replay.known
-            assert replay.note("main", "n") >= int(n)
+            noted = replay.last("main", ChildRun)
+            assert noted is not None
+            assert noted.value >= int(n)
     journal, replay = Journal.resume(path)
     with journal:
         journal.keep("main", replay.agents["main"].append(Reply((), "", "done")))
@@ -215,7 +219,7 @@ async def test_sync_waits_for_the_disk(tmp_path: Path) -> None:
     begin(path)
     journal, _ = Journal.resume(path)
     with journal:
-        journal.note("main", "a", 1)
+        journal.note("main", ChildRun(1))
         await journal.sync()
         await journal.sync()
-    assert read_journal(path).note("main", "a") == 1
+    assert read_journal(path).last("main", ChildRun) == ChildRun(1)

@@ -358,7 +358,7 @@ async def test_finished_tasks_leave_no_growth(tmp_path: Path) -> None:
             sizes.append(
                 sum(type(o).__name__ in {"_Task", "Log", "Collector"} for o in gc.get_objects())
             )
-        assert len(w.board._past) <= REMEMBERED
+        assert len(w.board._finished) <= REMEMBERED
         assert w.board._tasks == {}
         assert sizes[-1] <= sizes[0]
         files = [str(f.resolve()) for f in Path("/proc/self/fd").iterdir()]

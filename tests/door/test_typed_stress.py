@@ -15,9 +15,9 @@ import pytest
 
 from prong.agent import Agent
 from prong.entry import CallId, User, plain
+from prong.journal.note import ChildSpec
 from prong.journal.read import read_journal
 from prong.session import open_session
-from prong.team.child import ChildSpec
 from prong.team.shelf import KEPT
 from prong.testing import Script, Server, ServerProcess, Step, calls, delay, say
 from prong.testing.request import Request
@@ -123,7 +123,7 @@ async def test_every_notice_arrives_once_whenever_the_process_dies(tmp_path: Pat
         if kind == "notice" and isinstance(entry, User)
         for name in re.findall(r"<task-id>(\S+)</task-id>", plain(entry.parts))
     ]
-    specs = [replay.note(path, "child", ChildSpec) for path in replay.agents]
+    specs = [replay.last(path, ChildSpec) for path in replay.agents]
     begun = [spec.task_id for spec in specs if spec is not None]
 
     print(f"{len(begun)} tasks, {kills} kills, {len(told)} notices (seed {seed})")

@@ -1,9 +1,11 @@
 import re
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
 from prong.journal import record
+from prong.journal.note import Note
 
 PAGE = (Path(__file__).parents[2] / "docs/journal.md").read_text("utf-8")
 
@@ -27,3 +29,12 @@ def test_every_kind_of_line_is_documented():
 
     assert set(rows) - {"k"} == set(kinds)
     assert missing == set()
+
+
+def test_every_kind_of_note_is_documented():
+    """docs/journal.md names each kind of note, in the order of the union, and no other."""
+    listed = re.search(r"^    name +of +value\n((?:    .+\n)+)", PAGE, re.MULTILINE)
+    assert listed is not None
+    names = [line.split()[0].removesuffix("/ID") for line in listed[1].splitlines()]
+
+    assert names == [kind.tag for kind in get_args(Note)]

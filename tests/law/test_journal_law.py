@@ -32,7 +32,9 @@ from prong.errors import (
     NoSuchSession,
     UsageError,
 )
+from prong.event import Todo
 from prong.journal.branch import branch
+from prong.journal.note import ChildRun, FolderEntered, ModeSet, TodosKept
 from prong.journal.read import Replay, read_journal
 from prong.journal.record import Opened, reseal, seal, unwrap, wrap
 from prong.journal.verify import verify
@@ -103,11 +105,10 @@ def small(path: Path) -> dict[str, Prompt]:
     with Journal.create(path, opened()) as journal:
         journal.keep("main", main)
         journal.request(row())
-        journal.note("main", "todos", [{"content": "x"}])
+        journal.note("main", TodosKept((Todo("x", "pending"),)))
         child = main.append(results("c1", "c2"), User((Text("go"),), "directive"))
         journal.keep("main/fork-1", child)
-        journal.event("main", {"type": "warned"})
-        journal.note("main", "todos", [])
+        journal.note("main", TodosKept())
         main = main.append(results("c1", "c2"))
         journal.keep("main", main)
     return {"main": main, "main/fork-1": child}
@@ -203,8 +204,8 @@ def test_agents_share_again_what_they_shared(tmp_path: Path) -> None:
     assert fork.tip is not None
     assert fork.tip.parent is main.tip
     assert fork.head is main.head
-    assert replay.note("main", "todos") == []
-    assert replay.note("main", "mode", default="plan") == "plan"
+    assert replay.last("main", TodosKept) == TodosKept()
+    assert replay.last("main", ModeSet) is None
     assert [paid.row for paid in replay.requests] == [row()]
     seqs = [placed.seq for placed in replay.entries]
     assert seqs == sorted(set(seqs))
@@ -286,11 +287,11 @@ def test_torn_at_every_byte(tmp_path: Path) -> None:
             assert replay.lines == data[: end + 1].count(b"\n")
             assert path.read_bytes() == data[: replay.length] + b"\n" * replay.unended
             _is_past(replay, whole)
-            journal.note("main", "after", end)
+            journal.note("main", ChildRun(end))
             if "main" in replay.agents:
                 journal.keep("main", prompts["main"])
         again = read_journal(path)
-        assert again.note("main", "after") == end
+        assert again.last("main", ChildRun) == ChildRun(end)
         assert "main" not in replay.agents or same(again.agents["main"], prompts["main"])
 
 
@@ -431,7 +432,7 @@ def test_text_that_is_not_unicode_is_stored(tmp_path: Path) -> None:
     prompt = Prompt(Head(dialect("anthropic"), spec)).append(user_text("x\ud800y"))
     with Journal.create(path, msgspec.structs.replace(opened(), cwd="/a\udcff")) as journal:
         journal.keep("main", prompt)
-        journal.note("main", "cwd", "/a\udcff")
+        journal.note("main", FolderEntered("/a\udcff"))
     assert read_journal(path).agents["main"].open() == prompt.open()
 
 
@@ -448,7 +449,7 @@ def test_a_journal_is_private_and_never_overwritten(tmp_path: Path) -> None:
     journal, _ = Journal.resume(path)
     journal.close()
     with pytest.raises(UsageError, match="closed"):
-        journal.note("main", "a", 1)
+        journal.note("main", ChildRun(1))
 
 
 @pytest.mark.spec("L1")

@@ -13,6 +13,7 @@ from prong.entry import Reply, Usage, user_text
 from prong.errors import NoSuchSession, UsageError
 from prong.journal import store
 from prong.journal.branch import branch
+from prong.journal.note import Titled
 from prong.journal.read import read_journal
 from prong.journal.record import Opened
 from prong.journal.write import Journal
@@ -30,8 +31,8 @@ def write(root: Path, cwd: str, session: str, text: str, *, when: float, title: 
         journal.keep("main", prompt.append(Reply((), "", "yes")))
         journal.request(Row(agent="main", model="m-1", usage=Usage(), cost=0.5))
         if title:
-            journal.note("main", "title", title)
-            journal.note("main/a", "title", "not this")
+            journal.note("main", Titled(title))
+            journal.note("main/a", Titled("not this"))
     os.utime(path, (when, when))
     return path
 

@@ -8,7 +8,6 @@ import anyio
 import msgspec
 import pytest
 
-from prong.cost.receipt import FanNote
 from prong.entry import Usage
 from prong.errors import ConfigError
 from prong.event import TaskStarted, ToolFinished, ToolStarted, Warned
@@ -16,6 +15,7 @@ from prong.face.account import account
 from prong.face.plain import _Talk
 from prong.face.terminal import Terminal
 from prong.journal import store
+from prong.journal.note import FanPlanned
 from prong.journal.read import Replay, read_journal
 from prong.team.departure import tokens
 from prong.testing import Script, World, Worlds, call, forks, report, say
@@ -122,9 +122,8 @@ async def test_the_estimate_is_stored_and_compared(world: Worlds) -> None:
         replay, prices = replayed(w), w.session.agent.prices
         receipts = w.session.receipts()
 
-    notes = [name for agent, name in replay.notes if agent == "main" and name.startswith("fan/")]
-    assert notes == [FanNote.name(receipts[0].fan), FanNote.name(receipts[3].fan)]
-    first, second = (replay.note("main", name, FanNote) for name in notes)
+    noted = [replay.last("main", FanPlanned, receipts[index].fan) for index in (0, 3)]
+    first, second = (note.value for note in noted if note is not None)
     assert (first.size, second.size) == (3, 2)
     assert first.base == receipts[0].base
     assert first.estimate.plan.reason == receipts[0].reason

@@ -8,6 +8,7 @@ import pytest
 
 from prong.errors import NoSuchSession, UsageError
 from prong.journal import store
+from prong.journal.note import Titled
 from prong.testing import Worlds, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L8")]
@@ -84,7 +85,7 @@ async def test_of_several_with_one_name_it_is_the_latest(world: Worlds) -> None:
                 await session.run("Hi")
             session.journal.path.chmod(0o600)
         async with w.open(resume="other", name="spare") as session:
-            session.journal.note("main", "title", "job")
+            session.journal.note("main", Titled("job"))
             await session.run("More")
         async with w.open(resume="job") as again:
             assert again.id == session.id

@@ -1,7 +1,7 @@
 """One agent: its loop, its calls, its inbox."""
 
 from prong.agent import loop
-from prong.agent.agent import Agent, Recorder
+from prong.agent.agent import Agent
 from prong.agent.compact import compact
 from prong.agent.desk import Desk, Respond
 from prong.agent.hook import Hooks, NoHooks, Verdict
@@ -16,7 +16,6 @@ __all__ = [
     "Inbox",
     "Limits",
     "NoHooks",
-    "Recorder",
     "Respond",
     "Verdict",
     "compact",

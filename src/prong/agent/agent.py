@@ -10,43 +10,25 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 from prong.agent.desk import Desk
 from prong.agent.hook import Hooks
 from prong.agent.inbox import Inbox
 from prong.agent.limit import Limits, Spent
 from prong.agent.lineage import Lineage
-from prong.cost import Ledger, Prices, Row, fact
+from prong.cost import Ledger, Prices, Row, fact, markable
 from prong.cost.budget import Purse
 from prong.entry import Entry, Usage
 from prong.event import Event, PromptMoved
+from prong.journal.read import Replay
+from prong.journal.recorder import Recorder
 from prong.prompt import Node, Prompt
 from prong.provider import Provider, trait
 from prong.tools.base import Context
 from prong.tools.kit import Kit
 from prong.tools.policy import PolicyBox
 from prong.wire import Ended, Ttl
-
-
-class Recorder(Protocol):
-    """Stores what happens, in order, before it counts as having happened."""
-
-    def keep(self, agent: str, prompt: Prompt, *, reason: str = "") -> None:
-        """Store whatever of an agent's prompt is not yet stored."""
-        ...
-
-    def request(self, row: Row) -> None:
-        """Store a row of the ledger."""
-        ...
-
-    def note(self, agent: str, name: str, value: Any) -> None:
-        """Store a value beside the conversation; the latest of a name counts."""
-        ...
-
-    async def sync(self) -> None:
-        """See to it that what was stored survives a loss of power."""
-        ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -127,6 +109,17 @@ class Agent:
         self.sent = self.base = None
         self.last_usage, self.last_length, self.last_id = Usage(), 0, ""
         self.emit(PromptMoved(reason=reason, detail=detail, before=len(before), after=len(prompt)))
+
+    def recall(self, replay: Replay) -> None:
+        """Remember the last request: what was counted, when, and where it ended."""
+        for paid in reversed(replay.requests):
+            row, prompt = paid.row, replay.known.get(paid.row.digest)
+            if row.agent == self.path and not (row.sidecar or row.broken) and prompt:
+                if self.prompt.extends(prompt):
+                    self.last_usage, self.last_length = row.usage, len(prompt)
+                    self.last_id, self.last_at = row.response_id, paid.at - row.latency
+                    self.sent = markable(prompt.tip)
+                return
 
     def take_inbox(self) -> int:
         """Put what waits before the model; gives how many entries that were."""

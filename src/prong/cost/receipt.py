@@ -89,17 +89,12 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
         return self.usage.read
 
 
-class FanNote(msgspec.Struct, frozen=True, kw_only=True):
-    """What was known of a fan-out when it was dispatched; a note `fan/ID` of the parent."""
+class FanEstimate(msgspec.Struct, frozen=True, kw_only=True):
+    """What was known of a fan-out when it was dispatched."""
 
     base: str
     size: int
     estimate: BreakEven
-
-    @staticmethod
-    def name(fan: str) -> str:
-        """Give the name of the note, from the task id of the first sibling."""
-        return f"fan/{fan}"
 
 
 class FanReceipt(msgspec.Struct, frozen=True, kw_only=True):

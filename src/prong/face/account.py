@@ -12,7 +12,6 @@ from prong.cost import Prices, Row, read_prices, total
 from prong.cost.breakeven import BreakEven
 from prong.cost.least import least_costs
 from prong.cost.receipt import (
-    FanNote,
     FanReceipt,
     Receipt,
     as_json,
@@ -26,6 +25,7 @@ from prong.errors import NoSuchSession, UsageError
 from prong.face.inspect import print_json, replayed, session_argument
 from prong.face.line import counted, describe_usage, printable
 from prong.journal import store
+from prong.journal.note import FanPlanned, ReceiptClosed
 from prong.journal.read import Replay
 
 
@@ -73,14 +73,7 @@ class CostLine(msgspec.Struct, frozen=True):
 
 def receipts(replay: Replay) -> dict[str, Receipt]:
     """Give the receipts of a session by their agents."""
-    found: dict[str, Receipt] = {}
-    for agent, name in replay.notes:
-        if name == "receipt":
-            try:
-                found[agent] = replay.note(agent, name, Receipt)
-            except msgspec.MsgspecError as error:
-                raise UsageError(f"the receipt of {agent} cannot be read: {error}") from error
-    return found
+    return {agent: note.value for agent, note in replay.each(ReceiptClosed)}
 
 
 def fans(known: Iterable[Receipt]) -> list[tuple[Receipt, ...]]:
@@ -123,24 +116,21 @@ class _Books:
         return self._line("session", range(len(self.rows)), "session")
 
     def fan(self, group: tuple[Receipt, ...]) -> FanReceipt:
-        note = self._note(group[0])
+        estimate = self._estimate(group[0])
         return FanReceipt(
             base=group[0].base,
             size=len(group),
-            plan=note.estimate.plan if note else None,
-            estimate=note.estimate if note else None,
+            plan=estimate.plan if estimate else None,
+            estimate=estimate,
             receipts=group,
             least=self.line("", [receipt.agent for receipt in group], "fan").least,
         )
 
-    def _note(self, receipt: Receipt) -> FanNote | None:
+    def _estimate(self, receipt: Receipt) -> BreakEven | None:
         if not receipt.fan:
             return None
-        name = FanNote.name(receipt.fan)
-        try:
-            return self._replay.note(_parent(receipt), name, FanNote)
-        except msgspec.MsgspecError as error:
-            raise UsageError(f"the note {name} cannot be read: {error}") from error
+        note = self._replay.last(_parent(receipt), FanPlanned, receipt.fan)
+        return note.value.estimate if note is not None else None
 
     def _line(
         self, name: str, chosen: Sequence[int], kind: Literal["agent", "fan", "session"]

@@ -13,16 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
 from prong.cost import Row
 from prong.errors import JournalDamaged, JournalError, NoSuchSession, ProngError
+from prong.journal.note import AnyNote, Begun, Titled, decode_note
 from prong.journal.record import (
     VERSION,
     EntryRecord,
-    EventRecord,
     Foreign,
     HeadRecord,
     NoteRecord,
@@ -99,15 +99,23 @@ class Replay:
         """Whether only the newline of the last good line is missing."""
         self._notes: dict[tuple[str, str], bytes] = {}
 
-    def note(self, agent: str, name: str, kind: Any = Any, default: Any = None) -> Any:
-        """Give the latest value of an agent's note, as `kind`."""
-        raw = self._notes.get((agent, name))
-        return default if raw is None else msgspec.json.decode(raw, type=kind)
+    def last(self, agent: str, kind: type[AnyNote], key: str | None = None) -> AnyNote | None:
+        """Give an agent's latest note of a kind and key; None if there is none.
 
-    @property
-    def notes(self) -> tuple[tuple[str, str], ...]:
-        """The agents and names for which there are notes."""
-        return tuple(self._notes)
+        Raises JournalError if there is one that is not of this kind.
+        """
+        value = self._notes.get((agent, kind.tag if key is None else f"{kind.tag}/{key}"))
+        return None if value is None else decode_note(kind, value, key=key)
+
+    def each(self, kind: type[AnyNote]) -> Iterator[tuple[str, AnyNote]]:
+        """Give every agent's latest note of a kind without a key; raises as `last` does."""
+        for (agent, name), value in self._notes.items():
+            if name == kind.tag:
+                yield agent, decode_note(kind, value)
+
+    def rows(self, agent: str) -> list[Row]:
+        """Give the requests of an agent."""
+        return [paid.row for paid in self.requests if paid.row.agent == agent]
 
     def take(self, seq: int, record: Record | Foreign, dialects: Dialects) -> None:
         """Add one record; raises `ValueError` if it does not fit what came before."""
@@ -124,7 +132,7 @@ class Replay:
                 self._take_note(record)
             case Opened():
                 raise ValueError("a second opening line")
-            case EventRecord() | Foreign():
+            case Foreign():
                 pass
 
     def _take_head(self, record: HeadRecord, dialects: Dialects) -> None:
@@ -170,7 +178,7 @@ class Replay:
 
 def noted(tally: Tally, record: NoteRecord) -> Tally:
     """Take over a note of the first agent that says what the session is about, if it is one."""
-    if record.name not in {"about", "title"} or "/" in record.agent:
+    if record.name not in {Begun.tag, Titled.tag} or "/" in record.agent:
         return tally
     try:
         text = msgspec.json.decode(record.value, type=str)

@@ -116,18 +116,10 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="k", ta
 
 
 class NoteRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="k", tag="note"):
-    """A value that is worth keeping beside the conversation; the latest of a name counts."""
+    """A value that is worth keeping beside the conversation, see `prong.journal.note`."""
 
     agent: str
     name: str
-    at: float = 0.0
-    value: msgspec.Raw
-
-
-class EventRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="k", tag="event"):
-    """Something that happened, for those who read the journal later."""
-
-    agent: str
     at: float = 0.0
     value: msgspec.Raw
 
@@ -138,11 +130,9 @@ class Foreign(msgspec.Struct, frozen=True):
     k: str
 
 
-Record: TypeAlias = (
-    Opened | HeadRecord | EntryRecord | TipRecord | RequestRecord | NoteRecord | EventRecord
-)
+Record: TypeAlias = Opened | HeadRecord | EntryRecord | TipRecord | RequestRecord | NoteRecord
 
-_KINDS = {"open", "head", "entry", "tip", "request", "note", "event"}
+_KINDS = {"open", "head", "entry", "tip", "request", "note"}
 _encoder = msgspec.json.Encoder()
 
 

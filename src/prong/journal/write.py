@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 
@@ -21,10 +21,10 @@ from prong.cost import Row
 from prong.entry import Kind, ToolSpec, User, plain
 from prong.errors import JournalError, JournalFull, NoSuchSession, UsageError
 from prong.journal.lock import create_file, holder, lock
+from prong.journal.note import Begun, Note, encode_note
 from prong.journal.read import Dialects, Lines, Replay, noted, read_journal
 from prong.journal.record import (
     EntryRecord,
-    EventRecord,
     HeadRecord,
     NoteRecord,
     Opened,
@@ -41,7 +41,7 @@ from prong.journal.record import (
 )
 from prong.prompt import Head, Node, Prompt
 from prong.wire import NO_MARK, HeadSpec, dialect
-from prong.wire.raw import dump, tidy
+from prong.wire.raw import tidy
 
 _ABOUT_LENGTH = 200
 
@@ -140,7 +140,7 @@ class Journal:
             records.append(TipRecord(agent=agent, digest=prompt.digest, reason=reason, at=at))
         tally = self._counted(prompt.head, fresh)
         if tally.about != self._tally.about:
-            records.append(_note_record(agent, "about", tally.about, at))
+            records.append(_note_record(agent, Begun(tally.about), at))
         self._append(records)
         self._tally = tally
         self._heads.add(prompt.head.digest)
@@ -153,16 +153,11 @@ class Journal:
         self._append([RequestRecord(at=self._now(), row=row, tally=tally)])
         self._tally = tally
 
-    def note(self, agent: str, name: str, value: Any) -> None:
-        """Store a value; the latest of a name counts."""
-        record = _note_record(agent, name, value, self._now())
+    def note(self, agent: str, note: Note) -> None:
+        """Store a note of an agent; the latest of a kind counts."""
+        record = _note_record(agent, note, self._now())
         self._append([record])
         self._tally = noted(self._tally, record)
-
-    def event(self, agent: str, value: Any) -> None:
-        """Store something that happened."""
-        raw = _json(value)
-        self._append([EventRecord(agent=agent, at=self._now(), value=raw)])
 
     async def sync(self) -> None:
         """Wait until everything written so far would survive a loss of power."""
@@ -344,13 +339,8 @@ def _digest(prompt: Prompt) -> bytes:
     return (prompt.tip or prompt.head).digest
 
 
-def _note_record(agent: str, name: str, value: Any, at: float) -> NoteRecord:
-    return NoteRecord(agent=agent, name=name, at=at, value=_json(value))
-
-
-def _json(value: Any) -> msgspec.Raw:
-    # Plain values first: only those are repaired if a text in them is not Unicode.
-    return msgspec.Raw(dump(msgspec.to_builtins(value, builtin_types=(msgspec.Raw,))))
+def _note_record(agent: str, note: Note, at: float) -> NoteRecord:
+    return NoteRecord(agent=agent, name=note.name, at=at, value=encode_note(note))
 
 
 def _about(head: Head, nodes: list[Node]) -> str:

@@ -8,11 +8,11 @@ import anyio.abc
 
 from prong.agent import Agent
 from prong.agent.answer import interrupted
+from prong.journal.note import Titled
 from prong.journal.read import Replay
 from prong.session.foundation import Foundation
 from prong.session.model import left_out, remembered
 from prong.session.move import move
-from prong.session.past import past_of, restore
 from prong.session.preference import answer_schema
 from prong.session.session import MAIN, Session
 from prong.team.account import watch
@@ -23,10 +23,10 @@ from prong.team.workplace import may_hold_worktrees, tidy
 async def begin(session: Session, base: Foundation, group: anyio.abc.TaskGroup) -> None:
     """Take up what a resumed session left, and say to everybody that the session has begun."""
     agent, journal, options = session.agent, base.journal, base.place.options
-    journal.note(MAIN, "endpoint", remembered(base.chosen))
+    journal.note(MAIN, remembered(base.chosen))
     if options.name or (options.fork_session and journal.tally.title):
         # A copy is another session: the name goes on meaning the one it was given to.
-        journal.note(MAIN, "title", options.name or "")
+        journal.note(MAIN, Titled(options.name or ""))
     running = _revive(session, base, base.replay) if base.replay else set[str]()
     watch(agent)
     for lost in session.tasks.recover(keep=running):
@@ -52,12 +52,12 @@ async def begin(session: Session, base: Foundation, group: anyio.abc.TaskGroup) 
 
 def _revive(session: Session, base: Foundation, replay: Replay) -> set[str]:
     """Take up the agents of a resumed session where they were; gives the tasks that run again."""
-    agent, past = session.agent, past_of(replay)
-    results = session.supervisor.answered(past, agent.prompt) or interrupted(agent.prompt)
+    agent = session.agent
+    results = session.supervisor.answered(replay, agent.prompt) or interrupted(agent.prompt)
     if results is not None:
         agent.append(results)
-    restore(agent, replay)
-    running = session.supervisor.revive(agent, past, run=not base.place.options.fork_session)
+    agent.recall(replay)
+    running = session.supervisor.revive(agent, replay, run=not base.place.options.fork_session)
     _compare(agent, base)
     return running
 

@@ -10,10 +10,11 @@ import msgspec
 from prong.agent.spec import AgentTypes
 from prong.config.place import Place
 from prong.errors import UsageError
+from prong.journal.note import CoordinatorSet, ToolSet
 from prong.session.foundation import Foundation
 from prong.session.recruit import filtered
 from prong.session.session import MAIN
-from prong.team.coordinator import ToolSet, describe_workers, worker_type
+from prong.team.coordinator import describe_workers, worker_type
 from prong.team.pull import SECONDS, Pulls
 from prong.team.route import WORKER
 from prong.text import load_text
@@ -46,7 +47,7 @@ def make_pulls(base: Foundation) -> Pulls:
         host=base.host,
         board=base.board,
         agent=MAIN,
-        note=base.note,
+        recorder=base.journal,
         emit=base.emit,
         env={"PATH": place.env.get("PATH", os.defpath), **base.env},
         seconds=place.settings.number("pullSeconds") or SECONDS,
@@ -69,7 +70,7 @@ def coordinate(
         )
     if tools is None:
         return None
-    pulls.note("coordinator", tools)
+    pulls.recorder.note(pulls.agent, CoordinatorSet(tools))
     scratchpad = _scratchpad(pulls.board.storage)
     policy.revise(msgspec.structs.replace(policy.policy, scratchpad=scratchpad))
     return parts(place, pool, tools=tools, scratchpad=scratchpad, more=_pull_tools(place, pulls))

@@ -21,6 +21,7 @@ from prong.cost import total
 from prong.entry import Text, Usage, User
 from prong.errors import JournalError, ProngError
 from prong.event import TurnFinished, TurnStarted, Warned
+from prong.journal.note import FilesRead, FolderEntered, TodosKept
 from prong.prompt import Prompt
 from prong.session.bus import Bus
 from prong.team.outbox import Outbox
@@ -166,9 +167,9 @@ class Driver:
         """Store what belongs to the agent beside its conversation."""
         agent, context = self._agent, self._agent.context
         try:
-            agent.recorder.note(agent.path, "reads", context.reads.hashes)
-            agent.recorder.note(agent.path, "todos", context.todos)
-            agent.recorder.note(agent.path, "cwd", context.cwd)
+            agent.recorder.note(agent.path, FilesRead(context.reads.hashes))
+            agent.recorder.note(agent.path, TodosKept(context.todos))
+            agent.recorder.note(agent.path, FolderEntered(context.cwd))
             await agent.recorder.sync()
             await self._outbox.sync()
         except JournalError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from prong.agent import Desk
 from prong.config.place import Place
@@ -16,7 +15,6 @@ from prong.journal.read import Replay
 from prong.journal.write import Journal
 from prong.provider import Http
 from prong.session.model import Chosen
-from prong.session.session import MAIN
 from prong.team.task import TaskBoard
 from prong.tools.policy import PolicyBox
 from prong.tools.structured import StructuredOutput
@@ -53,11 +51,3 @@ class Foundation:
         """What settings put into the environment of commands, and the mark they are known by."""
         chosen = {key: str(value) for key, value in self.place.settings.map("env").items()}
         return {MARK: self.journal.session, **chosen}
-
-    def recall(self, name: str) -> Any:
-        """Give what a resumed session noted of its main agent under a name; None if nothing."""
-        return self.replay.note(MAIN, name) if self.replay else None
-
-    def note(self, name: str, value: object) -> None:
-        """Note something of the main agent in the journal."""
-        self.journal.note(MAIN, name, value)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
-import msgspec
-
 from prong.agent import Agent
 from prong.agent.lineage import Lineage
 from prong.cost import Ledger
 from prong.cost.budget import Bounds, Purse
 from prong.entry import Usage
 from prong.errors import UsageError
-from prong.event import Answer, Question, QuestionAsked, Todo
+from prong.event import Answer, Question, QuestionAsked
+from prong.journal.note import FilesRead, FolderEntered, ModeSet, PlanKept, TodosKept
+from prong.journal.read import Replay
 from prong.prompt import Prompt
 from prong.session.foundation import Foundation
 from prong.session.guard import Guard
 from prong.session.model import cache_ttl, diagnoses, render_head
-from prong.session.planning import Kept, Planner
+from prong.session.planning import Planner, read_plan
 from prong.session.preference import compact_share, make_limits, make_prices, session_budget
 from prong.session.session import MAIN
 from prong.tools.base import Context, Reads
@@ -37,19 +37,20 @@ class Parts(TypedDict):
 
 def make_planner(base: Foundation) -> Planner:
     """Make what keeps plan mode, in the mode that was asked for or that the session had."""
-    place, replay = base.place, base.replay
+    place, past = base.place, _past(base)
+    mode, plan = past.last(MAIN, ModeSet), past.last(MAIN, PlanKept)
     planner = Planner(
         base.policy,
         root=place.root,
         storage=str(base.storage),
-        note=base.note,
+        recorder=base.journal,
         emit=base.emit,
         shells=base.board.shells,
     )
     planner.start(
         wanted=place.options.mode,
-        recorded=base.recall("mode"),
-        kept=replay.note(MAIN, "plan", Kept | None) if replay else None,
+        recorded=mode.value if mode is not None else None,
+        kept=read_plan(plan.value) if plan is not None else None,
         otherwise=place.settings.permissions.mode,
     )
     return planner
@@ -102,6 +103,11 @@ def make_agent(base: Foundation, **parts: Unpack[Parts]) -> Agent:
     return agent
 
 
+def _past(base: Foundation) -> Replay:
+    """Give what the journal knows, which is nothing of a new session."""
+    return base.replay or Replay(base.journal.opened)
+
+
 def _ledger(base: Foundation) -> Ledger:
     requests = base.replay.requests if base.replay else ()
     return Ledger(paid.row for paid in requests if not paid.inherited)
@@ -126,15 +132,16 @@ def _context(base: Foundation) -> Context:
         answer = await base.desk.ask(MAIN, asked, base.emit)
         return answer.text if isinstance(answer, Answer) and answer.allow else None
 
+    past = _past(base)
     return Context(
         host=base.host,
-        reads=Reads(dict(base.recall("reads") or {})),
+        reads=Reads((past.last(MAIN, FilesRead) or FilesRead()).value),
         emit=base.emit,
         ask=ask,
         tasks=base.board,
         storage=str(base.storage),
-        cwd=base.recall("cwd") or "",
-        todos=msgspec.convert(base.recall("todos") or (), tuple[Todo, ...]),
+        cwd=(past.last(MAIN, FolderEntered) or FolderEntered()).value,
+        todos=(past.last(MAIN, TodosKept) or TodosKept()).value,
         env=base.env,
         images=base.chosen.images,
         may_read=may_read,

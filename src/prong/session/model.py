@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 
@@ -13,6 +13,7 @@ from prong.config.option import Options
 from prong.config.place import Place
 from prong.entry import ToolSpec
 from prong.errors import UsageError
+from prong.journal.note import ModelChosen
 from prong.prompt import Head
 from prong.provider import Api, Endpoint, Http, Provider, is_local, pick
 from prong.provider.api import Patience
@@ -55,14 +56,14 @@ class Chosen:
         return Api(http, endpoint, speaks, patience=self.patience)
 
 
-def choose(place: Place, named: str | None, before: Mapping[str, Any] | None = None) -> Chosen:
+def choose(place: Place, named: str | None, before: ModelChosen | None = None) -> Chosen:
     """Find the model: as asked now, as a resumed session had it, by settings, or by key.
 
     Raises UsageError if none is named anywhere, Unauthorised if its key is missing.
     """
     options, settings, env = place.options, place.settings, _environment(place)
-    recorded = dict(before or {})
-    name = named or recorded.get("model") or settings.text("model") or env.get("PRONG_MODEL")
+    recorded = before or ModelChosen("")
+    name = named or recorded.model or settings.text("model") or env.get("PRONG_MODEL")
     if not name:
         name = next((model for key, model in _DEFAULTS if env.get(key)), None)
     if not name:
@@ -70,11 +71,11 @@ def choose(place: Place, named: str | None, before: Mapping[str, Any] | None = N
             "no model was named and no key is set: use --model, PRONG_MODEL, or set "
             "ANTHROPIC_API_KEY or OPENAI_API_KEY; --model local needs no key"
         )
-    same = not named or named == recorded.get("model")
-    old = recorded if same else {}
+    same = not named or named == recorded.model
+    old = recorded if same else ModelChosen("")
     headers = {**settings.map("headers"), **options.headers}
-    base_url = options.base_url or old.get("base_url") or settings.text("baseUrl")
-    api = options.api or old.get("api") or settings.text("api")
+    base_url = options.base_url or old.base_url or settings.text("baseUrl")
+    api = options.api or old.api or settings.text("api")
     endpoint, model = pick(
         name,
         base_url=base_url,
@@ -91,9 +92,9 @@ def _patience(place: Place) -> Patience:
     return msgspec.convert(place.settings.map("retry"), Patience)
 
 
-def remembered(chosen: Chosen) -> dict[str, Any]:
+def remembered(chosen: Chosen) -> ModelChosen:
     """Give what a resumed session needs to find its model again; never a key."""
-    return {"model": chosen.named, "base_url": chosen.base_url, "api": chosen.api}
+    return ModelChosen(chosen.named, chosen.base_url, chosen.api)
 
 
 def _environment(place: Place) -> Mapping[str, str]:

@@ -36,4 +36,4 @@ def switch(place: Place, http: Http, session: Session, model: str) -> None:
     chosen = choose(place, model)
     session.agent.provider = chosen.connect(http)
     move(session.agent, place, chosen, f"from {session.model} to {chosen.model}")
-    session.journal.note(MAIN, "endpoint", remembered(chosen))
+    session.journal.note(MAIN, remembered(chosen))

@@ -23,7 +23,7 @@ from prong.errors import ProngError
 from prong.event import Event, SessionStarted, Warned
 from prong.host import LocalHost
 from prong.journal import store
-from prong.journal.read import read_journal
+from prong.journal.note import CoordinatorSet, ModelChosen, PullsSeen
 from prong.provider import Http
 from prong.session.beginning import begin
 from prong.session.bus import Bus
@@ -34,7 +34,6 @@ from prong.session.guard import Guard
 from prong.session.main import first_prompt, make_agent, make_planner
 from prong.session.model import choose
 from prong.session.move import switch
-from prong.session.past import past_of
 from prong.session.planning import Planner
 from prong.session.preference import (
     fork_settings,
@@ -177,7 +176,8 @@ class _Maker:
         self._closers.append(session.finish)
         await begin(session, base, self._group)
         if base.replay is not None and not base.place.options.fork_session:
-            pulls.restore(base.replay.note(MAIN, "pulls", dict[str, list[str]]) or {})
+            seen = base.replay.last(MAIN, PullsSeen)
+            pulls.restore(seen.value if seen is not None else {})
         self._created = None
         return session
 
@@ -190,7 +190,7 @@ class _Maker:
         host = LocalHost(place.cwd, place.home)
         host.warn = lambda text: emit(Warned(text=text))
         self._closers.append(host.close)
-        endpoint = replay.note(MAIN, "endpoint") if replay else None
+        endpoint = replay.last(MAIN, ModelChosen) if replay else None
         storage = str(journal.path.with_suffix(""))
         return Foundation(
             place=place,
@@ -219,7 +219,8 @@ class _Maker:
         place, forks = base.place, self._forks(base.policy)
         tools = [*built_in(place, planner, forks=forks.on), *await self._server_tools()]
         pool = make_kit(place, tools, base.structured)
-        before = Before(base.replay is not None, base.recall("coordinator"))
+        noted = base.replay.last(MAIN, CoordinatorSet) if base.replay else None
+        before = Before(base.replay is not None, noted.value if noted is not None else None)
         team = coordinate(place, pool, base.policy, pulls, before)
         if team is None:
             return _Crew(kit=pool, pool=pool, types=place.types, forks=forks)
@@ -273,7 +274,7 @@ class _Maker:
         place = base.place
         return Supervisor(
             office=office,
-            reload=lambda: past_of(read_journal(base.journal.path)),
+            journal=base.journal.path,
             classifier=self._classifier(agent),
             board=base.board,
             emit=self._bus.emit,

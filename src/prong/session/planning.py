@@ -12,15 +12,18 @@ import os.path
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
+from msgspec import convert
 from msgspec.structs import replace
 
 from prong.agent import Agent
 from prong.config.place import read_mode
 from prong.entry import CallId, Text, User, plain
+from prong.errors import UsageError
 from prong.event import Event, ModeChanged, PermissionAsked, Warned
+from prong.journal.note import ModeSet, PlanKept, StoredPlan
+from prong.journal.recorder import Recorder
 from prong.text import load_text
 from prong.tools.base import Failed, Outcome, done
 from prong.tools.policy import Mode, PolicyBox
@@ -30,7 +33,7 @@ _WORDS, _LONGEST = 6, 48
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What plan mode has to remember; noted in the journal."""
+    """What plan mode has to remember."""
 
     before: Mode
     """The mode to go back to."""
@@ -38,6 +41,14 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """The plan file, once it has a name."""
     rules: tuple[Rule, ...] = ()
     """Allow rules that were put aside."""
+
+
+def read_plan(stored: StoredPlan | None) -> Kept | None:
+    """Take up what a journal has of plan mode; raises UsageError if this program cannot."""
+    try:
+        return None if stored is None else convert(stored, Kept, from_attributes=True)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"the session's plan mode cannot be taken up: {error}") from error
 
 
 def is_broad(rule: Rule) -> bool:
@@ -69,19 +80,21 @@ class Planner:
         *,
         root: str,
         storage: str,
-        note: Callable[[str, Any], None],
+        recorder: Recorder,
+        agent: str = "main",
         emit: Callable[[Event], None],
         shells: Callable[[], Sequence[str]] = tuple,
         words: str = "plan",
     ) -> None:
-        """Take the tree's policy; `note` stores a value, `shells` names background commands.
+        """Take the tree's policy; `shells` names background commands.
 
-        `words` is the text by which the model is told.
+        `agent` is the one that plans, `words` is the text by which it is told.
         """
         self._policy = policy
         self._root = root
         self._storage = storage
-        self._note = note
+        self._recorder = recorder
+        self._path = agent
         self._emit = emit
         self._shells = shells
         self.words = words
@@ -276,7 +289,7 @@ class Planner:
         self._policy.revise(replace(self._policy.policy, mode=mode, rules=rules, plan_file=""))
         self._kept = None
         self._tell(mode)
-        self._note("plan", None)
+        self._recorder.note(self._path, PlanKept(None))
 
     def _put_aside(self, before: Mode) -> tuple[Rule, ...]:
         """Take broad rules out of the policy when coming from a mode that hardly ever asks."""
@@ -293,10 +306,10 @@ class Planner:
 
     def _keep(self, kept: Kept) -> None:
         self._kept = kept
-        self._note("plan", kept)
+        self._recorder.note(self._path, PlanKept(convert(kept, StoredPlan, from_attributes=True)))
 
     def _tell(self, mode: Mode) -> None:
-        self._note("mode", mode)
+        self._recorder.note(self._path, ModeSet(mode))
         self._emit(ModeChanged(mode=mode))
 
 

@@ -33,6 +33,7 @@ from prong.event import (
 from prong.host.escape import escaped
 from prong.host.guardian import GUARDIAN
 from prong.journal import store
+from prong.journal.note import Titled
 from prong.journal.store import SessionInfo
 from prong.journal.write import Journal
 from prong.prompt import Prompt, outline
@@ -292,7 +293,7 @@ class Session:
         """Give the session's name; without one, the model is asked for a title beside it."""
         if not self.journal.tally.title:
             named = await sidecar.title(self.agent, self.snapshot)
-            self.journal.note(self.agent.path, "title", named)
+            self.journal.note(self.agent.path, Titled(named))
         return self.journal.tally.title
 
     @property

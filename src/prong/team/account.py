@@ -15,7 +15,7 @@ from prong.cost import Prices, Row, fact
 from prong.cost.mark import takes_marks
 from prong.cost.receipt import (
     Circumstance,
-    FanNote,
+    FanEstimate,
     Receipt,
     as_json,
     diagnosis,
@@ -24,6 +24,7 @@ from prong.cost.receipt import (
     settle,
 )
 from prong.event import CacheMissed, Event, ReceiptIssued
+from prong.journal.note import FanPlanned, ReceiptClosed, ReceiptOpened
 from prong.provider import trait
 from prong.team.child import Child
 from prong.team.departure import tokens, ttl_of
@@ -55,8 +56,8 @@ def open_receipt(parent: Agent, child: Child, fan: Fan) -> Receipt:
 
 def keep_estimate(parent: Agent, fan: Fan) -> None:
     """Store what a fan-out was estimated to cost, to be compared with what it did cost."""
-    note = FanNote(base=fan.base.digest, size=fan.plan.size, estimate=fan.estimate)
-    parent.recorder.note(parent.path, FanNote.name(fan.first), note)
+    told = FanEstimate(base=fan.base.digest, size=fan.plan.size, estimate=fan.estimate)
+    parent.recorder.note(parent.path, FanPlanned(fan.first, told))
 
 
 def receipt_of(child: Child, prices: Prices) -> Receipt:
@@ -93,7 +94,7 @@ def enter(child: Child, row: Row, ended: Ended | None, emit: Emit) -> None:
             diagnosis=diagnosis(ended.diagnostics),
         )
         # A resumed session has no plan to predict from, so what was predicted is stored.
-        agent.recorder.note(child.spec.path, "opened", child.receipt)
+        agent.recorder.note(child.spec.path, ReceiptOpened(child.receipt))
         idle = fan.idle(child.spec.task_id)
     if why := reconcile(predicted, row.usage, _circumstance(child, ended, row, idle, first=first)):
         child.miss = child.miss or why
@@ -174,7 +175,7 @@ def close_receipt(child: Child, prices: Prices, emit: Emit) -> None:
         child.receipt, delivered="notice" if child.spec.notify else "returned"
     )
     receipt = receipt_of(child, prices)
-    child.agent.recorder.note(child.spec.path, "receipt", receipt)
+    child.agent.recorder.note(child.spec.path, ReceiptClosed(receipt))
     emit(
         child.spec.path,
         ReceiptIssued(

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import anyio
-import msgspec
 
 from prong.agent import Agent, loop
 from prong.cost import Row
-from prong.cost.budget import Bounds
 from prong.cost.receipt import Receipt
 from prong.entry import Reply, Text, User
 from prong.errors import ProngError
 from prong.event import Event, ReplyFinished, ToolStarted
-from prong.host.worktree import Kept, Removed, Worktree
+from prong.host.worktree import Kept, Removed
+from prong.journal.note import ChildSpec, ChildStatus, MessagesUnread
 from prong.prompt import Node, Prompt
 from prong.team.fan import Fan
 from prong.team.fork import Report, parse_report
@@ -31,39 +30,6 @@ if TYPE_CHECKING:
     from prong.team.typed import Waiting
     from prong.team.workplace import Workplace
 
-Status: TypeAlias = Literal["running", "completed", "failed", "killed"]
-
-
-class ChildSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a child is; stored when it starts, so that a resumed session can take it up again."""
-
-    task_id: str
-    path: str
-    parent: str
-    kind: Literal["fork", "typed"]
-    type: str
-    description: str
-    call_id: str = ""
-    """The call it came of, if one did."""
-    notify: bool = True
-    """Whether its end becomes a notice for the parent."""
-    base_depth: int = 0
-    """How many entries of its prompt it shares with its siblings."""
-    base: str = ""
-    """Digest of that part."""
-    model: str = ""
-    """The model of a typed child, as it was named."""
-    spawns: tuple[str, ...] | None = None
-    """The only types of agents that it may start; None for any."""
-    budget: Bounds = Bounds()
-    """What was reserved for it."""
-    files: tuple[str, ...] | None = None
-    """Patterns of the files it may change; None if nothing was declared."""
-    isolation: Literal["", "worktree"] = ""
-    """Whether it works in a worktree of its own."""
-    worktree: Worktree | None = None
-    """That worktree, once it is made and for as long as it is there."""
-
 
 @dataclass(slots=True)
 class Child:
@@ -72,7 +38,7 @@ class Child:
     spec: ChildSpec
     agent: Agent
     fan: Fan | None = None
-    status: Status = "running"
+    status: ChildStatus = "running"
     runs: int = 1
     """How often it was started; a message to a finished child starts it again."""
     text: str = ""
@@ -124,11 +90,11 @@ class Child:
         for text in texts:
             self.unread.append(text)
             self.agent.inbox.put(message(text, self.spec), taken=partial(self._took, text))
-        self.agent.recorder.note(self.spec.path, "unread", self.unread)
+        self.agent.recorder.note(self.spec.path, MessagesUnread(self.unread))
 
     def _took(self, text: str) -> None:
         self.unread.remove(text)
-        self.agent.recorder.note(self.spec.path, "unread", self.unread)
+        self.agent.recorder.note(self.spec.path, MessagesUnread(self.unread))
 
     @property
     def notice_id(self) -> str:

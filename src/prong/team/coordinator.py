@@ -7,15 +7,12 @@ start. Everything else is the road that all agents go.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
 from prong.agent.spec import AgentType
+from prong.journal.note import ToolSet
 from prong.tools.filter import is_mcp
-
-ToolSet: TypeAlias = Literal["simple", "full"]
-"""What workers have: a shell and edits, or everything that an agent in the background may have."""
 
 _SIMPLE = ("Bash", "Read", "Edit", "Skill")
 

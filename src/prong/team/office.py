@@ -16,12 +16,14 @@ from prong.cost.mark import takes_marks
 from prong.cost.receipt import Receipt
 from prong.entry import CallId
 from prong.errors import UsageError
+from prong.journal.note import ChildSpec
+from prong.journal.read import Replay
 from prong.prompt import Prompt
 from prong.team import typed
-from prong.team.child import Child, ChildSpec
+from prong.team.child import Child
 from prong.team.claim import Claims, FileBox
 from prong.team.fileset import BadSet, FileSet, read_set
-from prong.team.revival import Past, revived
+from prong.team.revival import revived
 from prong.team.task import TaskBoard
 from prong.team.workplace import barred
 from prong.tools.base import Failed, Outcome, TaskHandle
@@ -132,11 +134,11 @@ class Office:
         )
         typed.hush(child, bubbles=kind.permission_mode == "bubble")
         child.agent.recorder.keep(spec.path, prompt)
-        child.agent.recorder.note(spec.path, "child", spec)
+        child.agent.recorder.note(spec.path, spec)
         return child
 
     def take_up(
-        self, employer: Employer, parent: Agent, spec: ChildSpec, past: Past, purse: Purse
+        self, employer: Employer, parent: Agent, spec: ChildSpec, replay: Replay, purse: Purse
     ) -> Child:
         """Make a typed child of what the journal has of it.
 
@@ -146,9 +148,9 @@ class Office:
         if kind is None:
             raise UsageError(f"there is no agent type {spec.type!r} any more")
         made = self.make_child(parent, kind, model=spec.model or None, background=spec.notify)
-        prompt = past.prompts[spec.path]
+        prompt = replay.agents[spec.path]
         agent = _agent(employer, parent, spec, kind, made, prompt, purse)
-        child = revived(spec, self._bound(agent, spec), past)
+        child = revived(spec, self._bound(agent, spec), replay)
         typed.hush(child, bubbles=kind.permission_mode == "bubble")
         return child
 
@@ -217,7 +219,7 @@ def notifies(child: Child) -> None:
     child.waiting = None
     if not child.spec.notify:
         child.spec = msgspec.structs.replace(child.spec, notify=True)
-        child.agent.recorder.note(child.spec.path, "child", child.spec)
+        child.agent.recorder.note(child.spec.path, child.spec)
 
 
 def _agent(

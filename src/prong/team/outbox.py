@@ -41,7 +41,7 @@ class Expected(msgspec.Struct, frozen=True, tag_field="type", tag="expected"):
     output_file: str = ""
 
 
-class Past(msgspec.Struct, frozen=True):
+class Told(msgspec.Struct, frozen=True):
     """What is remembered of a task that has notified."""
 
     agent: str
@@ -77,7 +77,7 @@ class Outbox:
         self._expected: dict[str, Expected] = {}
         self._waiting: dict[str, Notice] = {}
         self._seen: set[str] = set()
-        self._past: dict[str, Past] = {}
+        self._told: dict[str, Told] = {}
         self._handed: set[str] = set()
         self._wake = anyio.Event()
         self.damaged = 0
@@ -138,9 +138,9 @@ class Outbox:
         """Tell whether an id has been used."""
         return notice_id in self._seen or notice_id in self._expected
 
-    def past(self, task_id: str) -> Past | None:
+    def told(self, task_id: str) -> Told | None:
         """Say how a task ended, if it is one of the last that have notified."""
-        return self._past.get(task_id)
+        return self._told.get(task_id)
 
     def pending(self, agent: str) -> list[Notice]:
         """List what waits for an agent and has not been handed to it, oldest first."""
@@ -189,10 +189,10 @@ class Outbox:
         self._expected.pop(notice.id, None)
         self._seen.add(notice.id)
         self._waiting[notice.id] = notice
-        self._past.pop(notice.task_id, None)
-        self._past[notice.task_id] = Past(notice.agent, notice.summary, notice.output_file)
-        if len(self._past) > REMEMBERED:
-            del self._past[next(iter(self._past))]
+        self._told.pop(notice.task_id, None)
+        self._told[notice.task_id] = Told(notice.agent, notice.summary, notice.output_file)
+        if len(self._told) > REMEMBERED:
+            del self._told[next(iter(self._told))]
 
     def _forget(self, ids: Iterable[str]) -> None:
         for id_ in ids:

@@ -17,6 +17,8 @@ import msgspec
 
 from prong.event import Event, Warned
 from prong.host import Host
+from prong.journal.note import PullsSeen
+from prong.journal.recorder import Recorder
 from prong.team.log import Log
 from prong.team.task import TaskBoard
 from prong.team.work import Ending
@@ -82,8 +84,7 @@ class Pulls:
     host: Host
     board: TaskBoard
     agent: str
-    note: Callable[[str, Any], None]
-    """Stores a value in the journal."""
+    recorder: Recorder
     emit: Callable[[Event], None]
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     seconds: float = SECONDS
@@ -123,7 +124,7 @@ class Pulls:
         )
 
     def _store(self) -> None:
-        self.note("pulls", self.seen)
+        self.recorder.note(self.agent, PullsSeen(self.seen))
 
     def forget(self, pull: Pull) -> None:
         """Watch a pull request no longer."""

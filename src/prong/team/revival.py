@@ -7,40 +7,30 @@ its notice was not, the notice is made up for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
-
-import msgspec
+from collections.abc import Iterator
 
 from prong.agent import Agent
 from prong.agent.answer import interrupted
-from prong.cost import Row, markable
+from prong.cost import markable
 from prong.cost.budget import Purse
 from prong.cost.receipt import Receipt
 from prong.entry import Reply, Usage
-from prong.host.worktree import Kept, Removed
+from prong.journal.note import (
+    ChildEnded,
+    ChildRun,
+    ChildSpec,
+    MessagesUnread,
+    ReceiptClosed,
+    ReceiptOpened,
+)
+from prong.journal.read import Replay
 from prong.prompt import Node, Prompt
-from prong.team.child import Child, ChildSpec, Status, last_text
+from prong.team.child import Child, last_text
 
 
-class Ended(msgspec.Struct, frozen=True):
-    """How often a child has ended, and how it did last."""
-
-    run: int = 0
-    status: Status = "running"
-    detail: str = ""
-    tool_uses: int = 0
-    outcome: Kept | Removed | None = None
-    """What became of its worktree."""
-    requests: int = 0
-    """How many it had made by then, in all its runs; `tool_uses` likewise."""
-    since: tuple[int, int] = (0, 0)
-    """Requests and tool uses before that run."""
-
-
-def ended(child: Child) -> Ended:
+def ended(child: Child) -> ChildEnded:
     """Say of a child that has ended what is worth storing."""
-    return Ended(
+    return ChildEnded(
         child.runs,
         child.status,
         child.detail,
@@ -51,43 +41,24 @@ def ended(child: Child) -> Ended:
     )
 
 
-class NoteReader(Protocol):
-    """Reads a stored note of an agent as a type; None if there is none."""
-
-    def __call__(self, agent: str, name: str, kind: Any) -> Any:
-        """Read it."""
-        ...
-
-
-class Past(msgspec.Struct, frozen=True, kw_only=True):
-    """What a journal knows of a session's agents."""
-
-    prompts: Mapping[str, Prompt]
-    note: NoteReader
-    rows: Callable[[str], list[Row]]
-    """Gives the requests of an agent."""
-    restore: Callable[[Agent], None]
-    """Lets an agent remember its last request."""
-
-
-def specs(past: Past) -> Iterator[ChildSpec]:
+def specs(replay: Replay) -> Iterator[ChildSpec]:
     """Give what each child of the session was."""
-    for path in past.prompts:
-        spec = past.note(path, "child", ChildSpec)
+    for path in replay.agents:
+        spec = replay.last(path, ChildSpec)
         if spec is not None:
             yield spec
 
 
-def revived(spec: ChildSpec, agent: Agent, past: Past) -> Child:
+def revived(spec: ChildSpec, agent: Agent, replay: Replay) -> Child:
     """Make a child of what is stored of it; its status says whether it was still running."""
-    prompt = past.prompts[spec.path]
+    prompt = replay.agents[spec.path]
     agent.prompt = prompt
     agent.base = _base(prompt, spec)
     agent.sent = _last_sent(prompt)
     agent.last_usage, agent.last_length, agent.last_id, agent.last_at = Usage(), 0, "", 0.0
-    past.restore(agent)
-    last = past.note(spec.path, "ended", Ended) or Ended()
-    started = max(1, past.note(spec.path, "run", int) or 1)
+    agent.recall(replay)
+    last = replay.last(spec.path, ChildEnded) or ChildEnded()
+    started = max(1, (replay.last(spec.path, ChildRun) or ChildRun()).value)
     runs = last.run < started
     child = Child(
         spec,
@@ -98,27 +69,28 @@ def revived(spec: ChildSpec, agent: Agent, past: Past) -> Child:
         detail="" if runs else last.detail,
         tool_uses=max(last.tool_uses, _uses(prompt, spec)) if runs else last.tool_uses,
         since=(last.requests, last.tool_uses) if runs else last.since,
-        rows=past.rows(spec.path),
+        rows=replay.rows(spec.path),
         outcome=None if runs else last.outcome,
     )
+    noted = replay.last(spec.path, ReceiptClosed) or replay.last(spec.path, ReceiptOpened)
     child.receipt = (
-        past.note(spec.path, "receipt", Receipt)
-        or past.note(spec.path, "opened", Receipt)
-        or Receipt(task_id=spec.task_id, agent=spec.path, kind=spec.kind, base=spec.base)
+        noted.value
+        if noted is not None
+        else Receipt(task_id=spec.task_id, agent=spec.path, kind=spec.kind, base=spec.base)
     )
     child.miss = child.receipt.miss
     if runs and (results := interrupted(prompt)) is not None:
         agent.append(results)
-    if unread := past.note(spec.path, "unread", list[str]):
-        child.tell(*unread)
+    if (unread := replay.last(spec.path, MessagesUnread)) is not None and unread.value:
+        child.tell(*unread.value)
     return child
 
 
-def spent_purse(parent: Agent, spec: ChildSpec, past: Past) -> Purse:
+def spent_purse(parent: Agent, spec: ChildSpec, replay: Replay) -> Purse:
     """Make a child's purse with what it, and all that it started, have spent before."""
     purse = Purse(spec.budget, parent=parent.purse, name=f"agent {spec.task_id}")
-    below = [path for path in past.prompts if f"{path}/".startswith(f"{spec.path}/")]
-    for row in (row for path in below for row in past.rows(path)):
+    below = [path for path in replay.agents if f"{path}/".startswith(f"{spec.path}/")]
+    for row in (row for path in below for row in replay.rows(path)):
         tokens = row.usage.input + row.usage.output
         purse.remember(tokens, row.cost or 0.0, 0 if row.sidecar else 1)
     return purse

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import msgspec
 
 from prong.cost.receipt import Receipt
-from prong.team.child import Child, ChildSpec
+from prong.journal.note import ChildSpec
+from prong.team.child import Child
 
 KEPT = 64
 """Finished children whose prompts stay in memory; older ones are read from the journal again."""

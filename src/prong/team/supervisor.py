@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,10 +23,12 @@ from prong.cost.receipt import Receipt
 from prong.entry import Call, CallId, Reply, Result, Results, Text
 from prong.errors import JournalError, ProngError, UsageError
 from prong.event import Answer, Event, Question, QuestionAsked, Warned
+from prong.journal.note import ChildEnded, ChildRun, ChildSpec, ReceiptOpened
+from prong.journal.read import Replay, read_journal
 from prong.prompt import Node, Prompt
 from prong.team import fork
 from prong.team.account import close_receipt, enter, keep_estimate, open_receipt, receipt_of
-from prong.team.child import Child, ChildSpec
+from prong.team.child import Child
 from prong.team.departure import ForkSettings, advise, plan_departure
 from prong.team.door import Door
 from prong.team.fan import Fan
@@ -33,7 +36,7 @@ from prong.team.handback import Classifier, inspect, warning
 from prong.team.isolation import make_agent, nobody
 from prong.team.office import Office, held_back, notifies
 from prong.team.result import ForkResult, result_of
-from prong.team.revival import Ended, Past, ended, revived, specs, spent_purse
+from prong.team.revival import ended, revived, specs, spent_purse
 from prong.team.route import Fork, ForkMode, Refused, Typed, route
 from prong.team.shelf import Held, Shelf
 from prong.team.task import TaskBoard
@@ -69,8 +72,8 @@ class Supervisor:
     """Makes a child's hooks from its parent's."""
     office: Office
     """Starts typed children."""
-    reload: Callable[[], Past]
-    """Reads what the journal knows of the session's agents."""
+    journal: Path
+    """Where the session's journal is."""
     classifier: Classifier | None = None
     """Looks at what children give back, beside the rules."""
     worktrees: WorktreeSettings = field(default_factory=WorktreeSettings)
@@ -202,7 +205,7 @@ class Supervisor:
         child.agent.purse.restart()
         if child.spec.kind == "typed":
             notifies(child)
-        child.agent.recorder.note(child.spec.path, "run", child.runs)
+        child.agent.recorder.note(child.spec.path, ChildRun(child.runs))
         self._launch(child)
 
     def _dispatched(self, parent: Agent) -> Fan:
@@ -281,8 +284,8 @@ class Supervisor:
             keep_estimate(parent, fan)
         child.compose = lambda more: fan.child(f"{told}\n\n{more}")
         agent.recorder.keep(spec.path, prompt)
-        agent.recorder.note(spec.path, "opened", child.receipt)
-        agent.recorder.note(spec.path, "child", spec)
+        agent.recorder.note(spec.path, ReceiptOpened(child.receipt))
+        agent.recorder.note(spec.path, spec)
         fan.running.add(task_id)
         self.begin(child)
         return child
@@ -300,7 +303,7 @@ class Supervisor:
             if child.fan is not None:
                 child.fan.left(spec.task_id)
             agent.purse.close()
-            agent.recorder.note(spec.path, "ended", Ended(1, "failed", "it could not be started"))
+            agent.recorder.note(spec.path, ChildEnded(1, "failed", "it could not be started"))
             raise
 
     def _made(
@@ -400,7 +403,7 @@ class Supervisor:
             child.waiting.end()
         try:
             close_receipt(child, self.prices, self.emit)
-            child.agent.recorder.note(child.spec.path, "ended", ended(child))
+            child.agent.recorder.note(child.spec.path, ended(child))
         except JournalError as error:
             self.emit(child.spec.path, Warned(text=str(error)))
         if said := warning(child.flags):
@@ -429,36 +432,36 @@ class Supervisor:
         spec = self._shelf.spec(name)
         if spec is None or not spec.path.startswith(f"{sender.path}/"):
             return None
-        child = self._taken_up(sender, spec, self.reload())
+        child = self._taken_up(sender, spec, read_journal(self.journal))
         if child is not None:
             self._shelf.drop(name)
             self._children[name] = child
         return child
 
-    def _taken_up(self, main: Agent, spec: ChildSpec, past: Past) -> Child | None:
+    def _taken_up(self, main: Agent, spec: ChildSpec, replay: Replay) -> Child | None:
         """Make a child of what the journal has of it; None, and a warning, if that cannot be."""
         above = self.at(spec.parent)
         parent = above.agent if above is not None else main
-        purse = spent_purse(parent, spec, past)
-        prompt = past.prompts[spec.path]
+        purse = spent_purse(parent, spec, replay)
+        prompt = replay.agents[spec.path]
         if spec.kind == "fork":
             agent = self._made(parent, spec, prompt, sent=None, base=None, purse=purse)
-            return revived(spec, agent, past)
+            return revived(spec, agent, replay)
         try:
-            return self.office.take_up(self, parent, spec, past, purse)
+            return self.office.take_up(self, parent, spec, replay, purse)
         except ProngError as error:
             warned = Warned(text=f"the agent {spec.task_id} cannot be taken up again: {error}")
             self.emit(parent.path, warned)
             return None
 
-    def revive(self, main: Agent, past: Past, *, run: bool = True) -> set[str]:
+    def revive(self, main: Agent, replay: Replay, *, run: bool = True) -> set[str]:
         """Take up the children of a resumed session; gives the tasks that run again.
 
         Without `run` those that were running count as stopped: they go on in another session.
         """
         running: set[str] = set()
-        for spec in specs(past):
-            child = self._taken_up(main, spec, past)
+        for spec in specs(replay):
+            child = self._taken_up(main, spec, replay)
             if child is None:
                 continue
             self._children[spec.task_id] = child
@@ -477,9 +480,9 @@ class Supervisor:
                 self.board.tell(child.notice_id, spec.parent, spec.task_id, child.ending())
         return running
 
-    def answered(self, past: Past, prompt: Prompt) -> Results | None:
+    def answered(self, replay: Replay, prompt: Prompt) -> Results | None:
         """Answer the calls of a parent that died after its children had started."""
-        begun = {spec.call_id for spec in specs(past) if spec.call_id}
+        begun = {spec.call_id for spec in specs(replay) if spec.call_id}
         calls = unanswered(prompt)
         if not any(call.id in begun for call in calls):
             return None

@@ -60,7 +60,7 @@ class _Task:
 
 
 @dataclass(slots=True)
-class _Past:
+class _Finished:
     """What is remembered of a finished task."""
 
     agent: str
@@ -94,7 +94,7 @@ class TaskBoard:
         self._agent = agent
         self._log_limit = log_limit
         self._tasks: dict[str, _Task] = {}
-        self._past: dict[str, _Past] = {}
+        self._finished: dict[str, _Finished] = {}
         self._last = last_number(self._folder)
         self._change = anyio.Event()
         self._closed = False
@@ -135,7 +135,7 @@ class TaskBoard:
 
     def knows(self, task_id: str) -> bool:
         """Whether there is or was a task of that id."""
-        return task_id in self._tasks or task_id in self._past or self.outbox.knows(task_id)
+        return task_id in self._tasks or task_id in self._finished or self.outbox.knows(task_id)
 
     def next_id(self) -> str:
         """Give the next task id of this session."""
@@ -257,12 +257,12 @@ class TaskBoard:
         """Tell what is new, waiting up to so many seconds for the end of the task."""
         task = self._find(task_id, agent or self._agent)
         if task is None:
-            return self._past_output(task_id, agent or self._agent)
+            return self._finished_output(task_id, agent or self._agent)
         if wait > 0:
             with anyio.move_on_after(wait):
                 await task.ended.wait()
         if task.ended.is_set():
-            return self._past_output(task_id, agent or self._agent)
+            return self._finished_output(task_id, agent or self._agent)
         fresh, task.offset = read_fresh(task.log.path, task.offset)
         return done(_told(f"{task_id} is running.", fresh + task.log.held, task.log.path))
 
@@ -270,8 +270,8 @@ class TaskBoard:
         """Kill a task and everything it started; what it has printed is kept."""
         task = self._find(task_id, agent or self._agent)
         if task is None:
-            past = self._remembered(task_id, agent or self._agent)
-            return Failed(_unknown(task_id) if past is None else f"Too late. {past.summary}.")
+            known = self._remembered(task_id, agent or self._agent)
+            return Failed(_unknown(task_id) if known is None else f"Too late. {known.summary}.")
         await self._stop(task)
         return done(f"{task_id} and everything it started was stopped. Output: {task.log.path}")
 
@@ -350,9 +350,9 @@ class TaskBoard:
             ending = msgspec.structs.replace(ending, usage=usage)
             self._put(_notice(expected, ending), task.emit)
         del self._tasks[task.id]
-        self._past[task.id] = _Past(task.agent, ending.summary, task.log.path, task.offset)
-        if len(self._past) > REMEMBERED:
-            del self._past[next(iter(self._past))]
+        self._finished[task.id] = _Finished(task.agent, ending.summary, task.log.path, task.offset)
+        if len(self._finished) > REMEMBERED:
+            del self._finished[next(iter(self._finished))]
         task.emit(TaskFinished(task_id=task.id, status=ending.status, summary=ending.summary))
         task.ended.set()
         change, self._change = self._change, anyio.Event()
@@ -378,19 +378,21 @@ class TaskBoard:
         task = self._tasks.get(task_id)
         return task if task is not None and _may_see(agent, task.agent) else None
 
-    def _remembered(self, task_id: str, agent: str) -> _Past | None:
-        past = self._past.get(task_id)
-        if past is None and (told := self.outbox.past(task_id)) is not None:
+    def _remembered(self, task_id: str, agent: str) -> _Finished | None:
+        known = self._finished.get(task_id)
+        if known is None and (told := self.outbox.told(task_id)) is not None:
             # It ended in an earlier process of this session; its output is still there.
-            past = self._past[task_id] = _Past(told.agent, told.summary, told.output_file, 0)
-        return past if past is not None and _may_see(agent, past.agent) else None
+            known = self._finished[task_id] = _Finished(
+                told.agent, told.summary, told.output_file, 0
+            )
+        return known if known is not None and _may_see(agent, known.agent) else None
 
-    def _past_output(self, task_id: str, agent: str) -> Outcome:
-        past = self._remembered(task_id, agent)
-        if past is None:
+    def _finished_output(self, task_id: str, agent: str) -> Outcome:
+        known = self._remembered(task_id, agent)
+        if known is None:
             return Failed(_unknown(task_id))
-        fresh, past.offset = read_fresh(past.path, past.offset)
-        return done(_told(f"{past.summary}.", fresh, past.path))
+        fresh, known.offset = read_fresh(known.path, known.offset)
+        return done(_told(f"{known.summary}.", fresh, known.path))
 
 
 @dataclass(slots=True, frozen=True)

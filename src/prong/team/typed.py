@@ -18,9 +18,10 @@ from prong.agent.lineage import Lineage
 from prong.agent.spec import AgentType
 from prong.cost.budget import Purse
 from prong.entry import user_text
+from prong.journal.note import ChildSpec
 from prong.prompt import Head, Prompt
 from prong.provider import Provider
-from prong.team.child import Child, ChildSpec
+from prong.team.child import Child
 from prong.team.isolation import QuietDesk, make_agent
 from prong.team.notice import neutral
 from prong.tools.base import Done, Failed, Outcome, TaskHandle, done

@@ -34,8 +34,9 @@ from prong.host.worktree import (
     reopen,
     sweep,
 )
+from prong.journal.note import ChildSpec
 from prong.team import usher
-from prong.team.child import Child, ChildSpec
+from prong.team.child import Child
 from prong.team.route import REMOTE
 from prong.tools.confine import Ground
 from prong.tools.policy import PolicyBox
@@ -146,7 +147,7 @@ async def prepare(child: Child) -> None:
         raise UsageError(f"no worktree could be made: {error}") from error
     child.spec = msgspec.structs.replace(spec, worktree=worktree)
     place.enter(child.agent, worktree)
-    child.agent.recorder.note(spec.path, "child", child.spec)
+    child.agent.recorder.note(spec.path, child.spec)
     await usher.admit(child, "WorktreeCreate")
     _tell(child, notice(worktree, base=settings.base))
 
@@ -187,7 +188,7 @@ async def close(child: Child) -> None:
     if isinstance(child.outcome, Removed):
         child.spec = msgspec.structs.replace(child.spec, worktree=None)
         try:
-            child.agent.recorder.note(child.spec.path, "child", child.spec)
+            child.agent.recorder.note(child.spec.path, child.spec)
         except JournalError as error:
             child.agent.emit(Warned(text=str(error)))
         await usher.announce(child, "WorktreeRemove", worktree=worktree)
