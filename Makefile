@@ -8,7 +8,7 @@ PLAYABLE := $(VENV)/.playable
 READY := $(VENV)/.ready
 RIVALS := .venv-rivals
 
-.PHONY: help demo story tmux test lint check bench docs format clean
+.PHONY: help demo story tmux test lint check bench walk docs format clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -60,6 +60,9 @@ bench: $(READY) ## Run the benchmarks
 	@$(RIVALS)/bin/python -m pip install -q --disable-pip-version-check --group bench-rivals \
 		|| echo "The rivals could not all be installed; the table names those that are missing."
 	@BENCH_RIVALS=$(RIVALS)/bin/python $(BIN)/python bench/run.py
+
+walk: $(READY) ## Which functions a session passes: hops, crossings, entries
+	@$(BIN)/python bench/walk.py
 
 docs: $(READY) ## Write the generated parts of the documentation anew
 	@$(BIN)/python docs/regenerate.py

@@ -1,0 +1,183 @@
+"""The shape of the object graph, read from the syntax trees.
+
+Import layers say who may know whom; these say how big a thing that changes may be, who may change
+it, and that no cycle hides behind a late import. What breaks a rule today stands in a list beside it.
+A list only gets shorter: a new offender fails, and so does one that is gone and still listed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Set as AbstractSet
+
+import pytest
+
+from shared.structure import Level, callables, cycles, imports, intrusions, shapes, short
+
+FIELDS, MEMBERS = 15, 20
+
+LARGE = {
+    "agent.agent.Agent",
+    "provider.connection.Connection",
+    "provider.local.job.Job",
+    "provider.rack.Rack",
+    "session.session.Session",
+    "team.child.Child",
+    "team.fan.Fan",
+    "team.supervisor.Supervisor",
+    "team.task.TaskBoard",
+}
+
+CALLBACKS = {
+    "admit",
+    "close",
+    "compose",
+    "inspect",
+    "leave",
+    "may_stop",
+    "on_end",
+    "prepare",
+}
+
+INTRUSIONS = {
+    "agent.loop": "finale",
+    "agent.request": "gate last_at last_id last_length last_usage sent",
+    "provider.dial": "transport",
+    "provider.local.core": "begun given over processed reused sampler strand text told watch",
+    "provider.local.engine": "keep",
+    "provider.rack": "holds leased tokens used",
+    "session.beginning": "warnings",
+    "session.main": "compact_at",
+    "session.move": "images provider",
+    "session.opening": "agents keep role warn warnings words",
+    "session.past": "last_at last_id last_length last_usage sent",
+    "session.planning": "finale",
+    "session.recruit": "hooks instructions",
+    "session.session": "reads todos",
+    "team.account": "miss on_paid receipt used_at",
+    "team.child": "emit on_began on_paid",
+    "team.departure": "refusal",
+    "team.office": "admit compose policy receipt spec waiting waits_for",
+    "team.revival": "base last_at last_id last_length last_usage miss prompt receipt sent",
+    "team.supervisor": (
+        "agents ask close compose detail fan findings first gate inspect leave may_stop "
+        "on_began on_end on_paid prepare receipt runs since status tasks used_at"
+    ),
+    "team.typed": "desk",
+    "team.workplace": "arrived compose cwd outcome policy prompt receipt spec workplace",
+    "tools.shell": "cwd",
+    "tools.todo": "todos",
+}
+
+FOREIGN = {
+    "provider.local.core": "n_ctx",
+    "session.connection": "deadline",
+}
+"""Objects of libraries, with fields that are named like some of ours."""
+
+HIDDEN_BY_FUNCTIONS = {
+    "face.account face.compare face.forecast",
+    "wire.anthropic wire.anthropic_stream",
+    "wire.chat wire.chat_stream",
+    "wire.responses wire.responses_stream",
+}
+
+HIDDEN_BY_TYPING = {
+    "provider.http provider.rack",
+    "team.child team.typed team.usher team.workplace",
+    "team.door team.supervisor",
+}
+
+FACES_MAY_KNOW = {"about", "entry", "errors", "event", "session", "view"}
+"""Of `session` its door, not the modules behind it."""
+
+FACES_KNOW = {
+    "face.account": "cost cost.breakeven cost.least cost.receipt journal.read journal.store",
+    "face.compare": "cost.receipt journal.read prompt",
+    "face.forecast": "cost cost.breakeven cost.fan cost.receipt journal.read provider.pick",
+    "face.headless": "cost.receipt wire.raw",
+    "face.inspect": (
+        "config.trust cost.receipt journal.read journal.store journal.verify prompt.outline wire"
+    ),
+    "face.merge": "host host.merge wire.raw",
+    "face.plain": "config.place config.trust journal.read session.recruit",
+    "face.roster": "agent.spec config.place session.recruit session.toolbox tools.filter",
+    "face.team": "cost.receipt",
+}
+
+
+def compare(found: AbstractSet[str], known: AbstractSet[str]) -> None:
+    """Demand that the offenders are those that are known, no more and no fewer."""
+    new, gone = found - known, known - found
+
+    assert not new, f"new offenders, to be mended: {sorted(new)}"
+    assert not gone, f"mended, to be taken off the list: {sorted(gone)}"
+
+
+def pairs(lists: dict[str, str]) -> set[str]:
+    return {f"{name}: {word}" for name, words in lists.items() for word in words.split()}
+
+
+def test_what_changes_is_small() -> None:
+    """No class that can change has more than 15 fields or 20 public members."""
+    large = {
+        str(shape)
+        for shape in shapes()
+        if shape.changes and (len(shape.fields) > FIELDS or len(shape.public) > MEMBERS)
+    }
+
+    compare(large, LARGE)
+
+
+def test_a_child_is_data() -> None:
+    """No field of a child holds something to be called."""
+    children = [shape for shape in shapes() if shape.name == "Child"]
+    called = callables()
+    slots = {
+        name
+        for child in children
+        for name, annotation in child.fields.items()
+        if called & set(re.findall(r"\w+", annotation))
+    }
+
+    assert children
+    compare(slots, CALLBACKS)
+
+
+def test_only_its_own_module_assigns_the_fields_of_a_class() -> None:
+    """What belongs to an object is changed by asking the object."""
+    found = {f"{module}: {field}" for module, field in intrusions()}
+
+    compare(found, pairs(INTRUSIONS) | pairs(FOREIGN))
+
+
+def test_modules_import_each_other_in_no_circle() -> None:
+    """At the level of modules there is no cycle at all."""
+    assert cycles("module") == set()
+
+
+@pytest.mark.parametrize(
+    ("levels", "known"),
+    [
+        (("module", "function"), HIDDEN_BY_FUNCTIONS),
+        (("module", "typing"), HIDDEN_BY_TYPING),
+        (("module", "function", "typing"), HIDDEN_BY_FUNCTIONS | HIDDEN_BY_TYPING),
+    ],
+    ids=["functions", "typing", "both"],
+)
+def test_no_late_import_hides_a_cycle(levels: tuple[Level, ...], known: set[str]) -> None:
+    """Imports in functions serve start-up, and none is there because a cycle would not load."""
+    compare(cycles(*levels), known)
+
+
+def test_faces_know_the_door_and_the_values() -> None:
+    """A face imports events, views, entries, errors and the session's door, and no more."""
+    known = {
+        f"{short(each.source)}: {short(each.target)}"
+        for each in imports()
+        if each.source.startswith("prong.face")
+        and not each.target.startswith("prong.face")
+        and short(each.target) not in FACES_MAY_KNOW
+    }
+
+    compare(known, pairs(FACES_KNOW))
