@@ -10,8 +10,9 @@ import pytest
 
 from prong.agent.hook import Hooks, Verdict
 from prong.config.document import Document, parse_document
-from prong.config.hook import CommandHooks, Hook, parse_hooks
+from prong.config.hook import Declared, Hook, parse_hooks
 from prong.host import LocalHost
+from prong.session.firing import CommandHooks
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L11")]
 
@@ -22,6 +23,12 @@ def hooks(root: Path, *made: Hook) -> Hooks:
 
 def hook(command: str, event: str = "PreToolUse", matcher: str = "", seconds: float = 20) -> Hook:
     return Hook(event, matcher, command, seconds, "settings.json")
+
+
+def declare(value: Any, *, foreign: bool = False) -> Declared:
+    document = parse_document("s.json", msgspec.json.encode({"hooks": value}).decode())
+    assert isinstance(document, Document)
+    return parse_hooks(document, foreign=foreign)
 
 
 def printing(value: Any) -> str:
@@ -100,11 +107,107 @@ async def test_changed_input_is_not_taken_in_silence(tmp_path: Path) -> None:
     assert "that is not done" in verdict.warnings[0]
 
 
-async def test_malformed_output_warns(tmp_path: Path) -> None:
-    """Output that looks like JSON and is not becomes a warning."""
-    verdict = await hooks(tmp_path, hook("echo '{nope'")).fire("PreToolUse", {})
-    assert len(verdict.warnings) == 1
-    assert "not understood" in verdict.warnings[0]
+NO_ANSWER = {
+    "no such program": {"command": "./nowhere.sh", "args": []},
+    "no such program in a shell": {"command": "./nowhere.sh --check"},
+    "no leave to run it": {"command": "/etc/hostname", "args": []},
+    "unreadable": {"command": "echo '{nope'"},
+    "of another shape": {"command": 'echo \'{"decision": "perhaps"}\''},
+    "no end": {"command": "sleep 50", "timeout": 0.2},
+}
+
+
+@pytest.mark.parametrize("entry", NO_ANSWER.values(), ids=NO_ANSWER)
+async def test_no_answer_blocks_at_a_gate(tmp_path: Path, entry: dict[str, Any]) -> None:
+    """A guard that gives no answer blocks and says so; where nothing waits for one, it warns."""
+    for event, gates in [("PreToolUse", True), ("UserPromptSubmit", True), ("Stop", False)]:
+        declared = declare({event: [{"hooks": [entry]}]})
+        assert not declared.problems
+        verdict = await hooks(tmp_path, *declared.hooks).fire(event, {})
+        assert len(verdict.warnings) == 1
+        assert (verdict.block is not None) == gates
+        assert not gates or verdict.warnings[0] in str(verdict.block)
+
+
+async def test_exec_form_sees_no_shell(tmp_path: Path) -> None:
+    """With `args` the program gets them as they are, placeholders of the project filled in."""
+    words = ["$(touch PWNED)", "a b", "${CLAUDE_PROJECT_DIR}/x", "*"]
+    entry = {"command": "python3", "args": ["-c", "import sys; print(sys.argv[1:])", *words]}
+    made = declare({"SessionStart": [{"hooks": [entry]}]}).hooks
+    verdict = await hooks(tmp_path, *made).fire("SessionStart", {})
+    root = os.path.realpath(tmp_path)
+    assert verdict.context == (str(["$(touch PWNED)", "a b", f"{root}/x", "*"]),)
+    assert not (tmp_path / "PWNED").exists()
+
+
+async def test_exec_form_guards(tmp_path: Path) -> None:
+    """A guard in exec form runs its script, and what it is told is never run."""
+    (tmp_path / "guard.py").write_text("import sys; sys.stderr.write('no'); sys.exit(2)")
+    payload = {"tool_name": "Read", "tool_input": {"file_path": "x$(touch PWNED)`touch PWNED`"}}
+    for entry in (
+        {"command": "bash", "args": ["-c", "echo no >&2; exit 2"]},
+        {"command": "python3", "args": ["guard.py"]},
+    ):
+        made = declare({"PreToolUse": [{"matcher": "Bash|Read", "hooks": [entry]}]}).hooks
+        verdict = await hooks(tmp_path, *made).fire("PreToolUse", payload, matcher="Read")
+        assert verdict.block == "no"
+    assert not (tmp_path / "PWNED").exists()
+
+
+NOT_HONOURED: dict[str, dict[str, Any]] = {
+    "args is no list": {"command": "bash", "args": "-c true"},
+    "args holds a number": {"command": "bash", "args": ["-c", 1]},
+    "args is null": {"command": "./x", "args": None},
+    "condition": {"command": "x", "if": "Bash(git *)"},
+    "async": {"command": "x", "async": True},
+    "shell": {"command": "x", "shell": "powershell"},
+    "once": {"command": "x", "once": True},
+    "of a plug-in": {"command": "sh", "args": ["${CLAUDE_PLUGIN_ROOT}/x.sh"]},
+    "unknown key": {"command": "x", "unless": "y"},
+    "type": {"type": "prompt", "prompt": "may it?"},
+    "bare shell": {"command": "bash"},
+    "shell on stdin": {"command": "/bin/sh", "args": ["-s"]},
+    "bare interpreter": {"command": "exec python3 -u -"},
+    "interpreter without a script": {"command": "node", "args": []},
+}
+
+
+@pytest.mark.parametrize("entry", NOT_HONOURED.values(), ids=NOT_HONOURED)
+def test_what_cannot_be_honoured_is_not_half_applied(entry: dict[str, Any]) -> None:
+    """Such a hook is left out with its line; if it guards something, the start is stopped."""
+    for event in ("PreToolUse", "UserPromptSubmit", "Stop", "SubagentStart", "PostToolUse"):
+        declared = declare({event: [{"hooks": [entry]}]})
+        assert declared.hooks == ()
+        assert [problem.line for problem in declared.problems] == [1]
+        assert bool(declared.fatal) == (event != "PostToolUse")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "x", "async": False, "once": False, "shell": "bash", "statusMessage": "..."},
+        {"command": "bash -c 'exit 2'"},
+        {"command": "bash", "args": ["-ec", "exit 2"]},
+        {"command": "python3 -m guard"},
+        {"command": "node", "args": ["--eval", "1"]},
+        {"command": "cat | python3 guard.py"},
+        {"command": "bashful"},
+    ],
+)
+def test_what_changes_nothing_is_taken(entry: dict[str, Any]) -> None:
+    """Keys with the value that counts anyway, and programs that are given one, are no fault."""
+    declared = declare({"PreToolUse": [{"hooks": [entry]}]})
+    assert len(declared.hooks) == 1
+    assert not declared.problems
+
+
+def test_a_misspelt_guard_is_one() -> None:
+    """An event that is nearly a guard's stops the start, in a foreign file too."""
+    for name in ("PreToolUSe", "PretoolUse", "UserPromptsSubmit", "PermissionRequest"):
+        for foreign in (True, False):
+            assert declare({name: []}, foreign=foreign).fatal, name
+    assert not declare({"SessionEnd": []}, foreign=True).problems
+    assert not declare({"OnMoon": []}, foreign=False).fatal
 
 
 async def test_plain_output_is_context_where_hooks_speak(tmp_path: Path) -> None:
@@ -181,8 +284,9 @@ def test_malformed_hooks_are_named_by_line() -> None:
 }}"""
     document = parse_document("s.json", text)
     assert isinstance(document, Document)
-    made, problems = parse_hooks(document, foreign=False)
-    assert made == [Hook("PreToolUse", "", "kept", 5.0, "s.json")]
-    assert [problem.line for problem in problems] == [3, 4, 6, 7, 8, 11, 12]
-    assert "OnMoon" in str(problems[-1])
-    assert len(parse_hooks(document, foreign=True)[1]) == 6
+    declared = parse_hooks(document, foreign=False)
+    assert declared.hooks == (Hook("PreToolUse", "", "kept", 5.0, "s.json"),)
+    assert [problem.line for problem in declared.problems] == [3, 4, 6, 7, 8, 11, 12]
+    assert "OnMoon" in str(declared.problems[-1])
+    assert [problem.line for problem in declared.fatal] == [3, 4, 6, 7, 8, 11]
+    assert len(parse_hooks(document, foreign=True).problems) == 6

@@ -206,10 +206,10 @@ def _hooks(path: str, front: Front, content: str) -> tuple[Any, ...]:
     value = cast("dict[str, Any]", yaml.safe_load(head.removeprefix("---")) or {}).get("hooks")
     if value is None:
         return ()
-    hooks, problems = parse_hooks(Document(path, "{}", {"hooks": value}), foreign=True)
-    for problem in problems:
+    declared = parse_hooks(Document(path, "{}", {"hooks": value}), foreign=True)
+    for problem in declared.problems:
         raise ConfigError(path, problem.why, line=line)
-    return tuple(hooks)
+    return declared.hooks
 
 
 _Said = Annotated[str, msgspec.Meta(min_length=1)]

@@ -1,18 +1,20 @@
-"""Hooks: commands from the settings that are told of events and may block them."""
+"""Hooks as files declare them: commands that are told of events and may block them.
+
+A hook is honoured in full or not at all. What a file says of one that guards something and that
+cannot be honoured is fatal: to go on without it, or with half of it, would be to go on unguarded.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias, cast, get_args
+import shlex
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias, cast, get_args
 
-import anyio
 import msgspec
 
-from prong.agent.hook import Permission, Verdict
-from prong.config.document import Document
+from prong.config.document import Document, Step
 from prong.errors import ConfigError
-from prong.host import Finished, Host
 
 EventName: TypeAlias = Literal[
     "PreToolUse",
@@ -28,10 +30,28 @@ EventName: TypeAlias = Literal[
     "Notification",
 ]
 EVENTS: tuple[str, ...] = get_args(EventName)
+GATES = frozenset({"PreToolUse", "UserPromptSubmit", "SubagentStart", "WorktreeCreate"})
+"""Events whose hooks let something begin: without their answer it does not."""
+_ENDS = frozenset({"Stop", "SubagentStop"})
+_ELSEWHERE = frozenset({"PermissionRequest"})
+"""Guards that only the program has whose files we share."""
+GUARDS = GATES | _ENDS | _ELSEWHERE
+"""Events whose hooks may forbid something."""
 
-_OUTPUT_LIMIT = 1_000_000
-_SPEAKS = ("UserPromptSubmit", "SessionStart")
-"""Events whose hooks may simply print what the model should know."""
+_DEFAULTS: dict[str, tuple[object, ...]] = {
+    "type": ("command",),
+    "shell": ("bash",),
+    "async": (False,),
+    "asyncRewake": (False,),
+    "once": (False,),
+}
+"""Keys of a hook of which only the value that Prong works by can be honoured."""
+_OTHER_KEYS = frozenset({"command", "args", "timeout", "statusMessage", "description"})
+_PLACES = ("CLAUDE_PROJECT_DIR", "PRONG_PROJECT_DIR")
+_NO_PLACES = ("${CLAUDE_PLUGIN_ROOT}", "${CLAUDE_PLUGIN_DATA}")
+_INTERPRETER = re.compile(
+    r"(?:ba|da|z|k|a)?sh|(?P<python>python[0-9.]*)|(?P<other>node|perl|ruby|php|lua)"
+)
 
 
 class Hook(msgspec.Struct, frozen=True):
@@ -41,9 +61,12 @@ class Hook(msgspec.Struct, frozen=True):
     matcher: str
     """A regular expression that must match the whole of a name; empty for all."""
     command: str
+    """A command line for the shell or, with arguments, a program."""
     seconds: float
     path: str
     """The file it was written in."""
+    args: tuple[str, ...] | None = None
+    """The program's arguments, which no shell sees; None if there is a shell."""
 
     def matches(self, event: str, name: str) -> bool:
         """Say whether this hook is for the event."""
@@ -51,200 +74,190 @@ class Hook(msgspec.Struct, frozen=True):
             return False
         return self.matcher in ("", "*") or re.fullmatch(self.matcher, name) is not None
 
+    def argv(self, root: str) -> list[str]:
+        """Give the program and its arguments; a shell finds the project in its environment."""
+        if self.args is None:
+            return ["bash", "-c", self.command]
+        words = [self.command, *self.args]
+        for name in _PLACES:
+            words = [word.replace(f"${{{name}}}", root) for word in words]
+        return words
 
-def parse_hooks(document: Document, *, foreign: bool) -> tuple[list[Hook], list[ConfigError]]:
+    @property
+    def line(self) -> str:
+        """Show what is run."""
+        return self.command if self.args is None else shlex.join([self.command, *self.args])
+
+
+class Declared(msgspec.Struct, frozen=True):
+    """The hooks of a file, and what is wrong with the others."""
+
+    hooks: tuple[Hook, ...] = ()
+    problems: tuple[ConfigError, ...] = ()
+    fatal: tuple[ConfigError, ...] = ()
+    """Those problems that leave something unguarded."""
+
+
+class _Reading:
+    """Hooks in the making."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self.hooks: list[Hook] = []
+        self.problems: list[ConfigError] = []
+        self.fatal: list[ConfigError] = []
+
+    def wrong(self, why: str, event: str, *steps: Step) -> None:
+        """Complain about something below `hooks`."""
+        guards = event in GUARDS
+        tail = "; it would guard nothing, so correct it or take it out" if guards else "; left out"
+        problem = self._document.problem(why + tail, "hooks", *steps)
+        self.problems.append(problem)
+        if guards:
+            self.fatal.append(problem)
+
+    def group(self, event: str, number: int, group: object) -> None:
+        """Read the hooks that share a matcher."""
+        parts = cast("dict[str, object]", group) if isinstance(group, dict) else {}
+        matcher, commands = parts.get("matcher", ""), parts.get("hooks")
+        if not isinstance(commands, list) or not isinstance(matcher, str):
+            why = 'a hook entry must be {"matcher": "...", "hooks": [...]}'
+            self.wrong(why, event, event, number)
+            return
+        try:
+            re.compile("" if matcher == "*" else matcher)
+        except re.error as error:
+            why = f"matcher {matcher!r} is not a regular expression: {error}"
+            self.wrong(why, event, event, number, "matcher")
+            return
+        for position, item in enumerate(cast("list[object]", commands)):
+            entry = cast("dict[str, object]", item) if isinstance(item, dict) else {}
+            if (found := _fault(entry)) is not None:
+                why, key = found
+                steps = ("hooks", position, *([key] if key else []))
+                self.wrong(why, event, event, number, *steps)
+            else:
+                self.hooks.append(_hook(self._document.path, event, matcher, entry))
+
+
+def parse_hooks(document: Document, *, foreign: bool) -> Declared:
     """Read the `hooks` of a settings file; what is wrong is named and the rest is kept.
 
-    A foreign file may use events that only its own program has.
+    A foreign file may use events that only its own program has, unless they are guards.
     """
-    hooks: list[Hook] = []
-    problems: list[ConfigError] = []
     value = document.value.get("hooks")
     if not isinstance(value, dict):
-        return [], [document.problem("'hooks' must be an object of events", "hooks")]
+        problem = document.problem("'hooks' must be an object of events", "hooks")
+        return Declared(problems=(problem,), fatal=(problem,))
+    reading = _Reading(document)
     for event, groups in cast("dict[str, object]", value).items():
         if event not in EVENTS:
-            if not foreign:
-                known = ", ".join(EVENTS)
-                why = f"unknown hook event {event!r}; known are {known}"
-                problems.append(document.problem(why, "hooks", event))
+            meant = _meant(event)
+            if meant or not foreign:
+                hint = f"; did you mean {meant}?" if meant and meant != event else ""
+                why = f"unknown hook event {event!r}{hint}; known are {', '.join(EVENTS)}"
+                reading.wrong(why, meant, event)
         elif not isinstance(groups, list):
-            why = f"hooks of {event} must be a list"
-            problems.append(document.problem(why, "hooks", event))
+            reading.wrong(f"hooks of {event} must be a list", event, event)
         else:
             for number, group in enumerate(cast("list[object]", groups)):
-                _parse_group(document, event, number, group, hooks, problems)
-    return hooks, problems
+                reading.group(event, number, group)
+    return Declared(tuple(reading.hooks), tuple(reading.problems), tuple(reading.fatal))
 
 
-def _parse_group(
-    document: Document,
-    event: str,
-    number: int,
-    group: object,
-    hooks: list[Hook],
-    problems: list[ConfigError],
-) -> None:
-    steps = ("hooks", event, number)
-    parts = cast("dict[str, object]", group) if isinstance(group, dict) else {}
-    matcher, commands = parts.get("matcher", ""), parts.get("hooks")
-    if not isinstance(commands, list) or not isinstance(matcher, str):
-        why = 'a hook entry must be {"matcher": "...", "hooks": [...]}'
-        problems.append(document.problem(why, *steps))
-        return
-    try:
-        re.compile("" if matcher == "*" else matcher)
-    except re.error as error:
-        why = f"matcher {matcher!r} is not a regular expression: {error}"
-        problems.append(document.problem(why, *steps, "matcher"))
-        return
-    for position, item in enumerate(cast("list[object]", commands)):
-        parts = cast("dict[str, object]", item) if isinstance(item, dict) else {}
-        command, seconds = parts.get("command"), parts.get("timeout", 60)
-        place = (*steps, "hooks", position)
-        if parts.get("type", "command") != "command":
-            why = f"hooks of type {parts.get('type')!r} are not supported; use 'command'"
-            problems.append(document.problem(why, *place))
-        elif not isinstance(command, str) or not command.strip():
-            problems.append(document.problem("a hook must have a 'command'", *place))
-        elif isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds <= 0:
-            why = "'timeout' must be a number of seconds above 0"
-            problems.append(document.problem(why, *place, "timeout"))
-        else:
-            hooks.append(Hook(event, matcher, command, float(seconds), document.path))
+def _meant(event: str) -> str:
+    """Name the guard that a wrong event was to be; empty if it is like none."""
+    from difflib import get_close_matches
+
+    names = {name.lower(): name for name in sorted(GUARDS)}
+    close = get_close_matches(event.lower(), names, n=1, cutoff=0.85)
+    return names[close[0]] if close else ""
 
 
-class _Specific(msgspec.Struct, frozen=True, rename="camel"):
-    permission_decision: Permission | None = None
-    permission_decision_reason: str = ""
-    additional_context: str = ""
-    updated_input: Any = None
-
-
-class _Printed(msgspec.Struct, frozen=True, rename="camel"):
-    """What a hook may print on standard output."""
-
-    decision: Literal["block", "deny", "approve", "allow", "ask"] | None = None
-    reason: str = ""
-    go_on: bool = msgspec.field(name="continue", default=True)
-    stop_reason: str = ""
-    system_message: str = ""
-    additional_context: str = ""
-    hook_specific_output: _Specific = _Specific()
-
-
-class CommandHooks(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs the hooks of a session."""
-
-    hooks: tuple[Hook, ...]
-    host: Host
-    session_id: str
-    transcript: str = ""
-    """The journal's path, for hooks that want to read it."""
-    env: dict[str, str] = {}
-
-    async def fire(self, event: str, payload: Mapping[str, Any], matcher: str = "") -> Verdict:
-        """Run the hooks of an event together and join what they say, in the order of settings."""
-        chosen = list(dict.fromkeys(h for h in self.hooks if h.matches(event, matcher)))
-        if not chosen:
-            return Verdict()
-        said: list[Verdict] = [Verdict()] * len(chosen)
-        stdin = msgspec.json.encode(
-            {
-                "session_id": self.session_id,
-                "transcript_path": self.transcript,
-                "cwd": self.host.root,
-                **payload,
-                "hook_event_name": event,
-            }
-        )
-
-        async def run(position: int) -> None:
-            said[position] = await self._run(chosen[position], stdin)
-
-        async with anyio.create_task_group() as group:
-            for position in range(len(chosen)):
-                group.start_soon(run, position)
-        return join(said)
-
-    async def _run(self, hook: Hook, stdin: bytes) -> Verdict:
-        root = self.host.root
-        env = {**self.env, "PRONG_PROJECT_DIR": root, "CLAUDE_PROJECT_DIR": root}
-        try:
-            finished = await self.host.run(
-                ["bash", "-c", hook.command],
-                cwd=root,
-                env=env,
-                stdin=stdin,
-                seconds=hook.seconds,
-                limit=_OUTPUT_LIMIT,
-            )
-        except OSError as error:
-            return _warning(hook, f"could not be started: {error}")
-        return read_verdict(hook, finished)
-
-
-def read_verdict(hook: Hook, finished: Finished) -> Verdict:
-    """Understand how a hook ended and what it printed."""
-    errors = finished.errors.decode(errors="replace").strip()
-    if finished.timed_out:
-        return _warning(hook, f"was stopped after {hook.seconds:g} s")
-    if finished.code == 2:
-        return Verdict(block=errors or f"a {hook.event} hook blocked this without giving a reason")
-    if finished.code != 0:
-        tail = f": {errors[-500:]}" if errors else ""
-        return _warning(hook, f"ended with code {finished.code}{tail}")
-    output = finished.output.decode(errors="replace").strip()
-    if not output.startswith("{"):
-        return Verdict(context=(output,) if output and hook.event in _SPEAKS else ())
-    try:
-        return _read_printed(hook, msgspec.json.decode(output, type=_Printed))
-    except msgspec.MsgspecError as error:
-        return _warning(hook, f"printed JSON that was not understood ({error})")
-
-
-def _read_printed(hook: Hook, printed: _Printed) -> Verdict:
-    specific = printed.hook_specific_output
-    reason = specific.permission_decision_reason or printed.reason
-    permission = specific.permission_decision
-    if permission is None and printed.decision in ("approve", "allow"):
-        permission = "allow"
-    elif permission is None and printed.decision in ("deny", "ask"):
-        permission = printed.decision
-    block = None
-    if printed.decision == "block" or permission == "deny":
-        block = reason or f"a {hook.event} hook blocked this without giving a reason"
-    elif not printed.go_on:
-        block = printed.stop_reason or f"a {hook.event} hook stopped the work"
-    warnings = (printed.system_message,) if printed.system_message else ()
-    if specific.updated_input is not None:
-        warnings += _warning(hook, "asked to change the tool's input; that is not done").warnings
-    if permission == "ask" and reason:
-        warnings += _warning(hook, f"wants you to be asked: {reason}").warnings
-    contexts = (specific.additional_context, printed.additional_context)
-    return Verdict(
-        block=block,
-        permission=permission,
-        reason=reason,
-        context=tuple(text for text in contexts if text),
-        warnings=warnings,
+def _hook(path: str, event: str, matcher: str, entry: dict[str, object]) -> Hook:
+    args = cast("list[str] | None", entry.get("args"))
+    return Hook(
+        event,
+        matcher,
+        str(entry["command"]),
+        float(cast("float", entry.get("timeout", 60))),
+        path,
+        None if args is None else tuple(args),
     )
 
 
-def join(said: list[Verdict]) -> Verdict:
-    """Join verdicts: the strictest answer counts, texts stay in order."""
-    blocks = [verdict.block for verdict in said if verdict.block is not None]
-    given = [verdict.permission for verdict in said]
-    ranked: tuple[Permission, ...] = ("deny", "ask", "allow")
-    return Verdict(
-        block="\n".join(blocks) if blocks else None,
-        permission=next((answer for answer in ranked if answer in given), None),
-        reason="\n".join(verdict.reason for verdict in said if verdict.reason),
-        context=tuple(text for verdict in said for text in verdict.context),
-        warnings=tuple(text for verdict in said for text in verdict.warnings),
+def _fault(entry: dict[str, object]) -> tuple[str, str] | None:
+    """Say why a hook cannot be honoured as it is written, and which key says so."""
+    checks: tuple[Callable[[dict[str, object]], tuple[str, str] | None], ...] = (
+        _key_fault,
+        _command_fault,
+        _seconds_fault,
+        _program_fault,
     )
+    return next((found for check in checks if (found := check(entry)) is not None), None)
 
 
-def _warning(hook: Hook, what: str) -> Verdict:
-    command = hook.command if len(hook.command) <= 80 else f"{hook.command[:77]}..."
-    return Verdict(warnings=(f"{hook.event} hook '{command}' of {hook.path} {what}",))
+def _key_fault(entry: dict[str, object]) -> tuple[str, str] | None:
+    if (kind := entry.get("type", "command")) != "command":
+        return f"hooks of type {kind!r} are not supported; use 'command'", "type"
+    for key, value in entry.items():
+        if key in _OTHER_KEYS or value in _DEFAULTS.get(key, ()):
+            continue
+        return f"{key!r}: {msgspec.json.encode(value).decode()} of a hook is not supported", key
+    return None
+
+
+def _command_fault(entry: dict[str, object]) -> tuple[str, str] | None:
+    command, args = entry.get("command"), entry.get("args")
+    if not isinstance(command, str) or not command.strip():
+        return "a hook must have a 'command'", ""
+    if args is None:
+        return ("'args' must be a list of texts", "args") if "args" in entry else None
+    words = cast("list[object]", args) if isinstance(args, list) else [None]
+    if not all(isinstance(word, str) for word in words):
+        return "'args' must be a list of texts", "args"
+    unknown = [name for name in _NO_PLACES for word in (command, *words) if name in str(word)]
+    return (f"{unknown[0]} is of a plug-in, and there are none here", "") if unknown else None
+
+
+def _seconds_fault(entry: dict[str, object]) -> tuple[str, str] | None:
+    seconds = entry.get("timeout", 60)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds <= 0:
+        return "'timeout' must be a number of seconds above 0", "timeout"
+    return None
+
+
+def _program_fault(entry: dict[str, object]) -> tuple[str, str] | None:
+    """Find an interpreter without a program: it would run the event it is told of.
+
+    In an event stands text that a model chose.
+    """
+    command, args = str(entry["command"]), cast("list[str] | None", entry.get("args"))
+    try:
+        words = [command, *args] if args is not None else shlex.split(command)
+    except ValueError:
+        return None
+    if any(mark in command for mark in "|&;<>\n") and args is None:
+        return None
+    while words and words[0] in ("exec", "env"):
+        words = words[1:]
+    if words and _reads_program(words[0].rpartition("/")[2], words[1:]):
+        why = f"{words[0]!r} is given no program and would run what it is told as one"
+        return f"{why}; name a script, or put it into 'args'", "command"
+    return None
+
+
+def _reads_program(name: str, args: Sequence[str]) -> bool:
+    found = _INTERPRETER.fullmatch(name)
+    if found is None:
+        return False
+    letters = "cmVh" if found["python"] else "eEprvh" if found["other"] else "c"
+    for arg in args:
+        if not arg.startswith("-") or arg == "-":
+            return arg in ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
+        if arg.startswith("--"):
+            if arg.partition("=")[0] in ("--eval", "--print", "--version", "--help", "--run"):
+                return False
+        elif any(letter in letters for letter in arg[1:]):
+            return False
+    return True

@@ -107,7 +107,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[ConfigError, ...] = ()
     """What is wrong in the files; the rest of them counts."""
     fatal: tuple[ConfigError, ...] = ()
-    """Those problems with which no session may start: the command line's own, and wrong bounds."""
+    """Those problems with which no session may start: the command line's own, wrong bounds and
+    guards."""
     warnings: tuple[str, ...] = ()
     withheld: tuple[str, ...] = ()
     """What the folder's own files ask for and only trust would give, one line each."""
@@ -318,12 +319,14 @@ def _add_mode(merge: _Merge, layer: _Layer, mode: object) -> None:
 def _add_hooks(merge: _Merge, layer: _Layer) -> None:
     if "hooks" not in layer.document.value:
         return
-    hooks, problems = parse_hooks(layer.document, foreign=layer.foreign)
-    merge.problems += problems
+    declared = parse_hooks(layer.document, foreign=layer.foreign)
+    merge.problems += declared.problems
     if layer.guarded:
-        merge.withheld += [f"hook {hook.event} runs {hook.command}" for hook in hooks]
-    elif hooks:
-        merge.hooks += hooks
+        merge.withheld += [f"hook {hook.event} runs {hook.line}" for hook in declared.hooks]
+        return
+    merge.fatal += declared.fatal
+    if declared.hooks:
+        merge.hooks += declared.hooks
         merge.note("hooks", layer)
 
 

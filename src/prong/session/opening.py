@@ -16,7 +16,6 @@ import msgspec
 from prong.agent import Agent, Desk, NoHooks, Respond
 from prong.agent.lineage import COORDINATOR, told_by
 from prong.agent.spec import AgentTypes
-from prong.config.hook import CommandHooks
 from prong.config.option import Given, Options
 from prong.config.place import Place, look_around, make_policy
 from prong.errors import ProngError
@@ -29,6 +28,7 @@ from prong.session.beginning import begin
 from prong.session.bus import Bus
 from prong.session.coordination import Before, coordinate, make_pulls
 from prong.session.entrance import enter
+from prong.session.firing import CommandHooks
 from prong.session.foundation import Foundation
 from prong.session.guard import Guard
 from prong.session.main import first_prompt, make_agent, make_planner

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from prong.agent import Agent, Hooks, NoHooks
 from prong.agent.spec import INHERIT, AgentType, AgentTypes
-from prong.config.hook import CommandHooks
 from prong.config.place import Place
 from prong.entry import ToolSpec
 from prong.errors import UsageError
 from prong.prompt import Head
 from prong.provider import Http
+from prong.session.firing import CommandHooks
 from prong.session.guard import Guard
 from prong.session.model import Chosen, choose, surroundings
 from prong.team.typed import Made

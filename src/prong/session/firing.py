@@ -1,0 +1,166 @@
+"""Runs hooks, and understands how they ended and what they printed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import anyio
+import msgspec
+
+from prong.agent.hook import Permission, Verdict
+from prong.config.hook import GATES, Hook
+from prong.host import Finished, Host
+
+_OUTPUT_LIMIT = 1_000_000
+_SPEAKS = ("UserPromptSubmit", "SessionStart")
+"""Events whose hooks may simply print what the model should know."""
+_NOT_STARTED = (126, 127)
+"""What a shell answers for a program that is not there or cannot be run."""
+
+
+class _Specific(msgspec.Struct, frozen=True, rename="camel"):
+    permission_decision: Permission | None = None
+    permission_decision_reason: str = ""
+    additional_context: str = ""
+    updated_input: Any = None
+
+
+class _Printed(msgspec.Struct, frozen=True, rename="camel"):
+    """What a hook may print on standard output."""
+
+    decision: Literal["block", "deny", "approve", "allow", "ask"] | None = None
+    reason: str = ""
+    go_on: bool = msgspec.field(name="continue", default=True)
+    stop_reason: str = ""
+    system_message: str = ""
+    additional_context: str = ""
+    hook_specific_output: _Specific = _Specific()
+
+
+class CommandHooks(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs the hooks of a session."""
+
+    hooks: tuple[Hook, ...]
+    host: Host
+    session_id: str
+    transcript: str = ""
+    """The journal's path, for hooks that want to read it."""
+    env: dict[str, str] = {}
+
+    async def fire(self, event: str, payload: Mapping[str, Any], matcher: str = "") -> Verdict:
+        """Run the hooks of an event together and join what they say, in the order of settings."""
+        chosen = list(dict.fromkeys(h for h in self.hooks if h.matches(event, matcher)))
+        if not chosen:
+            return Verdict()
+        said: list[Verdict] = [Verdict()] * len(chosen)
+        stdin = msgspec.json.encode(
+            {
+                "session_id": self.session_id,
+                "transcript_path": self.transcript,
+                "cwd": self.host.root,
+                **payload,
+                "hook_event_name": event,
+            }
+        )
+
+        async def run(position: int) -> None:
+            said[position] = await self._run(chosen[position], stdin)
+
+        async with anyio.create_task_group() as group:
+            for position in range(len(chosen)):
+                group.start_soon(run, position)
+        return join(said)
+
+    async def _run(self, hook: Hook, stdin: bytes) -> Verdict:
+        root = self.host.root
+        env = {**self.env, "PRONG_PROJECT_DIR": root, "CLAUDE_PROJECT_DIR": root}
+        try:
+            finished = await self.host.run(
+                hook.argv(root),
+                cwd=root,
+                env=env,
+                stdin=stdin,
+                seconds=hook.seconds,
+                limit=_OUTPUT_LIMIT,
+            )
+        except OSError as error:
+            return _unheard(hook, f"could not be started: {error}")
+        return read_verdict(hook, finished)
+
+
+def read_verdict(hook: Hook, finished: Finished) -> Verdict:
+    """Understand how a hook ended and what it printed."""
+    errors = finished.errors.decode(errors="replace").strip()
+    if finished.timed_out:
+        return _unheard(hook, f"was stopped after {hook.seconds:g} s")
+    if finished.code == 2:
+        return Verdict(block=errors or f"a {hook.event} hook blocked this without giving a reason")
+    if finished.code != 0:
+        tail = f": {errors[-500:]}" if errors else ""
+        if finished.code in _NOT_STARTED:
+            return _unheard(hook, f"could not be started (code {finished.code}){tail}")
+        return _warning(hook, f"ended with code {finished.code}{tail}")
+    output = finished.output.decode(errors="replace").strip()
+    if not output.startswith("{"):
+        return Verdict(context=(output,) if output and hook.event in _SPEAKS else ())
+    try:
+        return _read_printed(hook, msgspec.json.decode(output, type=_Printed))
+    except msgspec.MsgspecError as error:
+        return _unheard(hook, f"printed JSON that was not understood ({error})")
+
+
+def _read_printed(hook: Hook, printed: _Printed) -> Verdict:
+    specific = printed.hook_specific_output
+    reason = specific.permission_decision_reason or printed.reason
+    permission = specific.permission_decision
+    if permission is None and printed.decision in ("approve", "allow"):
+        permission = "allow"
+    elif permission is None and printed.decision in ("deny", "ask"):
+        permission = printed.decision
+    block = None
+    if printed.decision == "block" or permission == "deny":
+        block = reason or f"a {hook.event} hook blocked this without giving a reason"
+    elif not printed.go_on:
+        block = printed.stop_reason or f"a {hook.event} hook stopped the work"
+    warnings = (printed.system_message,) if printed.system_message else ()
+    if specific.updated_input is not None:
+        warnings += _warning(hook, "asked to change the tool's input; that is not done").warnings
+    if permission == "ask" and reason:
+        warnings += _warning(hook, f"wants you to be asked: {reason}").warnings
+    contexts = (specific.additional_context, printed.additional_context)
+    return Verdict(
+        block=block,
+        permission=permission,
+        reason=reason,
+        context=tuple(text for text in contexts if text),
+        warnings=warnings,
+    )
+
+
+def join(said: list[Verdict]) -> Verdict:
+    """Join verdicts: the strictest answer counts, texts stay in order."""
+    blocks = [verdict.block for verdict in said if verdict.block is not None]
+    given = [verdict.permission for verdict in said]
+    ranked: tuple[Permission, ...] = ("deny", "ask", "allow")
+    return Verdict(
+        block="\n".join(blocks) if blocks else None,
+        permission=next((answer for answer in ranked if answer in given), None),
+        reason="\n".join(verdict.reason for verdict in said if verdict.reason),
+        context=tuple(text for verdict in said for text in verdict.context),
+        warnings=tuple(text for verdict in said for text in verdict.warnings),
+    )
+
+
+def _unheard(hook: Hook, what: str) -> Verdict:
+    """Say that a hook gave no answer; what waits for one does not happen."""
+    verdict = _warning(hook, what)
+    if hook.event not in GATES:
+        return verdict
+    why = f"{verdict.warnings[0]}; what it guards is blocked until that is mended"
+    return Verdict(block=why, warnings=verdict.warnings)
+
+
+def _warning(hook: Hook, what: str) -> Verdict:
+    line = hook.line if len(hook.line) <= 80 else f"{hook.line[:77]}..."
+    return Verdict(warnings=(f"{hook.event} hook '{line}' of {hook.path} {what}",))
