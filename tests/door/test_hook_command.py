@@ -90,7 +90,16 @@ async def test_other_codes_warn(tmp_path: Path) -> None:
             {"hookSpecificOutput": {"additionalContext": "branch is main"}},
             Verdict(context=("branch is main",)),
         ),
-        ({"continue": False, "stopReason": "enough"}, Verdict(block="enough")),
+        ({"continue": False, "stopReason": "enough"}, Verdict(block="enough", stop="enough")),
+        (
+            {
+                "hookSpecificOutput": {
+                    "permissionDecision": "allow",
+                    "updatedInput": {"b": 1, "a": []},
+                }
+            },
+            Verdict(permission="allow", updated='{"a":[],"b":1}'),
+        ),
         ({"systemMessage": "by the way"}, Verdict(warnings=("by the way",))),
     ],
 )
@@ -99,12 +108,20 @@ async def test_printed_json_decides(tmp_path: Path, printed: Any, expected: Verd
     assert await hooks(tmp_path, hook(printing(printed))).fire("PreToolUse", {}) == expected
 
 
-async def test_changed_input_is_not_taken_in_silence(tmp_path: Path) -> None:
-    """A hook that wants to change a tool's input is told that this is not done."""
+async def test_changed_input_elsewhere_is_not_taken_in_silence(tmp_path: Path) -> None:
+    """A hook that wants to change an input where there is none is told so."""
     printed = {"hookSpecificOutput": {"updatedInput": {"command": "ls"}}}
-    verdict = await hooks(tmp_path, hook(printing(printed))).fire("PreToolUse", {})
-    assert len(verdict.warnings) == 1
-    assert "that is not done" in verdict.warnings[0]
+    verdict = await hooks(tmp_path, hook(printing(printed), "Stop")).fire("Stop", {})
+    assert verdict.updated is None
+    assert "there is none to change" in verdict.warnings[0]
+
+
+async def test_a_stop_at_the_end_is_no_block(tmp_path: Path) -> None:
+    """`continue: false` of a Stop hook ends the turn, whatever another hook would have it do."""
+    made = [hook(printing({"continue": False}), "Stop"), hook("exit 2", "Stop")]
+    verdict = await hooks(tmp_path, made[0]).fire("Stop", {})
+    assert verdict.block is None
+    assert (await hooks(tmp_path, *made).fire("Stop", {})).stop is not None
 
 
 NO_ANSWER = {

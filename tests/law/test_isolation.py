@@ -68,7 +68,7 @@ def _fill(agent: Agent) -> None:
     context.cwd = f"{context.cwd}/below"
     agent.refusals["Bash", "{}"] += 1
     agent.last_usage, agent.last_length, agent.last_id = Usage(read=7), 11, "reply-1"
-    agent.last_at, agent.finale = 1234.5, "The end."
+    agent.last_at, agent.finale, agent.halted = 1234.5, "The end.", "No more."
     agent.context_tokens, agent.max_output = 123_456, 789
     agent.gate, agent.on_began, agent.on_paid = _gate, _nothing, _nothing
     agent.sent = agent.base = agent.prompt.tip

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from prong import Answer, PermissionAsked, QuestionAsked
 from prong.errors import ConfigError
-from prong.event import ToolFinished
-from prong.testing import Worlds, call, say
+from prong.event import RequestSent, ToolFinished, ToolStarted
+from prong.testing import Worlds, call, calls, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L11")]
 
@@ -57,3 +58,131 @@ async def test_hooks_of_an_untrusted_folder_stop_nothing(world: Worlds) -> None:
     async with world([say("Hello.")], files=files) as w:
         assert (await w.session.run("Hi")).text == "Hello."
         assert any("'async'" in warning for warning in w.session.warnings)
+
+
+TOUCH = call("Bash", {"command": "touch made"})
+
+
+def rewrite(updated: Any, decision: str | None = "allow", **more: Any) -> dict[str, Any]:
+    """Make a PreToolUse hook that changes a call."""
+    specific = {"hookEventName": "PreToolUse", "permissionDecision": decision, **more}
+    printed = {"hookSpecificOutput": {**specific, "updatedInput": updated}}
+    return {"command": f"cat <<'END'\n{json.dumps(printed)}\nEND"}
+
+
+def rewriting(*entries: dict[str, Any]) -> dict[str, str]:
+    return {"~/.prong/settings.json": settings("PreToolUse", *entries)}
+
+
+@pytest.mark.spec("L5")
+async def test_a_changed_call_is_what_runs(world: Worlds) -> None:
+    """What a hook makes of a call is run, shown, told to later hooks and told to the model."""
+    entry = rewrite({"command": "touch changed"})
+    files = rewriting(entry)
+    both = json.loads(files["~/.prong/settings.json"])
+    both["hooks"]["PostToolUse"] = [{"hooks": [{"command": "cat > after.json"}]}]
+    async with world(
+        [TOUCH, say("I see.")], files={"~/.prong/settings.json": json.dumps(both)}
+    ) as w:
+        await w.session.run("Go")
+        assert (w.root / "changed").exists()
+        assert not (w.root / "made").exists()
+        assert w.told(ToolStarted)[0].arguments == '{"command":"touch changed"}'
+        told = w.server.records[1].request.last_text
+        assert "hook changed the input" in told
+        assert "touch changed" in told
+        after = json.loads((w.root / "after.json").read_text())
+        assert after["tool_input"] == {"command": "touch changed"}
+        assert b"touch made" in w.server.records[1].body, "the model's own call stays as it was"
+
+
+@pytest.mark.spec("L5")
+@pytest.mark.parametrize(
+    ("entries", "deny", "said"),
+    [
+        ([rewrite({"command": "touch changed"})], "Bash(touch changed)", "changed the input"),
+        ([rewrite({"cmd": "touch changed"})], "", "not of its schema"),
+        ([rewrite({"command": 5})], "", "not of its schema"),
+        ([rewrite("touch changed")], "", "not understood"),
+        (
+            [rewrite({"command": "touch changed"}), rewrite({"command": "touch other"})],
+            "",
+            "in different ways",
+        ),
+        ([rewrite({"command": "touch changed"}, "deny")], "", "blocked"),
+        ([rewrite({"command": "touch changed"}, None)], "", "nobody is here"),
+    ],
+    ids=["denied", "no schema", "wrong type", "no object", "conflict", "refused", "unanswered"],
+)
+async def test_a_changed_call_is_judged_anew(
+    world: Worlds, entries: list[dict[str, Any]], deny: str, said: str
+) -> None:
+    """What cannot be run as changed is refused with the reason, and never runs as it was."""
+    denied = (deny,) if deny else ()
+    async with world([TOUCH, say("I see.")], files=rewriting(*entries), deny=denied) as w:
+        await w.session.run("Go")
+        assert w.told(ToolFinished)[0].refused
+        assert {path.name for path in w.root.iterdir()} == set()
+        assert said in w.server.records[1].request.last_text
+
+
+async def test_equal_changes_agree(world: Worlds) -> None:
+    """Two hooks that change a call alike are heeded."""
+    entries = [
+        rewrite({"command": "touch x", "timeout": 9}),
+        rewrite({"timeout": 9, "command": "touch x"}),
+    ]
+    async with world([TOUCH, say("I see.")], files=rewriting(*entries)) as w:
+        await w.session.run("Go")
+        assert (w.root / "x").exists()
+
+
+async def test_the_user_is_asked_about_the_changed_call(world: Worlds) -> None:
+    """Who is asked sees what would run, not what the model sent."""
+    seen: list[str] = []
+
+    async def respond(path: str, asked: PermissionAsked | QuestionAsked) -> Answer:
+        assert isinstance(asked, PermissionAsked)
+        seen.append(asked.arguments)
+        return Answer(asked.request_id)
+
+    files = rewriting(rewrite({"command": "touch changed"}, "ask"))
+    async with world([TOUCH, say("I see.")], files=files, respond=respond) as w:
+        await w.session.run("Go")
+        assert seen == ['{"command":"touch changed"}']
+        assert (w.root / "changed").exists()
+
+
+@pytest.mark.parametrize("decision", ["allow", "deny"])
+async def test_context_before_a_call_reaches_the_model(world: Worlds, decision: str) -> None:
+    """`additionalContext` of PreToolUse stands beside the result, of a refused call too."""
+    out = {"permissionDecision": decision, "additionalContext": "MIND THE GAP"}
+    entry = {"command": f"echo '{json.dumps({'hookSpecificOutput': out})}'"}
+    async with world([TOUCH, say("I see.")], files=rewriting(entry)) as w:
+        await w.session.run("Go")
+        assert "MIND THE GAP" in w.server.records[1].request.last_text
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse"])
+async def test_a_hook_ends_the_turn(world: Worlds, event: str) -> None:
+    """`continue: false` ends the turn: no further call runs and no further request is sent."""
+    entry = {"command": """echo '{"continue": false, "stopReason": "enough"}'"""}
+    files = {"~/.prong/settings.json": settings(event, entry)}
+    touch = ("Bash", {"command": "touch made"}), ("Bash", {"command": "touch second"})
+    steps = [calls(*touch), say("More.")]
+    async with world(steps, files=files, mode="bypassPermissions") as w:
+        turn = await w.session.run("Go")
+        assert (turn.why, turn.detail) == ("refused", "a hook ended the turn: enough")
+        assert (w.root / "made").exists() == (event == "PostToolUse")
+        assert not (w.root / "second").exists()
+        assert len(w.told(RequestSent)) == 1
+        assert (await w.session.run("Go on")).text == "More."
+
+
+async def test_a_stop_hook_may_end_it_for_good(world: Worlds) -> None:
+    """`continue: false` of a Stop hook lets the turn end; it does not send the agent back."""
+    entry = {"command": """echo '{"continue": false}'"""}
+    async with world(
+        [say("Done.")], files={"~/.prong/settings.json": settings("Stop", entry)}
+    ) as w:
+        assert (await w.session.run("Go")).text == "Done."

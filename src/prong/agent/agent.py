@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from prong.agent.desk import Desk
-from prong.agent.hook import Hooks
+from prong.agent.hook import Hooks, Verdict
 from prong.agent.inbox import Inbox
 from prong.agent.limit import Limits, Spent
 from prong.agent.lineage import Lineage
 from prong.cost import Ledger, Prices, Row, fact, markable
 from prong.cost.budget import Purse
 from prong.entry import Entry, Usage
-from prong.event import Event, PromptMoved
+from prong.event import Event, PromptMoved, Warned
 from prong.journal.read import Replay
 from prong.journal.recorder import Recorder
 from prong.prompt import Node, Prompt
@@ -84,8 +84,17 @@ class Agent:
     """Called for every request that cost something; without an end if there was no whole reply."""
     finale: str = ""
     """Text with which the run ends after the calls at hand, if a tool has set it."""
+    halted: str = ""
+    """Why the run ends after the calls at hand, if a hook wants it."""
     refusals: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """Calls that were refused for good, by name and arguments."""
+
+    def heed(self, verdict: Verdict) -> Verdict:
+        """Tell the user what hooks have to say, and note if the run must end."""
+        for text in verdict.warnings:
+            self.emit(Warned(text=text))
+        self.halted = self.halted or verdict.stop or ""
+        return verdict
 
     def append(self, *entries: Entry) -> None:
         """Extend the conversation, storing the entries first.

@@ -42,7 +42,8 @@ async def compact(agent: Agent, *, detail: str, focus: str = "") -> None:
     Raises ContextOverflow if not even a small part of it can be summarised, BrokenReply if the
     model gives no summary; the conversation then is as it was.
     """
-    verdict = await agent.hooks.fire("PreCompact", {"trigger": detail, "focus": focus})
+    payload = {"trigger": detail, "focus": focus}
+    verdict = agent.heed(await agent.hooks.fire("PreCompact", payload))
     ask = load_text("compact") + (f"\n\nThe user adds: {focus}" if focus else "")
     ask += "".join(f"\n\n{told}" for told in verdict.context)
     kept = agent.prompt

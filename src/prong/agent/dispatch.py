@@ -9,26 +9,20 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import anyio
-import msgspec
 
 from prong.agent.agent import Agent
 from prong.agent.answer import INTERRUPTED
-from prong.agent.hook import Verdict, settle
+from prong.agent.leave import Leave, ask_leave, payload
 from prong.agent.lineage import contained
 from prong.entry import Call, Result, Results, Text, plain
 from prong.errors import Contained
-from prong.event import PermissionAsked, ToolFinished, ToolStarted, Warned
-from prong.tools.access import Access
-from prong.tools.base import Done, Failed, Outcome, Previewing, Tool
-from prong.tools.policy import Allow, Ask, Deny
+from prong.event import ToolFinished, ToolStarted
+from prong.tools.base import Done, Failed, Outcome
 
 _HEAD_SHARE = 0.7
-_PREVIEW_LINES = 40
 _TRIES = 3
 """Identical refused calls after which an agent is stopped."""
 
@@ -85,71 +79,35 @@ async def _perform(agent: Agent, call: Call) -> Result:
     parsed = agent.kit.parse(call)
     if isinstance(parsed, Failed):
         return _finish(agent, call, parsed, "", 0.0, 0)
+    if agent.halted:
+        return _finish(agent, call, _Refused(f"not run: {agent.halted}"), "", 0.0, 0)
     tool, args = parsed
     start = time.monotonic()
-    outcome = await _attempt(agent, call, tool, args)
-    seconds = time.monotonic() - start
-    return _finish(agent, call, outcome, tool.title(args), seconds, tool.budget)
-
-
-async def _attempt(agent: Agent, call: Call, tool: Tool, args: Any) -> Outcome:
-    """Ask for leave, run the call, and let hooks have their say before and after."""
-    payload = {"tool_name": call.name, "tool_input": msgspec.Raw(call.arguments.encode() or b"{}")}
     try:
-        refused = await _refusal(agent, call, tool, args, payload)
-        if refused is not None:
-            return _Refused(refused.why)
-        title = tool.title(args)
-        agent.emit(
-            ToolStarted(call_id=call.id, name=call.name, arguments=call.arguments, title=title)
-        )
+        leave = await ask_leave(agent, call, tool, args)
+    except OSError as error:
+        return _finish(agent, call, Failed(f"{call.name}: {error}"), tool.title(args), 0.0, 0)
+    outcome = await _attempt(agent, leave)
+    seconds = time.monotonic() - start
+    return _finish(agent, call, outcome, tool.title(leave.args), seconds, tool.budget)
+
+
+async def _attempt(agent: Agent, leave: Leave) -> Outcome:
+    """Run a call that may run, and let hooks have their say afterwards."""
+    if leave.refused is not None:
+        return _Refused("\n\n".join([leave.refused, *leave.notes]))
+    call, tool, args = leave.call, leave.tool, leave.args
+    title = tool.title(args)
+    agent.emit(ToolStarted(call_id=call.id, name=call.name, arguments=call.arguments, title=title))
+    try:
         outcome = await tool.run(call.id, args, agent.context)
     except OSError as error:
-        return Failed(f"{call.name}: {error}")
+        return _with_notes(Failed(f"{call.name}: {error}"), leave.notes)
     response = plain(outcome.parts) if isinstance(outcome, Done) else outcome.why
-    after = await agent.hooks.fire(
-        "PostToolUse", payload | {"tool_response": response}, matcher=call.name
-    )
-    return _with_context(outcome, _warn(agent, after))
-
-
-async def _refusal(
-    agent: Agent, call: Call, tool: Tool, args: Any, payload: dict[str, Any]
-) -> Failed | None:
-    """Say why a call may not run; None if it may."""
-    accesses = tool.access(args, agent.context)
-    decision = agent.policy.decide(call.name, accesses, resolve=agent.context.host.follow)
-    if isinstance(decision, Deny):
-        return Failed(decision.why)
-    before = _warn(agent, await agent.hooks.fire("PreToolUse", payload, matcher=call.name))
-    match settle("ask" if isinstance(decision, Ask) else "allow", before):
-        case "deny":
-            why = before.block or before.reason
-            return Failed(why or f"a hook refused this call of {call.name}")
-        case "ask":
-            ask = (
-                Ask(before.reason or "a hook asks for leave")
-                if isinstance(decision, Allow)
-                else decision
-            )
-
-            def moot() -> bool:
-                now = agent.policy.decide(call.name, accesses, resolve=agent.context.host.follow)
-                return isinstance(now, Allow) and settle("allow", before) == "allow"
-
-            shown = await _preview(agent, tool, args)
-            refused = await _asked(agent, call, tool.title(args), shown, ask, moot)
-            if refused is None and list(tool.access(args, agent.context)) != list(accesses):
-                return Failed("what the call touches has changed while it waited; look again")
-            return refused or _denied(agent, call, accesses)
-        case "allow":
-            return _denied(agent, call, accesses)
-
-
-def _denied(agent: Agent, call: Call, accesses: Sequence[Access]) -> Failed | None:
-    """Say what forbids a call now: while it waited, the mode of the tree may have changed."""
-    decision = agent.policy.decide(call.name, accesses, resolve=agent.context.host.resolve)
-    return Failed(decision.why) if isinstance(decision, Deny) else None
+    told = payload(call) | {"tool_response": response}
+    after = agent.heed(await agent.hooks.fire("PostToolUse", told, matcher=call.name))
+    objection = () if after.block is None else (f"A hook objects: {after.block}",)
+    return _with_notes(outcome, (*leave.notes, *after.context, *objection))
 
 
 def _contained(agent: Agent, call: Call, why: str) -> Failed:
@@ -162,58 +120,7 @@ def _contained(agent: Agent, call: Call, why: str) -> Failed:
     return _Refused(why)
 
 
-async def _preview(agent: Agent, tool: Tool, args: Any) -> str:
-    """Show what a call would change, to whoever decides on it."""
-    if not isinstance(tool, Previewing) or not agent.desk.answerable:
-        return ""
-    with suppress(OSError):
-        lines = (await tool.preview(args, agent.context)).splitlines()
-        more = len(lines) - _PREVIEW_LINES
-        return "\n".join([*lines[:_PREVIEW_LINES], *([f"… {more} more lines"] if more > 0 else [])])
-    return ""
-
-
-async def _asked(
-    agent: Agent, call: Call, title: str, preview: str, ask: Ask, moot: Callable[[], bool]
-) -> Failed | None:
-    asked = PermissionAsked(
-        request_id=agent.desk.number(),
-        call_id=call.id,
-        tool=call.name,
-        title=title,
-        why=ask.why,
-        suggestion=ask.suggestion,
-        arguments=call.arguments,
-        preview=preview,
-    )
-    answer = await agent.desk.ask(agent.path, asked, agent.emit, moot=moot)
-    if answer is None:
-        rules = " or ".join(repr(rule) for rule in ask.suggestion) or repr(call.name)
-        return Failed(
-            f"{call.name} needs permission ({ask.why}) and nobody is here to give it; it can be "
-            f"allowed beforehand by the rule {rules} or by a permission mode"
-        )
-    if not answer.allow:
-        why = f": {answer.text}" if answer.text else ""
-        return Failed(f"the user refused this call{why}; do not try the same in another way")
-    if answer.always:
-        for rule in ask.suggestion:
-            agent.policy.allow_for_session(rule)
-        # Siblings often ask the same: what the rule allows need not be answered once more.
-        agent.desk.review()
-    return None
-
-
-def _warn(agent: Agent, verdict: Verdict) -> Verdict:
-    for text in verdict.warnings:
-        agent.emit(Warned(text=text))
-    return verdict
-
-
-def _with_context(outcome: Outcome, verdict: Verdict) -> Outcome:
-    notes = list(verdict.context)
-    if verdict.block is not None:
-        notes.append(f"A hook objects: {verdict.block}")
+def _with_notes(outcome: Outcome, notes: Sequence[str]) -> Outcome:
     if not notes:
         return outcome
     if isinstance(outcome, Failed):

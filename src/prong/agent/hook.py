@@ -24,6 +24,10 @@ class Verdict(msgspec.Struct, frozen=True):
     """Texts to put before the model."""
     warnings: tuple[str, ...] = ()
     """What went wrong or should be shown to the user; work goes on."""
+    updated: str | None = None
+    """The arguments that a call is to have instead of its own, as JSON; None if it stays."""
+    stop: str | None = None
+    """Why the turn must end now; None if it may go on."""
 
 
 class Hooks(Protocol):

@@ -40,6 +40,7 @@ async def run(agent: Agent) -> Stopped:
     Raises ProviderError when the model cannot be reached, JournalFull when nothing can be stored.
     """
     turns, text, stopped_before = 0, "", False
+    agent.halted = ""
     while True:
         agent.take_inbox()
         if spent := agent.spent(turns):
@@ -55,9 +56,8 @@ async def run(agent: Agent) -> Stopped:
             return _refused(agent, ended, text, turns)
         if reply.calls:
             await answer(agent, reply.calls)
-            if agent.finale:
-                text, agent.finale = agent.finale, ""
-                return Stopped(text, "done", "", turns)
+            if (stopped := _called_off(agent, text, turns)) is not None:
+                return stopped
         elif reply.stop == "length":
             return Stopped(text, "cut_off", "the reply reached the output limit", turns)
         elif reply.stop != "pause" and not agent.inbox:
@@ -66,15 +66,26 @@ async def run(agent: Agent) -> Stopped:
             stopped_before = True
 
 
+def _called_off(agent: Agent, text: str, turns: int) -> Stopped | None:
+    """Say how the run ends after its calls, if a hook or a tool wants it to."""
+    if agent.halted:
+        return Stopped(text, "refused", f"a hook ended the turn: {agent.halted}", turns)
+    if agent.finale:
+        text, agent.finale = agent.finale, ""
+        return Stopped(text, "done", "", turns)
+    return None
+
+
 async def _may_stop(agent: Agent, *, again: bool) -> bool:
     """Ask the hooks whether the work may end; if not, the model is told why."""
     if agent.lineage.parent:
         # A child's end is its supervisor's: hooks are asked there, by another name.
         return True
-    verdict = await agent.hooks.fire("Stop", {"stop_hook_active": again})
-    if verdict.block is not None:
-        agent.append(User((Text(verdict.block),), "reminder"))
-    return verdict.block is None
+    verdict = agent.heed(await agent.hooks.fire("Stop", {"stop_hook_active": again}))
+    if verdict.stop is not None or verdict.block is None:
+        return True
+    agent.append(User((Text(verdict.block),), "reminder"))
+    return False
 
 
 def _refused(agent: Agent, ended: Ended, text: str, turns: int) -> Stopped:

@@ -32,10 +32,11 @@ EventName: TypeAlias = Literal[
 EVENTS: tuple[str, ...] = get_args(EventName)
 GATES = frozenset({"PreToolUse", "UserPromptSubmit", "SubagentStart", "WorktreeCreate"})
 """Events whose hooks let something begin: without their answer it does not."""
-_ENDS = frozenset({"Stop", "SubagentStop"})
+ENDS = frozenset({"Stop", "SubagentStop"})
+"""Events whose hooks may keep somebody from ending: to block is to go on."""
 _ELSEWHERE = frozenset({"PermissionRequest"})
 """Guards that only the program has whose files we share."""
-GUARDS = GATES | _ENDS | _ELSEWHERE
+GUARDS = GATES | ENDS | _ELSEWHERE
 """Events whose hooks may forbid something."""
 
 _DEFAULTS: dict[str, tuple[object, ...]] = {

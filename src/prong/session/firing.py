@@ -9,7 +9,7 @@ import anyio
 import msgspec
 
 from prong.agent.hook import Permission, Verdict
-from prong.config.hook import GATES, Hook
+from prong.config.hook import ENDS, GATES, Hook
 from prong.host import Finished, Host
 
 _OUTPUT_LIMIT = 1_000_000
@@ -23,7 +23,7 @@ class _Specific(msgspec.Struct, frozen=True, rename="camel"):
     permission_decision: Permission | None = None
     permission_decision_reason: str = ""
     additional_context: str = ""
-    updated_input: Any = None
+    updated_input: dict[str, Any] | None = None
 
 
 class _Printed(msgspec.Struct, frozen=True, rename="camel"):
@@ -118,14 +118,17 @@ def _read_printed(hook: Hook, printed: _Printed) -> Verdict:
         permission = "allow"
     elif permission is None and printed.decision in ("deny", "ask"):
         permission = printed.decision
+    stop = None if printed.go_on else printed.stop_reason or f"a {hook.event} hook stopped the work"
     block = None
     if printed.decision == "block" or permission == "deny":
         block = reason or f"a {hook.event} hook blocked this without giving a reason"
-    elif not printed.go_on:
-        block = printed.stop_reason or f"a {hook.event} hook stopped the work"
+    elif stop is not None and hook.event not in ENDS:
+        block = stop
     warnings = (printed.system_message,) if printed.system_message else ()
-    if specific.updated_input is not None:
-        warnings += _warning(hook, "asked to change the tool's input; that is not done").warnings
+    updated = None if specific.updated_input is None else _encoded(specific.updated_input)
+    if updated is not None and hook.event != "PreToolUse":
+        warnings += _warning(hook, "asked to change an input; there is none to change").warnings
+        updated = None
     if permission == "ask" and reason:
         warnings += _warning(hook, f"wants you to be asked: {reason}").warnings
     contexts = (specific.additional_context, printed.additional_context)
@@ -135,20 +138,36 @@ def _read_printed(hook: Hook, printed: _Printed) -> Verdict:
         reason=reason,
         context=tuple(text for text in contexts if text),
         warnings=warnings,
+        updated=updated,
+        stop=stop,
     )
 
 
+def _encoded(value: dict[str, Any]) -> str:
+    """Write an object so that equal ones are equal texts."""
+    return msgspec.json.encode(value, order="deterministic").decode()
+
+
 def join(said: list[Verdict]) -> Verdict:
-    """Join verdicts: the strictest answer counts, texts stay in order."""
+    """Join verdicts: the strictest answer counts, texts stay in order.
+
+    Two that would change a call in different ways cannot both be heeded, so it is blocked.
+    """
     blocks = [verdict.block for verdict in said if verdict.block is not None]
     given = [verdict.permission for verdict in said]
     ranked: tuple[Permission, ...] = ("deny", "ask", "allow")
+    updates = list(dict.fromkeys(v.updated for v in said if v.updated is not None))
+    if len(updates) > 1:
+        blocks.append(f"hooks want to change the input in different ways: {' or '.join(updates)}")
+    stops = [verdict.stop for verdict in said if verdict.stop is not None]
     return Verdict(
         block="\n".join(blocks) if blocks else None,
         permission=next((answer for answer in ranked if answer in given), None),
         reason="\n".join(verdict.reason for verdict in said if verdict.reason),
         context=tuple(text for verdict in said for text in verdict.context),
         warnings=tuple(text for verdict in said for text in verdict.warnings),
+        updated=updates[0] if len(updates) == 1 else None,
+        stop="\n".join(stops) if stops else None,
     )
 
 

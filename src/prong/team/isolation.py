@@ -79,6 +79,7 @@ AGENT: Mapping[str, Row] = {
     "on_began": _both("empty", "the supervisor's, set when the child is launched"),
     "on_paid": _both("empty", "likewise"),
     "finale": _both("empty", "ends a run of the agent that it was set for"),
+    "halted": _both("empty", "likewise"),
     "refusals": _both("empty", "each agent is stopped for its own obstinacy"),
 }
 """Every field of `Agent`."""

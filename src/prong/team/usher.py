@@ -53,7 +53,7 @@ async def admit(child: Child, event: str) -> None:
 async def may_stop(child: Child, *, again: bool) -> bool:
     """Ask the hooks whether a child that has done its work may stop; if not, it is told why."""
     verdict = await announce(child, "SubagentStop", status="completed", stop_hook_active=again)
-    if verdict.block is None:
+    if verdict.stop is not None or verdict.block is None:
         return True
     kind = "directive" if child.spec.kind == "fork" else "reminder"
     child.agent.append(User((Text(verdict.block),), kind))
