@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from msgspec.structs import replace
+
 from prong.agent.desk import Desk
 from prong.agent.hook import Hooks, Verdict
 from prong.agent.inbox import Inbox
@@ -19,12 +21,13 @@ from prong.agent.limit import Limits, Spent
 from prong.agent.lineage import Lineage
 from prong.cost import Ledger, Prices, Row, fact, markable
 from prong.cost.budget import Purse
-from prong.entry import Entry, Usage
+from prong.entry import Entry, Part, Results, Text, Usage, User
 from prong.event import Event, PromptMoved, Warned
 from prong.journal.read import Replay
 from prong.journal.recorder import Recorder
 from prong.prompt import Node, Prompt
 from prong.provider import Provider, trait
+from prong.provider.secret import Secrets
 from prong.tools.base import Context
 from prong.tools.kit import Kit
 from prong.tools.policy import PolicyBox
@@ -84,6 +87,8 @@ class Agent:
     """Called for every request that cost something; without an end if there was no whole reply."""
     finale: str = ""
     """Text with which the run ends after the calls at hand, if a tool has set it."""
+    secrets: Secrets = field(default_factory=Secrets)
+    """Keys, which are masked in whatever comes from outside."""
     halted: str = ""
     """Why the run ends after the calls at hand, if a hook wants it."""
     refusals: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
@@ -97,13 +102,28 @@ class Agent:
         return verdict
 
     def append(self, *entries: Entry) -> None:
-        """Extend the conversation, storing the entries first.
+        """Extend the conversation, storing the entries first; keys in them are masked.
 
         Raises JournalFull if they cannot be stored; the conversation then is as it was.
         """
-        prompt = self.prompt.append(*entries)
+        prompt = self.prompt.append(*(self._masked(entry) for entry in entries))
         self.recorder.keep(self.path, prompt)
         self.prompt = prompt
+
+    def _masked(self, entry: Entry) -> Entry:
+        """Hide keys in results and notices; what the model or the user said stays as it is."""
+        match entry:
+            case Results(results=results) if self.secrets.values:
+                shown = (replace(one, parts=self._hidden(one.parts)) for one in results)
+                return Results(tuple(shown))
+            case User(kind=kind) if self.secrets.values and kind != "user":
+                return replace(entry, parts=self._hidden(entry.parts))
+            case _:
+                return entry
+
+    def _hidden(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+        mask = self.secrets.mask
+        return tuple(Text(mask(p.text)) if isinstance(p, Text) else p for p in parts)
 
     def restart(
         self,

@@ -163,7 +163,7 @@ def _fit(agent: Agent, call: Call, text: str, budget: int) -> str:
     try:
         os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a host's path
         with open(path, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - likewise
-            file.write(text)
+            file.write(agent.secrets.mask(text))
         where = f"is in {path}: read the part you need"
     except OSError as error:
         where = f"could not be stored ({error}): ask for less of it"

@@ -17,7 +17,7 @@ from __future__ import annotations
 import errno
 import os
 import stat as modes
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -42,13 +42,14 @@ class ConfinedHost(LocalHost):
         inherited: Sequence[str] = (),
         folders: Sequence[str] = (),
         home: str | None = None,
+        withhold: Collection[str] = (),
     ) -> None:
         """Work in `root`, which lies in the worktree `bounds` (default: is it).
 
         `inherited` are the root folders of the working copies of all its forebears; `folders` are
         places outside that may be written, such as the session's storage.
         """
-        super().__init__(root, home)
+        super().__init__(root, home, withhold=withhold)
         self._bounds = os.path.realpath(bounds or root)
         assert _is_inside(self._root, self._bounds)
         places = {os.path.realpath(folder) for folder in inherited} - {self._bounds}

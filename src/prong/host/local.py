@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat as modes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -26,10 +26,21 @@ T = TypeVar("T")
 class LocalHost:
     """Files and processes of this machine, below a root."""
 
-    def __init__(self, root: str | os.PathLike[str], home: str | None = None) -> None:
-        """Work in a folder; the home folder is the user's unless another is given."""
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        home: str | None = None,
+        *,
+        withhold: Collection[str] = (),
+    ) -> None:
+        """Work in a folder; the home folder is the user's unless another is given.
+
+        No process that is started here sees the environment variables to withhold.
+        """
         self._root = os.path.realpath(root)
         self._home = home or os.path.expanduser("~")  # noqa: PTH111 - strings throughout
+        self.withheld = frozenset(withhold)
+        """Environment variables that processes do not see."""
         self.warn: Callable[[str], None] | None = None
         """Told if what is started here would outlive a killed Prong."""
         self._groups: list[process.Group] = []
@@ -104,7 +115,9 @@ class LocalHost:
         limit: int | None = None,
     ) -> Finished:
         """Run a program to its end, or for so many seconds; standard error is kept apart."""
-        group, out, err = process.launch(argv, cwd=cwd or self._root, env=env, stdin=stdin)
+        group, out, err = process.launch(
+            argv, cwd=cwd or self._root, env=env, stdin=stdin, withhold=self.withheld
+        )
         self._keep(group)
         return await process.collect(group, out, err, seconds=seconds, limit=limit)
 
@@ -112,7 +125,7 @@ class LocalHost:
         self, command: str, *, cwd: str | None = None, env: Mapping[str, str] | None = None
     ) -> Process:
         """Start a bash command line in a process group of its own, standard input closed."""
-        started = process.start(command, cwd=cwd or self._root, env=env)
+        started = process.start(command, cwd=cwd or self._root, env=env, withhold=self.withheld)
         self._keep(started.group)
         return started
 

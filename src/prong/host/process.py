@@ -19,7 +19,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -50,23 +50,29 @@ class Group:
         stdin: IO[bytes] | int,
         stdout: int,
         stderr: int,
+        withhold: Collection[str] = (),
     ) -> None:
         """Start it; the caller closes its own ends of the streams.
 
-        One with an environment of its own may be anything that the user or a model asked for. The
-        others are our own short-lived tools, for which a mark is not worth its price.
+        It sees our environment but for the variables to withhold. One with an environment of its
+        own may be anything that the user or a model asked for. The others are our own short-lived
+        tools, for which a mark is not worth its price.
 
         Raises OSError.
         """
         if env is None:
             GUARDIAN.ready()
+            own = dict[str, str]()
         else:
-            env = {**os.environ, **env, MARK: GUARDIAN.expect()}
+            own = {**env, MARK: GUARDIAN.expect()}
+        whole = {**os.environ, **own}
+        for name in withhold:
+            whole.pop(name, None)
         try:
             self._popen = subprocess.Popen(
                 list(argv),
                 cwd=cwd,
-                env=env,
+                env=whole,
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
@@ -310,7 +316,9 @@ class LocalProcess:
             self._pipe.close()
 
 
-def start(command: str, *, cwd: str, env: Mapping[str, str] | None) -> LocalProcess:
+def start(
+    command: str, *, cwd: str, env: Mapping[str, str] | None, withhold: Collection[str] = ()
+) -> LocalProcess:
     """Start a bash command line.
 
     Raises OSError.
@@ -324,6 +332,7 @@ def start(command: str, *, cwd: str, env: Mapping[str, str] | None) -> LocalProc
             stdin=subprocess.DEVNULL,
             stdout=pipe.sink,
             stderr=pipe.sink,
+            withhold=withhold,
         )
     except BaseException:
         pipe.close()
@@ -371,7 +380,12 @@ async def collect(
 
 
 def launch(
-    argv: Sequence[str], *, cwd: str, env: Mapping[str, str] | None, stdin: bytes
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str] | None,
+    stdin: bytes,
+    withhold: Collection[str] = (),
 ) -> tuple[Group, Pipe, Pipe]:
     """Start a program with its two streams kept apart.
 
@@ -386,7 +400,15 @@ def launch(
             if stdin:
                 source.write(stdin)
                 source.seek(0)
-            group = Group(argv, cwd=cwd, env=env, stdin=source, stdout=out.sink, stderr=err.sink)
+            group = Group(
+                argv,
+                cwd=cwd,
+                env=env,
+                stdin=source,
+                stdout=out.sink,
+                stderr=err.sink,
+                withhold=withhold,
+            )
     except BaseException:
         out.close()
         err.close()

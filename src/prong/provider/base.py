@@ -8,6 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from prong.prompt import Mark, Prompt
+from prong.provider.secret import Secrets, gather, in_headers
 from prong.wire import Dialect, Event, Tail
 
 
@@ -24,6 +25,11 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Where the key came from, for error texts; empty if there is none."""
     explicit: bool = True
     """Whether the model understands cache marks."""
+
+    @property
+    def secrets(self) -> Secrets:
+        """What of the headers nobody should see."""
+        return gather(in_headers(self.headers))
 
     def __repr__(self) -> str:
         """Show everything but the headers, which hold the key."""

@@ -54,7 +54,11 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def mapped(refusal: Refusal, endpoint: Endpoint, model: str) -> ProviderError:
-    """Make the exception for a refusal, with the remedy in its sentence."""
+    """Make the exception for a refusal, with the remedy in its sentence.
+
+    A server may repeat what it was sent: keys are masked before anybody reads it.
+    """
+    refusal = _masked(refusal, endpoint)
     said = " ".join(refusal.message.split())[:_MESSAGE_LIMIT] or refusal.kind or "no reason given"
     if refusal.status is None:
         error, remedy = _by_kind(refusal)
@@ -80,6 +84,16 @@ def mapped(refusal: Refusal, endpoint: Endpoint, model: str) -> ProviderError:
     if verdict in {"true", "false"}:
         made.retryable = verdict == "true"
     return made
+
+
+def _masked(refusal: Refusal, endpoint: Endpoint) -> Refusal:
+    mask = endpoint.secrets.mask
+    return msgspec.structs.replace(
+        refusal,
+        kind=mask(refusal.kind),
+        message=mask(refusal.message),
+        headers={name: mask(value) for name, value in refusal.headers.items()},
+    )
 
 
 _KEYLESS = "the request, sent without a key,"

@@ -26,6 +26,13 @@ _APIS = {
     "openai-chat": "chat",
     "chat": "chat",
 }
+KEY_VARIABLES = (
+    "PRONG_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "OPENAI_API_KEY",
+)
+"""Every variable that a key is taken from."""
 _PREFIXES = ("anthropic", "openai", "openai-chat", "chat")
 _OPENAI_NAME = re.compile(r"(gpt|o1|o3|o4|codex|chatgpt)(?![a-z])")
 _GPT_VERSION = re.compile(r"gpt-([0-9]{1,2})(?:\.([0-9]{1,2}))?(?![0-9])")

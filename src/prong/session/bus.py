@@ -8,9 +8,11 @@ from types import TracebackType
 from typing import Self
 
 import anyio
+import msgspec
 
 from prong.errors import UsageError
 from prong.event import Envelope, Event, TaskFinished, TurnFinished
+from prong.provider.secret import Secrets
 
 
 class Subscription:
@@ -64,8 +66,9 @@ class Subscription:
 class Bus:
     """Numbers events and hands each to every subscriber."""
 
-    def __init__(self) -> None:
-        """Start with nobody listening."""
+    def __init__(self, secrets: Secrets | None = None) -> None:
+        """Start with nobody listening, who would not be shown these."""
+        self._secrets = secrets or Secrets()
         self._subscriptions: list[Subscription] = []
         self._seq = 0
         self._changed = anyio.Event()
@@ -75,12 +78,21 @@ class Bus:
         """Tell everybody."""
         self._seq += 1
         if self._subscriptions:
-            envelope = Envelope(self._seq, agent, event)
+            envelope = Envelope(self._seq, agent, self._masked(event))
             for subscription in self._subscriptions:
                 subscription.push(envelope)
         if isinstance(event, TurnFinished | TaskFinished):
             self._changed.set()
             self._changed = anyio.Event()
+
+    def _masked(self, event: Event) -> Event:
+        """Hide keys in the texts of an event, whatever they came from."""
+        hidden: dict[str, str] = {}
+        for name in event.__struct_fields__ if self._secrets.values else ():
+            text: object = getattr(event, name)
+            if isinstance(text, str) and (masked := self._secrets.mask(text)) != text:
+                hidden[name] = masked
+        return msgspec.structs.replace(event, **hidden) if hidden else event
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until a condition holds that the end of a turn or task may bring about.

@@ -14,6 +14,7 @@ from prong.host.escape import MARK
 from prong.journal.read import Replay
 from prong.journal.write import Journal
 from prong.provider import Http
+from prong.provider.secret import Secrets
 from prong.session.model import Chosen
 from prong.team.task import TaskBoard
 from prong.tools.policy import PolicyBox
@@ -39,6 +40,8 @@ class Foundation:
     policy: PolicyBox
     structured: StructuredOutput | None
     """The tool that takes the answer, if the caller gave a schema for it."""
+    secrets: Secrets
+    """Keys, which are masked wherever they turn up."""
     board: TaskBoard
 
     @property

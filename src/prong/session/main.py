@@ -97,6 +97,7 @@ def make_agent(base: Foundation, **parts: Unpack[Parts]) -> Agent:
         context=_context(base),
         policy=base.policy,
         recorder=base.journal,
+        secrets=base.secrets,
         **parts,
     )
     agent.compact_at = compact_share(place, agent.compact_at)

@@ -44,6 +44,7 @@ from prong.session.preference import (
     wakes_once,
 )
 from prong.session.recruit import Recruiter
+from prong.session.secrecy import secrets, withheld
 from prong.session.session import MAIN, Session
 from prong.session.toolbox import built_in, make_kit
 from prong.team.claim import Claims
@@ -135,7 +136,8 @@ class _Maker:
         http.keep = place.store / "local"
         self._group = group
         self._desk = desk
-        self._bus = Bus()
+        self._secrets = secrets(place)
+        self._bus = Bus(self._secrets)
         self._closers: list[Callable[[], Any]] = []
         self._created: Path | None = None
         """The journal this start has made; it goes again if the start fails."""
@@ -187,7 +189,7 @@ class _Maker:
         entered = enter(place)
         journal, replay, self._created = entered.journal, entered.replay, entered.made
         self._closers.append(journal.close)
-        host = LocalHost(place.cwd, place.home)
+        host = LocalHost(place.cwd, place.home, withhold=withheld(place))
         host.warn = lambda text: emit(Warned(text=text))
         self._closers.append(host.close)
         endpoint = replay.last(MAIN, ModelChosen) if replay else None
@@ -204,6 +206,7 @@ class _Maker:
             chosen=choose(place, place.options.model, endpoint),
             policy=PolicyBox(make_policy(place, storage=storage)),
             structured=structured_output(place.options),
+            secrets=self._secrets,
             board=self._board(storage, emit),
         )
 

@@ -79,7 +79,8 @@ AGENT: Mapping[str, Row] = {
     "on_began": _both("empty", "the supervisor's, set when the child is launched"),
     "on_paid": _both("empty", "likewise"),
     "finale": _both("empty", "ends a run of the agent that it was set for"),
-    "halted": _both("empty", "likewise"),
+    "secrets": _both("shared", "what is masked is masked for all"),
+    "halted": _both("empty", "ends a run likewise"),
     "refusals": _both("empty", "each agent is stopped for its own obstinacy"),
 }
 """Every field of `Agent`."""

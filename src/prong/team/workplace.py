@@ -97,6 +97,7 @@ class Workplace:
             inherited=inherited,
             folders=(agent.context.storage, *(f for f in opened if _is_apart(f, inherited))),
             home=self.host.home,
+            withhold=_withheld(self.host),
         )
         ground = Ground(self.confined.root, worktree.path, inherited)
         agent.context.host = self.confined
@@ -112,6 +113,14 @@ def _is_apart(folder: str, inherited: tuple[str, ...]) -> bool:
     )
 
 
+def _withheld(host: Host) -> frozenset[str]:
+    return host.withheld if isinstance(host, LocalHost) else frozenset()
+
+
+def _unconfined(host: ConfinedHost) -> LocalHost:
+    return LocalHost(host.root, host.home, withhold=host.withheld)
+
+
 def assign(child: Child, settings: WorktreeSettings) -> None:
     """Give a child what it needs for a worktree, if it is to have one."""
     if not child.spec.isolation or child.workplace is not None:
@@ -119,7 +128,7 @@ def assign(child: Child, settings: WorktreeSettings) -> None:
     host, inherited = child.agent.context.host, tuple[str, ...]()
     if isinstance(host, ConfinedHost):
         # Worktrees lie side by side, so a confined parent's host could not make one.
-        host, inherited = LocalHost(host.root, host.home), host.inherited
+        host, inherited = _unconfined(host), host.inherited
     child.workplace = Workplace(host, child.agent.policy, inherited, settings)
 
 
