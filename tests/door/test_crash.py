@@ -137,3 +137,34 @@ async def test_a_command_that_never_ends(world: Worlds, program: Any) -> None:
         assert done.stdout == b"I see.\n"
         told = w.server.records[1].request.last_text
         assert "so far" in told
+
+
+async def _kill_at(w: World, process: Process, request: int) -> None:
+    """Kill -9 while the answer to a request is awaited."""
+    async with process:
+        assert process.stdin is not None
+        await process.stdin.aclose()
+        while len(w.server.records) < request:
+            await anyio.sleep(0.02)
+        process.kill()
+        await process.wait()
+
+
+@pytest.mark.parametrize("resume", ["--resume=it", "--continue"])
+@pytest.mark.parametrize("request_number", [1, 2])
+async def test_a_killed_turn_is_taken_up(
+    world: Worlds, program: Any, resume: str, request_number: int
+) -> None:
+    """Resumed without a prompt, the turn goes on with the message, which is not said again."""
+    before = [call("Read", {"file_path": "a"})][: request_number - 1]
+    script = [*before, stall(600, then=say("Never.")), say("Answered.")]
+    async with world(script, files={"a": "alpha"}, opens=False) as w:
+        process: Process = await program.start(w, "-p", "Precious words", "--session-id", "it")
+        await _kill_at(w, process, request_number)
+        done = await program.run(w, "-p", resume)
+        assert (done.returncode, done.stdout) == (0, b"Answered.\n"), done.stderr
+        assert b"no answer to 'Precious words'" in done.stderr
+        assert w.server.records[-1].body.count(b"Precious words") == 1
+        again = await program.run(w, "-p", resume)
+        assert again.returncode == 2
+        assert b"nothing in this session waits" in again.stderr

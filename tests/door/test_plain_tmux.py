@@ -270,3 +270,22 @@ async def test_a_waited_for_agent_is_sent_to_the_background(
         await screen.see("no agent is waited for")
         screen.key("C-d")
         await screen.see("exit=0")
+
+
+@pytest.mark.spec("L8")
+async def test_an_unanswered_message_is_taken_up(world: Worlds, terminal: Terminal) -> None:
+    """A session whose turn was killed goes on as soon as it is opened again, and says so."""
+    script = [stall(600, then=say("Never.")), say("Answered."), say("More.")]
+    async with world(script, opens=False) as w:
+        async with terminal(w) as screen:
+            await screen.see("> ")
+            screen.type("Precious words")
+            while not w.server.records:
+                await anyio.sleep(0.02)
+            (lock,) = w.store.rglob("*.lock")
+            os.kill(int(lock.read_text().split()[0]), signal.SIGKILL)
+            await screen.see("exit=137")
+        async with terminal(w, "--continue") as screen:
+            await screen.see("no answer to 'Precious words'", "Answered.", "> ")
+            screen.type("And now?")
+            await screen.see("More.")

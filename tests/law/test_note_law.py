@@ -180,6 +180,7 @@ def test_the_names_on_disk_are_these() -> None:
         "reads",
         "todos",
         "cwd",
+        "settled",
         "child",
         "opened",
         "receipt",

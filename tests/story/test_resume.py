@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
 
 from prong.config.option import Given
 from prong.errors import JournalBusy, NoSuchSession, UsageError
-from prong.event import PromptMoved, ToolFinished, Warned
-from prong.testing import Worlds, call, say, think
+from prong.event import PromptMoved, ToolFinished, TurnStarted, Warned
+from prong.testing import Worlds, call, fail, say, stall, think
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L8")]
 
@@ -228,3 +229,42 @@ async def test_damaged_notices_are_spoken_of(world: Worlds) -> None:
             assert (await session.run("Go on")).text == "Two."
         (warned,) = [text for text in session.warnings if "outbox" in text]
         assert warned.startswith(f"{outbox}: 2 of its lines could not be read")
+
+
+async def test_a_message_that_failed_is_taken_up(world: Worlds) -> None:
+    """What an error left unanswered is answered after a resume; said again, it would stand twice."""
+    async with world([fail(400, "bad", "no"), say("Here.")], opens=False) as w:
+        async with w.open() as session:
+            assert (await session.run("Where?")).why == "error"
+        async with w.open(continue_last=True) as session:
+            assert session.take_up()
+            await session.wait_settled()
+            assert session.last is not None
+            assert session.last.text == "Here."
+            assert not session.take_up()
+        assert w.server.records[-1].body.count(b"Where?") == 1
+        assert [event.text for event in w.told(TurnStarted)] == ["Where?", "Where?"]
+
+
+@pytest.mark.parametrize("how", ["answered", "empty", "interrupted", "limit", "structured"])
+async def test_what_came_to_an_end_is_not_taken_up(world: Worlds, how: str) -> None:
+    """A turn that ended, however that was, does not begin again by itself."""
+    schema = '{"type": "object", "properties": {"n": {"type": "integer"}}}'
+    script = {
+        "interrupted": [stall(600, then=say("Never."))],
+        "limit": [call("Bash", {"command": "ls"})],
+        "structured": [call("StructuredOutput", {"n": 1})],
+    }.get(how, [say("Hello.")])
+    given: Given = {"max_turns": 1}
+    if how == "structured":
+        given["json_schema"] = schema
+    async with world(script, opens=False) as w:
+        async with w.open(**given) as session, anyio.create_task_group() as group:
+            if how != "empty":
+                group.start_soon(session.run, "Hi")
+                while not session.last and not (how == "interrupted" and w.server.records):
+                    await anyio.sleep(0.01)
+                session.interrupt()
+        async with w.open(resume=session.id, **given) as session:
+            assert not session.take_up()
+            assert not session.busy

@@ -15,11 +15,12 @@ class Inbox:
     def __init__(self) -> None:
         """Start empty."""
         self._items: list[tuple[User, Callable[[], None] | None]] = []
+        self._owed: str | None = None
         self._arrived = anyio.Event()
 
     def __len__(self) -> int:
         """Count what waits."""
-        return len(self._items)
+        return len(self._items) + (self._owed is not None)
 
     def holds(self, entry: User) -> bool:
         """Say whether this very entry still waits."""
@@ -29,6 +30,7 @@ class Inbox:
     def text(self) -> str:
         """What the user said of all that waits; if the user said nothing, what else there is."""
         said = [plain(entry.parts) for entry, _ in self._items if entry.kind == "user"]
+        said = [*([self._owed] if self._owed else []), *said]
         return "\n\n".join(said or [plain(entry.parts) for entry, _ in self._items])
 
     def put(self, entry: User, *, taken: Callable[[], None] | None = None) -> None:
@@ -36,13 +38,18 @@ class Inbox:
         self._items.append((entry, taken))
         self._arrived.set()
 
+    def recall(self, text: str) -> None:
+        """Wake the agent for what stands in its conversation already and was not answered."""
+        self._owed = text
+        self._arrived.set()
+
     def drain(self) -> list[tuple[User, Callable[[], None] | None]]:
         """Take everything that waits."""
-        items, self._items = self._items, []
+        items, self._items, self._owed = self._items, [], None
         self._arrived = anyio.Event()
         return items
 
     async def wait(self) -> None:
         """Wait until something is there."""
-        while not self._items:
+        while not len(self):
             await self._arrived.wait()

@@ -105,10 +105,11 @@ async def run(options: Options, prompt: str | None, *, output: Format, reads: Fo
 
 
 async def _go_on(session: Session) -> Turn:
-    """Let a resumed session finish what it had begun: children that ran, reports that waited.
+    """Let a resumed session finish what it had begun: a turn, children that ran, reports.
 
     Raises UsageError if there is nothing of the kind.
     """
+    session.take_up()
     await session.wait_settled()
     if session.last is None:
         raise UsageError(

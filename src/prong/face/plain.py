@@ -157,6 +157,8 @@ class _Talk:
             if first:
                 self._screen.line(f"> {first}")
                 await self._take(Line(first, ""))
+            elif started.resumed:
+                self._idle = not self._session.take_up()
             await self._read()
             group.cancel_scope.cancel()
         self._team.tell_stopping()

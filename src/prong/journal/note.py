@@ -142,6 +142,14 @@ class FolderEntered(_Note, frozen=True):
     value: str = ""
 
 
+class TurnSettled(_Note, frozen=True):
+    """The digest of an agent's prompt when its last turn ended: what follows is unanswered."""
+
+    tag = "settled"
+    bare = True
+    value: str = ""
+
+
 class ChildSpec(_Note, frozen=True, kw_only=True):
     """What a child is; stored when it starts, so that a resumed session can take it up again."""
 
@@ -248,6 +256,7 @@ Note: TypeAlias = (
     | FilesRead
     | TodosKept
     | FolderEntered
+    | TurnSettled
     | ChildSpec
     | ReceiptOpened
     | ReceiptClosed

@@ -18,10 +18,10 @@ import msgspec
 
 from prong.agent import Agent, loop
 from prong.cost import total
-from prong.entry import Text, Usage, User
+from prong.entry import Text, Usage, User, plain
 from prong.errors import JournalError, ProngError
 from prong.event import TurnFinished, TurnStarted, Warned
-from prong.journal.note import FilesRead, FolderEntered, TodosKept
+from prong.journal.note import FilesRead, FolderEntered, TodosKept, TurnSettled
 from prong.prompt import Prompt
 from prong.session.bus import Bus
 from prong.team.outbox import Outbox
@@ -53,11 +53,13 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 class Driver:
     """Runs the turns of a session's main agent."""
 
-    def __init__(self, agent: Agent, bus: Bus, outbox: Outbox) -> None:
-        """Nothing runs before `drive` does."""
+    def __init__(self, agent: Agent, bus: Bus, outbox: Outbox, *, settled: str) -> None:
+        """Nothing runs before `drive` does; `settled` is what a resumed session has recorded."""
         self._agent = agent
-        self._bus = bus
+        self.bus = bus
         self._outbox = outbox
+        self._settled = settled
+        """The prompt at the end of the last turn that came to one."""
         self._driving = anyio.CancelScope()
         self._floor = anyio.Lock()
         """Held by whoever works on the conversation: a turn, or a compaction by command."""
@@ -78,6 +80,22 @@ class Driver:
     def stopped(self) -> bool:
         """Whether no turn will begin any more."""
         return self._driving.cancel_called
+
+    def take_up(self) -> str | None:
+        """Begin the turn that a killed process, or an error, has left without an answer.
+
+        Gives what the user had said, empty if it was not the user; None if nothing is left.
+        """
+        prompt = self._agent.prompt
+        node = prompt.tip
+        if node is None or node.kind in {"reply", "summary"} or prompt.digest == self._settled:
+            return None
+        while node is not None and node.kind not in {"user", "summary"}:
+            node = node.parent
+        said = None if node is None else prompt.head.dialect.read(node.role, node.data)
+        text = plain(said.parts) if isinstance(said, User) and node.kind == "user" else ""
+        self._agent.inbox.recall(text)
+        return text
 
     def interrupt(self) -> bool:
         """Stop what runs, if something does."""
@@ -100,7 +118,7 @@ class Driver:
         """Let no turn begin any more, and wait for the end of the one that runs."""
         # Not only the turn that runs: what is put into the inbox from now on waits for a resume.
         self._driving.cancel()
-        await self._bus.until(lambda: self._scope is None)
+        await self.bus.until(lambda: self._scope is None)
 
     @asynccontextmanager
     async def hold(self) -> AsyncGenerator[anyio.CancelScope, None]:
@@ -128,6 +146,8 @@ class Driver:
         agent = self._agent
         if why == "interrupted":
             self._mark_interrupted()
+        if why != "error":
+            self._settled = agent.prompt.digest
         await self._store()
         made = agent.ledger.rows[rows:]
         spent = total(made)
@@ -170,6 +190,7 @@ class Driver:
             agent.recorder.note(agent.path, FilesRead(context.reads.hashes))
             agent.recorder.note(agent.path, TodosKept(context.todos))
             agent.recorder.note(agent.path, FolderEntered(context.cwd))
+            agent.recorder.note(agent.path, TurnSettled(self._settled))
             await agent.recorder.sync()
             await self._outbox.sync()
         except JournalError as error:

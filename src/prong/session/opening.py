@@ -22,11 +22,12 @@ from prong.errors import ProngError
 from prong.event import Event, SessionStarted, Warned
 from prong.host import LocalHost
 from prong.journal import store
-from prong.journal.note import CoordinatorSet, ModelChosen, PullsSeen
+from prong.journal.note import CoordinatorSet, ModelChosen, PullsSeen, TurnSettled
 from prong.provider import Http
 from prong.session.beginning import begin
 from prong.session.bus import Bus
 from prong.session.coordination import Before, coordinate, make_pulls
+from prong.session.driver import Driver
 from prong.session.entrance import enter
 from prong.session.firing import CommandHooks
 from prong.session.foundation import Foundation
@@ -167,7 +168,9 @@ class _Maker:
         planner.bind(agent)
         session = Session(
             agent=agent,
-            bus=self._bus,
+            driver=Driver(
+                agent, self._bus, base.board.outbox, settled=_settled(base)
+            ),
             journal=base.journal,
             place=base.place,
             supervisor=supervisor,
@@ -322,6 +325,12 @@ def _command_hooks(base: Foundation) -> CommandHooks:
         transcript=str(base.journal.path),
         env=base.env,
     )
+
+
+def _settled(base: Foundation) -> str:
+    """Give the digest of the conversation when its last turn ended, if it was stored."""
+    noted = base.replay.last(MAIN, TurnSettled) if base.replay is not None else None
+    return noted.value if noted is not None else ""
 
 
 def _started(base: Foundation, kit: Kit) -> SessionStarted:

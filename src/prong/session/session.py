@@ -38,7 +38,7 @@ from prong.journal.store import SessionInfo
 from prong.journal.write import Journal
 from prong.prompt import Prompt, outline
 from prong.session import sidecar
-from prong.session.bus import Bus, Subscription
+from prong.session.bus import Subscription
 from prong.session.driver import Driver, Turn
 from prong.session.planning import Planner
 from prong.team.result import ForkResult
@@ -60,7 +60,7 @@ class Session:
         self,
         *,
         agent: Agent,
-        bus: Bus,
+        driver: Driver,
         journal: Journal,
         place: Place,
         supervisor: Supervisor,
@@ -78,12 +78,12 @@ class Session:
         self.planner = planner
         self._outbox = supervisor.board.outbox
         self._place = place
-        self._bus = bus
+        self._driver = driver
+        self._bus = driver.bus
         self._switch = switch
         self.warnings: list[str] = []
         """Everything the user was warned of so far."""
         self._notes: list[User] = []
-        self._driver = Driver(agent, bus, supervisor.board.outbox)
         self._watching = True
 
     @property
@@ -200,6 +200,19 @@ class Session:
         message = user_text(text)
         self.agent.inbox.put(message, taken=taken)
         return message
+
+    def take_up(self) -> bool:
+        """Go on with a message, or the work on one, that was left unanswered by a kill or an error.
+
+        The user is told of it. Gives whether there is such a thing.
+        """
+        self._must_live()
+        said = None if self.busy else self._driver.take_up()
+        if said is not None:
+            line = " ".join(said.split())
+            what = f"to {line[:60]!r}" if line else "to what it was told"
+            self.warn(f"the last turn has no answer {what}; it goes on now")
+        return said is not None
 
     def warn(self, text: str) -> None:
         """Tell the user something; kept for faces that come later."""
