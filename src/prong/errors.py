@@ -18,7 +18,7 @@ ProngError
 │   ├── JournalFull          a record could not be written
 │   └── NoSuchSession        no session of that name
 ├── GitFailed            git did not do what was asked; carries its own words
-├── BudgetSpent          a limit on turns, tokens, money or time was reached
+├── BudgetSpent          a bound on tokens, money or time was reached before a single request
 ├── Contained            a fork kept asking for what is closed to it
 └── Interrupted          the user stopped the turn
 
@@ -148,7 +148,10 @@ class GitFailed(ProngError):
 
 
 class BudgetSpent(ProngError):
-    """A limit on turns, tokens, money or time was reached; partial work is kept."""
+    """A bound on tokens, money or time was reached, so a single request was not sent.
+
+    A turn that reaches one ends with `why` `limit` or `budget` instead, and keeps its work.
+    """
 
 
 class Interrupted(ProngError):

@@ -147,7 +147,7 @@ class PermissionAsked(_Event, tag="permission_asked", frozen=True):
     title: str
     why: str
     suggestion: tuple[str, ...] = ()
-    """Rules that would allow it for good."""
+    """Rules that would allow it for the rest of the session."""
     arguments: str = ""
     """The call's arguments as JSON, for faces that show what would be done."""
     plan: str = ""

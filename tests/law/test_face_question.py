@@ -62,7 +62,7 @@ def test_a_permission_question_shows_the_change() -> None:
     assert lines[0] == ("may it? Edit a.py", "bold")
     assert ("  -x = 1", "bad") in lines
     assert ("  +x = 2", "good") in lines
-    assert lines[-1] == ("  always: Edit", "bold")
+    assert lines[-1] == ("  always (for the rest of this session): Edit", "bold")
 
 
 def test_a_failure_stands_below_its_own_call() -> None:

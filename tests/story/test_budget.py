@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prong.errors import UsageError
+from prong.errors import BudgetSpent, UsageError
 from prong.testing import Script, Worlds, call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L1", "K2")]
@@ -30,6 +30,22 @@ async def test_money(world: Worlds) -> None:
         assert w.session.cost >= 0.05
         sent = len(w.server.records)
         assert (await w.session.run("More")).why == "budget"
+        assert len(w.server.records) == sent
+
+
+async def test_nothing_is_asked_beside_a_spent_budget(world: Worlds) -> None:
+    """What has no turn to end with raises: a question aside, a title, a compaction by hand."""
+    async with world(AGAIN, max_tokens=20_000) as w:
+        assert (await w.session.run("Go")).why == "budget"
+        sent = len(w.server.records)
+        for ask in (
+            lambda: w.session.aside("Why?"),
+            w.session.title,
+            w.session.suggest,
+            w.session.compact,
+        ):
+            with pytest.raises(BudgetSpent, match="20000 tokens"):
+                await ask()
         assert len(w.server.records) == sent
 
 

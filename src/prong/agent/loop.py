@@ -23,6 +23,9 @@ from prong.wire import Ended
 Why: TypeAlias = Literal["done", "limit", "budget", "refused", "cut_off"]
 
 
+_SILENT = "the last reply had no text"
+
+
 class Stopped(msgspec.Struct, frozen=True):
     """How a run of the loop ended."""
 
@@ -62,7 +65,7 @@ async def run(agent: Agent) -> Stopped:
             return Stopped(text, "cut_off", "the reply reached the output limit", turns)
         elif reply.stop != "pause" and not agent.inbox:
             if await _may_stop(agent, again=stopped_before):
-                return Stopped(text, "done", "", turns)
+                return Stopped(text, "done", "" if reply.text.strip() else _SILENT, turns)
             stopped_before = True
 
 

@@ -7,6 +7,9 @@ and `prong -p` must have its request on the wire soon after.
 from __future__ import annotations
 
 import gc
+import io
+import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,18 +36,23 @@ _ACCOUNTS = {
 }
 
 _EXITS = """exit codes:
-  0    done
+  0    done; that the last reply had no text is said on standard error
   1    the provider, the journal or Prong itself failed, or no answer of the JSON
        schema came
   2    the command line or a file of settings is wrong
   3    the limit of turns was reached
   4    the budget is spent
-  5    the model refused
+  5    the model refused, or a hook ended the turn
   6    the reply was cut off at the output limit
   130  interrupted
 """
 
 
+_RULE_OPTIONS = ("--allowed-tools", "--allowedTools", "--disallowed-tools", "--disallowedTools")
+_RULE = re.compile(
+    r"mcp__\S+|[A-Z][A-Za-z]+\(.*\)|(?:[A-Z][a-z]+){2,}|Agent|Bash|Edit|Glob|Grep|Read|Skill|Write"
+)
+"""What looks like a rule or a tool's name."""
 _PATIENCE = 3.0
 """Seconds without standard input after which the user is told."""
 
@@ -55,26 +63,127 @@ def main(argv: list[str] | None = None) -> int:
     if words in (["--version"], ["-V"]):
         print(f"prong {__version__}")
         return 0
-    if words and words[0] == "merge":
-        from prong.face.merge import run_merge
+    _tolerate()
+    return _guarded(lambda: _run(words))
 
-        return _guarded(lambda: run_merge(words[1:]))
-    if words and words[0] in _COMMANDS:
-        from prong.face.inspect import run_command
 
-        return _guarded(lambda: run_command(words[0], words[1:]))
-    if words and words[0] in _ROSTER:
-        from prong.face.roster import run_agents
+def _tolerate() -> None:
+    """Let no character that a terminal or file cannot hold end the program."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace")
 
-        return _guarded(lambda: run_agents(words[1:]))
-    if words and words[0] in _ACCOUNTS:
-        from prong.face.account import run_account
 
-        return _guarded(lambda: run_account(words[0], words[1:]))
+def _text(word: str) -> str:
+    """Read a word as the UTF-8 that it is, whatever the locale made of it."""
+    try:
+        return os.fsencode(word).decode(errors="replace")
+    except UnicodeEncodeError:
+        return word
+
+
+def _run(words: list[str]) -> int:
+    folder, rest = _led(words)
+    name = rest[0] if rest else ""
+    if name in _COMMANDS | _ROSTER | _ACCOUNTS:
+        if folder is not None:
+            _enter(folder)
+        return _command(name, rest[1:])
+    _refuse_slip(name)
     # Loading everything makes many objects and no garbage: look for it seldom.
     gc.set_threshold(20_000, 20, 20)
-    args = _parser().parse_args(words)
-    return _guarded(lambda: _work(args))
+    return _work(_parse(words))
+
+
+def _command(name: str, words: list[str]) -> int:
+    if name == "merge":
+        from prong.face.merge import run_merge
+
+        return run_merge(words)
+    if name in _COMMANDS:
+        from prong.face.inspect import run_command
+
+        return run_command(name, words)
+    if name in _ROSTER:
+        from prong.face.roster import run_agents
+
+        return run_agents(words)
+    from prong.face.account import run_account
+
+    return run_account(name, words)
+
+
+def _led(words: list[str]) -> tuple[str | None, list[str]]:
+    """Take a folder that stands before a command off the words."""
+    match words:
+        case ["-C" | "--cwd", folder, *rest]:
+            return folder, rest
+        case [first, *rest] if first.startswith("--cwd="):
+            return first.removeprefix("--cwd="), rest
+        case [first, *rest] if first.startswith("-C") and first != "-C":
+            return first.removeprefix("-C"), rest
+        case _:
+            return None, words
+
+
+def _enter(folder: str) -> None:
+    from prong.errors import UsageError
+
+    try:
+        os.chdir(folder)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"-C {folder}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _refuse_slip(word: str) -> None:
+    """Take a word that is nearly a command for a slip, and not for something to tell a model."""
+    if word.startswith("-") or not word.replace("-", "").isalpha():  # empty, too
+        return
+    from difflib import get_close_matches
+
+    from prong.errors import UsageError
+
+    if close := get_close_matches(word, _COMMANDS | _ROSTER | _ACCOUNTS, n=1, cutoff=0.8):
+        raise UsageError(
+            f"there is no command {word!r}; did you mean 'prong {close[0]}'? To say it to the "
+            f"model, write: prong -- {word}"
+        )
+
+
+def _parse(words: list[str]) -> argparse.Namespace:
+    """Read the options and the prompt; what is wrong is named by the word that is."""
+    parser = _parser()
+    args, extra = parser.parse_known_args(words)
+    options = [word.partition("=")[0] for word in extra if word.startswith("-") and word != "-"]
+    if options:
+        from difflib import get_close_matches
+
+        known = re.findall(r"(?<!\S)--?\w[\w-]*", parser.format_help())
+        close = get_close_matches(options[0], known, n=1)
+        hint = f"; did you mean {close[0]}?" if close else "; --help lists them"
+        parser.error(f"there is no option {options[0]}{hint}")
+    stray = extra[0] if extra else _stray_rule(words, args.prompt)
+    if stray is not None:
+        parser.error(
+            f"{stray!r} is one word too many: put the prompt into quotes, and rules and names "
+            "behind one option, with commas between them"
+        )
+    return args
+
+
+def _stray_rule(words: list[str], prompt: str | None) -> str | None:
+    """Find a rule that was to follow another behind one option and would be taken for the prompt.
+
+    A rule that forbids something must not get lost so.
+    """
+    if prompt is None or not _RULE.fullmatch(prompt):
+        return None
+    for place, word in enumerate(words[:-2]):
+        if word in _RULE_OPTIONS and words[place + 2] == prompt:
+            return prompt
+    return None
 
 
 def _guarded(work: Any) -> int:
@@ -109,8 +218,6 @@ def _bare(error: BaseException) -> BaseException:
 
 def _forget_stdout() -> None:
     """Nobody reads any more: what is still held must not fail a second time at the exit."""
-    import os
-
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -137,7 +244,7 @@ def _work(args: argparse.Namespace) -> int:
         )
     from prong.face import plain
 
-    return anyio.run(lambda: plain.run(options, args.prompt or ""))
+    return anyio.run(lambda: plain.run(options, _text(args.prompt or "")))
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -159,7 +266,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _prompt(args: argparse.Namespace) -> str:
     """Join the argument and what comes on standard input."""
-    parts = [args.prompt] if args.prompt else []
+    parts = [_text(args.prompt)] if args.prompt else []
     if not sys.stdin.isatty():
         _say_if_waiting()
         piped = sys.stdin.buffer.read().decode(errors="replace")
@@ -198,8 +305,8 @@ def _options(args: argparse.Namespace) -> Options:
         deny=_rules(args.disallowed_tools),
         add_dirs=tuple(args.add_dir),
         tools=_rules(args.tools) if args.tools is not None else None,
-        system=args.system_prompt,
-        append_system=args.append_system_prompt,
+        system=None if args.system_prompt is None else _text(args.system_prompt),
+        append_system=_text(args.append_system_prompt),
         max_turns=args.max_turns,
         max_usd=args.max_budget_usd,
         max_output=args.max_output_tokens,
@@ -332,9 +439,10 @@ def _add_permission(parser: argparse.ArgumentParser) -> None:
         "--permission-mode",
         choices=("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"),
     )
-    add("--allowed-tools", "--allowedTools", nargs="+", default=[], metavar="RULE")
-    add("--disallowed-tools", "--disallowedTools", nargs="+", default=[], metavar="RULE")
-    add("--tools", nargs="*", metavar="NAME", help="only these tools")
+    rules = "RULE[,RULE]"
+    add("--allowed-tools", "--allowedTools", action="append", default=[], metavar=rules)
+    add("--disallowed-tools", "--disallowedTools", action="append", default=[], metavar=rules)
+    add("--tools", action="append", metavar="NAME[,NAME]", help="only these tools; '' for none")
     add("--add-dir", action="append", default=[], metavar="DIR", help="another folder to work in")
 
 

@@ -29,7 +29,7 @@ from prong.event import (
     Warned,
     WorkKept,
 )
-from prong.face.line import describe_work, printable, progress_bar, stop_signals
+from prong.face.line import describe_work, dumb, printable, progress_bar, stop_signals
 from prong.session import Options, Session, Subscription, Turn, open_session
 from prong.wire.raw import dump
 
@@ -132,7 +132,7 @@ def _finish(session: Session, turn: Turn, teller: _Teller) -> int:
             print(session.structured.decode())
         elif turn.text:
             print(printable(turn.text) if sys.stdout.isatty() else turn.text)
-        if not turn.ok:
+        if not turn.ok or turn.detail:
             print(f"prong: {turn.why}: {printable(turn.detail)}", file=sys.stderr)
     else:
         structured = session.structured
@@ -167,7 +167,7 @@ class _Teller:
         self.denials: list[Denial] = []
         self.worktrees: dict[str, WorkKept] = {}
         # A bar is for eyes: in a file it would be noise.
-        self._bars = output != "stream-json" and sys.stderr.isatty()
+        self._bars = output != "stream-json" and sys.stderr.isatty() and not dumb()
         self._bar = False
 
     async def show_all(self, events: Subscription) -> None:

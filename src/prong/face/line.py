@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 from prong.entry import Usage
@@ -118,6 +119,11 @@ def diff_style(line: str) -> str:
     return "bad" if line.startswith("-") else "dim"
 
 
+def dumb() -> bool:
+    """Whether the terminal says that it understands nothing but text."""
+    return os.environ.get("TERM", "dumb") == "dumb"
+
+
 def printable(text: str) -> str:
     """Take away what could take control of the terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else "·" for c in text)
@@ -132,7 +138,8 @@ def describe_question(asked: PermissionAsked | QuestionAsked) -> list[tuple[str,
         if asked.preview:
             lines += [(f"  {line}", diff_style(line)) for line in asked.preview.splitlines()]
         if asked.suggestion:
-            lines.append((f"  always: {', '.join(asked.suggestion)}", "bold"))
+            rules = ", ".join(asked.suggestion)
+            lines.append((f"  always (for the rest of this session): {rules}", "bold"))
         return lines
     return [(_choices(asked), "bold")]
 

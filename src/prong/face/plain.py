@@ -274,14 +274,19 @@ class _Talk:
             case RequestSettled():
                 self._questions.drop(event.request_id)
             case TurnFinished():
-                self._idle = not badge or self._idle
-                if event.why != "done":
-                    screen.line(f"{badge}({event.why}: {event.detail})", style="bad")
-                elif not badge:
-                    self._turned.set()
+                self._end(badge, event)
             case _:
                 for text, style in self._lines(event):
                     screen.line(badge + text, style=style)
+
+    def _end(self, badge: str, event: TurnFinished) -> None:
+        self._idle = not badge or self._idle
+        if event.why != "done":
+            self._screen.line(f"{badge}({event.why}: {event.detail})", style="bad")
+        elif not badge:
+            self._turned.set()
+            if event.detail:
+                self._screen.line(f"({event.detail})", style="dim")
 
     def _lines(self, event: Event) -> list[tuple[str, str]]:
         if isinstance(event, ToolStarted | ToolFinished):

@@ -107,7 +107,8 @@ def _offer(asked: Asked) -> str:
         return "? "
     if asked.plan:
         return "[y]es, [e]dit and approve, [n]o, or what to change: "
-    return f"{asked.tool}: [y]es, [a]lways, [n]o, or why not: "
+    always = "[a]lways, " if asked.suggestion else ""
+    return f"{asked.tool}: [y]es, {always}[n]o, or why not: "
 
 
 def _title(asked: Asked) -> str:

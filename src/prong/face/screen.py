@@ -16,7 +16,7 @@ from contextlib import suppress
 import anyio.to_thread
 import msgspec
 
-from prong.face.line import printable
+from prong.face.line import dumb, printable
 
 _CODES = {"dim": "2", "bad": "31", "good": "32", "bold": "1"}
 _ARRIVAL = 0.002
@@ -45,8 +45,8 @@ class Screen:
     def __init__(self) -> None:
         """Write to standard output."""
         tty = sys.stdout.isatty()
-        self._colour = tty and not os.environ.get("NO_COLOR")
-        self._erases = tty and os.environ.get("TERM", "dumb") != "dumb"
+        self._erases = tty and not dumb()
+        self._colour = self._erases and not os.environ.get("NO_COLOR")
         self._open = False
         self._prompt: Prompt | None = None
         self._entered = False

@@ -298,7 +298,10 @@ class Session:
         return self.supervisor.receipts()
 
     async def aside(self, question: str, *, purpose: str = "aside") -> str:
-        """Ask something beside the conversation: it reads the same cache and leaves no trace."""
+        """Ask something beside the conversation: it reads the same cache and leaves no trace.
+
+        Raises BudgetSpent if a bound of the session has been reached.
+        """
         self._must_live()
         return await sidecar.ask(self.agent, self.snapshot, question, purpose=purpose)
 
@@ -381,11 +384,13 @@ class Session:
     async def compact(self, focus: str = "") -> None:
         """Replace the conversation by a summary of it, now; an interrupt stops that.
 
-        Raises Interrupted, or ProviderError if there is no summary; nothing is changed then.
+        Raises Interrupted, BudgetSpent, or ProviderError if there is no summary; nothing is changed
+        then.
         """
         self._must_be_idle("compact")
         if not self.agent.prompt.depth:
             return
+        sidecar.must_afford(self.agent)
         async with self._driver.hold() as scope:
             await compact(self.agent, detail="the user asked for it", focus=focus)
         if scope.cancelled_caught:

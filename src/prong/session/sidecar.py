@@ -5,7 +5,7 @@ from __future__ import annotations
 from prong.agent import Agent, request
 from prong.agent.answer import unanswered
 from prong.entry import Text, User
-from prong.errors import BrokenReply
+from prong.errors import BrokenReply, BudgetSpent
 from prong.prompt import Prompt
 from prong.text import load_text
 
@@ -20,11 +20,21 @@ def sendable(prompt: Prompt) -> Prompt:
     return prompt
 
 
+def must_afford(agent: Agent) -> None:
+    """See to it that something may still be spent.
+
+    Raises BudgetSpent.
+    """
+    if spent := agent.spent(0):
+        raise BudgetSpent(f"{spent.detail}; nothing more is asked of the model")
+
+
 async def ask(agent: Agent, prompt: Prompt, question: str, *, purpose: str) -> str:
     """Put a question after a prompt and give the text of the answer.
 
-    Raises ProviderError when there is no answer.
+    Raises ProviderError when there is no answer, BudgetSpent when none may be paid for.
     """
+    must_afford(agent)
     asked = prompt.append(User((Text(question),), "reminder"))
     ended = await request(agent, asked, sidecar=purpose)
     return ended.reply.text
