@@ -265,6 +265,6 @@ async def test_what_came_to_an_end_is_not_taken_up(world: Worlds, how: str) -> N
                 while not session.last and not (how == "interrupted" and w.server.records):
                     await anyio.sleep(0.01)
                 session.interrupt()
-        async with w.open(resume=session.id, **given) as session:
+        async with w.open(**{**given, "resume": session.id}) as session:
             assert not session.take_up()
             assert not session.busy

@@ -69,11 +69,14 @@ def main(argv: list[str] | None = None) -> int:
 
 def _tolerate() -> None:
     """Let no character that a terminal or file cannot hold end the program."""
-    for stream in (sys.stdout, sys.stderr):
+    how: dict[Any, dict[str, str]] = {
+        sys.stdout: {"errors": "backslashreplace"},
+        sys.stderr: {"errors": "backslashreplace"},
+        sys.stdin: {"encoding": "utf-8", "errors": "replace"},
+    }
+    for stream, change in how.items():
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(encoding="utf-8", errors="replace")
+            stream.reconfigure(**change)
 
 
 def _text(word: str) -> str:

@@ -90,10 +90,9 @@ class Driver:
         node = prompt.tip
         if node is None or node.kind in {"reply", "summary"} or prompt.digest == self._settled:
             return None
-        while node is not None and node.kind not in {"user", "summary"}:
-            node = node.parent
-        said = None if node is None else prompt.head.dialect.read(node.role, node.data)
-        text = plain(said.parts) if isinstance(said, User) and node.kind == "user" else ""
+        last = next((one for one in reversed(prompt.nodes()) if one.kind == "user"), None)
+        said = None if last is None else prompt.head.dialect.read(last.role, last.data)
+        text = plain(said.parts) if isinstance(said, User) else ""
         self._agent.inbox.recall(text)
         return text
 
