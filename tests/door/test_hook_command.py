@@ -137,7 +137,11 @@ NO_ANSWER = {
 @pytest.mark.parametrize("entry", NO_ANSWER.values(), ids=NO_ANSWER)
 async def test_no_answer_blocks_at_a_gate(tmp_path: Path, entry: dict[str, Any]) -> None:
     """A guard that gives no answer blocks and says so; where nothing waits for one, it warns."""
-    for event, gates in [("PreToolUse", True), ("UserPromptSubmit", True), ("Stop", False)]:
+    for event, gates in [
+        ("PreToolUse", True),
+        ("UserPromptSubmit", True),
+        ("PermissionRequest", False),
+    ]:
         declared = declare({event: [{"hooks": [entry]}]})
         assert not declared.problems
         verdict = await hooks(tmp_path, *declared.hooks).fire(event, {})
@@ -220,7 +224,7 @@ def test_what_changes_nothing_is_taken(entry: dict[str, Any]) -> None:
 
 def test_a_misspelt_guard_is_one() -> None:
     """An event that is nearly a guard's stops the start, in a foreign file too."""
-    for name in ("PreToolUSe", "PretoolUse", "UserPromptsSubmit", "PermissionRequest"):
+    for name in ("PreToolUSe", "PretoolUse", "UserPromptsSubmit", "PermissionsRequest"):
         for foreign in (True, False):
             assert declare({name: []}, foreign=foreign).fatal, name
     assert not declare({"SessionEnd": []}, foreign=True).problems

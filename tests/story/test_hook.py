@@ -10,7 +10,7 @@ import pytest
 
 from prong import Answer, PermissionAsked, QuestionAsked
 from prong.errors import ConfigError
-from prong.event import RequestSent, ToolFinished, ToolStarted
+from prong.event import RequestSent, ToolFinished, ToolStarted, Warned
 from prong.testing import Worlds, call, calls, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L11")]
@@ -60,6 +60,7 @@ async def test_hooks_of_an_untrusted_folder_stop_nothing(world: Worlds) -> None:
         assert any("'async'" in warning for warning in w.session.warnings)
 
 
+LIST = call("Bash", {"command": "ls"})
 TOUCH = call("Bash", {"command": "touch made"})
 
 
@@ -186,3 +187,69 @@ async def test_a_stop_hook_may_end_it_for_good(world: Worlds) -> None:
         [say("Done.")], files={"~/.prong/settings.json": settings("Stop", entry)}
     ) as w:
         assert (await w.session.run("Go")).text == "Done."
+
+
+ANSWERS: dict[str, tuple[dict[str, Any], set[str], str]] = {
+    "allow": ({"behavior": "allow"}, {"made"}, ""),
+    "deny": ({"behavior": "deny", "message": "not now"}, set(), "not now"),
+    "change": (
+        {"behavior": "allow", "updatedInput": {"command": "touch changed"}},
+        {"changed"},
+        "hook changed the input",
+    ),
+    "change to what is denied": (
+        {"behavior": "allow", "updatedInput": {"command": "touch denied"}},
+        set(),
+        "hook changed the input",
+    ),
+    "change to nonsense": ({"behavior": "allow", "updatedInput": {}}, set(), "not of its schema"),
+}
+
+
+@pytest.mark.spec("L5")
+@pytest.mark.parametrize(("answer", "made", "said"), ANSWERS.values(), ids=ANSWERS)
+async def test_a_hook_answers_a_question(
+    world: Worlds, answer: dict[str, Any], made: set[str], said: str
+) -> None:
+    """A PermissionRequest hook answers before the user would be asked; no deny rule is lifted."""
+    out = {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": answer}}
+    entry = {"command": f"echo '{json.dumps(out)}'"}
+    files = {"~/.prong/settings.json": settings("PermissionRequest", entry)}
+    async with world(
+        [TOUCH, say("I see.")], files=files, deny=("Bash(touch denied)",), attended=True
+    ) as w:
+        await w.session.run("Go")
+        assert {path.name for path in w.root.iterdir()} == made
+        assert said in w.server.records[1].request.last_text
+        assert not w.told(PermissionAsked)
+
+
+async def test_a_question_without_an_answer_of_hooks_is_the_users(world: Worlds) -> None:
+    """A hook that says nothing, or cannot be started, leaves the question to the user."""
+
+    async def respond(path: str, asked: PermissionAsked | QuestionAsked) -> Answer:
+        return Answer(asked.request_id)
+
+    entries = ({"command": "cat > told.json"}, {"command": "./nowhere"})
+    files = {"~/.prong/settings.json": settings("PermissionRequest", *entries)}
+    async with world([LIST, TOUCH, say("I see.")], files=files, respond=respond) as w:
+        await w.session.run("Go")
+        assert (w.root / "made").exists()
+        told = json.loads((w.root / "told.json").read_text())
+        assert told["tool_input"] == {"command": "touch made"}, "what needs no leave is no question"
+
+
+async def test_a_denial_may_end_the_turn(world: Worlds) -> None:
+    """`interrupt` of a denial ends the turn; changed rules are said not to be."""
+    decision = {
+        "behavior": "deny",
+        "message": "stop it",
+        "interrupt": True,
+        "updatedPermissions": [],
+    }
+    entry = {"command": f"echo '{json.dumps({'hookSpecificOutput': {'decision': decision}})}'"}
+    files = {"~/.prong/settings.json": settings("PermissionRequest", entry)}
+    async with world([TOUCH], files=files) as w:
+        turn = await w.session.run("Go")
+        assert (turn.why, turn.detail) == ("refused", "a hook ended the turn: stop it")
+        assert any("that is not done" in event.text for event in w.told(Warned))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -35,6 +35,9 @@ class Leave(msgspec.Struct, frozen=True):
     """What the model is told beside the result."""
 
 
+_Judged: TypeAlias = tuple[Leave, Allow | Ask | Deny, Sequence[Access]]
+
+
 def payload(call: Call) -> dict[str, Any]:
     """Give what hooks are told of a call."""
     return {"tool_name": call.name, "tool_input": msgspec.Raw(call.arguments.encode() or b"{}")}
@@ -54,14 +57,18 @@ async def ask_leave(agent: Agent, call: Call, tool: Tool, args: Any) -> Leave:
     if before.block is not None:
         return _refuse(leave, before.block)
     if before.updated is not None:
-        leave = _changed(agent, leave, before.updated)
-        if leave.refused is not None:
+        leave, decision, accesses = _changed(agent, leave, "PreToolUse", before.updated)
+        if leave.refused is not None or isinstance(decision, Deny):
             return leave
-        decision, accesses = _decide(agent, leave)
-        if isinstance(decision, Deny):
-            return _refuse(leave, decision.why)
-    why = await _settled(agent, leave, accesses, decision, before)
-    return leave if why is None else _refuse(leave, why.why)
+    match settle("ask" if isinstance(decision, Ask) else "allow", before):
+        case "deny":
+            return _refuse(leave, before.reason or f"a hook refused this call of {call.name}")
+        case "ask":
+            asks = Ask(before.reason or "a hook asks for leave")
+            ask = decision if isinstance(decision, Ask) else asks
+            return await _questioned(agent, leave, accesses, ask, before)
+        case "allow":
+            return _unless_denied(agent, leave, accesses)
 
 
 def _refuse(leave: Leave, why: str) -> Leave:
@@ -74,52 +81,59 @@ def _decide(agent: Agent, leave: Leave) -> tuple[Allow | Ask | Deny, Sequence[Ac
     return agent.policy.decide(leave.call.name, accesses, resolve=resolve), accesses
 
 
-def _changed(agent: Agent, leave: Leave, updated: str) -> Leave:
-    """Read a call as a hook has changed it; it does not run as it was."""
-    if msgspec.json.decode(updated) == msgspec.json.decode(leave.call.arguments or "{}"):
-        return leave
-    call = msgspec.structs.replace(leave.call, arguments=updated)
-    note = f"[A PreToolUse hook changed the input of this call. What counts is: {updated}]"
-    notes = (note, *leave.notes)
-    parsed = agent.kit.parse(call)
-    if isinstance(parsed, Failed):
-        why = f"a PreToolUse hook changed the input of this call, and then {parsed.why}"
-        return msgspec.structs.replace(leave, refused=why, notes=notes)
-    return Leave(call, *parsed, notes=notes)
+def _changed(agent: Agent, leave: Leave, event: str, updated: str) -> _Judged:
+    """Read a call as a hook has changed it, and judge it anew; it does not run as it was."""
+    if msgspec.json.decode(updated) != msgspec.json.decode(leave.call.arguments or "{}"):
+        call = msgspec.structs.replace(leave.call, arguments=updated)
+        note = f"[A {event} hook changed the input of this call. What counts is: {updated}]"
+        leave = msgspec.structs.replace(leave, notes=(note, *leave.notes))
+        parsed = agent.kit.parse(call)
+        if isinstance(parsed, Failed):
+            why = f"a {event} hook changed the input of this call, and then {parsed.why}"
+            return _refuse(leave, why), Deny(why), ()
+        leave = Leave(call, *parsed, notes=leave.notes)
+    decision, accesses = _decide(agent, leave)
+    if isinstance(decision, Deny):
+        leave = _refuse(leave, decision.why)
+    return leave, decision, accesses
 
 
-async def _settled(
-    agent: Agent, leave: Leave, accesses: Sequence[Access], decision: Allow | Ask, before: Verdict
-) -> Failed | None:
-    """Join what the gate and the hooks say, and ask the user if that is a question."""
+async def _questioned(
+    agent: Agent, leave: Leave, accesses: Sequence[Access], ask: Ask, before: Verdict
+) -> Leave:
+    """Put the question to the hooks that answer such, and then to the user."""
+    told = payload(leave.call)
+    heard = agent.heed(await agent.hooks.fire("PermissionRequest", told, matcher=leave.call.name))
+    leave = msgspec.structs.replace(leave, notes=(*leave.notes, *heard.context))
+    if heard.block is not None:
+        return _refuse(leave, heard.block)
+    if heard.updated is not None:
+        leave, _, accesses = _changed(agent, leave, "PermissionRequest", heard.updated)
+        if leave.refused is not None:
+            return leave
+    if heard.permission == "allow":
+        return _unless_denied(agent, leave, accesses)
     call, tool, args = leave.call, leave.tool, leave.args
-    match settle("ask" if isinstance(decision, Ask) else "allow", before):
-        case "deny":
-            return Failed(before.reason or f"a hook refused this call of {call.name}")
-        case "ask":
-            ask = (
-                decision
-                if isinstance(decision, Ask)
-                else Ask(before.reason or "a hook asks for leave")
-            )
 
-            def moot() -> bool:
-                now = agent.policy.decide(call.name, accesses, resolve=agent.context.host.follow)
-                return isinstance(now, Allow) and settle("allow", before) == "allow"
+    def moot() -> bool:
+        now = agent.policy.decide(call.name, accesses, resolve=agent.context.host.follow)
+        return isinstance(now, Allow) and settle("allow", before) == "allow"
 
-            shown = await _preview(agent, tool, args)
-            refused = await _asked(agent, call, tool.title(args), shown, ask, moot)
-            if refused is None and list(tool.access(args, agent.context)) != list(accesses):
-                return Failed("what the call touches has changed while it waited; look again")
-            return refused or _denied(agent, call, accesses)
-        case "allow":
-            return _denied(agent, call, accesses)
+    shown = await _preview(agent, tool, args)
+    refused = await _asked(agent, call, tool.title(args), shown, ask, moot)
+    if refused is not None:
+        return _refuse(leave, refused.why)
+    if list(tool.access(args, agent.context)) != list(accesses):
+        why = "what the call touches has changed while it waited; look again"
+        return _refuse(leave, why)
+    return _unless_denied(agent, leave, accesses)
 
 
-def _denied(agent: Agent, call: Call, accesses: Sequence[Access]) -> Failed | None:
-    """Say what forbids a call now: while it waited, the mode of the tree may have changed."""
-    decision = agent.policy.decide(call.name, accesses, resolve=agent.context.host.resolve)
-    return Failed(decision.why) if isinstance(decision, Deny) else None
+def _unless_denied(agent: Agent, leave: Leave, accesses: Sequence[Access]) -> Leave:
+    """Look for what forbids a call now: while it waited, the mode of the tree may have changed."""
+    resolve = agent.context.host.resolve
+    decision = agent.policy.decide(leave.call.name, accesses, resolve=resolve)
+    return _refuse(leave, decision.why) if isinstance(decision, Deny) else leave
 
 
 async def _preview(agent: Agent, tool: Tool, args: Any) -> str:

@@ -18,6 +18,7 @@ from prong.errors import ConfigError
 
 EventName: TypeAlias = Literal[
     "PreToolUse",
+    "PermissionRequest",
     "PostToolUse",
     "UserPromptSubmit",
     "SessionStart",
@@ -34,9 +35,7 @@ GATES = frozenset({"PreToolUse", "UserPromptSubmit", "SubagentStart", "WorktreeC
 """Events whose hooks let something begin: without their answer it does not."""
 ENDS = frozenset({"Stop", "SubagentStop"})
 """Events whose hooks may keep somebody from ending: to block is to go on."""
-_ELSEWHERE = frozenset({"PermissionRequest"})
-"""Guards that only the program has whose files we share."""
-GUARDS = GATES | ENDS | _ELSEWHERE
+GUARDS = GATES | ENDS | {"PermissionRequest"}
 """Events whose hooks may forbid something."""
 
 _DEFAULTS: dict[str, tuple[object, ...]] = {
@@ -144,7 +143,7 @@ class _Reading:
 def parse_hooks(document: Document, *, foreign: bool) -> Declared:
     """Read the `hooks` of a settings file; what is wrong is named and the rest is kept.
 
-    A foreign file may use events that only its own program has, unless they are guards.
+    A foreign file may use events that only its own program has.
     """
     value = document.value.get("hooks")
     if not isinstance(value, dict):

@@ -69,14 +69,11 @@ def main(argv: list[str] | None = None) -> int:
 
 def _tolerate() -> None:
     """Let no character that a terminal or file cannot hold end the program."""
-    how: dict[Any, dict[str, str]] = {
-        sys.stdout: {"errors": "backslashreplace"},
-        sys.stderr: {"errors": "backslashreplace"},
-        sys.stdin: {"encoding": "utf-8", "errors": "replace"},
-    }
-    for stream, change in how.items():
+    for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(**change)
+            stream.reconfigure(errors="backslashreplace")
+    if hasattr(sys.stdin, "reconfigure"):
+        cast("io.TextIOWrapper", sys.stdin).reconfigure(encoding="utf-8", errors="replace")
 
 
 def _text(word: str) -> str:

@@ -19,10 +19,21 @@ _NOT_STARTED = (126, 127)
 """What a shell answers for a program that is not there or cannot be run."""
 
 
+class _Answered(msgspec.Struct, frozen=True, rename="camel"):
+    """What a hook answers to a question of permission."""
+
+    behavior: Literal["allow", "deny"]
+    message: str = ""
+    interrupt: bool = False
+    updated_input: dict[str, Any] | None = None
+    updated_permissions: Any = None
+
+
 class _Specific(msgspec.Struct, frozen=True, rename="camel"):
     permission_decision: Permission | None = None
     permission_decision_reason: str = ""
     additional_context: str = ""
+    decision: _Answered | None = None
     updated_input: dict[str, Any] | None = None
 
 
@@ -111,6 +122,8 @@ def read_verdict(hook: Hook, finished: Finished) -> Verdict:
 
 
 def _read_printed(hook: Hook, printed: _Printed) -> Verdict:
+    if (answered := printed.hook_specific_output.decision) is not None:
+        return _read_answer(hook, printed, answered)
     specific = printed.hook_specific_output
     reason = specific.permission_decision_reason or printed.reason
     permission = specific.permission_decision
@@ -126,7 +139,7 @@ def _read_printed(hook: Hook, printed: _Printed) -> Verdict:
         block = stop
     warnings = (printed.system_message,) if printed.system_message else ()
     updated = None if specific.updated_input is None else _encoded(specific.updated_input)
-    if updated is not None and hook.event != "PreToolUse":
+    if updated is not None and hook.event not in ("PreToolUse", "PermissionRequest"):
         warnings += _warning(hook, "asked to change an input; there is none to change").warnings
         updated = None
     if permission == "ask" and reason:
@@ -141,6 +154,30 @@ def _read_printed(hook: Hook, printed: _Printed) -> Verdict:
         updated=updated,
         stop=stop,
     )
+
+
+def _read_answer(hook: Hook, printed: _Printed, answered: _Answered) -> Verdict:
+    """Read an answer in the form of PermissionRequest as one in that of PreToolUse."""
+    specific = _Specific(
+        permission_decision=answered.behavior,
+        permission_decision_reason=answered.message,
+        additional_context=printed.hook_specific_output.additional_context,
+        updated_input=answered.updated_input,
+    )
+    stops = answered.behavior == "deny" and answered.interrupt
+    verdict = _read_printed(
+        hook,
+        msgspec.structs.replace(
+            printed,
+            hook_specific_output=specific,
+            go_on=printed.go_on and not stops,
+            stop_reason=printed.stop_reason or answered.message,
+        ),
+    )
+    if answered.updated_permissions is None:
+        return verdict
+    warned = _warning(hook, "asked to change rules; that is not done").warnings
+    return msgspec.structs.replace(verdict, warnings=(*verdict.warnings, *warned))
 
 
 def _encoded(value: dict[str, Any]) -> str:
