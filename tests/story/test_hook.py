@@ -253,3 +253,12 @@ async def test_a_denial_may_end_the_turn(world: Worlds) -> None:
         turn = await w.session.run("Go")
         assert (turn.why, turn.detail) == ("refused", "a hook ended the turn: stop it")
         assert any("that is not done" in event.text for event in w.told(Warned))
+
+
+@pytest.mark.parametrize("command", ["echo no >&2; exit 2", """echo '{"continue": false}'"""])
+async def test_a_session_that_hooks_cannot_stop_says_so(world: Worlds, command: str) -> None:
+    """What a SessionStart hook wants and cannot have is told to the user."""
+    files = {"~/.prong/settings.json": settings("SessionStart", {"command": command})}
+    async with world([say("Hello.")], files=files) as w:
+        assert (await w.session.run("Hi")).text == "Hello."
+        assert any("cannot stop the session" in text for text in w.session.warnings)

@@ -48,6 +48,8 @@ async def begin(session: Session, base: Foundation, group: anyio.abc.TaskGroup) 
     source = "resume" if base.replay else "startup"
     verdict = await agent.hooks.fire("SessionStart", {"source": source}, matcher=source)
     session.heed(verdict)
+    if verdict.block is not None:
+        session.warn(f"a SessionStart hook cannot stop the session, which goes on: {verdict.block}")
 
 
 def _revive(session: Session, base: Foundation, replay: Replay) -> set[str]:
