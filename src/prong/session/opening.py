@@ -168,9 +168,7 @@ class _Maker:
         planner.bind(agent)
         session = Session(
             agent=agent,
-            driver=Driver(
-                agent, self._bus, base.board.outbox, settled=_settled(base)
-            ),
+            driver=Driver(agent, self._bus, base.board.outbox, settled=_settled(base)),
             journal=base.journal,
             place=base.place,
             supervisor=supervisor,
