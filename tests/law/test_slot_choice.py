@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prong.entry import user_text
-from prong.prompt import Prompt
+from prong.prompt import Prompt, shared_bytes
 from prong.prompt.rope import Head
 from prong.provider import Endpoint
 from prong.provider.llama import may_be_llama
-from prong.provider.slot import WORTH, File, Loose, Slot, State, choose, shared, take_in
+from prong.provider.slot import WORTH, File, Loose, Slot, State, choose, take_in
 from prong.wire import HeadSpec, dialect
 
 _CHAT = dialect("chat", explicit=False)
@@ -29,9 +29,9 @@ def test_what_is_shared_is_a_common_beginning_of_whole_entries(ours: list[str], 
     while ours[: common + 1] == theirs[: common + 1] and common < min(len(ours), len(theirs)):
         common += 1
 
-    assert shared(_prompt(theirs), _prompt(ours)) == len(_prompt(ours[:common]))
-    assert shared(_prompt(theirs, "Be long."), _prompt(ours)) == 0
-    assert shared(None, _prompt(ours)) == 0
+    assert shared_bytes(_prompt(theirs), _prompt(ours)) == len(_prompt(ours[:common]))
+    assert shared_bytes(_prompt(theirs, "Be long."), _prompt(ours)) == 0
+    assert shared_bytes(None, _prompt(ours)) == 0
 
 
 @given(
@@ -57,9 +57,9 @@ def test_a_slot_at_work_is_never_chosen_and_nothing_is_moved_for_little(
     assert not chosen.slot.leased
     if chosen.source is chosen.slot:
         assert chosen.slot.agent != "a"
-        assert shared(chosen.slot.holds, prompt) >= WORTH
+        assert shared_bytes(chosen.slot.holds, prompt) >= WORTH
     elif chosen.source is not None:
-        gain = shared(chosen.source.holds, prompt) - shared(chosen.slot.holds, prompt)
+        gain = shared_bytes(chosen.source.holds, prompt) - shared_bytes(chosen.slot.holds, prompt)
         assert gain >= WORTH
         assert not (isinstance(chosen.source, Slot) and chosen.source.leased)
 

@@ -3,6 +3,7 @@
 from prong.prompt.difference import Difference, Section, first_difference, prompt_bytes
 from prong.prompt.outline import outline
 from prong.prompt.rope import Head, Mark, Node, Prompt
+from prong.prompt.share import shared_bytes
 
 __all__ = [
     "Difference",
@@ -14,4 +15,5 @@ __all__ = [
     "first_difference",
     "outline",
     "prompt_bytes",
+    "shared_bytes",
 ]

@@ -19,9 +19,9 @@ import msgspec
 
 from prong.entry import Usage
 from prong.errors import ProngError
-from prong.prompt import Prompt
+from prong.prompt import Prompt, shared_bytes
 from prong.provider.http import Http
-from prong.provider.slot import WORTH, Choice, File, Loose, Slot, State, choose, shared, take_in
+from prong.provider.slot import WORTH, Choice, File, Loose, Slot, State, choose, take_in
 
 Kind: TypeAlias = Literal["unknown", "other", "plain", "single", "slots"]
 """Not asked yet; not llama.cpp; llama.cpp without slots that can be saved, with one, with many."""
@@ -108,7 +108,7 @@ class Rack:
             return False
         new = agent not in self._seen
         known = self._seen.values() if new else ()
-        related = any(shared(other, prompt) >= WORTH for other in known)
+        related = any(shared_bytes(other, prompt) >= WORTH for other in known)
         if new and len(self._seen) >= _AGENTS:
             del self._seen[next(iter(self._seen))]
         self._seen[agent] = prompt
@@ -234,9 +234,11 @@ class Rack:
         start = time.monotonic()
         while True:
             mine = [s for s in self._slots if s.agent == agent and not s.leased]
-            here = max((shared(s.holds, prompt) for s in (*self._files, *mine)), default=0)
-            idle = max((shared(s.holds, prompt) for s in self._slots if not s.leased), default=0)
-            busy = max((shared(s.holds, prompt) for s in self._slots if s.leased), default=0)
+            here = max((shared_bytes(s.holds, prompt) for s in (*self._files, *mine)), default=0)
+            idle = max(
+                (shared_bytes(s.holds, prompt) for s in self._slots if not s.leased), default=0
+            )
+            busy = max((shared_bytes(s.holds, prompt) for s in self._slots if s.leased), default=0)
             gain = busy - max(here, idle)
             left = gain * self._pace - (time.monotonic() - start)
             if gain < WORTH or left <= 0:

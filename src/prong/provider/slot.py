@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from prong.prompt import Node, Prompt
+from prong.prompt import Prompt, shared_bytes
 
 WORTH = 1_024
 """Bytes of a prompt that must be gained before a file is written or read."""
@@ -70,22 +70,6 @@ class Choice(msgspec.Struct, eq=False):
     """None: the slot has what there is. The slot itself: it is kept for others first."""
 
 
-def shared(held: Prompt | None, prompt: Prompt) -> int:
-    """Give the bytes of the longest beginning that two prompts have in common."""
-    if held is None or held.head.digest != prompt.head.digest:
-        return 0
-    ours, theirs = _up(prompt.tip, held.depth), _up(held.tip, prompt.depth)
-    while ours is not None and theirs is not None and ours.digest != theirs.digest:
-        ours, theirs = ours.parent, theirs.parent
-    return len(prompt.head.data) if ours is None else ours.length
-
-
-def _up(node: Node | None, depth: int) -> Node | None:
-    while node is not None and node.depth > depth:
-        node = node.parent
-    return node
-
-
 def choose(
     slots: Sequence[Slot], files: Iterable[File], prompt: Prompt, agent: str
 ) -> Choice | None:
@@ -100,17 +84,17 @@ def choose(
     # The first of equals is taken: what is in a file need not be written. A slot whose request
     # came to no end may hold less than it was asked.
     sources = (*files, *(slot for slot in free if slot.tokens))
-    best = max(sources, key=lambda source: shared(source.holds, prompt), default=None)
-    there = 0 if best is None else shared(best.holds, prompt)
+    best = max(sources, key=lambda source: shared_bytes(source.holds, prompt), default=None)
+    there = 0 if best is None else shared_bytes(best.holds, prompt)
     own = [slot for slot in free if slot.agent == agent and slot.holds is not None]
     if own:
-        target = max(own, key=lambda slot: shared(slot.holds, prompt))
+        target = max(own, key=lambda slot: shared_bytes(slot.holds, prompt))
     else:
         target = min(free, key=lambda slot: (slot is best, slot.busy, slot.filled, slot.task))
     if target is best:
         lends = not own and len(slots) > 1 and there >= WORTH
         return Choice(target, target if lends else None)
-    gain = there - shared(target.holds, prompt)
+    gain = there - shared_bytes(target.holds, prompt)
     return Choice(target, best if gain >= WORTH else None)
 
 
