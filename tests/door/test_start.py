@@ -86,3 +86,28 @@ def test_the_version_needs_next_to_nothing() -> None:
     code = "import sys; from prong.face.cli import main; main(['--version']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert not {"asyncio", "msgspec", "argparse", "anyio"} & set(done.stdout.split())
+
+
+_LOOK = """
+import json, sys
+from prong.face.cli import main
+code = main(["sessions"])
+print(json.dumps([code, sorted(sys.modules)]))
+"""
+
+
+def test_a_list_of_sessions_loads_nothing_that_opens_one(tmp_path: Path) -> None:
+    """Whoever only asks what is stored does not wait for agents, tools and settings."""
+    done = subprocess.run(
+        [sys.executable, "-c", _LOOK],
+        cwd=tmp_path,
+        env={**os.environ, "HOME": str(tmp_path), "PRONG_HOME": str(tmp_path / "store")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+    )
+    code, modules = json.loads(done.stdout)
+    assert code == 0
+    packages = {".".join(name.split(".")[:2]) for name in modules if name.startswith("prong.")}
+    assert not packages & {"prong.team", "prong.agent", "prong.tools", "prong.config"}
+    assert "prong.session.opening" not in modules

@@ -11,10 +11,10 @@ import pytest
 from prong.entry import Usage
 from prong.errors import ConfigError
 from prong.event import TaskStarted, ToolFinished, ToolStarted, Warned
-from prong.face.account import account
 from prong.face.plain import _Talk
 from prong.face.terminal import Terminal
 from prong.journal import store
+from prong.journal.book import Books
 from prong.journal.note import FanPlanned
 from prong.journal.read import Replay, read_journal
 from prong.team.departure import tokens
@@ -128,7 +128,7 @@ async def test_the_estimate_is_stored_and_compared(world: Worlds) -> None:
     assert first.base == receipts[0].base
     assert first.estimate.plan.reason == receipts[0].reason
     assert first.estimate.scenario.turns == 3
-    fans = [told for told in account(replay, prices) if told.kind == "fan"]
+    fans = [told for told in Books(replay, prices).lines() if told.kind == "fan"]
     assert [told.agent for told in fans] == ["3 forks of main", "2 forks of main"]
     told = first.estimate
     assert fans[0].estimated == told.fork.children_cost

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-import time
-from typing import Any
 
 import msgspec
 
-from prong.cost import Price
-from prong.cost.breakeven import BreakEven, Scenario, estimate
-from prong.cost.fan import LIFETIME
-from prong.cost.receipt import money
 from prong.errors import UsageError
-from prong.face.inspect import print_json, replayed
+from prong.face.inspect import print_json, say
 from prong.face.line import printable
-from prong.journal.read import Replay
-from prong.provider.pick import is_local
+from prong.session import LIFETIME, BreakEven, Price, forecast, money
 
 _NUMBERS = {
     "children": "how many",
@@ -39,28 +32,25 @@ def plan_fork(parser: argparse.ArgumentParser, words: list[str]) -> int:
     parser.description = "Compare a fork, fresh agents with a brief, and working alone."
     _add_arguments(parser)
     args = parser.parse_args(words)
-    from prong.face.account import own_prices
-
-    given: dict[str, Any] = {"children": 3}
-    model = args.model or ""
-    if args.session is not None:
-        found, facts = _from_session(replayed(args.session or None))
-        model, given = model or found, given | facts
-    given |= {name: value for name in _NUMBERS if (value := getattr(args, name)) is not None}
+    given = {name: value for name in _NUMBERS if (value := getattr(args, name)) is not None}
     given |= {"history": args.history} if args.history is not None else {}
-    given |= {"ttl": args.ttl} if args.ttl else {}
-    given |= {"idle": LIFETIME[args.ttl or given.get("ttl", "5m")]} if args.cold else {}
-    if "history" not in given:
+    given.setdefault("children", 3)
+    if args.session is None and args.history is None:
         raise UsageError("say how long the history is: --history TOKENS, or --session ID")
     _check(given)
-    model = model if is_local(model) else model.rpartition(":")[2]
-    price = own_prices().of(model) if model else None
-    told = estimate(Scenario(**given), price=price)
+    found = forecast(
+        given,
+        say,
+        model=args.model or "",
+        session=args.session,
+        ttl=args.ttl or "",
+        cold=args.cold,
+    )
     if args.json:
-        best = {"model": model, "best": told.best}
-        print_json(best | msgspec.to_builtins(told))
+        best = {"model": found.model, "best": found.told.best}
+        print_json(best | msgspec.to_builtins(found.told))
     else:
-        _print(told, model, price)
+        _print(found.told, found.model, found.price)
     return 0
 
 
@@ -77,36 +67,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="for programs")
 
 
-def _check(given: dict[str, Any]) -> None:
+def _check(given: dict[str, int]) -> None:
     for name in ("history", *_NUMBERS):
         low = int(name in _AT_LEAST_ONE)
         if given.get(name, low) < low:
             raise UsageError(f"--{name} must be at least {low}")
     if given.get("wakes", 1) > given["children"]:
         raise UsageError("--wakes cannot be more than --children")
-
-
-def _from_session(replay: Replay) -> tuple[str, dict[str, Any]]:
-    """Take model, length of the history, its head and its age from the first agent's requests."""
-    paid = [p for p in replay.requests if not p.row.sidecar and "/" not in p.row.agent]
-    if not paid:
-        raise UsageError("this session has no request yet; give --history instead")
-    last = paid[-1]
-    usage = last.row.usage
-    # The embedded engine keeps what it has computed for no set time, also on disk.
-    idle = 0.0 if is_local(last.row.model) else max(0.0, time.time() - last.at)
-    facts: dict[str, Any] = {"history": usage.input, "idle": idle}
-    facts["ttl"] = _ttl(last.row.model, sum(p.row.usage.written_1h for p in paid))
-    prompt = replay.known.get(last.row.digest)
-    if prompt is not None and len(prompt):
-        facts["setup"] = round(usage.input * len(prompt.head.data) / len(prompt))
-    return last.row.model, facts
-
-
-def _ttl(model: str, written_1h: int) -> str:
-    if written_1h:
-        return "1h"
-    return "30m" if "gpt" in model else "5m"
 
 
 def _print(told: BreakEven, model: str, price: Price | None) -> None:

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from pathlib import Path
 
 import msgspec
 
-from prong.config.trust import Trust, needs_trust
-from prong.cost.receipt import money
 from prong.errors import UsageError
 from prong.face.line import counted, printable
-from prong.journal import store
-from prong.journal.read import Replay, examine
-from prong.journal.verify import verify
-from prong.prompt import outline
-from prong.wire import dialect
+from prong.session import list_sessions, money, outlines, verify_session
 
 
 def run_command(name: str, words: list[str]) -> int:
@@ -39,18 +32,8 @@ def session_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="for programs")
 
 
-def find_journal(wanted: str | None) -> Path:
-    """Find a session's journal by id, name or file; None means the last session here."""
-    if wanted and (path := Path(wanted)).suffix == ".jsonl" and path.is_file():
-        return path
-    here = os.path.realpath(".")
-    if wanted:
-        return store.find(wanted, here, say=_say).path
-    remedy = "give a session's id: 'prong sessions --all' lists those of other folders"
-    return store.latest(here, remedy=remedy).path
-
-
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Say on the way what was chosen or left out."""
     print(f"prong: {printable(text)}", file=sys.stderr)
 
 
@@ -64,7 +47,7 @@ def _sessions(parser: argparse.ArgumentParser, words: list[str]) -> int:
     parser.add_argument("--all", action="store_true", help="of all folders")
     parser.add_argument("--json", action="store_true", help="for programs")
     args = parser.parse_args(words)
-    found = store.sessions(None if args.all else os.path.realpath("."))
+    found = list_sessions(everywhere=args.all)
     if args.json:
         print_json(found)
         return 0
@@ -82,7 +65,7 @@ def _verify(parser: argparse.ArgumentParser, words: list[str]) -> int:
     parser.description = "Check every record and every digest of a session's journal."
     session_argument(parser)
     args = parser.parse_args(words)
-    report = verify(find_journal(args.session), dialect)
+    report = verify_session(args.session, say)
     if args.json:
         print_json(report)
         return 0 if report.sound else 1
@@ -101,19 +84,11 @@ def _verify(parser: argparse.ArgumentParser, words: list[str]) -> int:
     return 0 if report.sound else 1
 
 
-def replayed(wanted: str | None) -> Replay:
-    """Read a session's journal, as far as it is sound."""
-    replay, damage = examine(find_journal(wanted), dialect)
-    if damage is not None:
-        print(f"prong: damaged at line {damage.line}; what follows is left out", file=sys.stderr)
-    return replay
-
-
 def _show(parser: argparse.ArgumentParser, words: list[str]) -> int:
     parser.description = "Draw a session's conversations as the model sees them."
     session_argument(parser)
     args = parser.parse_args(words)
-    drawn = {agent: outline(prompt) for agent, prompt in replayed(args.session).agents.items()}
+    drawn = outlines(args.session, say)
     if args.json:
         print_json(drawn)
         return 0
@@ -123,25 +98,25 @@ def _show(parser: argparse.ArgumentParser, words: list[str]) -> int:
 
 
 def _trust(parser: argparse.ArgumentParser, words: list[str]) -> int:
+    from prong.session import decide_trust, folder_trust
+
     parser.description = "Let a folder's own agents, hooks, servers and rules work, or no longer."
     parser.add_argument("folder", nargs="?", default=".")
     parser.add_argument("--list", action="store_true", help="only say what the folder wants")
     parser.add_argument("--remove", action="store_true", help="trust it no longer")
     args = parser.parse_args(words)
-    home, folder = os.path.expanduser("~"), os.path.realpath(args.folder)  # noqa: PTH111
-    if not args.remove and not Path(folder).is_dir():
+    if not args.remove and not Path(args.folder).is_dir():
         raise UsageError(f"{args.folder!r} is not a folder; name the one to trust")
-    trust = Trust(home)
-    wants = needs_trust(home, folder)
-    for want in wants:
+    found = folder_trust(args.folder)
+    for want in found.wants:
         print(f"  {printable(want)}")
     if args.list:
-        print("trusted" if trust.is_trusted(folder) else "not trusted")
+        print("trusted" if found.trusted else "not trusted")
     elif args.remove:
-        trust.distrust(folder)
-        print(f"{folder} is not trusted any more")
+        decide_trust(found, trusted=False)
+        print(f"{found.folder} is not trusted any more")
     else:
-        trust.trust(folder)
-        may = "what is listed above may run" if wants else "so far nothing in it needs that"
-        print(f"{folder} is trusted: {may}")
+        decide_trust(found, trusted=True)
+        may = "what is listed above may run" if found.wants else "so far nothing in it needs that"
+        print(f"{found.folder} is trusted: {may}")
     return 0

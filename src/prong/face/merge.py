@@ -9,9 +9,7 @@ import msgspec
 
 from prong.errors import UsageError
 from prong.face.line import counted, printable
-from prong.host import LocalHost
-from prong.host.merge import Report, Step, merge, undo
-from prong.wire.raw import dump
+from prong.session import MergeReport, MergeStep, dump, merge_children, undo_merge
 
 
 def run_merge(words: list[str]) -> int:
@@ -36,10 +34,11 @@ def run_merge(words: list[str]) -> int:
     args = parser.parse_args(words)
     if args.undo and (args.slug or args.dry_run or args.commit):
         raise UsageError("--undo takes the last merge back as a whole: give it alone")
-    host = LocalHost(args.cwd)
     if args.undo:
-        return _undo(host, json=args.json)
-    report = anyio.run(lambda: merge(host, args.slug, dry_run=args.dry_run, commit=args.commit))
+        return _undo(args.cwd, json=args.json)
+    report = anyio.run(
+        lambda: merge_children(args.cwd, args.slug, dry_run=args.dry_run, commit=args.commit)
+    )
     if args.json:
         print(msgspec.json.format(dump(report)).decode())
     else:
@@ -47,8 +46,8 @@ def run_merge(words: list[str]) -> int:
     return 1 if report.stopped else 0
 
 
-def _undo(host: LocalHost, *, json: bool) -> int:
-    slugs = anyio.run(lambda: undo(host))
+def _undo(cwd: str, *, json: bool) -> int:
+    slugs = anyio.run(lambda: undo_merge(cwd))
     print(msgspec.json.encode({"undone": slugs}).decode() if json else f"undone: {_list(slugs)}")
     return 0
 
@@ -59,7 +58,7 @@ def _list(texts: tuple[str, ...]) -> str:
     return ", ".join(shown) + (f" and {len(texts) - 10} more" if len(texts) > 10 else "")
 
 
-def _print(report: Report, *, dry_run: bool) -> None:
+def _print(report: MergeReport, *, dry_run: bool) -> None:
     for step in report.steps:
         print(_line(step))
         if step.remedy:
@@ -73,7 +72,7 @@ def _print(report: Report, *, dry_run: bool) -> None:
         print(f"to take it back: prong merge --undo (HEAD was {report.before[:12]})")
 
 
-def _line(step: Step) -> str:
+def _line(step: MergeStep) -> str:
     text = f"{step.branch}: {step.status}"
     if step.against:
         text += f" with {_list(step.against)}" if step.status == "conflict" else ""

@@ -96,28 +96,23 @@ def _resumed(options: Options, session_id: str) -> Options:
 
 async def _ask_trust(options: Options) -> None:
     """Ask once whether a folder's own hooks, servers and rules may work, and keep the answer."""
-    from prong.config.place import folders
-    from prong.config.trust import Trust, needs_trust
+    from prong.session import decide_trust, open_trust
 
-    home, _, root = folders(options)
-    trust = Trust(home)
-    if trust.problem() is not None or trust.decision(root) is not None:
-        return
-    wants = needs_trust(home, root)
-    if not wants:
+    asked = open_trust(options)
+    if asked is None:
         return
     screen = Screen()
-    screen.line(f"{root} wants to run or change things of its own:", style="bold")
-    for want in wants:
+    screen.line(f"{asked.folder} wants to run or change things of its own:", style="bold")
+    for want in asked.wants:
         screen.line(f"  {want}")
     try:
         answer = await screen.ask(Prompt("trust this folder? [y]es, [n]o: "))
     except EOFError:
         return
     if answer.text.strip().lower() in {"y", "yes"}:
-        trust.trust(root)
+        decide_trust(asked, trusted=True)
     else:
-        trust.distrust(root)
+        decide_trust(asked, trusted=False)
         screen.line("not trusted: it goes on without them; 'prong trust' changes that")
 
 
@@ -327,12 +322,10 @@ class _Talk:
         self._screen.line(_HELP)
 
     async def _cost(self, _: str) -> None:
-        from prong.face.account import account, describe_cost
-        from prong.journal.read import read_journal
+        from prong.face.account import describe_cost
+        from prong.session import costs_now
 
-        session = self._session
-        replay = await anyio.to_thread.run_sync(read_journal, session.journal.path)
-        for text in describe_cost(account(replay, session.agent.prices, session.receipts())):
+        for text in describe_cost(await costs_now(self._session)):
             self._screen.line(text)
 
     async def _clear(self, _: str) -> None:
@@ -375,11 +368,11 @@ class _Talk:
 
     async def _agents(self, name: str) -> None:
         from prong.face.roster import list_types, show_type
-        from prong.session.recruit import known_type
+        from prong.session import type_report
 
         types = self._session.types
         kit = self._session.agent.kit.names
-        lines = show_type(known_type(types, name), kit) if name else list_types(types)
+        lines = show_type(type_report(types, name, kit)) if name else list_types(types)
         for line in lines:
             self._screen.line(line)
 

@@ -5,15 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from prong.agent.spec import AgentType, AgentTypes
-from prong.config.place import look_around
 from prong.face.line import printable
-from prong.session import Options
-from prong.session.recruit import filtered, known_type
-from prong.session.toolbox import built_in_names
-from prong.tools.filter import denied_uses, unmatched
+from prong.session import AgentType, AgentTypes, TypeReport, agent_types, type_report
 
 _WIDTH = 80
 _NAME = 24
@@ -34,16 +29,14 @@ def run_agents(words: list[str]) -> int:
     args = parser.parse_args(words)
     if (args.action == "show") != (args.name is not None):
         parser.error("use 'prong agents' or 'prong agents show NAME'")
-    place = look_around(Options(cwd=args.cwd, agents=args.agents))
-    for warning in place.warnings:
+    found = agent_types(cwd=args.cwd, agents=args.agents)
+    for warning in found.warnings:
         print(f"! {printable(warning)}", file=sys.stderr)
     if args.name is None:
-        lines = list_types(place.types)
+        lines = list_types(found.types)
     else:
-        kind = known_type(place.types, args.name)
-        names = built_in_names(place)
-        lines = show_type(kind, names)
-        if place.servers.servers:
+        lines = show_type(type_report(found.types, args.name, found.tools))
+        if found.servers:
             lines = [*lines, "", "Tools of MCP servers come on top of these."]
     print("\n".join(lines))
     return 0
@@ -66,12 +59,13 @@ def _folded(kind: AgentType, width: int) -> list[str]:
     return [*lines, indent + source]
 
 
-def show_type(kind: AgentType, names: Sequence[str]) -> list[str]:
+def show_type(told: TypeReport) -> list[str]:
     """Show a type: what it is, its tools, and which layer takes each of the others."""
-    return [printable(line) for line in _shown(kind, names)]
+    return [printable(line) for line in _shown(told)]
 
 
-def _facts(kind: AgentType) -> Iterator[tuple[str, str]]:
+def _facts(told: TypeReport) -> Iterator[tuple[str, str]]:
+    kind = told.kind
     yield "effort", kind.effort
     yield "turns", f"{kind.max_turns} at most" if kind.max_turns else ""
     yield "background", "always" if kind.background else ""
@@ -79,33 +73,33 @@ def _facts(kind: AgentType) -> Iterator[tuple[str, str]]:
     yield "skills", ", ".join(kind.skills)
     yield "servers", "none" if kind.mcp_servers == () else ", ".join(kind.mcp_servers or ())
     yield "hooks", str(len(kind.hooks) or "")
-    yield "forbidden", ", ".join(denied_uses(kind.disallowed_tools))
+    yield "forbidden", ", ".join(told.forbidden)
     yield "first", " ".join(kind.initial_prompt.split())
 
 
-def _shown(kind: AgentType, names: Sequence[str]) -> Iterator[str]:
+def _shown(told: TypeReport) -> Iterator[str]:
+    kind = told.kind
     yield from textwrap.wrap(f"{kind.name}: {kind.description}", _WIDTH)
     yield ""
     yield f"source       {kind.origin}"
     yield f"model        {kind.model if kind.model != 'inherit' else 'of the parent'}"
     yield f"mode         {kind.permission_mode}"
-    for label, value in _facts(kind):
+    for label, value in _facts(told):
         if value:
             yield f"{label:<12} {value}"
     if kind.omit_instructions:
         yield "instructions of the project are left out"
-    for text in unmatched((*(kind.tools or ()), *kind.disallowed_tools), names):
+    for text in told.unknown:
         yield f"! there is no tool {text}"
-    for background in (False, True):
-        found = filtered(kind, names, background=background)
+    for found in told.tools:
         yield ""
-        yield "Tools in the background:" if background else "Tools:"
+        yield "Tools in the background:" if found.background else "Tools:"
         kept = ", ".join(found.kept) or "none"
         yield from textwrap.wrap(kept, _WIDTH, initial_indent="  ", subsequent_indent="  ")
-        if found.spawns is not None and "Agent" in found.kept:
+        if found.spawns is not None:
             yield f"  agents it may start: {', '.join(found.spawns) or 'none'}"
-        for gone in found.removed:
-            yield f"  - {gone.tool}: layer '{gone.layer}', {gone.why}"
+        for tool, layer, why in found.removed:
+            yield f"  - {tool}: layer '{layer}', {why}"
     yield ""
     yield "Prompt:"
     yield from kind.prompt.splitlines()

@@ -1,9 +1,156 @@
-"""A session: the composition root, its journal, its settings."""
+"""A session, and what can be known of sessions: the only door through which faces come in.
 
-from prong.config.option import Options
-from prong.session.bus import Subscription
-from prong.session.driver import Turn
-from prong.session.opening import open_session
-from prong.session.session import Session
+Names are looked up when they are first used: a list of sessions need not load what opens one.
+"""
 
-__all__ = ["Options", "Session", "Subscription", "Turn", "open_session"]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prong.agent.spec import AgentType, AgentTypes
+    from prong.config.option import Options
+    from prong.cost.breakeven import BreakEven
+    from prong.cost.fan import LIFETIME
+    from prong.cost.price import Price
+    from prong.cost.receipt import FanReceipt, Receipt, as_json, describe, line, money, saving
+    from prong.host.merge import Report as MergeReport
+    from prong.host.merge import Step as MergeStep
+    from prong.journal.book import Books, CostLine
+    from prong.journal.compare import Explanation
+    from prong.journal.store import SessionInfo
+    from prong.journal.verify import Report as VerifyReport
+    from prong.session.bus import Subscription
+    from prong.session.catalogue import (
+        Forecast,
+        books_of,
+        costs_now,
+        explain,
+        forecast,
+        list_sessions,
+        outlines,
+        verify_session,
+    )
+    from prong.session.driver import Turn
+    from prong.session.opening import open_session
+    from prong.session.project import (
+        FolderTrust,
+        TypeReport,
+        TypesFound,
+        agent_types,
+        decide_trust,
+        folder_trust,
+        merge_children,
+        open_trust,
+        type_report,
+        undo_merge,
+    )
+    from prong.session.session import Session
+    from prong.wire.raw import dump
+
+_HOMES = {
+    "AgentType": "agent.spec",
+    "AgentTypes": "agent.spec",
+    "Books": "journal.book",
+    "BreakEven": "cost.breakeven",
+    "CostLine": "journal.book",
+    "Explanation": "journal.compare",
+    "FanReceipt": "cost.receipt",
+    "FolderTrust": "session.project",
+    "Forecast": "session.catalogue",
+    "LIFETIME": "cost.fan",
+    "MergeReport": "host.merge:Report",
+    "MergeStep": "host.merge:Step",
+    "Options": "config.option",
+    "Price": "cost.price",
+    "Receipt": "cost.receipt",
+    "Session": "session.session",
+    "SessionInfo": "journal.store",
+    "Subscription": "session.bus",
+    "Turn": "session.driver",
+    "TypeReport": "session.project",
+    "TypesFound": "session.project",
+    "VerifyReport": "journal.verify:Report",
+    "agent_types": "session.project",
+    "as_json": "cost.receipt",
+    "books_of": "session.catalogue",
+    "costs_now": "session.catalogue",
+    "decide_trust": "session.project",
+    "describe": "cost.receipt",
+    "dump": "wire.raw",
+    "explain": "session.catalogue",
+    "folder_trust": "session.project",
+    "forecast": "session.catalogue",
+    "line": "cost.receipt",
+    "list_sessions": "session.catalogue",
+    "merge_children": "session.project",
+    "money": "cost.receipt",
+    "open_session": "session.opening",
+    "open_trust": "session.project",
+    "outlines": "session.catalogue",
+    "saving": "cost.receipt",
+    "type_report": "session.project",
+    "undo_merge": "session.project",
+    "verify_session": "session.catalogue",
+}
+
+__all__ = [
+    "LIFETIME",
+    "AgentType",
+    "AgentTypes",
+    "Books",
+    "BreakEven",
+    "CostLine",
+    "Explanation",
+    "FanReceipt",
+    "FolderTrust",
+    "Forecast",
+    "MergeReport",
+    "MergeStep",
+    "Options",
+    "Price",
+    "Receipt",
+    "Session",
+    "SessionInfo",
+    "Subscription",
+    "Turn",
+    "TypeReport",
+    "TypesFound",
+    "VerifyReport",
+    "agent_types",
+    "as_json",
+    "books_of",
+    "costs_now",
+    "decide_trust",
+    "describe",
+    "dump",
+    "explain",
+    "folder_trust",
+    "forecast",
+    "line",
+    "list_sessions",
+    "merge_children",
+    "money",
+    "open_session",
+    "open_trust",
+    "outlines",
+    "saving",
+    "type_report",
+    "undo_merge",
+    "verify_session",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'prong.session' has no attribute {name!r}")
+    from importlib import import_module
+
+    home, _, own = _HOMES[name].partition(":")
+    value = getattr(import_module(f"prong.{home}"), own or name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -1,0 +1,191 @@
+"""What can be known of stored sessions without opening one.
+
+Each function answers one question of a face with a value. `say` is told, in a sentence, what was
+chosen or left out on the way. What only one of them needs is imported by that one.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from prong.cost import Price, Prices, read_prices
+from prong.cost.breakeven import BreakEven
+from prong.errors import UsageError
+from prong.journal import store
+from prong.journal.book import Books, CostLine
+from prong.journal.compare import Explanation, Side, captured, compare, last_two, numbered
+from prong.journal.read import Replay, examine, read_journal
+from prong.journal.store import SessionInfo
+from prong.journal.verify import Report, verify
+
+if TYPE_CHECKING:
+    # Only to be named: a list of sessions must not load what opens one.
+    from prong.session.session import Session
+
+Say = Callable[[str], None]
+
+
+def list_sessions(*, everywhere: bool) -> list[SessionInfo]:
+    """List the sessions of this folder, or of all, the latest first."""
+    return store.sessions(None if everywhere else os.path.realpath("."))
+
+
+def verify_session(wanted: str | None, say: Say) -> Report:
+    """Check every record and every digest of a session."""
+    return verify(_journal(wanted, say))
+
+
+def outlines(wanted: str | None, say: Say) -> dict[str, str]:
+    """Draw the conversation of each agent of a session as its model sees it."""
+    from prong.prompt import outline
+
+    return {agent: outline(prompt) for agent, prompt in _replay(wanted, say).agents.items()}
+
+
+def books_of(wanted: str | None, say: Say) -> Books:
+    """Open the books of a session, by the user's own prices where there are any."""
+    return Books(_replay(wanted, say), _prices())
+
+
+async def costs_now(session: Session) -> list[CostLine]:
+    """Say what an open session has cost so far, children that still run included."""
+    import anyio.to_thread
+
+    replay = await anyio.to_thread.run_sync(read_journal, session.journal.path)
+    return Books(replay, session.agent.prices, session.receipts()).lines()
+
+
+def _journal(wanted: str | None, say: Say) -> Path:
+    """Find a session's journal by id, name or file; None means the last session here."""
+    if wanted and (path := Path(wanted)).suffix == ".jsonl" and path.is_file():
+        return path
+    here = os.path.realpath(".")
+    if wanted:
+        return store.find(wanted, here, say=say).path
+    remedy = "give a session's id: 'prong sessions --all' lists those of other folders"
+    return store.latest(here, remedy=remedy).path
+
+
+def _replay(wanted: str | None, say: Say) -> Replay:
+    """Read a session's journal, as far as it is sound."""
+    replay, damage = examine(_journal(wanted, say))
+    if damage is not None:
+        say(f"damaged at line {damage.line}; what follows is left out")
+    return replay
+
+
+def _prices() -> Prices:
+    """Give the price table, the user's own figures first."""
+    path = store.home() / "prices.json"
+    try:
+        return Prices(read_prices(str(path), path.read_bytes()))
+    except FileNotFoundError:
+        return Prices()
+
+
+def explain(words: Sequence[str], say: Say) -> Explanation:
+    """Say where two requests part: files, `SESSION:N` or `SESSION:AGENT:N`, or the last two.
+
+    Raises UsageError if the words name no two requests.
+    """
+    return compare(*_Requests(say).two(words), _prices())
+
+
+@dataclass(slots=True)
+class _Requests:
+    """Finds requests by the words of a user; reads each session once."""
+
+    say: Say
+    _read: dict[str, Replay] = field(default_factory=dict[str, Replay])
+
+    def two(self, words: Sequence[str]) -> tuple[Side, Side]:
+        match words:
+            case [left, right]:
+                return self._one(left), self._one(right)
+            case [only] if ":" in only and not Path(only).exists():
+                name, _, number = only.rpartition(":")
+                before = _number(only, number) - 1
+                if before < 1:
+                    raise UsageError(f"{only} has no request before it; name two requests")
+                return self._one(f"{name}:{before}"), self._one(only)
+            case [only] if Path(only).suffix != ".jsonl" and Path(only).exists():
+                raise UsageError(f"{only} must be compared with something; name two requests")
+            case [] | [_]:
+                replay = self._replay(words[0] if words else "")
+                return last_two(replay, words[0] if words else replay.opened.session)
+            case _:
+                raise UsageError("two requests are compared; give two")
+
+    def _one(self, word: str) -> Side:
+        path = Path(word)
+        if path.is_file() and path.suffix != ".jsonl":
+            try:
+                return captured(str(path), path.read_bytes())
+            except OSError as error:
+                raise UsageError(f"{path} cannot be read ({error.strerror})") from error
+        name, _, text = word.rpartition(":")
+        number = _number(word, text)
+        session, _, agent = name.partition(":")
+        return numbered(self._replay(session), agent, number, word)
+
+    def _replay(self, session: str) -> Replay:
+        if session not in self._read:
+            self._read[session] = _replay(session or None, self.say)
+        return self._read[session]
+
+
+def _number(word: str, text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise UsageError(f"{word!r} is neither a file nor of the form SESSION:N, with N from 1 on")
+    return int(text)
+
+
+class Forecast(msgspec.Struct, frozen=True):
+    """What a fork, fresh agents and working alone would cost."""
+
+    model: str
+    """Whose prices count; empty for none."""
+    price: Price | None
+    told: BreakEven
+
+
+def forecast(
+    given: Mapping[str, int],
+    say: Say,
+    *,
+    model: str = "",
+    session: str | None = None,
+    ttl: str = "",
+    cold: bool = False,
+) -> Forecast:
+    """Estimate a fan-out of which `given` are known figures, by the names of a `Scenario`.
+
+    Model and history are taken from a session if one is named, of which an empty one is the last.
+    Raises UsageError if that has made no request.
+    """
+    from prong.cost.breakeven import Scenario, estimate
+    from prong.cost.fan import LIFETIME
+    from prong.journal.forecast import history_of
+    from prong.provider.pick import is_local
+
+    facts: dict[str, Any] = {}
+    if session is not None:
+        history = history_of(_replay(session or None, say), time.time())
+        if history is None:
+            raise UsageError("this session has no request yet; give --history instead")
+        model = model or history.model
+        facts = {"history": history.tokens, "idle": history.idle, "ttl": history.ttl}
+        facts |= {"setup": history.setup} if history.setup is not None else {}
+    facts |= given
+    facts |= {"ttl": ttl} if ttl else {}
+    facts |= {"idle": LIFETIME[facts.get("ttl", "5m")]} if cold else {}
+    model = model if is_local(model) else model.rpartition(":")[2]
+    price = _prices().of(model) if model else None
+    return Forecast(model, price, estimate(Scenario(**facts), price=price))

@@ -1,0 +1,165 @@
+"""What can be known of a folder, and done with it, without opening a session.
+
+Each function answers one question of a face with a value. What only one of them needs is imported
+by that one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import msgspec
+
+from prong.agent.spec import AgentType, AgentTypes
+from prong.config.option import Options
+from prong.host import LocalHost
+from prong.host.merge import Report
+
+
+class ToolReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The tools of a type, and which layer takes each of the others."""
+
+    background: bool
+    kept: tuple[str, ...]
+    removed: tuple[tuple[str, str, str], ...]
+    """Each with its layer and the reason."""
+    spawns: tuple[str, ...] | None
+    """The only types of agents it may start; None for any, or if it can start none."""
+
+
+class TypeReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A type of agents, and what its tools come to."""
+
+    kind: AgentType
+    forbidden: tuple[str, ...]
+    """Single uses of tools that it may not make."""
+    unknown: tuple[str, ...]
+    """What it says of tools that there are none of."""
+    tools: tuple[ToolReport, ToolReport]
+    """In the foreground, in the background."""
+
+
+class TypesFound(msgspec.Struct, frozen=True, kw_only=True):
+    """The types of agents of a folder."""
+
+    types: AgentTypes
+    tools: tuple[str, ...]
+    """The tools that every session there has."""
+    servers: bool
+    """Whether tools of MCP servers come on top of these."""
+    warnings: tuple[str, ...]
+
+
+def agent_types(*, cwd: str, agents: str | None) -> TypesFound:
+    """Find the types of agents of a folder; `agents` are further ones, as JSON."""
+    from prong.config.place import look_around
+    from prong.session.toolbox import built_in_names
+
+    place = look_around(Options(cwd=cwd, agents=agents))
+    return TypesFound(
+        types=place.types,
+        tools=tuple(built_in_names(place)),
+        servers=bool(place.servers.servers),
+        warnings=tuple(place.warnings),
+    )
+
+
+def type_report(types: AgentTypes, name: str, tools: Sequence[str]) -> TypeReport:
+    """Say what a type of agents is, where there are such tools.
+
+    Raises UsageError if there is no type of that name.
+    """
+    from prong.session.recruit import known_type
+    from prong.tools.filter import denied_uses, unmatched
+
+    kind = known_type(types, name)
+    told = (*(kind.tools or ()), *kind.disallowed_tools)
+    return TypeReport(
+        kind=kind,
+        forbidden=tuple(denied_uses(kind.disallowed_tools)),
+        unknown=tuple(unmatched(told, tools)),
+        tools=(
+            _tool_report(kind, tools, background=False),
+            _tool_report(kind, tools, background=True),
+        ),
+    )
+
+
+def _tool_report(kind: AgentType, tools: Sequence[str], *, background: bool) -> ToolReport:
+    from prong.session.recruit import filtered
+
+    found = filtered(kind, tools, background=background)
+    return ToolReport(
+        background=background,
+        kept=found.kept,
+        removed=tuple((gone.tool, gone.layer, gone.why) for gone in found.removed),
+        spawns=found.spawns if "Agent" in found.kept else None,
+    )
+
+
+class FolderTrust(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a folder's own agents, hooks, servers and rules may work."""
+
+    folder: str
+    home: str
+    """Whose decision it is."""
+    trusted: bool
+    wants: tuple[str, ...]
+    """What it would run or change, one line each."""
+
+
+def folder_trust(folder: str) -> FolderTrust:
+    """Say whether a folder is trusted, and what it wants."""
+    from prong.config.trust import Trust, needs_trust
+
+    home = os.path.expanduser("~")  # noqa: PTH111 - strings throughout
+    path = os.path.realpath(folder)
+    wants = tuple(needs_trust(home, path))
+    trusted = Trust(home).is_trusted(path)
+    return FolderTrust(folder=path, home=home, trusted=trusted, wants=wants)
+
+
+def open_trust(options: Options) -> FolderTrust | None:
+    """Give the project's folder if the user has to be asked about it; None if not."""
+    from prong.config.place import folders
+    from prong.config.trust import Trust, needs_trust
+
+    home, _, root = folders(options)
+    trust = Trust(home)
+    if trust.problem() is not None or trust.decision(root) is not None:
+        return None
+    wants = tuple(needs_trust(home, root))
+    if not wants:
+        return None
+    return FolderTrust(folder=root, home=home, trusted=False, wants=wants)
+
+
+def decide_trust(found: FolderTrust, *, trusted: bool) -> None:
+    """Keep the user's decision about a folder and all below it.
+
+    Raises ConfigError if the file of decisions is damaged.
+    """
+    from prong.config.trust import Trust
+
+    trust = Trust(found.home)
+    if trusted:
+        trust.trust(found.folder)
+    else:
+        trust.distrust(found.folder)
+
+
+async def merge_children(
+    cwd: str, slugs: Sequence[str] = (), *, dry_run: bool = False, commit: bool = False
+) -> Report:
+    """Merge the branches of children into a folder's current branch; see `prong.host.merge`."""
+    from prong.host.merge import merge
+
+    return await merge(LocalHost(cwd), slugs, dry_run=dry_run, commit=commit)
+
+
+async def undo_merge(cwd: str) -> tuple[str, ...]:
+    """Take the last merge back; gives the names of the children it had merged."""
+    from prong.host.merge import undo
+
+    return await undo(LocalHost(cwd))
