@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from prong.tools.rule import READING, WRITING, Effect, Rule, fits_path
+from prong.tools.rule import READING, WRITING, Effect, Rule, fits_path, points_below
 
 Mode: TypeAlias = Literal[
     "default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions", "bubble"
@@ -133,17 +133,66 @@ def find_rule(
     policy: Policy, effect: Effect, tool: str, path: str, *, writing: bool
 ) -> Rule | None:
     """Return the first rule with this effect that speaks of a path being read or written."""
-    group, general = (WRITING, "Edit") if writing else (READING, "Read")
-    via = "Bash" if tool not in READING | WRITING else tool
     for rule in policy.rules:
-        if rule.effect != effect:
-            continue
-        governs = rule.tool == general or (rule.tool == via and via in group)
-        # Who may not read a file may not write it either.
-        also = writing and effect == "deny" and rule.tool == "Read" and rule.specifier is not None
-        if (governs or also) and fits_path(rule, path, root=policy.root, home=policy.home):
+        if (
+            rule.effect == effect
+            and _governs(rule, tool, writing=writing)
+            and _fits(policy, rule, path)
+        ):
             return rule
     return None
+
+
+def _governs(rule: Rule, tool: str, *, writing: bool) -> bool:
+    """Whether a rule speaks of what a tool does to files: what forbids is about the deed."""
+    group = WRITING if writing else READING
+    general = {"Edit"} if writing else {"Read"}
+    if rule.effect != "allow":
+        # Named alone, Grep or NotebookEdit is that tool; Write is as much as Edit.
+        general = group if rule.specifier is not None else general | ({"Write"} & group)
+    if rule.tool in general or (rule.tool == tool and tool in group):
+        return True
+    # Who may not read a file may not write it either.
+    forbids = rule.effect == "deny" and rule.specifier is not None
+    return writing and forbids and rule.tool in READING
+
+
+def _fits(policy: Policy, rule: Rule, path: str) -> bool:
+    return any(fits_path(rule, path, root=r, home=policy.home) for r in _roots(policy, rule))
+
+
+def _roots(policy: Policy, rule: Rule) -> tuple[str, ...]:
+    """Give the folders in which a rule's relative paths start: what forbids, in all of them."""
+    return (policy.root,) if rule.effect == "allow" else (policy.root, *policy.folders)
+
+
+def find_below(policy: Policy, effect: Effect, folder: str, *, writing: bool) -> Rule | None:
+    """Return the first forbidding rule that may speak of something in a folder."""
+    for rule in policy.rules:
+        if (
+            rule.effect == effect
+            and rule.specifier is not None
+            and _governs(rule, "", writing=writing)
+            and any(
+                points_below(rule, folder, root=root, home=policy.home)
+                for root in _roots(policy, rule)
+            )
+        ):
+            return rule
+    return None
+
+
+def keeps_back(policy: Policy, path: str, *, within: str = "") -> bool:
+    """Whether a path found in a folder may not be shown, though the folder may be searched.
+
+    What holds for the folder that was searched as well was decided on before the search.
+    """
+    if find_rule(policy, "deny", "Read", path, writing=False):
+        return True
+    rule = find_rule(policy, "ask", "Read", path, writing=False)
+    if rule is not None and not (within and _fits(policy, rule, within)):
+        return True
+    return is_secret(policy, path) and not (within and is_secret(policy, within))
 
 
 def decide_reading(policy: Policy, tool: str, path: str) -> Verdict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -15,11 +16,11 @@ Effect: TypeAlias = Literal["allow", "ask", "deny"]
 Source: TypeAlias = Literal["user", "project", "local", "flag", "session"]
 """Where a rule was written."""
 
-READING = frozenset(["Read", "Grep", "Glob", "LS"])
-"""The tools that a `Read(...)` rule governs."""
+READING = frozenset(["Read", "Grep", "Glob", "LS", "NotebookRead"])
+"""Tools that read files: to forbid one of them a path is to forbid that it is read."""
 
 WRITING = frozenset(["Edit", "Write", "NotebookEdit", "MultiEdit"])
-"""The tools that an `Edit(...)` rule governs."""
+"""Tools that write files: to forbid one of them a path is to forbid that it is written."""
 
 
 class Rule(Struct, frozen=True):
@@ -111,25 +112,32 @@ def command_pattern(specifier: str) -> CommandPattern:
 
 
 @lru_cache(maxsize=1024)
-def path_pattern(specifier: str, root: str, home: str, *, folded: bool) -> re.Pattern[str]:
-    """Compile a path specifier to a pattern for absolute paths; `folded` ignores case.
+def path_pattern(specifier: str, root: str, home: str, *, forbids: bool) -> re.Pattern[str]:
+    """Compile a path specifier to a pattern for absolute paths.
 
-    `//x` is absolute, `~/x` in the home folder, `/x`, `./x` and `a/b` in the project folder; a name
-    without a slash matches at any depth of the project. A folder's match covers all in it.
+    `//x` is absolute, `~/x` in the home folder, `/x` and `a/b` in the project folder; a name
+    without a slash matches at any depth of the project. `./x` is that very file where something is
+    allowed, and as wide as `x` where it is forbidden. A folder's match covers all in it. What
+    forbids ignores case.
     """
-    if specifier.startswith("//"):
-        base, rest = "", specifier[1:]
-    elif specifier == "~" or specifier.startswith("~/"):
-        base, rest = home, specifier[1:]
-    elif specifier.startswith(("/", "./")):
-        base, rest = root, specifier.removeprefix(".")
-    elif "/" in specifier.rstrip("/"):
-        base, rest = root, f"/{specifier}"
-    else:
-        base, rest = root, f"/**/{specifier}"
-    body = "".join(_segment(part) for part in rest.split("/") if part not in {"", "."})
-    flags = re.DOTALL | (re.IGNORECASE if folded else 0)
+    base, parts = _anchor(specifier, root, home, forbids=forbids)
+    body = "".join(_segment(part) for part in parts)
+    flags = re.DOTALL | (re.IGNORECASE if forbids else 0)
     return re.compile(re.escape(base.rstrip("/")) + body + r"(?:/.*)?", flags)
+
+
+def _anchor(specifier: str, root: str, home: str, *, forbids: bool) -> tuple[str, list[str]]:
+    """Give the folder a specifier starts from, and its parts below."""
+    base = root
+    if specifier.startswith("//"):
+        base = ""
+    elif specifier == "~" or specifier.startswith("~/"):
+        base, specifier = home, f"/{specifier[2:]}"
+    elif forbids:
+        specifier = re.sub(r"^(?:\./+)+", "", specifier)
+    anchored = "/" in specifier.rstrip("/")
+    parts = [part for part in specifier.split("/") if part not in {"", "."}]
+    return base, parts if anchored or base != root else ["**", *parts]
 
 
 def _segment(part: str) -> str:
@@ -163,8 +171,27 @@ def fits_path(rule: Rule, path: str, *, root: str, home: str) -> bool:
     """Whether a path lies where the rule points; only allowing rules mind the case."""
     if rule.specifier is None:
         return True
-    pattern = path_pattern(rule.specifier, root, home, folded=rule.effect != "allow")
+    pattern = path_pattern(rule.specifier, root, home, forbids=rule.effect != "allow")
     return pattern.fullmatch(path) is not None
+
+
+def points_below(rule: Rule, folder: str, *, root: str, home: str) -> bool:
+    """Whether something in a folder may lie where a forbidding rule points."""
+    if rule.specifier is None:
+        return True
+    base, parts = _anchor(rule.specifier, root, home, forbids=True)
+    top, place = base.rstrip("/").lower() + "/", folder.rstrip("/").lower() + "/"
+    if top.startswith(place):
+        return True
+    if not place.startswith(top):
+        return False
+    for part, name in zip_longest(parts, place[len(top) :].split("/")[:-1]):
+        if part is None or name is None or part == "**":
+            # The rule ends here and covers the folder, goes on below it, or may be at any depth.
+            return True
+        if re.fullmatch(_segment(part), f"/{name}", re.IGNORECASE | re.DOTALL) is None:
+            return False
+    return True
 
 
 def fits_use(rule: Rule, specifier: str) -> bool:
