@@ -427,7 +427,7 @@ class _Walk:
 
 
 def _evaluates(simple: Simple) -> bool:
-    """Whether a builtin may evaluate a subscript in its words, which may run commands."""
+    """Whether a builtin may run commands in a subscript, or change what `cd` means."""
     name, words = simple.name, simple.words[1:]
     options = "".join(word.text for word in words if word.text[:1] in {"-", "+"})
     if name in {"declare", "typeset", "local"} and not set("inA").isdisjoint(options):
@@ -436,7 +436,9 @@ def _evaluates(simple: Simple) -> bool:
         return "v" in options or "R" in options or any(word.loose for word in words[:1])
     if name in {"read", "unset", "mapfile", "readarray", "getopts", "wait"}:
         return any(word.loose or "[" in word.text for word in words)
-    return name == "let"
+    # With `set -P` every later `cd` goes by where links point.
+    physical = name == "set" and any("P" in w.text or w.text == "physical" for w in words)
+    return name == "let" or physical
 
 
 def _put_within(simple: Simple, within: int) -> Simple:
@@ -454,6 +456,9 @@ def _entered(simple: Simple, home: str) -> Folders:
     """Return where a `cd` leads."""
     operands = [w for w in simple.words[1:] if w.loose or not re.match(r"-[LPe@]+$|--$", w.text)]
     if simple.name != "cd" or len(operands) > 1 or any(n == "CDPATH" for n, _ in simple.env):
+        return None
+    if any(re.match(r"-\w*P", w.text) for w in simple.words[1:]):
+        # It leads to where links point, and `..` from there is another folder than by name.
         return None
     if not operands:
         return (home,)

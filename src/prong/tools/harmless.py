@@ -82,7 +82,7 @@ READERS: dict[str, Reader] = {
     "fd": _r("xX", "exec exec-batch", skip=1),
     "fdfind": _r("xX", "exec exec-batch", skip=1),
     "tree": _r("oR", "output"),
-    "jq": _r(skip=1, instead="f", instead_long=names("from-file")),
+    "jq": _r("Lf", "library-path from-file", skip=1),
 }
 
 _GIT_DIFF = "output ext-diff textconv"
@@ -352,7 +352,15 @@ def _read(words: Sequence[Word]) -> tuple[Word, ...] | None:
     return () if all(w.plain and re.fullmatch(r"[a-z_][a-z0-9_]*", w.text) for w in names) else None
 
 
+def _jq(words: Sequence[Word]) -> tuple[Word, ...] | None:
+    # A filter may take in files by itself, from wherever it says.
+    if any(re.search(r"\b(?:import|include)\b", word.text) for word in words[1:]):
+        return None
+    return _apply(READERS["jq"], words[1:])
+
+
 _SPECIAL: dict[str, Callable[[Sequence[Word]], tuple[Word, ...] | None]] = {
+    "jq": _jq,
     "find": _find,
     "sed": _sed,
     "git": _git,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from prong.tools.access import Running
 from prong.tools.command import Folders, Parsed, Simple, Target, parse_command
@@ -19,6 +20,7 @@ from prong.tools.ground import (
     Verdict,
     decide_reading,
     decide_writing,
+    find_below,
     find_rule,
     is_inside,
     is_own_ground,
@@ -27,8 +29,9 @@ from prong.tools.ground import (
     strictest,
 )
 from prong.tools.harmless import has_safe_env, is_option, prove_read_only, reads_folder
+from prong.tools.reach import find_reach, landing
 from prong.tools.risk import FILE_COMMANDS, is_risky, suggest
-from prong.tools.rule import CommandPattern, Rule, command_pattern
+from prong.tools.rule import READING, WRITING, CommandPattern, Rule, command_pattern
 from prong.tools.word import Word
 
 Resolve = Callable[[str], str]
@@ -84,27 +87,64 @@ def _by_rules(case: Case) -> Verdict:
 
 
 def _path_rules(case: Case) -> Iterator[Verdict]:
-    policy = case.policy
-    kept = [r for r in policy.rules if r.effect != "allow" and r.tool in {"Read", "Edit"}]
-    if not kept:
+    """Apply the deny and ask rules of file tools: they are about files, however one comes there."""
+    kept = [r for r in case.policy.rules if r.effect != "allow" and r.tool in READING | WRITING]
+    whole, single = (tuple(r for r in kept if (r.specifier is None) is w) for w in (True, False))
+    if whole:
+        yield from _whole_rules(case, replace(case.policy, rules=whole))
+    if not single:
         return
+    policy = replace(case.policy, rules=single)
     for path, writing in _named_paths(case):
-        for effect in ("deny", "ask"):
-            rule = find_rule(policy, effect, "Bash", path, writing=writing)
-            if rule is not None and rule.specifier is not None:
-                why = f"the command names {path}, which is under {rule.named}"
-                yield Deny(why + "; leave it alone") if effect == "deny" else Ask(why)
+        yield from _forbidden(policy, path, f"the command names {path}, which", writing=writing)
     for simple in case.parsed.commands:
         words = prove_read_only(simple)
         if words and not all(word.plain for word in words):
             yield Ask(f"it cannot be told which files `{simple.source}` reads")
+        yield from _reached(case, policy, simple)
+
+
+def _forbidden(policy: Policy, path: str, what: str, *, writing: bool) -> Iterator[Verdict]:
+    for effect in ("deny", "ask"):
+        if rule := find_rule(policy, effect, "Bash", path, writing=writing):
+            why = f"{what} is under {rule.named}"
+            yield Deny(why + "; leave it alone") if effect == "deny" else Ask(why)
+
+
+def _whole_rules(case: Case, policy: Policy) -> Iterator[Verdict]:
+    """Apply rules against all reading or writing to what does nothing else."""
+    for simple in case.parsed.commands:
+        what = f"`{simple.source}`"
+        if simple.name in FILE_COMMANDS:
+            yield from _forbidden(policy, "", what, writing=True)
+        elif prove_read_only(simple):
+            yield from _forbidden(policy, "", what, writing=False)
+    for targets, writing in ((case.parsed.reads, False), (case.parsed.writes, True)):
+        for target in targets:
+            if not _FREE.fullmatch(target.word.text):
+                yield from _forbidden(policy, "", f"`{target.word.text}`", writing=writing)
+
+
+def _reached(case: Case, policy: Policy, simple: Simple) -> Iterator[Verdict]:
+    """Ask about a command that goes through folders in which something is forbidden."""
+    reach = find_reach(simple)
+    if reach is None or not reach.reads:
+        return
+    for word in reach.words:
+        for path in _paths(case, word, simple.folders) or ("/",):
+            for effect in ("deny", "ask"):
+                if rule := find_below(policy, effect, path, writing=False):
+                    yield Ask(
+                        f"`{simple.source}` goes through {path}, where {rule.named} may speak of "
+                        "some files; the Grep tool leaves those out"
+                    )
 
 
 def _named_paths(case: Case) -> Iterator[tuple[str, bool]]:
     """Yield every path that a word may name, and whether it may be written there."""
     for simple in case.parsed.commands:
         changes = prove_read_only(simple) is None
-        for word in simple.words[1:]:
+        for word in (*simple.words[1:], *landing(simple)):
             for path in _possible(case, word, simple.folders):
                 yield path, False
                 if changes:
@@ -339,7 +379,11 @@ def _reading(case: Case, simple: Simple) -> Verdict:
     words = list(prove_read_only(simple) or ())
     if reads_folder(simple):
         words.append(Word("."))
-    return strictest([Allow("it only reads"), *(_read_word(case, w, simple) for w in words)])
+    found = [Allow("it only reads"), *(_read_word(case, w, simple) for w in words)]
+    if (reach := find_reach(simple)) and reach.follows:
+        why = f"`{simple.source}` follows links, which may lead out of the project"
+        found.append(Ask(why, suggest(simple)))
+    return strictest(found)
 
 
 def _read_word(case: Case, word: Word, simple: Simple) -> Verdict:
