@@ -215,11 +215,19 @@ async def test_grep_never_takes_a_pattern_for_an_option(bench: Workbench) -> Non
 async def test_grep_leaves_out_what_a_rule_forbids(bench: Workbench) -> None:
     """Lines of a file that may not be read are not shown, whatever the mode."""
     forbidden = f"{bench.root}/src/a.py"
-    bench.context.may_read = lambda path: path != forbidden
+    bench.context.keeps_back = lambda path, _: path == forbidden
     for mode in ("files_with_matches", "count", "content"):
         lines = await bench.lines(Grep(), pattern="needle", type="py", output_mode=mode)
         assert lines
         assert not [line for line in lines if "a.py" in line]
+
+
+async def test_glob_leaves_out_what_a_rule_forbids(bench: Workbench) -> None:
+    """The names of files that may not be read are not listed either."""
+    forbidden = f"{bench.root}/src/a.py"
+    assert "src/a.py" in await bench.lines(Glob(), pattern="**/*.py")
+    bench.context.keeps_back = lambda path, _: path == forbidden
+    assert "src/a.py" not in await bench.lines(Glob(), pattern="**/*.py")
 
 
 async def test_grep_failures(bench: Workbench) -> None:

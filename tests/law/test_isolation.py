@@ -132,6 +132,7 @@ GIVEN: dict[str, Check] = {
         and c.agent.context.tasks.agent == c.spec.path
         and c.agent.context.tasks.board is w.session.tasks
     ),
+    "context.keeps_back": lambda w, p, c: c.agent.context.keeps_back == c.agent.policy.keeps_back,
     "context.images": lambda w, p, c: c.agent.context.images and not p.context.images,
     "context.agents": lambda w, p, c: (
         isinstance(c.agent.context.agents, Door)

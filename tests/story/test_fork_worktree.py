@@ -152,6 +152,25 @@ async def test_nothing_outside_is_written(world: Worlds, tmp_path: Path) -> None
 
 
 @pytest.mark.spec("W3")
+@pytest.mark.spec("W3", "L5")
+async def test_rules_hold_in_the_worktree_as_in_the_project(world: Worlds) -> None:
+    """What is denied below the project's folder is denied below the child's, to searches too."""
+    search = call("Grep", {"pattern": "token", "output_mode": "content"})
+    script = Script(
+        [forks("P1", isolation="worktree"), say("waiting"), say("done")],
+        {"P1": [search, call("Read", {"file_path": "keys/a.txt"}), report()]},
+    )
+    async with repository(world, script, opens=False, deny=("Read(/keys/**)",)) as (w, repo):
+        repo.write("keys/a.txt", "token\n")
+        repo.commit("keys")
+        async with w.open():
+            await w.session.run("Go")
+        _, searched, read = told(w, "P1")
+
+        assert "[no matches for token]" in str(searched[-1])
+        assert "is forbidden by" in str(read[-1])
+
+
 async def test_a_shell_that_wandered_off_is_back_for_the_next_command(world: Worlds) -> None:
     """Where a command begins is where its paths are looked at, also after one that left."""
     leave = 'cd "$(git rev-parse --git-common-dir)/.."'

@@ -140,6 +140,37 @@ async def test_rules_and_modes(world: Worlds) -> None:
             w.session.send(SetMode("yolo"))
 
 
+@pytest.mark.spec("L5")
+async def test_searches_show_nothing_of_denied_files(world: Worlds) -> None:
+    """Grep and Glob leave out what a rule denies or would ask for, in the freest mode."""
+    script = [
+        call("Grep", {"pattern": "token", "output_mode": "content"}),
+        call("Glob", {"pattern": "**/*"}),
+        call("Grep", {"pattern": "token", "path": "private", "output_mode": "content"}),
+        say("Done."),
+    ]
+
+    async def respond(path: str, asked: PermissionAsked | QuestionAsked) -> Answer:
+        return Answer(asked.request_id)
+
+    async with world(
+        script,
+        respond=respond,
+        mode="bypassPermissions",
+        deny=("Read(./.env)",),
+        ask=("Read(private/**)",),
+    ) as w:
+        for name in (".env", "sub/.env", "private/a.txt", "open.txt"):
+            path = w.root / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(f"token of {name}\n")
+        await w.session.run("Go")
+        searched, listed, asked = [e.text for e in w.told(ToolFinished)]
+        assert searched == "open.txt:1:token of open.txt"
+        assert listed == "open.txt"
+        assert asked == "private/a.txt:1:token of private/a.txt"
+
+
 async def test_a_question_of_the_model(world: Worlds) -> None:
     """AskUserQuestion reaches the user, and the answer reaches the model."""
     question = {

@@ -23,7 +23,6 @@ from prong.session.preference import compact_share, make_limits, make_prices, se
 from prong.session.session import MAIN
 from prong.tools.base import Context, Reads
 from prong.tools.kit import Kit
-from prong.tools.policy import Deny
 
 
 class Parts(TypedDict):
@@ -123,11 +122,6 @@ def _purse(ledger: Ledger, bounds: Bounds) -> Purse:
 
 
 def _context(base: Foundation) -> Context:
-    def may_read(path: str) -> bool:
-        from prong.tools.access import Reading
-
-        return not isinstance(base.policy.decide("Read", [Reading(path)]), Deny)
-
     async def ask(questions: Sequence[Question]) -> str | None:
         asked = QuestionAsked(request_id=base.desk.number(), questions=tuple(questions))
         answer = await base.desk.ask(MAIN, asked, base.emit)
@@ -145,5 +139,5 @@ def _context(base: Foundation) -> Context:
         todos=(past.last(MAIN, TodosKept) or TodosKept()).value,
         env=base.env,
         images=base.chosen.images,
-        may_read=may_read,
+        keeps_back=base.policy.keeps_back,
     )

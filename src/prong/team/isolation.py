@@ -97,7 +97,7 @@ CONTEXT: Mapping[str, Row] = {
     "env": _both("cloned", "changes never reach the parent's processes"),
     "images": Row("shared", "new", "belongs to the model"),
     "agents": _both("new", "the child's own door to the supervisor"),
-    "may_read": _both("shared", "the tree's rules"),
+    "keeps_back": _both("new", "by the child's own rules, which hold those of the tree"),
 }
 """Every field of `Context`."""
 
@@ -109,7 +109,9 @@ def make_agent(
 
     What is shared, cloned or empty may be given too: that is the explicit choice to differ.
     """
-    made = _build(Context, parent.context, CONTEXT, kind, context)
+    policy = agent.get("policy", parent.policy)
+    given = {"keeps_back": policy.keeps_back, **context}
+    made = _build(Context, parent.context, CONTEXT, kind, given)
     return _build(Agent, parent, AGENT, kind, {**agent, "context": made})
 
 

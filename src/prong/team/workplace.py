@@ -103,6 +103,7 @@ class Workplace:
         agent.context.host = self.confined
         agent.context.cwd = worktree.cwd
         agent.policy = self.policy.narrow(ground=ground)
+        agent.context.keeps_back = agent.policy.keeps_back
 
 
 def _is_apart(folder: str, inherited: tuple[str, ...]) -> bool:

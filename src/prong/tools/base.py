@@ -106,9 +106,9 @@ class Delegation(Protocol):
         ...
 
 
-def _anything(path: str) -> bool:
-    del path
-    return True
+def _nothing(path: str, folder: str) -> bool:
+    del path, folder
+    return False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,8 +133,8 @@ class Context:
     """Whether the model can see pictures."""
     agents: Delegation | None = None
     """Starts and reaches other agents; None if this one may not."""
-    may_read: Callable[[str], bool] = _anything
-    """Whether a rule lets a resolved path be read; for tools that search whole folders."""
+    keeps_back: Callable[[str, str], bool] = _nothing
+    """Whether a path may not be shown that a search of a folder has found; both are resolved."""
 
 
 @runtime_checkable

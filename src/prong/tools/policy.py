@@ -25,6 +25,7 @@ from prong.tools.ground import (
     Verdict,
     decide_reading,
     decide_writing,
+    keeps_back,
     strictest,
 )
 from prong.tools.rule import BadRule, Effect, Rule, fits_use, parse_rule
@@ -143,6 +144,10 @@ class PolicyBox:
         if granted:
             policy = replace(policy, folders=(*policy.folders, *granted))
         return decide(policy, tool, accesses, resolve=resolve)
+
+    def keeps_back(self, path: str, folder: str) -> bool:
+        """Whether a path may not be shown that a search of a folder has found."""
+        return keeps_back(self.policy, path, within=folder)
 
     def allow_for_session(self, rule: Rule | str) -> None:
         """Add an allow rule for the whole tree, after a person said yes.

@@ -66,7 +66,7 @@ class Glob:
             return Failed(str(error))
         except OSError as error:
             return unusable(name, error)
-        return _outcome(context.host, args, folder, pattern, finished)
+        return _outcome(context, args, folder, pattern, finished)
 
 
 def place(args: GlobArguments, host: Host) -> tuple[str, str]:
@@ -92,12 +92,13 @@ async def _search(host: Host, folder: str, pattern: Pattern) -> Finished:
 
 
 def _outcome(
-    host: Host, args: GlobArguments, folder: str, pattern: Pattern, finished: Finished
+    context: Context, args: GlobArguments, folder: str, pattern: Pattern, finished: Finished
 ) -> Outcome:
     if finished.timed_out:
         return Failed(f"the search took longer than {SECONDS:.0f} s; give a narrower path")
     names = [n.decode(errors="replace") for n in finished.output.split(b"\0")[:-1]]
-    paths = [shown_path(host, f"{folder.rstrip('/')}/{n}") for n in names if pattern.keeps(n)]
+    whole = [f"{folder.rstrip('/')}/{name}" for name in names if pattern.keeps(name)]
+    paths = [shown_path(context.host, p) for p in whole if not context.keeps_back(p, folder)]
     if not paths:
         if finished.code == 2 and finished.errors:
             return Failed(f"the search failed: {finished.errors.decode(errors='replace').strip()}")

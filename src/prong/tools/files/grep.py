@@ -105,7 +105,7 @@ class Grep:
             return Failed(str(error))
         except OSError as error:
             return unusable(name, error)
-        return _outcome(context, args, cwd, pattern, finished)
+        return _outcome(context, args, (path, cwd), pattern, finished)
 
 
 def _wanted(args: GrepArguments) -> bool:
@@ -139,14 +139,18 @@ def _options(args: GrepArguments) -> list[str]:
 
 
 def _outcome(
-    context: Context, args: GrepArguments, cwd: str, pattern: Pattern | None, finished: Finished
+    context: Context,
+    args: GrepArguments,
+    places: tuple[str, str],
+    pattern: Pattern | None,
+    finished: Finished,
 ) -> Outcome:
     if finished.timed_out:
         return Failed(f"the search took longer than {SECONDS:.0f} s; give a narrower path or glob")
     trouble = finished.errors.decode(errors="replace").strip()
     if finished.code == 2 and not finished.output:
         return Failed(f"the search failed: {trouble[:1000]}")
-    lines = _lines(context, args, cwd, pattern, finished.output.decode(errors="replace"))
+    lines = _lines(context, args, places, pattern, finished.output.decode(errors="replace"))
     if not lines:
         return done(f"[no matches for {args.pattern}]")
     notes = [f"{len(lines) - args.head_limit} more lines"] if len(lines) > args.head_limit else []
@@ -156,15 +160,22 @@ def _outcome(
 
 
 def _lines(
-    context: Context, args: GrepArguments, cwd: str, pattern: Pattern | None, output: str
+    context: Context,
+    args: GrepArguments,
+    places: tuple[str, str],
+    pattern: Pattern | None,
+    output: str,
 ) -> list[str]:
+    """Give what may be shown; `places` are what was searched, and where paths start."""
+    searched, cwd = places
     allowed: dict[str, bool] = {}
 
     def named(path: str) -> str | None:
         path = path.removeprefix("./")
         whole = f"{cwd.rstrip('/')}/{path}"
         if whole not in allowed:
-            allowed[whole] = context.may_read(whole) and (pattern is None or pattern.keeps(path))
+            wanted = pattern is None or pattern.keeps(path)
+            allowed[whole] = wanted and not context.keeps_back(whole, searched)
         return shown_path(context.host, whole) if allowed[whole] else None
 
     if args.output_mode == "files_with_matches":
