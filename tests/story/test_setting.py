@@ -290,9 +290,11 @@ def test_home_as_project_reads_each_file_once(home: Path) -> None:
 
 
 def test_fifo_does_not_hang_the_start(home: Path, root: Path) -> None:
-    """A fifo in the place of a settings file is passed over."""
+    """A fifo in the place of a settings file stops the start; /dev/null counts as empty."""
     import os
 
     (root / ".prong").mkdir()
     os.mkfifo(root / ".prong/settings.json")
-    assert load(home, root).problems == ()
+    (root / ".prong/settings.local.json").symlink_to("/dev/null")
+    (fatal,) = load(home, root).fatal
+    assert fatal.path == str(root / ".prong/settings.json")

@@ -186,9 +186,9 @@ async def test_bare_takes_nothing(world: Worlds) -> None:
 
 
 async def test_a_broken_file_does_not_hide_the_rest(world: Worlds) -> None:
-    """A malformed file is named with its line, and everything else still works."""
+    """A wrong value is named with its line, and everything else still works."""
     files = {
-        "~/.prong/settings.json": '{\n  "model": nope\n}',
+        "~/.prong/settings.json": '{\n  "model": 7\n}',
         ".prong/settings.json": json.dumps({"permissions": {"deny": ["Bash(ls:*)"]}}),
         "~/.claude/skills/bad/SKILL.md": "---\nname: bad\n",
         "~/.claude/skills/greet/SKILL.md": SKILL,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -18,6 +18,7 @@ from prong.agent.spec import RESERVED, AgentType, AgentTypes, Source, built_in
 from prong.config.document import Document, parse_document, read_text
 from prong.config.front import Front, read_front
 from prong.errors import ConfigError, UsageError
+from prong.config.slip import check_rule
 from prong.tools import filter as tool_filter
 
 FOLDERS = (".prong/agents", ".claude/agents", ".agents/agents")
@@ -120,6 +121,12 @@ def find_types(
     return search.found()
 
 
+def _unkept(deny: Sequence[str]) -> list[str]:
+    """Say which uses a type forbids by words that forbid nothing, such as `bash(rm:*)`."""
+    found = [check_rule(text, "deny", foreign=True) for text in tool_filter.denied_uses(deny)]
+    return [one.why for one in found if one is not None and not one.harmless]
+
+
 def _files(home: str, root: str, cwd: str) -> Iterator[tuple[str, Path]]:
     """Name every file with the folder it belongs to, nearest first."""
     place = Path(cwd)
@@ -145,6 +152,8 @@ def _from_front(path: str, front: Front, source: Source, content: str) -> AgentT
     for key in ("tools", "disallowedTools"):
         for why in tool_filter.problems(front.list(key)):
             raise wrong(key, why)
+    for why in _unkept(front.list("disallowedTools")):
+        raise wrong("disallowedTools", why)
     turns = front.text("maxTurns")
     if turns and not (turns.isdecimal() and int(turns) > 0):
         raise wrong("maxTurns", f"maxTurns {turns!r} must be a whole number above 0")
@@ -248,7 +257,7 @@ def _flag_types(flag: str) -> Iterator[AgentType]:
             tools, servers = given.tools, given.mcp_servers
             allow = None if tools is None else _listed(tools)
             deny = _listed(given.disallowed_tools)
-            if wrong := tool_filter.problems((*(allow or ()), *deny)):
+            if wrong := [*tool_filter.problems((*(allow or ()), *deny)), *_unkept(deny)]:
                 raise UsageError(f"--agents: {name}: {wrong[0]}")
         except msgspec.ValidationError as error:
             raise UsageError(f"--agents: {name}: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,6 +48,15 @@ def read_text(path: Path, *, limit: int = 4_000_000) -> str | ConfigError | None
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         return ConfigError(path, "is not UTF-8 text; left out", line=line)
+
+
+def is_blocked(path: Path) -> bool:
+    """Whether something is there that is no file and cannot be read as one; /dev/null is empty."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return False
+    return not stat.S_ISREG(mode) and os.path.realpath(path) != os.devnull
 
 
 def read_document(path: Path) -> Document | ConfigError | None:

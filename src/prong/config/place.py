@@ -19,8 +19,9 @@ from prong.config.skill import find_skills
 from prong.config.trust import Trust
 from prong.errors import UsageError
 from prong.journal import store
+from prong.config.slip import check_rule
 from prong.tools.policy import Mode, Policy
-from prong.tools.rule import BadRule, Effect, Rule, Source, parse_rule
+from prong.tools.rule import BadRule, Effect, Rule, parse_rule
 from prong.tools.skill import Skill
 
 
@@ -128,28 +129,12 @@ def make_policy(place: Place, *, storage: str) -> Policy:
     Raises UsageError if a flag is not a rule or not a mode.
     """
     options, permissions = place.options, place.settings.permissions
-    rules = [
-        rule
-        for effect, listed in (
-            ("allow", permissions.allow),
-            ("ask", permissions.ask),
-            ("deny", permissions.deny),
-        )
-        for one in listed
-        if (rule := _rule(place, one.text, cast("Effect", effect), one.source)) is not None
-    ]
-    for effect, texts in (("allow", options.allow), ("ask", options.ask), ("deny", options.deny)):
-        for text in texts:
-            rule = _rule(place, text, cast("Effect", effect), "flag")
-            if rule is None:
-                raise UsageError(place.warnings.pop())
-            rules.append(rule)
     folders = [one.text for one in permissions.folders]
     return Policy(
         root=place.root,
         home=place.home,
         mode=read_mode(options.mode or permissions.mode),
-        rules=tuple(rules),
+        rules=read_rules(options, place.settings),
         # What the session keeps of itself may be read; nobody but the session writes there.
         protected=(os.path.realpath(storage),),
         folders=tuple(
@@ -174,9 +159,24 @@ def read_mode(text: str) -> Mode:
     raise UsageError(f"there is no permission mode {text!r}; the modes are {known}")
 
 
-def _rule(place: Place, text: str, effect: Effect, source: Source) -> Rule | None:
-    rule = parse_rule(text, effect=effect, source=source)
-    if isinstance(rule, BadRule):
-        place.warnings.append(f"the {effect} rule {text!r} ({source}) is wrong: {rule.why}")
-        return None
-    return rule
+def read_rules(options: Options, settings: Settings) -> tuple[Rule, ...]:
+    """Put the rules of settings and flags together.
+
+    Raises UsageError if a flag is no rule, or names a tool that there is not but for a slip.
+    """
+    permissions = settings.permissions
+    rules: list[Rule] = []
+    for effect, listed, flags in (
+        ("allow", permissions.allow, options.allow),
+        ("ask", permissions.ask, options.ask),
+        ("deny", permissions.deny, options.deny),
+    ):
+        kind = cast("Effect", effect)
+        for text in flags:
+            wrong = check_rule(text, kind, foreign=False)
+            if wrong is not None and not wrong.harmless:
+                raise UsageError(wrong.why)
+        given = [(one.text, one.source) for one in listed] + [(text, "flag") for text in flags]
+        parsed = [parse_rule(text, effect=kind, source=source) for text, source in given]
+        rules += [rule for rule in parsed if not isinstance(rule, BadRule)]
+    return tuple(rules)

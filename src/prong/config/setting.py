@@ -15,10 +15,12 @@ from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
-from prong.config.document import Document, parse_document, read_document
+from prong.config.document import Document, is_blocked, parse_document, read_document
 from prong.config.hook import Hook, parse_hooks
 from prong.config.shape import BINDING, CHOICES, Kind, fits, inspect, wanted
 from prong.errors import ConfigError
+from prong.config.slip import check_rule, find_double, find_slip
+from prong.tools.rule import Effect
 
 Source: TypeAlias = Literal["user", "project", "local", "flag"]
 
@@ -75,6 +77,11 @@ _ALIAS = r"[a-z]+(\[1m\])?"
 """Short model names that only the program whose file it is can resolve."""
 
 _LISTS = ("allow", "ask", "deny", "additionalDirectories")
+_GUARDS = BINDING | {"permissions", "hooks", "disabledMcpjsonServers"}
+"""Settings that hold something back: a session without one that was meant would be let loose."""
+_INNER_GUARDS = ("deny", "ask", "defaultMode")
+_NOT_KEPT = frozenset({"sandbox", "disableBypassPermissionsMode", "disableAutoMode"})
+"""Guards that only the other program keeps."""
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -170,6 +177,11 @@ class _Merge:
         if layer.document.path not in origins:
             origins.append(layer.document.path)
 
+    def stop(self, problem: ConfigError) -> None:
+        """Take a problem with which no session may start."""
+        self.problems.append(problem)
+        self.fatal.append(problem)
+
     def finish(self) -> Settings:
         if self.unknown:
             names = ", ".join(self.unknown)
@@ -198,25 +210,52 @@ def load_settings(home: str, root: str, *, trusted: bool, flag: str | None = Non
     merge = _Merge()
     for layer in _layers(Path(home), Path(root), flag, merge, trusted=trusted):
         withheld, problems = len(merge.withheld), len(merge.problems)
+        if double := find_double(layer.document, *_GUARDS, *_INNER_GUARDS):
+            why = f"{double!r} stands twice in one object, and only the last would count"
+            merge.stop(layer.document.problem(why, double))
         _add_permissions(merge, layer)
         _add_hooks(merge, layer)
         for key, value in layer.document.value.items():
             if key in _KINDS:
                 _add_value(merge, layer, key, value)
             elif key not in _STRUCTURED:
-                merge.extra[key] = value
-                merge.note(key, layer)
-                if not layer.foreign:
-                    line = layer.document.problem("", key).line
-                    merge.unknown.append(f"{key} ({layer.document.path}:{line})")
+                _add_unknown(merge, layer, key, value)
         if len(merge.withheld) > withheld:
             merge.warnings.append(
                 f"{layer.document.path}: {'; '.join(merge.withheld[withheld:])}: left out, because "
                 "the folder is not trusted; run 'prong trust' in it to let it count"
             )
         if layer.source == "flag":
-            merge.fatal += merge.problems[problems:]
+            merge.fatal += [p for p in merge.problems[problems:] if p not in merge.fatal]
     return merge.finish()
+
+
+def _add_unknown(merge: _Merge, layer: _Layer, key: str, value: object) -> None:
+    merge.extra[key] = value
+    merge.note(key, layer)
+    _look_for_slip(merge, layer, key)
+    line = layer.document.problem("", key).line
+    if not layer.foreign:
+        merge.unknown.append(f"{key} ({layer.document.path}:{line})")
+    elif key in _NOT_KEPT:
+        merge.warnings.append(_not_kept(layer, key, line))
+
+
+def _not_kept(layer: _Layer, key: str, line: int | None) -> str:
+    return (
+        f"{layer.document.path}:{line}: '{key}' is a guard of another program; it is not kept here"
+    )
+
+
+def _look_for_slip(merge: _Merge, layer: _Layer, *keys: str) -> None:
+    """Stop at a key that nobody knows, and that was meant to be a guard."""
+    name, near = keys[-1], not layer.foreign
+    meant = find_slip(name, _INNER_GUARDS if keys[1:] else _GUARDS, near=near)
+    if meant is None and near and not keys[1:] and name in ("deny", "ask"):
+        meant = f"permissions.{name}"
+    if meant is not None:
+        why = f"there is no setting '{'.'.join(keys)}'; did you mean {meant!r}?"
+        merge.stop(layer.document.problem(why, *keys))
 
 
 def _layers(
@@ -238,8 +277,13 @@ def _layers(
             continue
         seen.add(path)
         document = read_document(path)
+        if document is None and is_blocked(path):
+            document = ConfigError(
+                path, "is not a file, and settings may have been meant; remove it"
+            )
         if isinstance(document, ConfigError):
-            merge.problems.append(document)
+            # It may hold rules against something, or a bound.
+            merge.stop(document)
         elif document is not None:
             foreign = path.parent.name == ".claude"
             guarded = source != "user" and not trusted
@@ -247,8 +291,7 @@ def _layers(
     if flag is not None:
         document = _flag_document(flag)
         if isinstance(document, ConfigError):
-            merge.problems.append(document)
-            merge.fatal.append(document)
+            merge.stop(document)
         else:
             layers.append(_Layer(document, "flag", foreign=False, guarded=False))
     return layers
@@ -269,13 +312,17 @@ def _add_permissions(merge: _Merge, layer: _Layer) -> None:
         return
     if not isinstance(value, dict):
         why = "'permissions' must be an object with allow, ask and deny"
-        merge.problems.append(document.problem(why, "permissions"))
+        merge.stop(document.problem(why, "permissions"))
         return
     permissions = cast("dict[str, object]", value)
     for name in permissions:
-        if name not in (*_LISTS, "defaultMode") and not layer.foreign:
+        if name not in (*_LISTS, "defaultMode"):
+            _look_for_slip(merge, layer, "permissions", name)
             line = document.problem("", "permissions", name).line
-            merge.unknown.append(f"permissions.{name} ({document.path}:{line})")
+            if not layer.foreign:
+                merge.unknown.append(f"permissions.{name} ({document.path}:{line})")
+            elif name in _NOT_KEPT:
+                merge.warnings.append(_not_kept(layer, f"permissions.{name}", line))
     for name in _LISTS:
         if name in permissions:
             _add_rules(merge, layer, name, permissions[name])
@@ -285,17 +332,21 @@ def _add_permissions(merge: _Merge, layer: _Layer) -> None:
 
 def _add_rules(merge: _Merge, layer: _Layer, name: str, value: object) -> None:
     document = layer.document
+    # To leave out what allows is to be stricter; to leave out what forbids is not.
+    complain = merge.stop if name in _INNER_GUARDS else merge.problems.append
     if not isinstance(value, list):
         why = f"'permissions.{name}' must be a list of texts"
-        merge.problems.append(document.problem(why, "permissions", name))
+        complain(document.problem(why, "permissions", name))
         return
     rules: list[Listed] = []
     for number, rule in enumerate(cast("list[object]", value)):
-        if isinstance(rule, str) and rule.strip():
-            rules.append(Listed(rule.strip(), layer.source, document.path))
-        else:
+        if not isinstance(rule, str) or not rule.strip():
             why = f"each item of 'permissions.{name}' must be a text"
-            merge.problems.append(document.problem(why, "permissions", name, number))
+            complain(document.problem(why, "permissions", name, number))
+        elif why := _wrong_rule(merge, layer, name, rule.strip()):
+            complain(document.problem(why, "permissions", name, number))
+        else:
+            rules.append(Listed(rule.strip(), layer.source, document.path))
     if not rules:
         return
     if layer.guarded and name in ("allow", "additionalDirectories"):
@@ -306,11 +357,25 @@ def _add_rules(merge: _Merge, layer: _Layer, name: str, value: object) -> None:
     merge.note(f"permissions.{name}", layer)
 
 
+def _wrong_rule(merge: _Merge, layer: _Layer, name: str, text: str) -> str:
+    """Say why a rule cannot be kept, if it cannot; one that concerns nothing is only mentioned."""
+    if name == "additionalDirectories":
+        return ""
+    wrong = check_rule(text, cast("Effect", name), foreign=layer.foreign)
+    if wrong is None:
+        return ""
+    if not wrong.harmless:
+        return wrong.why
+    if not layer.foreign:
+        merge.warnings.append(f"{layer.document.path}: {wrong.why}; it has no effect")
+    return ""
+
+
 def _add_mode(merge: _Merge, layer: _Layer, mode: object) -> None:
     document = layer.document
     if mode not in MODES:
         why = f"'permissions.defaultMode' must be one of {', '.join(MODES)}"
-        merge.problems.append(document.problem(why, "permissions", "defaultMode"))
+        merge.stop(document.problem(why, "permissions", "defaultMode"))
     elif layer.guarded and mode not in _STRICT_MODES:
         merge.withheld.append(f"permissions.defaultMode {mode}")
     else:
@@ -365,9 +430,10 @@ def _inside(merge: _Merge, layer: _Layer, key: str, value: dict[str, object]) ->
 
 
 def _complain(merge: _Merge, key: str, problem: ConfigError) -> None:
-    merge.problems.append(problem)
-    if key in BINDING:
-        merge.fatal.append(problem)
+    if key in _GUARDS:
+        merge.stop(problem)
+    else:
+        merge.problems.append(problem)
 
 
 def _join(old: object, new: object) -> object:

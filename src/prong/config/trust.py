@@ -106,12 +106,18 @@ class Trust(msgspec.Struct, frozen=True):
 
 
 def needs_trust(home: str, root: str) -> list[str]:
-    """List what a folder wants to run or widen, one line each, for the question to the user."""
+    """List what a folder wants to run or widen, one line each, for the question to the user.
+
+    Raises ConfigError if a file of settings cannot be read: nobody could say what it wants.
+    """
     from prong.config.server import PROJECT_FILE, read_servers
     from prong.config.setting import load_settings
     from prong.config.skill import project_skill_grants
 
-    wants = list(load_settings(home, root, trusted=False).withheld)
+    settings = load_settings(home, root, trusted=False)
+    if settings.fatal:
+        raise settings.fatal[0]
+    wants = list(settings.withheld)
     servers, _ = read_servers(Path(root) / PROJECT_FILE, env=None)
     wants += [f"server {server.name} runs {server.summary}" for server in servers]
     for kind in (".prong", ".claude", ".agents"):

@@ -22,6 +22,14 @@ READING = frozenset(["Read", "Grep", "Glob", "LS", "NotebookRead"])
 WRITING = frozenset(["Edit", "Write", "NotebookEdit", "MultiEdit"])
 """Tools that write files: to forbid one of them a path is to forbid that it is written."""
 
+_OWN = (
+    "Bash Agent Skill SendMessage MergeWorktrees TaskOutput TaskStop TodoWrite AskUserQuestion "
+    "EnterPlanMode ExitPlanMode StructuredOutput subscribe_pr_activity"
+)
+_FOREIGN = "Task WebFetch WebSearch BashOutput KillShell KillBash TodoRead SlashCommand"
+TOOLS = frozenset([*READING, *WRITING, *_OWN.split(), *_FOREIGN.split()])
+"""Names that a rule may speak of: our own tools, and those that users know from elsewhere."""
+
 
 class Rule(Struct, frozen=True):
     """One line of an allow, ask or deny list."""
