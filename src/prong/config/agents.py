@@ -18,8 +18,10 @@ from prong.agent.spec import RESERVED, AgentType, AgentTypes, Source, built_in
 from prong.config.document import Document, parse_document, read_text
 from prong.config.front import Front, read_front
 from prong.errors import ConfigError, UsageError
+from prong.config.listing import list_files
 from prong.config.slip import check_rule
 from prong.tools import filter as tool_filter
+from prong.tools.ground import Policy, why_unread
 
 FOLDERS = (".prong/agents", ".claude/agents", ".agents/agents")
 
@@ -57,7 +59,8 @@ class FoundTypes(msgspec.Struct):
 class _Search:
     """Collects types, the nearest first."""
 
-    def __init__(self) -> None:
+    def __init__(self, policy: Policy | None) -> None:
+        self.policy = policy
         self.taken: dict[str, AgentType] = {}
         self.problems: list[ConfigError] = []
         self.warnings: list[str] = []
@@ -72,6 +75,9 @@ class _Search:
                 self.warnings.append(hidden)
 
     def read(self, path: Path, source: Source) -> None:
+        if self.policy and (why := why_unread(self.policy, os.path.realpath(path))):
+            self.problems.append(ConfigError(path, f"is left out: {why}"))
+            return
         content = read_text(path, limit=_LARGEST)
         if content is None:
             return
@@ -93,18 +99,25 @@ class _Search:
 
 
 def find_types(
-    home: str, root: str, cwd: str, *, trusted: bool, flag: str | None = None, bare: bool = False
+    home: str,
+    root: str,
+    cwd: str,
+    *,
+    trusted: bool,
+    flag: str | None = None,
+    bare: bool = False,
+    policy: Policy | None = None,
 ) -> FoundTypes:
     """Find all types for a session in `cwd`; `flag` is JSON that goes before every file.
 
     Raises UsageError if the flag is not such JSON.
     """
-    search = _Search()
+    search = _Search(policy)
     for kind in _flag_types(flag) if flag else ():
         search.add(kind)
     if not bare:
         withheld = 0
-        for base, path in _files(home, root, cwd):
+        for base, path in _files(home, root, cwd, search.problems, trusted=trusted):
             if base != home and not trusted:
                 withheld += 1
             else:
@@ -127,15 +140,18 @@ def _unkept(deny: Sequence[str]) -> list[str]:
     return [one.why for one in found if one is not None and not one.harmless]
 
 
-def _files(home: str, root: str, cwd: str) -> Iterator[tuple[str, Path]]:
+def _files(
+    home: str, root: str, cwd: str, problems: list[ConfigError], *, trusted: bool
+) -> Iterator[tuple[str, Path]]:
     """Name every file with the folder it belongs to, nearest first."""
     place = Path(cwd)
     inside = [folder for folder in (place, *place.parents) if folder.is_relative_to(root)]
     for base in dict.fromkeys([*(str(folder) for folder in inside), home]):
         for kind in FOLDERS:
-            for where, folders, files in os.walk(Path(base) / kind):
-                folders.sort()
-                yield from ((base, Path(where) / f) for f in sorted(files) if f.endswith(".md"))
+            within = None if base == home or trusted else root
+            listed = list_files(Path(base) / kind, suffix=".md", within=within)
+            problems += listed.problems
+            yield from ((base, path) for path in listed.paths)
 
 
 def _from_front(path: str, front: Front, source: Source, content: str) -> AgentType:

@@ -15,7 +15,9 @@ from pathlib import Path
 import msgspec
 
 from prong.config.document import read_text
+from prong.config.trust import Trust
 from prong.errors import ConfigError
+from prong.tools.ground import Policy, why_unread
 
 LARGE = 40_000
 """Characters above which a file is worth a warning: every request carries it."""
@@ -51,6 +53,8 @@ class Instructions(msgspec.Struct):
     """The project's root."""
     cwd: str
     trusted: bool
+    policy: Policy | None = None
+    """Rules about reading single files: they hold for imports as well."""
     items: tuple[Instruction, ...] = ()
     """What holds from the start, far to near."""
     problems: list[ConfigError] = []
@@ -65,6 +69,7 @@ class Instructions(msgspec.Struct):
             root=self.root,
             cwd=self.cwd,
             trusted=self.trusted,
+            policy=self.policy,
             items=self.items,
             problems=list(self.problems),
             _paths=set(self._paths),
@@ -76,7 +81,7 @@ class Instructions(msgspec.Struct):
         """Read the user's own files and those of the folders down to the working folder."""
         items: list[Instruction] = []
         for name in _HOME_NAMES:
-            items += self._file(Path(self.home) / name, depth=0, free=True)
+            items += self._file(Path(self.home) / name, depth=0, within=None)
         place = Path(self.cwd)
         for folder in (*reversed(place.parents), place):
             items += self._folder(folder)
@@ -104,18 +109,20 @@ class Instructions(msgspec.Struct):
         self._folders.add(folder)
         found: list[Instruction] = []
         inside = folder.is_relative_to(self.root)
+        within = Path(self.root) if inside else folder
+        trusted = self.trusted if inside else Trust(self.home).is_trusted(str(folder))
         for name in _NAMES:
             if inside or _is_ours(folder / name):
-                found += self._file(folder / name, depth=0, free=not inside)
+                found += self._file(folder / name, depth=0, within=None if trusted else within)
         return found
 
-    def _file(self, path: Path, *, depth: int, free: bool) -> list[Instruction]:
-        """Read a file and what it imports; a free one is the user's own and may import any."""
+    def _file(self, path: Path, *, depth: int, within: Path | None) -> list[Instruction]:
+        """Read a file and what it imports, which has to lie within a folder if one is given."""
         try:
             place = Path(os.path.realpath(path, strict=True))
         except OSError:
             return []
-        if place in self._paths or not self._may_read(path, place, free=free):
+        if place in self._paths or not self._may_read(path, place, within):
             return []
         text = read_text(place)
         if text is None:
@@ -133,17 +140,17 @@ class Instructions(msgspec.Struct):
             found.append(Instruction(str(path), self._label(path), text))
             self._warn_size(path, text)
         for line, name in imports:
-            found += self._import(path, line, name, depth=depth + 1, free=free)
+            found += self._import(path, line, name, depth=depth + 1, within=within)
         return found
 
     def _import(
-        self, path: Path, line: int, name: str, *, depth: int, free: bool
+        self, path: Path, line: int, name: str, *, depth: int, within: Path | None
     ) -> list[Instruction]:
         if name.startswith("~/"):
             target = Path(self.home) / name[2:]
         else:
             target = Path(os.path.normpath(path.parent / name))
-        if not target.is_file():
+        if not _is_file(target):
             # Most words that begin with @ name a person or a package, not a file.
             if name.startswith(("./", "../", "~/", "/")) or name.endswith((".md", ".txt")):
                 self.problems.append(ConfigError(path, f"imports @{name}: no such file", line=line))
@@ -152,15 +159,18 @@ class Instructions(msgspec.Struct):
             why = f"imports @{name}: more than {_DEPTH} imports deep; left out"
             self.problems.append(ConfigError(path, why, line=line))
             return []
-        return self._file(target, depth=depth, free=free)
+        return self._file(target, depth=depth, within=within)
 
-    def _may_read(self, path: Path, place: Path, *, free: bool) -> bool:
-        if free or self.trusted or place.is_relative_to(self.root):
+    def _may_read(self, path: Path, place: Path, within: Path | None) -> bool:
+        if within is not None and not place.is_relative_to(within):
+            why = (
+                f"leads to {place}, outside the project; left out, because the folder is not "
+                "trusted: run 'prong trust' in it to let it count"
+            )
+        elif self.policy and (kept := why_unread(self.policy, str(place))):
+            why = f"is left out: {kept}"
+        else:
             return True
-        why = (
-            f"leads to {place}, outside the project; left out, because the folder is not trusted: "
-            "run 'prong trust' in it to let it count"
-        )
         self.problems.append(ConfigError(path, why))
         return False
 
@@ -176,13 +186,16 @@ class Instructions(msgspec.Struct):
         return str(path)
 
 
-def collect_instructions(home: str, root: str, cwd: str, *, trusted: bool) -> Instructions:
+def collect_instructions(
+    home: str, root: str, cwd: str, *, trusted: bool, policy: Policy | None = None
+) -> Instructions:
     """Collect what holds from the start for an agent that works in `cwd` of a project."""
     found = Instructions(
         home=os.path.realpath(home),
         root=os.path.realpath(root),
         cwd=os.path.realpath(cwd),
         trusted=trusted,
+        policy=policy,
     )
     found.start()
     return found
@@ -221,6 +234,13 @@ def find_imports(text: str) -> list[tuple[int, str]]:
 def _only_imports(text: str, count: int) -> bool:
     words = text.split()
     return count > 0 and len(words) == count and all(word.startswith("@") for word in words)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False  # such as a word that is too long for a name
 
 
 def _is_ours(path: Path) -> bool:

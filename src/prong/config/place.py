@@ -69,13 +69,22 @@ def look_around(options: Options) -> Place:
         settings=Settings() if options.bare else _settings(home, root, options, trusted=trusted),
     )
     settings = place.settings
+    policy = _reading_policy(place)
     place.warnings += [str(problem) for problem in settings.problems]
     place.warnings += settings.warnings
     if not options.bare:
         if (problem := Trust(home).problem()) is not None:
             place.warnings.append(str(problem))
-        _add_project(place)
-    types = find_types(home, root, cwd, trusted=trusted, flag=options.agents, bare=options.bare)
+        _add_project(place, policy)
+    types = find_types(
+        home,
+        root,
+        cwd,
+        trusted=trusted,
+        flag=options.agents,
+        bare=options.bare,
+        policy=policy,
+    )
     place.types = types.types
     place.warnings += [*map(str, types.problems), *types.warnings]
     return place
@@ -104,10 +113,20 @@ def _settings(home: str, root: str, options: Options, *, trusted: bool) -> Setti
     return settings
 
 
-def _add_project(place: Place) -> None:
+def _reading_policy(place: Place) -> Policy:
+    """Give the rules about single files, which hold for what a session takes in by itself."""
+    rules = read_rules(place.options, place.settings)
+    return Policy(
+        root=place.root,
+        home=os.path.realpath(place.home),
+        rules=tuple(rule for rule in rules if rule.specifier is not None),
+    )
+
+
+def _add_project(place: Place, policy: Policy) -> None:
     home, root, cwd, trusted = place.home, place.root, place.cwd, place.trusted
-    place.instructions = collect_instructions(home, root, cwd, trusted=trusted)
-    skills = find_skills(home, root, cwd, trusted=trusted)
+    place.instructions = collect_instructions(home, root, cwd, trusted=trusted, policy=policy)
+    skills = find_skills(home, root, cwd, trusted=trusted, policy=policy)
     place.skills = skills.skills
     place.servers = configured_servers(
         home,

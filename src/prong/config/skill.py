@@ -12,6 +12,8 @@ import msgspec
 from prong.config.document import read_text
 from prong.config.front import Front, read_front
 from prong.errors import ConfigError
+from prong.config.listing import lies_in, list_entries, list_files, outside
+from prong.tools.ground import Policy, why_unread
 from prong.tools.skill import Skill
 
 _FOLDERS = (".prong/skills", ".claude/skills", ".agents/skills")
@@ -28,14 +30,19 @@ class Found(msgspec.Struct):
     warnings: list[str] = []
 
 
-def find_skills(home: str, root: str, cwd: str, *, trusted: bool) -> Found:
-    """Find all skills for an agent in `cwd`; of two with one name the nearest is taken."""
+def find_skills(
+    home: str, root: str, cwd: str, *, trusted: bool, policy: Policy | None = None
+) -> Found:
+    """Find all skills for an agent in `cwd`; of two with one name the nearest is taken.
+
+    What rules keep from being read is not taken in as a skill either.
+    """
     found = Found()
     taken: dict[str, Skill] = {}
-    for base, file, name in _files(home, root, cwd):
+    for base, file, name in _files(home, root, cwd, found.problems, trusted=trusted):
         own = base == home or trusted
         try:
-            skill = _read(file, name, within=None if own else root)
+            skill = _read(file, name, within=None if own else root, policy=policy)
         except ConfigError as error:
             found.problems.append(error)
             continue
@@ -60,9 +67,9 @@ def find_skills(home: str, root: str, cwd: str, *, trusted: bool) -> Found:
 def project_skill_grants(home: str, root: str) -> list[str]:
     """List what a project's own skills would allow without asking."""
     grants: list[str] = []
-    for base, file, name in _files(home, root, root):
+    for base, file, name in _files(home, root, root, [], trusted=False):
         try:
-            skill = _read(file, name, within=root) if base != home else None
+            skill = _read(file, name, within=root, policy=None) if base != home else None
         except ConfigError:
             continue
         if skill is not None and skill.allowed_tools:
@@ -70,45 +77,38 @@ def project_skill_grants(home: str, root: str) -> list[str]:
     return grants
 
 
-def _files(home: str, root: str, cwd: str) -> Iterator[tuple[str, Path, str]]:
+def _files(
+    home: str, root: str, cwd: str, problems: list[ConfigError], *, trusted: bool
+) -> Iterator[tuple[str, Path, str]]:
     """Name every skill file with the folder it belongs to and its name, nearest first."""
     place = Path(cwd)
     chain = [place, *place.parents]
     inside = [folder for folder in chain if folder.is_relative_to(root)]
     bases = list(dict.fromkeys([*(str(folder) for folder in inside), home]))
     for base in bases:
+        within = None if base == home or trusted else root
         for kind in _FOLDERS:
-            for folder in _entries(Path(base) / kind):
+            listed = list_entries(Path(base) / kind, within=within)
+            problems += listed.problems
+            for folder in listed.paths:
                 yield base, folder / "SKILL.md", folder.name
         for kind in _COMMANDS:
-            yield from ((base, file, name) for file, name in _commands(Path(base) / kind))
+            listed = list_files(Path(base) / kind, suffix=".md", within=within)
+            problems += listed.problems
+            for path in listed.paths:
+                parts = path.relative_to(Path(base) / kind).with_suffix("").parts
+                yield base, path, ":".join(parts)
 
 
-def _entries(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir())
-    except OSError:
-        return []
-
-
-def _commands(folder: Path) -> Iterator[tuple[Path, str]]:
-    for where, folders, files in os.walk(folder):
-        folders.sort()
-        for file in sorted(files):
-            if file.endswith(".md"):
-                path = Path(where) / file
-                parts = path.relative_to(folder).with_suffix("").parts
-                yield path, ":".join(parts)
-
-
-def _read(path: Path, name: str, *, within: str | None) -> Skill | None:
+def _read(path: Path, name: str, *, within: str | None, policy: Policy | None) -> Skill | None:
     """Read one file; None if there is none.
 
-    Raises ConfigError if it is broken, or a link that leads out of the folder given.
+    Raises ConfigError if it is broken, forbidden, or a link that leads out of the folder given.
     """
-    if within is not None and not _lies_in(path, within):
-        why = "leads out of the project; left out, because the folder is not trusted"
-        raise ConfigError(path, f"{why}: run 'prong trust' in it to let it count")
+    if within is not None and not lies_in(path, within):
+        raise outside(path)
+    if policy and path.exists() and (why := why_unread(policy, os.path.realpath(path))):
+        raise ConfigError(path, f"is left out: {why}")
     text = read_text(path, limit=_LARGEST)
     if text is None:
         return None
@@ -138,10 +138,6 @@ def _read(path: Path, name: str, *, within: str | None) -> Skill | None:
         for_model=not front.flag("disable-model-invocation", default=False),
         for_user=front.flag("user-invocable", default=True),
     )
-
-
-def _lies_in(path: Path, folder: str) -> bool:
-    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def _first_line(front: Front) -> str:

@@ -113,6 +113,7 @@ def needs_trust(home: str, root: str) -> list[str]:
     from prong.config.server import PROJECT_FILE, read_servers
     from prong.config.setting import load_settings
     from prong.config.skill import project_skill_grants
+    from prong.config.listing import list_files
 
     settings = load_settings(home, root, trusted=False)
     if settings.fatal:
@@ -121,9 +122,7 @@ def needs_trust(home: str, root: str) -> list[str]:
     servers, _ = read_servers(Path(root) / PROJECT_FILE, env=None)
     wants += [f"server {server.name} runs {server.summary}" for server in servers]
     for kind in (".prong", ".claude", ".agents"):
-        folder = Path(root) / kind / "agents"
-        if folder.is_dir():
-            files = sorted(folder.rglob("*.md"))
-            wants += [f"agent {file.relative_to(root)}" for file in files]
+        listed = list_files(Path(root) / kind / "agents", suffix=".md")
+        wants += [f"agent {file.relative_to(root)}" for file in listed.paths]
     wants += project_skill_grants(home, root)
     return wants

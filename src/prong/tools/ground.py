@@ -195,6 +195,14 @@ def keeps_back(policy: Policy, path: str, *, within: str = "") -> bool:
     return is_secret(policy, path) and not (within and is_secret(policy, within))
 
 
+def why_unread(policy: Policy, path: str) -> str:
+    """Say why a file is not taken in that nobody has asked for by itself; empty if it may be."""
+    for effect in ("deny", "ask"):
+        if rule := find_rule(policy, effect, "Read", path, writing=False):
+            return f"reading it is under {rule.named}"
+    return "it holds secrets" if is_secret(policy, path) else ""
+
+
 def decide_reading(policy: Policy, tool: str, path: str) -> Verdict:
     """Decide on reading one path."""
     if rule := find_rule(policy, "deny", tool, path, writing=False):
