@@ -103,7 +103,7 @@ def lines(data: bytes) -> list[dict[str, Any]]:
 async def test_stream_json(world: Worlds, program: Any) -> None:
     """Every event is a line with its agent's path; the result comes last."""
     async with world([LIST, say("Nothing.")], opens=False) as w:
-        w.write("~/.prong/settings.json", "{nope")
+        w.write("~/.prong/settings.json", '{"model": 7}')
         done = await program.run(w, "-p", "What?", "--output-format", "stream-json")
         *events, result = lines(done.stdout)
         assert result["type"] == "result"
@@ -274,10 +274,10 @@ async def test_an_unknown_model(world: Worlds, program: Any) -> None:
         assert b"claude-typo" in done.stderr
 
 
-async def test_malformed_settings_are_named(world: Worlds, program: Any) -> None:
+async def test_wrong_settings_are_named(world: Worlds, program: Any) -> None:
     """The file and the line are named, and the work is done all the same."""
     async with world([say("Hi.")], opens=False) as w:
-        w.write("~/.prong/settings.json", '{\n  "model": oops\n}')
+        w.write("~/.prong/settings.json", '{\n  "model": 7\n}')
         done = await program.run(w, "-p", "Hi")
         assert (done.returncode, done.stdout) == (0, b"Hi.\n")
         assert b"settings.json:2" in done.stderr

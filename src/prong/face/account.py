@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from prong.errors import NoSuchSession, UsageError
 from prong.face.inspect import print_json, say, session_argument
-from prong.face.line import counted, describe_usage, printable
+from prong.face.line import counted, describe_usage
+from prong.face.output import show
 from prong.session import (
     Books,
     BreakEven,
@@ -40,7 +41,7 @@ def run_account(name: str, words: list[str]) -> int:
 def describe_cost(lines: Iterable[CostLine]) -> Iterator[str]:
     """Say in lines of text what a session cost."""
     for told in lines:
-        yield f"{printable(told.agent)}: {money(told.cost)}"
+        yield f"{told.agent}: {money(told.cost)}"
         if told.cost is not None and told.uncached != 0:
             without = f"without cache {money(told.uncached)}"
             yield (
@@ -66,7 +67,7 @@ def _cost(parser: argparse.ArgumentParser, words: list[str]) -> int:
         print_json(lines)
         return 0
     for text in describe_cost(lines):
-        print(text)
+        show(text)
     return 0
 
 
@@ -86,9 +87,9 @@ def _receipt(parser: argparse.ArgumentParser, words: list[str]) -> int:
     for fan in told:
         _print_fan(fan)
     for receipt in others:
-        print(printable(line(receipt)))
+        show(line(receipt))
     if not books.receipts:
-        print("this session has no forks")
+        show("this session has no forks")
     return 0
 
 
@@ -114,36 +115,36 @@ def _one_receipt(books: Books, task: str, *, as_data: bool) -> int:
         if as_data:
             print_json(as_json(receipt))
         else:
-            print(printable(describe(receipt)))
+            show(describe(receipt))
     return 0
 
 
 def _print_fan(fan: FanReceipt) -> None:
     saved = f", {text}" if (text := saving(fan)) else ""
-    print(f"{fan.size} on base {fan.base[:12]}: {money(fan.paid)}{saved}")
+    show(f"{fan.size} on base {fan.base[:12]}: {money(fan.paid)}{saved}")
     if fan.uncached != 0:
-        print(
+        show(
             f"  without cache {money(fan.uncached)}, without sharing {money(fan.unshared)}, "
             f"least possible {money(fan.least)}"
         )
     if fan.estimate is not None:
         _print_estimate(fan, fan.estimate)
     for receipt in fan.receipts:
-        print(f"  {printable(line(receipt))}")
+        show(f"  {line(receipt)}")
         if receipt.miss:
-            print(f"    {printable(receipt.miss)}")
+            show(f"    {receipt.miss}")
 
 
 def _print_estimate(fan: FanReceipt, told: BreakEven) -> None:
     if fan.estimated:
-        print(f"  {_compared(fan.estimated, fan.paid)}")
+        show(f"  {_compared(fan.estimated, fan.paid)}")
     expected = told.scenario.children * told.scenario.turns
     made = sum(receipt.requests for receipt in fan.receipts)
-    print(f"  expected {expected} requests, made {made}")
+    show(f"  expected {expected} requests, made {made}")
     if told.fork.cost == 0:
         ways = ", ".join(f"{o.way} {o.equivalents:,.0f}" for o in told.options)
-        print(f"  estimated with the parent's part, in input-token equivalents: {ways}")
+        show(f"  estimated with the parent's part, in input-token equivalents: {ways}")
         return
     ways = ", ".join(f"{o.way} {money(o.cost)}" for o in told.options if o.cost is not None)
     if ways:
-        print(f"  estimated with the parent's part: {ways}")
+        show(f"  estimated with the parent's part: {ways}")

@@ -14,6 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any, cast
 
 from prong.about import __version__
+from prong.face.output import show, tell
 
 if TYPE_CHECKING:
     import argparse
@@ -61,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     words = sys.argv[1:] if argv is None else argv
     if words in (["--version"], ["-V"]):
-        print(f"prong {__version__}")
+        show(f"prong {__version__}")
         return 0
     _tolerate()
     return _guarded(lambda: _run(words))
@@ -196,10 +197,10 @@ def _guarded(work: Any) -> int:
     except Exception as error:
         match _bare(error):
             case UsageError() | ConfigError() as wrong:
-                print(f"prong: {wrong}", file=sys.stderr)
+                tell(str(wrong))
                 return 2
             case ProngError() as failed:
-                print(f"prong: {failed}", file=sys.stderr)
+                tell(str(failed))
                 return 1
             case BrokenPipeError():
                 _forget_stdout()
@@ -279,7 +280,7 @@ def _say_if_waiting() -> None:
     import select
 
     if not select.select([sys.stdin], [], [], _PATIENCE)[0]:
-        print("prong: waiting for standard input; without it, use < /dev/null", file=sys.stderr)
+        tell("waiting for standard input; without it, use < /dev/null")
 
 
 def _options(args: argparse.Namespace) -> Options:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from prong.face.inspect import print_json, say
-from prong.face.line import printable
+from prong.face.output import show
 from prong.session import Explanation, explain, money
 
 _HELP = "a file with a request body, SESSION:N or SESSION:AGENT:N for the N-th request there"
@@ -26,31 +26,31 @@ def run_explain(parser: argparse.ArgumentParser, words: list[str]) -> int:
 
 
 def _print(told: Explanation) -> None:
-    print(f"A {printable(told.left)}")
-    print(f"B {printable(told.right)}")
+    show(f"A {told.left}")
+    show(f"B {told.right}")
     unit = "tokens" if told.counted else "tokens (by bytes)"
     found = told.difference
     if found is None:
-        print(f"the same prompt, {told.shared_tokens:,} {unit}")
+        show(f"the same prompt, {told.shared_tokens:,} {unit}")
         return
     if told.relation == "extends":
-        print(f"B goes on where A ends: all of A can be read, {told.shared_tokens:,} {unit}")
-        print(f"  first addition: {found.path}: {printable(found.right)}")
+        show(f"B goes on where A ends: all of A can be read, {told.shared_tokens:,} {unit}")
+        show(f"  first addition: {found.path}: {found.right}")
         return
     if told.relation == "extended":
-        print(f"B is the beginning of A: all of it can be read, {told.shared_tokens:,} {unit}")
+        show(f"B is the beginning of A: all of it can be read, {told.shared_tokens:,} {unit}")
         return
     where = f", byte {found.byte}" if found.byte >= 0 else ""
-    print(f"first difference in {found.section}: {found.path}{where}")
-    print(f"  A {printable(found.left) or '(nothing)'}")
-    print(f"  B {printable(found.right) or '(nothing)'}")
+    show(f"first difference in {found.section}: {found.path}{where}")
+    show(f"  A {found.left or '(nothing)'}")
+    show(f"  B {found.right or '(nothing)'}")
     items = f"{found.shared_items} items, {found.shared_bytes:,} bytes"
-    print(f"shared before it: {items}, about {told.shared_tokens:,} {unit}")
-    model = printable(told.model) or "the model"
+    show(f"shared before it: {items}, about {told.shared_tokens:,} {unit}")
+    model = told.model or "the model"
     if told.cost == 0 and told.rewritten_tokens:
-        print(f"computed instead of read: {told.rewritten_tokens:,} {unit}, for $0 at {model}")
+        show(f"computed instead of read: {told.rewritten_tokens:,} {unit}, for $0 at {model}")
         return
     price = (
         f"at {model}'s price {money(told.cost)} more" if told.cost is not None else "price unknown"
     )
-    print(f"written instead of read: {told.rewritten_tokens:,} {unit}, {price}")
+    show(f"written instead of read: {told.rewritten_tokens:,} {unit}, {price}")

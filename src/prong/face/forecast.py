@@ -9,7 +9,7 @@ import msgspec
 
 from prong.errors import UsageError
 from prong.face.inspect import print_json, say
-from prong.face.line import printable
+from prong.face.output import show
 from prong.session import LIFETIME, BreakEven, Price, forecast, money
 
 _NUMBERS = {
@@ -79,24 +79,24 @@ def _check(given: dict[str, int]) -> None:
 def _print(told: BreakEven, model: str, price: Price | None) -> None:
     s = told.scenario
     source = price.source if price else "price unknown, usual rates"
-    print(f"{printable(model) or 'any model'}: {source}")
-    print(
+    show(f"{model or 'any model'}: {source}")
+    show(
         f"read {told.rates.read:g}, write {told.rates.write:g}, "
         f"output {told.output_rate:g} times an input token"
     )
     state = "no longer cached" if s.cold else "cached"
-    print(f"history {s.history:,} tokens, {state}; {s.children} x {s.turns} turns of {s.growth:,}")
-    print(f"{'':8}{'requests':>9}{'first':>12}{'input':>12}{'output':>10}{'all':>12}{'cost':>15}")
+    show(f"history {s.history:,} tokens, {state}; {s.children} x {s.turns} turns of {s.growth:,}")
+    show(f"{'':8}{'requests':>9}{'first':>12}{'input':>12}{'output':>10}{'all':>12}{'cost':>15}")
     for option in told.options:
-        print(
+        show(
             f"{option.way:8}{option.requests:>9}{option.first:>12,.0f}{option.input:>12,.0f}"
             f"{option.output:>10,}{option.equivalents:>12,.0f}{money(option.cost):>15}"
         )
-    print("first, input and all are in input-token equivalents; the cheapest stands first")
-    print(f"fork: first child {told.first_child:,.0f}, each other {told.each_other:,.0f}")
+    show("first, input and all are in input-token equivalents; the cheapest stands first")
+    show(f"fork: first child {told.first_child:,.0f}, each other {told.each_other:,.0f}")
     for reason in told.plan.reason.split("; "):
-        print(textwrap.fill(reason, 80, initial_indent="  ", subsequent_indent="    "))
+        show(textwrap.fill(reason, 80, initial_indent="  ", subsequent_indent="    "))
     if told.until_turns is None:
-        print("forks cost less than fresh agents however long they work")
+        show("forks cost less than fresh agents however long they work")
     else:
-        print(f"forks cost less than fresh agents up to {told.until_turns} turns each")
+        show(f"forks cost less than fresh agents up to {told.until_turns} turns each")

@@ -29,7 +29,8 @@ from prong.event import (
     Warned,
     WorkKept,
 )
-from prong.face.line import describe_work, dumb, printable, progress_bar, stop_signals
+from prong.face.line import describe_work, dumb, progress_bar, stop_signals
+from prong.face.output import answer, draw, flush, send, show_json, tell
 from prong.session import Options, Session, Subscription, Turn, open_session
 from prong.wire.raw import dump
 
@@ -85,7 +86,7 @@ async def run(options: Options, prompt: str | None, *, output: Format, reads: Fo
     async with open_session(options, attended=attended) as session:
         events = session.events()
         if output == "stream-json":
-            _line(dump(Envelope(0, "main", session.started)))
+            send(dump(Envelope(0, "main", session.started)))
         for text in session.warnings:
             teller.show(Envelope(0, "main", Warned(text=text)))
         async with anyio.create_task_group() as group:
@@ -129,11 +130,11 @@ def _skill(session: Session, prompt: str) -> str:
 def _finish(session: Session, turn: Turn, teller: _Teller) -> int:
     if teller.output == "text":
         if session.structured is not None:
-            print(session.structured.decode())
+            show_json(session.structured)
         elif turn.text:
-            print(printable(turn.text) if sys.stdout.isatty() else turn.text)
+            answer(turn.text)
         if not turn.ok or turn.detail:
-            print(f"prong: {turn.why}: {printable(turn.detail)}", file=sys.stderr)
+            tell(f"{turn.why}: {turn.detail}")
     else:
         structured = session.structured
         summary = Summary(
@@ -149,14 +150,9 @@ def _finish(session: Session, turn: Turn, teller: _Teller) -> int:
             denials=tuple(teller.denials),
             worktrees=tuple(teller.worktrees.values()),
         )
-        _line(dump(summary))
-    sys.stdout.flush()
+        send(dump(summary))
+    flush()
     return EXIT[turn.why]
-
-
-def _line(data: bytes) -> None:
-    sys.stdout.buffer.write(data + b"\n")
-    sys.stdout.buffer.flush()
 
 
 class _Teller:
@@ -185,14 +181,14 @@ class _Teller:
             drawn = progress_bar(event, badge=badge) if isinstance(event, Progressed) else ""
             self._draw(drawn)
         if self.output == "stream-json":
-            _line(dump(envelope))
+            send(dump(envelope))
         elif told := _told(event):
-            print(f"prong: {badge}{printable(told)}", file=sys.stderr)
+            tell(f"{badge}{told}")
 
     def _draw(self, bar: str) -> None:
         """Show a bar in the place of the last one; nothing wipes it away."""
         if bar or self._bar:
-            print(f"\r\x1b[K{bar}", end="", file=sys.stderr, flush=True)
+            draw(bar)
         self._bar = bool(bar)
 
 
@@ -233,7 +229,7 @@ async def _follow(session: Session, output: Format) -> Turn:
             session.warn(wrong)
             if output == "stream-json":
                 # Also for whoever reads no events; in the other formats warnings come here anyway.
-                print(f"prong: {printable(wrong)}", file=sys.stderr)
+                tell(wrong)
     session.leave()
     await session.wait_settled()
     return session.last or Turn(text="", why="done")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 
 import msgspec
 
 from prong.errors import UsageError
-from prong.face.line import counted, printable
+from prong.face.line import counted
+from prong.face.output import flat, show, show_json, tell
 from prong.session import list_sessions, money, outlines, verify_session
 
 
@@ -34,12 +34,12 @@ def session_argument(parser: argparse.ArgumentParser) -> None:
 
 def say(text: str) -> None:
     """Say on the way what was chosen or left out."""
-    print(f"prong: {printable(text)}", file=sys.stderr)
+    tell(text)
 
 
 def print_json(value: object) -> None:
     """Print a value for programs."""
-    print(msgspec.json.format(msgspec.json.encode(value, enc_hook=str)).decode())
+    show_json(msgspec.json.format(msgspec.json.encode(value, enc_hook=str)))
 
 
 def _sessions(parser: argparse.ArgumentParser, words: list[str]) -> int:
@@ -53,11 +53,11 @@ def _sessions(parser: argparse.ArgumentParser, words: list[str]) -> int:
         return 0
     for info in found:
         day = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.modified))
-        where = f"  {info.cwd}" if args.all else ""
-        title = printable(info.title)[:60]
-        print(f"{info.id}  {day}  {money(info.cost):>14}  {info.entries:>4}  {title}{where}")
+        where = f"  {flat(info.cwd)}" if args.all else ""
+        title = flat(info.title)[:60]
+        show(f"{flat(info.id)}  {day}  {money(info.cost):>14}  {info.entries:>4}  {title}{where}")
     if not found:
-        print("no sessions here; --all lists those of other folders", file=sys.stderr)
+        tell("no sessions here; --all lists those of other folders", lead="")
     return 0
 
 
@@ -69,18 +69,18 @@ def _verify(parser: argparse.ArgumentParser, words: list[str]) -> int:
     if args.json:
         print_json(report)
         return 0 if report.sound else 1
-    print(f"{report.path}: session {report.session}")
+    show(f"{report.path}: session {report.session}")
     entries = "1 entry" if report.entries == 1 else f"{report.entries} entries"
     requests = counted(report.requests, "request")
-    print(f"{counted(report.records, 'record')}, {entries}, {requests} good")
+    show(f"{counted(report.records, 'record')}, {entries}, {requests} good")
     for agent, held, digest in report.agents:
-        print(f"  {agent}: {held} {'entry' if held == 1 else 'entries'}, digest {digest}")
+        show(f"  {agent}: {held} {'entry' if held == 1 else 'entries'}, digest {digest}")
     if report.torn:
-        print(f"unfinished last record of {report.torn} bytes; the next resume cuts it off")
+        show(f"unfinished last record of {report.torn} bytes; the next resume cuts it off")
     if report.damage is not None:
         damage = report.damage
-        print(f"damaged at line {damage.line}, byte {damage.offset}: {damage.why}")
-        print("what stands before is good; go on from there with --resume ID --fork-session")
+        show(f"damaged at line {damage.line}, byte {damage.offset}: {damage.why}")
+        show("what stands before is good; go on from there with --resume ID --fork-session")
     return 0 if report.sound else 1
 
 
@@ -93,7 +93,7 @@ def _show(parser: argparse.ArgumentParser, words: list[str]) -> int:
         print_json(drawn)
         return 0
     for agent, text in drawn.items():
-        print(f"{agent}\n{printable(text)}\n")
+        show(f"{agent}\n{text}\n")
     return 0
 
 
@@ -109,14 +109,14 @@ def _trust(parser: argparse.ArgumentParser, words: list[str]) -> int:
         raise UsageError(f"{args.folder!r} is not a folder; name the one to trust")
     found = folder_trust(args.folder)
     for want in found.wants:
-        print(f"  {printable(want)}")
+        show(f"  {flat(want)}")
     if args.list:
-        print("trusted" if found.trusted else "not trusted")
+        show("trusted" if found.trusted else "not trusted")
     elif args.remove:
         decide_trust(found, trusted=False)
-        print(f"{found.folder} is not trusted any more")
+        show(f"{found.folder} is not trusted any more")
     else:
         decide_trust(found, trusted=True)
         may = "what is listed above may run" if found.wants else "so far nothing in it needs that"
-        print(f"{found.folder} is trusted: {may}")
+        show(f"{found.folder} is trusted: {may}")
     return 0

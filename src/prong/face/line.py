@@ -26,6 +26,7 @@ from prong.event import (
     Warned,
     WorkKept,
 )
+from prong.face.output import printable
 
 _SHOWN_LINES = 12
 _BOXES = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"}
@@ -122,11 +123,6 @@ def diff_style(line: str) -> str:
 def dumb() -> bool:
     """Whether the terminal says that it understands nothing but text."""
     return os.environ.get("TERM", "dumb") == "dumb"
-
-
-def printable(text: str) -> str:
-    """Take away what could take control of the terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "·" for c in text)
 
 
 def describe_question(asked: PermissionAsked | QuestionAsked) -> list[tuple[str, str]]:

@@ -8,7 +8,8 @@ import anyio
 import msgspec
 
 from prong.errors import UsageError
-from prong.face.line import counted, printable
+from prong.face.line import counted
+from prong.face.output import printable, show, show_json
 from prong.session import MergeReport, MergeStep, dump, merge_children, undo_merge
 
 
@@ -40,7 +41,7 @@ def run_merge(words: list[str]) -> int:
         lambda: merge_children(args.cwd, args.slug, dry_run=args.dry_run, commit=args.commit)
     )
     if args.json:
-        print(msgspec.json.format(dump(report)).decode())
+        show_json(msgspec.json.format(dump(report)))
     else:
         _print(report, dry_run=args.dry_run)
     return 1 if report.stopped else 0
@@ -48,7 +49,10 @@ def run_merge(words: list[str]) -> int:
 
 def _undo(cwd: str, *, json: bool) -> int:
     slugs = anyio.run(lambda: undo_merge(cwd))
-    print(msgspec.json.encode({"undone": slugs}).decode() if json else f"undone: {_list(slugs)}")
+    if json:
+        show_json(msgspec.json.encode({"undone": slugs}))
+    else:
+        show(f"undone: {_list(slugs)}")
     return 0
 
 
@@ -60,16 +64,16 @@ def _list(texts: tuple[str, ...]) -> str:
 
 def _print(report: MergeReport, *, dry_run: bool) -> None:
     for step in report.steps:
-        print(_line(step))
+        show(_line(step))
         if step.remedy:
-            print(f"  {printable(step.remedy)}")
+            show(f"  {step.remedy}")
     if not report.steps:
-        print("no branch of a child has anything new")
+        show("no branch of a child has anything new")
     merged = [step for step in report.steps if step.status == "merged"]
     if merged and not dry_run:
         if report.stopped:
-            print(f"merged so far: {_list(tuple(step.branch for step in merged))}")
-        print(f"to take it back: prong merge --undo (HEAD was {report.before[:12]})")
+            show(f"merged so far: {_list(tuple(step.branch for step in merged))}")
+        show(f"to take it back: prong merge --undo (HEAD was {report.before[:12]})")
 
 
 def _line(step: MergeStep) -> str:

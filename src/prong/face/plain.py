@@ -33,6 +33,7 @@ from prong.event import (
 from prong.face.call import Calls
 from prong.face.edit import SHIFT_TAB, following
 from prong.face.line import describe, progress_bar, stop_signals
+from prong.face.output import flat
 from prong.face.question import Questions
 from prong.face.screen import Line, Prompt, Screen
 from prong.face.team import Team
@@ -104,7 +105,7 @@ async def _ask_trust(options: Options) -> None:
     screen = Screen()
     screen.line(f"{asked.folder} wants to run or change things of its own:", style="bold")
     for want in asked.wants:
-        screen.line(f"  {want}")
+        screen.line(f"  {flat(want)}")
     try:
         answer = await screen.ask(Prompt("trust this folder? [y]es, [n]o: "))
     except EOFError:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import textwrap
 from collections.abc import Iterator
 
-from prong.face.line import printable
+from prong.face.output import printable, show, tell
 from prong.session import AgentType, AgentTypes, TypeReport, agent_types, type_report
 
 _WIDTH = 80
@@ -31,14 +30,14 @@ def run_agents(words: list[str]) -> int:
         parser.error("use 'prong agents' or 'prong agents show NAME'")
     found = agent_types(cwd=args.cwd, agents=args.agents)
     for warning in found.warnings:
-        print(f"! {printable(warning)}", file=sys.stderr)
+        tell(warning, lead="! ")
     if args.name is None:
         lines = list_types(found.types)
     else:
         lines = show_type(type_report(found.types, args.name, found.tools))
         if found.servers:
             lines = [*lines, "", "Tools of MCP servers come on top of these."]
-    print("\n".join(lines))
+    show("\n".join(lines))
     return 0
 
 

@@ -16,7 +16,8 @@ from contextlib import suppress
 import anyio.to_thread
 import msgspec
 
-from prong.face.line import dumb, printable
+from prong.face.line import dumb
+from prong.face.output import printable
 
 _CODES = {"dim": "2", "bad": "31", "good": "32", "bold": "1"}
 _ARRIVAL = 0.002
@@ -68,7 +69,8 @@ class Screen:
         """Let the line that is being read belong to another prompt."""
         self._prompt = prompt
         if not self._open:
-            self._out(f"\r\x1b[K{prompt.text}{_typed()}" if self._erases else f"\n{prompt.text}")
+            shown = printable(prompt.text)
+            self._out(f"\r\x1b[K{shown}{_typed()}" if self._erases else f"\n{shown}")
             self._covered = self._bar = False
 
     def text(self, text: str) -> None:
@@ -78,18 +80,18 @@ class Screen:
     def bar(self, text: str) -> None:
         """Show how far something is, in the line at the bottom, before what is being typed."""
         if self._erases and not self._open:
-            typing = f"  {self._prompt.text}{_typed()}" if self._prompt is not None else ""
+            typing = f"  {self._line_so_far()}" if self._prompt is not None else ""
             # A line that wraps could not be drawn over.
             room = shutil.get_terminal_size().columns - 1 - len(typing)
             if room < 0:
                 return
-            self._out(f"\r\x1b[K{text[:room]}{typing}")
+            self._out(f"\r\x1b[K{printable(text)[:room]}{typing}")
             self._bar, self._covered = True, False
 
     def wipe(self) -> None:
         """Take the bar away, for what it told of is over."""
         if self._bar and not self._open:
-            typing = f"{self._prompt.text}{_typed()}" if self._prompt is not None else ""
+            typing = self._line_so_far()
             self._out(f"\r\x1b[K{typing}")
             self._bar = False
 
@@ -123,7 +125,7 @@ class Screen:
             self._prompt, self._covered = None, False
 
     def _input(self, prompt: Prompt) -> Line:
-        text = input(prompt.text)
+        text = input(printable(prompt.text))
         # Still in the thread that has read it: from here on the prompt is not changed any more.
         self._entered = True
         return Line(text, (self._prompt or prompt).key)
@@ -141,8 +143,12 @@ class Screen:
         self._out(text)
         self._open = not text.endswith("\n")
         if self._prompt is not None and not self._open and self._erases:
-            self._out(self._prompt.text + _typed())
+            self._out(self._line_so_far())
             self._covered = False
+
+    def _line_so_far(self) -> str:
+        """Give the prompt and what has been typed behind it."""
+        return "" if self._prompt is None else printable(self._prompt.text) + _typed()
 
     def _out(self, text: str) -> None:
         # A terminal that is gone must not keep the session from being closed in order.

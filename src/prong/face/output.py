@@ -1,0 +1,67 @@
+"""The one way out to the terminal for all but the screen.
+
+Texts come from files, servers, models and other people's folders. What could take control of a
+terminal, or pretend to be a line of ours, is taken away here and not where a text comes from, so
+that nobody can forget it. Nothing else in this layer prints.
+"""
+
+from __future__ import annotations
+
+import sys
+
+_HIDDEN = r"[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+
+
+def printable(text: str) -> str:
+    """Take away what could take control of the terminal; line breaks and tabs stay."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "·" for c in text)
+
+
+def flat(text: str) -> str:
+    """Give a text of somebody else on one line, so that it cannot pass for several."""
+    return " ".join(printable(text).split())
+
+
+def show(text: str = "") -> None:
+    """Print to standard output."""
+    print(printable(text))
+
+
+def answer(text: str) -> None:
+    """Print the model's answer: as it came where a program reads it, else as a terminal may."""
+    print(printable(text) if sys.stdout.isatty() else text)
+
+
+def tell(text: str, *, lead: str = "prong: ") -> None:
+    """Print a sentence to standard error; further lines are set in, lest one look like ours."""
+    print(lead + printable(text).replace("\n", "\n  "), file=sys.stderr)
+
+
+def draw(bar: str) -> None:
+    """Draw over the last line of standard error."""
+    print(f"\r\x1b[K{printable(bar)}", end="", file=sys.stderr, flush=True)
+
+
+def show_json(data: bytes) -> None:
+    """Print JSON, the same value with what a terminal should not see as escapes."""
+    print(_escaped(data.decode()))
+
+
+def send(data: bytes) -> None:
+    """Print a line of JSON for a program, at once."""
+    if sys.stdout.isatty():
+        data = _escaped(data.decode()).encode()
+    sys.stdout.buffer.write(data + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def flush() -> None:
+    """Let go of what is still held back."""
+    sys.stdout.flush()
+
+
+def _escaped(text: str) -> str:
+    import re
+
+    # Outside of its strings JSON holds none of these, and inside an escape means the same.
+    return re.sub(_HIDDEN, lambda found: f"\\u{ord(found[0]):04x}", text)
