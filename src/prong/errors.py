@@ -125,10 +125,14 @@ class JournalDamaged(JournalError):
         """Name the record by line and byte offset."""
         self.line = line
         self.offset = offset
-        super().__init__(
-            f"{path}:{line} (byte {offset}): {why}; the records before it are good: "
-            f"'prong verify' shows them, '--fork-session' continues from the last good one"
+        self.why = why
+        remedy = (
+            "the records before it are good: 'prong verify' shows them, '--fork-session' continues "
+            "from the last good one"
         )
+        if line == 1:
+            remedy = "nothing stands before it to go on from; begin a new session"
+        super().__init__(f"{path}:{line} (byte {offset}): {why}; {remedy}")
 
 
 class JournalBusy(JournalError):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 from pathlib import Path
@@ -10,12 +11,13 @@ from hypothesis import strategies as st
 
 from prong.cost import Row
 from prong.entry import Reply, Usage, user_text
-from prong.errors import NoSuchSession, UsageError
+from prong.errors import JournalDamaged, NoSuchSession, UsageError
 from prong.journal import store
 from prong.journal.branch import branch
 from prong.journal.note import Titled
 from prong.journal.read import read_journal
 from prong.journal.record import Opened
+from prong.journal.verify import verify
 from prong.journal.write import Journal
 from prong.prompt import Head, Prompt
 from prong.wire import HeadSpec, dialect
@@ -97,6 +99,72 @@ def test_what_is_no_journal_is_left_out(tmp_path: Path) -> None:
     (folder / "s-1.lock").write_text("1")
     assert [i.id for i in store.sessions("/a", tmp_path)] == ["s-1"]
     assert store.latest("/a", tmp_path).id == "s-1"
+
+
+@pytest.mark.spec("L8")
+def test_a_damaged_first_record_hides_nothing(tmp_path: Path) -> None:
+    """Whichever byte of it is bad, the session is listed, found and refused with the reason."""
+    path = write(tmp_path, "/a", "s-1", "hello", when=100)
+    data = path.read_bytes()
+    for at in range(data.index(b"\n")):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 0x41]) + data[at + 1 :])
+        (info,) = store.sessions("/a", tmp_path)
+        assert (info.id, info.title, info.entries, info.path) == ("s-1", "hello", 2, path)
+        assert "line 1 (byte 0)" in info.damage
+        assert store.find("s-1", "/a", tmp_path) == info
+        assert store.latest("/a", tmp_path) == info
+        report = verify(path)
+        assert report.damage is not None
+        assert (report.session, report.damage.line, report.damage.offset) == ("s-1", 1, 0)
+        with pytest.raises(JournalDamaged, match=r":1 \(byte 0\): .*; nothing stands before it"):
+            Journal.resume(path)
+        assert path.read_bytes()[at] == data[at] ^ 0x41
+    path.write_bytes(data)
+    assert not store.sessions("/a", tmp_path)[0].damage
+
+
+@pytest.mark.spec("L8")
+def test_a_long_folder_name_hides_nothing(tmp_path: Path) -> None:
+    """A first record of many kilobytes is read whole."""
+    cwd = "/\x01" * 2000
+    write(tmp_path, cwd, "s-1", "hello", when=100)
+    assert [(i.id, i.cwd, i.damage) for i in store.sessions(cwd, tmp_path)] == [("s-1", cwd, "")]
+
+
+@pytest.mark.spec("L8", "L9")
+@pytest.mark.parametrize("cut", [0, 1, 40])
+def test_what_was_never_stored_is_no_session_and_can_be_begun(tmp_path: Path, cut: int) -> None:
+    """A process killed before its first line leaves a name that is free, and all say the same."""
+    path = write(tmp_path, "/a", "s-1", "x", when=100)
+    path.write_bytes(path.read_bytes()[:cut])
+    assert store.sessions("/a", tmp_path) == []
+    with pytest.raises(NoSuchSession, match="begin it again with --session-id s-1"):
+        store.find("s-1", "/a", tmp_path)
+    with Journal.create(path, Opened(session="s-1", created=1, cwd="/a")) as journal:
+        journal.note("main", "title", "mine")
+    assert read_journal(path).tally.title == "mine"
+    with pytest.raises(UsageError, match="already; continue it with --resume s-1"):
+        Journal.create(path, Opened(session="s-1", created=1, cwd="/a"))
+
+
+@pytest.mark.spec("L9")
+def test_who_finds_a_journal_locked_leaves_it_there(tmp_path: Path) -> None:
+    """A file that somebody has just made and locked is neither taken nor removed."""
+    path = store.location("/a", "s-1", tmp_path)
+    path.parent.mkdir(parents=True)
+    path.touch()
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(UsageError, match="there is a session s-1 already"):
+            Journal.create(path, Opened(session="s-1", created=1, cwd="/a"))
+    assert path.exists()
+
+
+def test_the_store_is_for_its_owner_alone(tmp_path: Path) -> None:
+    """Every folder that is made for a session, up to the home of them all, is private."""
+    path = write(tmp_path / "home/.prong", "/a", "s-1", "x", when=100)
+    for folder in [path.parent, path.parent.parent, tmp_path / "home/.prong"]:
+        assert folder.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.spec("L8")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
-from pathlib import Path
 
 import msgspec
 
@@ -54,7 +54,7 @@ def _sessions(parser: argparse.ArgumentParser, words: list[str]) -> int:
     for info in found:
         day = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.modified))
         where = f"  {flat(info.cwd)}" if args.all else ""
-        title = flat(info.title)[:60]
+        title = f"damaged: {info.damage}" if info.damage else flat(info.title)[:60]
         show(f"{flat(info.id)}  {day}  {money(info.cost):>14}  {info.entries:>4}  {title}{where}")
     if not found:
         tell("no sessions here; --all lists those of other folders", lead="")
@@ -80,7 +80,8 @@ def _verify(parser: argparse.ArgumentParser, words: list[str]) -> int:
     if report.damage is not None:
         damage = report.damage
         show(f"damaged at line {damage.line}, byte {damage.offset}: {damage.why}")
-        show("what stands before is good; go on from there with --resume ID --fork-session")
+        if damage.line > 1:
+            show("what stands before is good; go on from there with --resume ID --fork-session")
     return 0 if report.sound else 1
 
 
@@ -105,7 +106,7 @@ def _trust(parser: argparse.ArgumentParser, words: list[str]) -> int:
     parser.add_argument("--list", action="store_true", help="only say what the folder wants")
     parser.add_argument("--remove", action="store_true", help="trust it no longer")
     args = parser.parse_args(words)
-    if not args.remove and not Path(args.folder).is_dir():
+    if not args.remove and not os.path.isdir(args.folder):  # noqa: PTH112 - any word
         raise UsageError(f"{args.folder!r} is not a folder; name the one to trust")
     found = folder_trust(args.folder)
     for want in found.wants:

@@ -8,15 +8,20 @@ from contextlib import suppress
 from pathlib import Path
 
 from prong.errors import JournalBusy, JournalError, JournalFull, UsageError
+from prong.host import make_private
+from prong.journal.record import FIRST_LINE, is_unused
+
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
 
 
 def create_file(path: Path) -> int:
     """Create a journal's file, for its owner alone, and open it to append."""
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        return os.open(path, flags, 0o600)
+        make_private(path.parent)
+        return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError as error:
+        if (fd := _take_unused(path)) is not None:
+            return fd
         raise UsageError(
             f"there is a session {path.stem} already; continue it with --resume {path.stem}"
         ) from error
@@ -25,6 +30,23 @@ def create_file(path: Path) -> int:
             f"{path} cannot be created ({error.strerror}); free some space, "
             f"or set PRONG_HOME to a folder that can be written"
         ) from error
+
+
+def _take_unused(path: Path) -> int | None:
+    """Open a file in which a killed process has not stored a single line, emptied and locked."""
+    try:
+        fd = os.open(path, _FLAGS)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if is_unused(os.pread(fd, FIRST_LINE, 0)):
+            os.ftruncate(fd, 0)
+            return fd
+    except OSError:
+        pass
+    os.close(fd)
+    return None
 
 
 def holder(path: Path) -> Path:

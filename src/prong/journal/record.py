@@ -27,6 +27,10 @@ _ROOM = 200
 _BODY_AT = len(_LEAD) + 8 + len('",')
 
 
+FIRST_LINE = 65_536
+"""Bytes that the first line may have at most: it holds the path of a folder, escaped."""
+
+
 class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="k", tag="open"):
     """First line of a journal."""
 
@@ -199,3 +203,8 @@ def _is_json(value: bytes) -> bool:
     except (msgspec.DecodeError, RecursionError):
         return False
     return True
+
+
+def is_unused(data: bytes) -> bool:
+    """Whether the first bytes of a file are at most a piece of a first line: nothing is stored."""
+    return b"\n" not in data and check(data, 0) is None and len(data) < FIRST_LINE

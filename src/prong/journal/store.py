@@ -20,6 +20,7 @@ import msgspec
 from prong.errors import NoSuchSession, UsageError
 from prong.journal.read import noted
 from prong.journal.record import (
+    FIRST_LINE,
     EntryRecord,
     Foreign,
     HeadRecord,
@@ -28,10 +29,11 @@ from prong.journal.record import (
     Record,
     RequestRecord,
     Tally,
+    check,
     decode,
+    is_unused,
 )
 
-_FIRST = 4096
 _LAST = 16384
 _LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
 _ID = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
@@ -54,13 +56,15 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     cost: float | None
     """In dollars; None when some request's price is unknown."""
     forked_from: str = ""
+    damage: str = ""
+    """What is wrong with its first record, if anything; the others are not looked at."""
 
 
 def home(env: Mapping[str, str] = os.environ) -> Path:
     """Give the folder for everything that is kept across sessions."""
     chosen = env.get("PRONG_HOME")
     if chosen:
-        return Path(chosen).expanduser().absolute()
+        return Path(os.path.expanduser(chosen)).absolute()  # noqa: PTH111 - leaves ~nobody alone
     return Path(env.get("HOME") or Path.home()) / ".prong"
 
 
@@ -137,6 +141,11 @@ def find(
                     f"{infos[0].id}, and the others are {_list(infos[1:])}"
                 )
             return infos[0]
+    if any(path.stem == ref and _is_unused(path) for path, _ in _files(None, store)):
+        raise NoSuchSession(
+            f"session {ref} was ended before anything was stored in it; begin it again with "
+            f"--session-id {ref}"
+        )
     raise NoSuchSession(_no_such(ref, sessions(None, store)))
 
 
@@ -169,13 +178,13 @@ def discard(path: Path) -> None:
 
 
 def inspect(path: Path) -> SessionInfo | None:
-    """Read what a list shows of a session; None if the file is no journal."""
+    """Read what a list shows of a session; None if the file is no journal.
+
+    One whose first record is damaged is still known by its name and by the other records.
+    """
     try:
         with path.open("rb") as file:
-            first = file.read(_FIRST)
-            opened = _parse(first.partition(b"\n")[0])
-            if not isinstance(opened, Opened):
-                return None
+            opened, damage = _opening(path, file.readline(FIRST_LINE))
             status = os.fstat(file.fileno())
             tally = Tally()
             size = _LAST
@@ -189,6 +198,8 @@ def inspect(path: Path) -> SessionInfo | None:
                 size *= 8
     except OSError:
         return None
+    if damage and tally == Tally():
+        return None
     return SessionInfo(
         id=opened.session,
         path=path,
@@ -201,7 +212,25 @@ def inspect(path: Path) -> SessionInfo | None:
         model=tally.model,
         cost=None if tally.unpriced else tally.cost,
         forked_from=opened.forked_from,
+        damage=damage,
     )
+
+
+def _opening(path: Path, line: bytes) -> tuple[Opened, str]:
+    """Read the first record; what is damaged is put in by what the file's name says."""
+    record = _parse(line.removesuffix(b"\n"))
+    if isinstance(record, Opened) and check(line.removesuffix(b"\n"), 0) is not None:
+        return record, ""
+    why = "the checksum of line 1 (byte 0) does not match"
+    return Opened(session=path.stem, created=0.0, cwd=""), why
+
+
+def _is_unused(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return is_unused(file.read(FIRST_LINE))
+    except OSError:
+        return False
 
 
 def _tally(lines: list[bytes]) -> tuple[Tally, bool]:

@@ -40,8 +40,8 @@ def verify(path: Path, dialects: Dialects = dialect) -> Report:
     try:
         replay, damage = examine(path, dialects)
     except JournalDamaged as error:
-        replay = Replay(Opened(session="", created=0.0, cwd=""))
-        damage = Damage(error.line, error.offset, "it does not open a journal")
+        replay = Replay(Opened(session=path.stem, created=0.0, cwd=""))
+        damage = Damage(error.line, error.offset, error.why)
     return Report(
         path=path,
         session=replay.opened.session,

@@ -72,9 +72,14 @@ class Journal:
     ) -> Journal:
         """Begin a journal where none is."""
         fd = create_file(path)
-        journal = cls(path, fd, opened, clock)
         try:
             lock(fd, path)
+        except BaseException:
+            # Whoever has it locked has begun to write there: it is not ours to remove.
+            os.close(fd)
+            raise
+        journal = cls(path, fd, opened, clock)
+        try:
             journal._append([opened])
         except BaseException:
             journal.close()

@@ -64,8 +64,8 @@ async def costs_now(session: Session) -> list[CostLine]:
 
 def _journal(wanted: str | None, say: Say) -> Path:
     """Find a session's journal by id, name or file; None means the last session here."""
-    if wanted and (path := Path(wanted)).suffix == ".jsonl" and path.is_file():
-        return path
+    if wanted and wanted.endswith(".jsonl") and os.path.isfile(wanted):  # noqa: PTH113 - any word
+        return Path(wanted)
     here = os.path.realpath(".")
     if wanted:
         return store.find(wanted, here, say=say).path

@@ -1,0 +1,16 @@
+"""Folders for one's own eyes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder and those above it that are missing, all of them for their owner alone.
+
+    Raises OSError.
+    """
+    if not folder.is_dir():
+        # With `parents=True` those above would be open to everybody.
+        make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
