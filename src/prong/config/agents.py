@@ -17,9 +17,9 @@ import msgspec
 from prong.agent.spec import RESERVED, AgentType, AgentTypes, Source, built_in
 from prong.config.document import Document, parse_document, read_text
 from prong.config.front import Front, read_front
-from prong.errors import ConfigError, UsageError
 from prong.config.listing import list_files
 from prong.config.slip import check_rule
+from prong.errors import ConfigError, UsageError
 from prong.tools import filter as tool_filter
 from prong.tools.ground import Policy, why_unread
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -38,7 +37,8 @@ def checked(options: Options) -> Options:
     _check_session(options)
     _check_bounds(options)
     for folder in options.add_dirs:
-        if not (options.cwd / Path(folder).expanduser()).is_dir():
+        place = os.path.join(options.cwd, os.path.expanduser(folder))  # noqa: PTH111, PTH118 - any word
+        if not os.path.isdir(place):  # noqa: PTH112 - likewise
             raise UsageError(f"--add-dir {folder!r} is not a folder; make it, or leave it out")
     return options
 

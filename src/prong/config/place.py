@@ -16,10 +16,10 @@ from prong.config.option import Options
 from prong.config.server import Configured, configured_servers
 from prong.config.setting import Settings, load_settings
 from prong.config.skill import find_skills
+from prong.config.slip import check_rule
 from prong.config.trust import Trust
 from prong.errors import UsageError
 from prong.journal import store
-from prong.config.slip import check_rule
 from prong.tools.policy import Mode, Policy
 from prong.tools.rule import BadRule, Effect, Rule, parse_rule
 from prong.tools.skill import Skill

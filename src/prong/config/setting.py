@@ -7,6 +7,7 @@ withheld, and said so.
 
 from __future__ import annotations
 
+import os.path
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,8 +19,8 @@ import msgspec
 from prong.config.document import Document, is_blocked, parse_document, read_document
 from prong.config.hook import Hook, parse_hooks
 from prong.config.shape import BINDING, CHOICES, Kind, fits, inspect, wanted
-from prong.errors import ConfigError
 from prong.config.slip import check_rule, find_double, find_slip
+from prong.errors import ConfigError
 from prong.tools.rule import Effect
 
 Source: TypeAlias = Literal["user", "project", "local", "flag"]
@@ -300,7 +301,8 @@ def _layers(
 def _flag_document(flag: str) -> Document | ConfigError:
     if flag.lstrip().startswith("{"):
         return parse_document("--settings", flag)
-    return read_document(Path(flag).expanduser()) or ConfigError(
+    path = Path(os.path.expanduser(flag))  # noqa: PTH111 - leaves ~nobody alone
+    return read_document(path) or ConfigError(
         flag, "no such file; give --settings a JSON file or a JSON object"
     )
 

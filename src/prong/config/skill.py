@@ -11,8 +11,8 @@ import msgspec
 
 from prong.config.document import read_text
 from prong.config.front import Front, read_front
-from prong.errors import ConfigError
 from prong.config.listing import lies_in, list_entries, list_files, outside
+from prong.errors import ConfigError
 from prong.tools.ground import Policy, why_unread
 from prong.tools.skill import Skill
 
@@ -107,11 +107,11 @@ def _read(path: Path, name: str, *, within: str | None, policy: Policy | None) -
     """
     if within is not None and not lies_in(path, within):
         raise outside(path)
-    if policy and path.exists() and (why := why_unread(policy, os.path.realpath(path))):
-        raise ConfigError(path, f"is left out: {why}")
     text = read_text(path, limit=_LARGEST)
     if text is None:
         return None
+    if policy and (why := why_unread(policy, os.path.realpath(path))):
+        raise ConfigError(path, f"is left out: {why}")
     if isinstance(text, ConfigError):
         raise text
     front = read_front(str(path), text.replace("\r\n", "\n"))

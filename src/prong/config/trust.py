@@ -10,6 +10,7 @@ import msgspec
 
 from prong.config.document import read_document
 from prong.errors import ConfigError
+from prong.host import make_private
 
 
 class Trust(msgspec.Struct, frozen=True):
@@ -83,26 +84,35 @@ class Trust(msgspec.Struct, frozen=True):
         return cast("dict[str, bool]", pairs)
 
     def _decide(self, path: str, *, trusted: bool) -> None:
-        from filelock import FileLock
+        from filelock import FileLock, Timeout
 
         place = Path(path).resolve()
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with FileLock(f"{self.path}.lock", timeout=10):
-            decisions = {
-                folder: decision
-                for folder, decision in self._read().items()
-                # A decision about a folder replaces those about what is in it.
-                if not Path(folder).is_relative_to(place)
-            }
-            decisions[str(place)] = trusted
-            ordered = {"folders": dict(sorted(decisions.items()))}
-            data = msgspec.json.format(msgspec.json.encode(ordered)) + b"\n"
-            fresh = self.path.with_suffix(f".{os.getpid()}.tmp")
-            with fresh.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(self.path)
+        try:
+            make_private(self.path.parent)
+            with FileLock(f"{self.path}.lock", timeout=10):
+                self._write(place, trusted=trusted)
+        except Timeout as error:
+            raise ConfigError(self.path, "another process holds it; try again") from error
+        except OSError as error:
+            why = f"cannot be written ({error.strerror}), so nothing was decided"
+            raise ConfigError(self.path, why) from error
+
+    def _write(self, place: Path, *, trusted: bool) -> None:
+        decisions = {
+            folder: decision
+            for folder, decision in self._read().items()
+            # A decision about a folder replaces those about what is in it.
+            if not Path(folder).is_relative_to(place)
+        }
+        decisions[str(place)] = trusted
+        ordered = {"folders": dict(sorted(decisions.items()))}
+        data = msgspec.json.format(msgspec.json.encode(ordered)) + b"\n"
+        fresh = self.path.with_suffix(f".{os.getpid()}.tmp")
+        with fresh.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self.path)
 
 
 def needs_trust(home: str, root: str) -> list[str]:
@@ -110,10 +120,10 @@ def needs_trust(home: str, root: str) -> list[str]:
 
     Raises ConfigError if a file of settings cannot be read: nobody could say what it wants.
     """
+    from prong.config.listing import list_files
     from prong.config.server import PROJECT_FILE, read_servers
     from prong.config.setting import load_settings
     from prong.config.skill import project_skill_grants
-    from prong.config.listing import list_files
 
     settings = load_settings(home, root, trusted=False)
     if settings.fatal:

@@ -205,6 +205,9 @@ def _guarded(work: Any) -> int:
             case BrokenPipeError():
                 _forget_stdout()
                 return 141
+            case OSError() as failed:
+                tell(f"{failed.filename or 'the system'}: {failed.strerror or failed}")
+                return 1
             case _:
                 raise
 

@@ -224,7 +224,7 @@ async def _follow(session: Session, output: Format) -> Turn:
                 await session.say(command.text)
             else:
                 session.send(command)
-        except (ProngError, msgspec.MsgspecError) as error:
+        except (ProngError, msgspec.MsgspecError, RecursionError) as error:
             wrong = f"input line {line[:80].decode(errors='replace')!r}: {error}"
             session.warn(wrong)
             if output == "stream-json":

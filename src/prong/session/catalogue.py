@@ -109,13 +109,13 @@ class _Requests:
         match words:
             case [left, right]:
                 return self._one(left), self._one(right)
-            case [only] if ":" in only and not Path(only).exists():
+            case [only] if ":" in only and not os.path.exists(only):  # noqa: PTH110 - any word
                 name, _, number = only.rpartition(":")
                 before = _number(only, number) - 1
                 if before < 1:
                     raise UsageError(f"{only} has no request before it; name two requests")
                 return self._one(f"{name}:{before}"), self._one(only)
-            case [only] if Path(only).suffix != ".jsonl" and Path(only).exists():
+            case [only] if not only.endswith(".jsonl") and os.path.exists(only):  # noqa: PTH110 - any word
                 raise UsageError(f"{only} must be compared with something; name two requests")
             case [] | [_]:
                 replay = self._replay(words[0] if words else "")
@@ -124,12 +124,11 @@ class _Requests:
                 raise UsageError("two requests are compared; give two")
 
     def _one(self, word: str) -> Side:
-        path = Path(word)
-        if path.is_file() and path.suffix != ".jsonl":
+        if os.path.isfile(word) and not word.endswith(".jsonl"):  # noqa: PTH113 - any word
             try:
-                return captured(str(path), path.read_bytes())
+                return captured(word, Path(word).read_bytes())
             except OSError as error:
-                raise UsageError(f"{path} cannot be read ({error.strerror})") from error
+                raise UsageError(f"{word} cannot be read ({error.strerror})") from error
         name, _, text = word.rpartition(":")
         number = _number(word, text)
         session, _, agent = name.partition(":")

@@ -21,6 +21,7 @@ from prong.cost import total
 from prong.entry import Text, Usage, User, plain
 from prong.errors import JournalError, ProngError
 from prong.event import TurnFinished, TurnStarted, Warned
+from prong.host import make_private
 from prong.journal.note import FilesRead, FolderEntered, TodosKept, TurnSettled
 from prong.prompt import Prompt
 from prong.session.bus import Bus
@@ -199,7 +200,7 @@ class Driver:
     def _report(self, error: BaseException) -> str:
         path = Path(self._agent.context.storage) / "failure.txt"
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(path.parent)
             path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
         except OSError as full:
             return f"no file, which could not be written ({full})"

@@ -18,6 +18,9 @@ from prong.team.departure import ForkSettings
 from prong.team.office import PATIENCE
 from prong.tools.structured import StructuredOutput
 
+_LARGEST = 4_000_000
+"""Bytes that a JSON schema may have."""
+
 
 def fork_settings(place: Place) -> ForkSettings:
     """Read what the user set about forks."""
@@ -105,12 +108,21 @@ def structured_output(options: Options) -> StructuredOutput | None:
     given = options.json_schema.strip()
     if not given.startswith("{"):
         try:
-            given = Path(given).read_text("utf-8")
+            given = _read_schema(given)
         except (OSError, ValueError) as error:
             raise UsageError(
                 f"the JSON schema is neither an object nor a file that can be read: {error}"
             ) from error
     return StructuredOutput(given)
+
+
+def _read_schema(name: str) -> str:
+    # A device that never ends must not be read to its end; a pipe such as <(...) may be.
+    with Path(name).open("rb") as file:
+        data = file.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise ValueError(f"{name} has more than {_LARGEST:,} bytes")
+    return data.decode("utf-8")
 
 
 def proxied(place: Place) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import BinaryIO
 
+from prong.host import make_private
 from prong.tools.output import Cleaner, Collector
 
 RESULT = 2_000
@@ -50,7 +51,7 @@ class Log:
         try:
             self._file = path.open("ab", buffering=0)
         except FileNotFoundError:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(path.parent)
             self._file = path.open("ab", buffering=0)
 
     def take(self, data: bytes) -> None:

@@ -27,6 +27,7 @@ import anyio.to_thread
 import msgspec
 
 from prong.errors import JournalFull
+from prong.host import make_private
 from prong.team.notice import Notice
 from prong.wire.raw import dump
 
@@ -82,7 +83,7 @@ class Outbox:
         self._wake = anyio.Event()
         self.damaged = 0
         """Lines that could not be read and were left out."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self.path.parent)
         self._handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             self._size = self._replay()

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from prong.host import make_private
+
 LONGEST_LINE = 8192
 """Characters of an unfinished line that are held back."""
 
@@ -123,7 +125,7 @@ class Collector:
         import tempfile
 
         try:
-            Path(self._folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(Path(self._folder))
             handle, self.path = tempfile.mkstemp(".txt", self._name, self._folder)
         except OSError:
             return  # The two parts are still worth having.

@@ -23,7 +23,7 @@ from msgspec import Meta
 
 from prong.entry import CallId
 from prong.event import ToolOutput
-from prong.host import Process
+from prong.host import Process, make_private
 from prong.tools.access import Access, Running
 from prong.tools.base import Context, Effect, Failed, Outcome, done
 from prong.tools.output import Cleaner, Collector
@@ -183,7 +183,7 @@ def _trail(storage: str) -> Generator[_Trail]:
     name = f"shell-{os.urandom(8).hex()}.cwd"
     path = os.path.abspath(os.path.join(storage, name))  # noqa: PTH100, PTH118 - a string throughout
     try:
-        Path(storage).mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(Path(storage))
     except OSError:
         # A full disk is no reason to refuse the command that would clear it.
         yield _Trail("")

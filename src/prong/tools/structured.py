@@ -40,7 +40,7 @@ class StructuredOutput:
             table = msgspec.json.decode(schema, type=dict[str, Any])
             kind = validators.validator_for(table)
             kind.check_schema(table)
-        except (msgspec.MsgspecError, exceptions.SchemaError) as error:
+        except (msgspec.MsgspecError, exceptions.SchemaError, RecursionError) as error:
             reason = str(error).partition("\n")[0]
             raise UsageError(f"the JSON schema cannot be used: {reason}") from error
         if table.get("type", "object") != "object":
