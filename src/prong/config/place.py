@@ -195,7 +195,7 @@ def read_rules(options: Options, settings: Settings) -> tuple[Rule, ...]:
             wrong = check_rule(text, kind, foreign=False)
             if wrong is not None and not wrong.harmless:
                 raise UsageError(wrong.why)
-        given = [(one.text, one.source) for one in listed] + [(text, "flag") for text in flags]
-        parsed = [parse_rule(text, effect=kind, source=source) for text, source in given]
+        parsed = [parse_rule(one.text, effect=kind, source=one.source) for one in listed]
+        parsed += [parse_rule(text, effect=kind, source="flag") for text in flags]
         rules += [rule for rule in parsed if not isinstance(rule, BadRule)]
     return tuple(rules)
