@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 
@@ -13,4 +15,8 @@ def make_private(folder: Path) -> None:
     if not folder.is_dir():
         # With `parents=True` those above would be open to everybody.
         make_private(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except FileExistsError as error:
+            why = os.strerror(errno.ENOTDIR)
+            raise NotADirectoryError(errno.ENOTDIR, why, str(folder)) from error

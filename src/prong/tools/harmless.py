@@ -49,7 +49,7 @@ _PATTERN = names("regexp file files type-list")
 READERS: dict[str, Reader] = {
     **dict.fromkeys(
         names(
-            "cat head tail ls wc cut nl tac rev comm paste fold expand unexpand stat du df "
+            "cat head tail ls cut nl tac rev comm paste fold expand unexpand stat df "
             "realpath readlink md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum "
             "sum md5 shasum cmp diff od hexdump strings lsof lsblk findmnt pushd"
         ),
@@ -71,10 +71,13 @@ READERS: dict[str, Reader] = {
     "uniq": _r(most=1),
     "xxd": _r("r", "revert", most=1),
     "column": _ANY,
-    "file": _r("C", "compile"),
+    # A list of files in a file may name any; of these only counts and kinds would show.
+    "wc": _ANY,
+    "du": _ANY,
+    "file": _r("Cf", "compile files-from"),
     "base64": _r("o", "output"),
     "iconv": _r("o", "output"),
-    "sort": _r("oT", "output compress-program temporary-directory"),
+    "sort": _r("oT", "output compress-program temporary-directory files0-from"),
     "grep": _r(skip=1, instead="ef", instead_long=_PATTERN),
     "egrep": _r(skip=1, instead="ef", instead_long=_PATTERN),
     "fgrep": _r(skip=1, instead="ef", instead_long=_PATTERN),
@@ -352,6 +355,15 @@ def _read(words: Sequence[Word]) -> tuple[Word, ...] | None:
     return () if all(w.plain and re.fullmatch(r"[a-z_][a-z0-9_]*", w.text) for w in names) else None
 
 
+def _wc(words: Sequence[Word]) -> tuple[Word, ...] | None:
+    listed = any(
+        is_option(w.text, "", names("files0-from"))
+        for w in words
+        if w.text > "--" and w.text[:2] == "--"
+    )
+    return None if listed else _apply(READERS["wc"], words[1:])
+
+
 def _jq(words: Sequence[Word]) -> tuple[Word, ...] | None:
     # A filter may take in files by itself, from wherever it says.
     if any(re.search(r"\b(?:import|include)\b", word.text) for word in words[1:]):
@@ -361,6 +373,8 @@ def _jq(words: Sequence[Word]) -> tuple[Word, ...] | None:
 
 _SPECIAL: dict[str, Callable[[Sequence[Word]], tuple[Word, ...] | None]] = {
     "jq": _jq,
+    "wc": _wc,
+    "du": _wc,
     "find": _find,
     "sed": _sed,
     "git": _git,
