@@ -96,3 +96,27 @@ async def test_a_budget_needs_a_price(world: Worlds) -> None:
         w.server.push(say("Hi."))
         async with w.open(max_usd=1.0) as session:
             assert (await session.run("Hi")).ok
+
+
+@pytest.mark.spec("T9")
+async def test_a_child_without_a_price_sends_nothing_under_a_budget(world: Worlds) -> None:
+    """A budget in dollars holds for children too: one whose model nobody prices ends at once."""
+    brief = {"description": "a part", "prompt": "BRIEF", "subagent_type": "worker"}
+    script = [call("Agent", {**brief, "model": "gpt-5.4-nobody"}), say("It could not start.")]
+    given = '{"fork": {"enabled": false}}'
+    async with world(script, settings=given, max_usd=1.0) as w:
+        turn = await w.session.run("Go")
+
+        assert turn.text == "It could not start."
+        assert [record.lineage for record in w.server.records] == ["main", "main"]
+        assert b"price of gpt-5.4-nobody is unknown" in w.server.records[-1].body
+
+
+async def test_a_dear_model_is_not_billed_as_its_cheap_neighbour(world: Worlds) -> None:
+    """Two cents do not last for a second request to a model of $30 a million tokens."""
+    async with world(AGAIN, api="responses", model="gpt-5.4-pro", max_usd=0.02) as w:
+        turn = await w.session.run("Go")
+
+        assert (turn.why, len(w.server.records)) == ("budget", 1)
+        usage = w.server.records[0].usage
+        assert turn.cost == pytest.approx((usage.input * 30 + usage.output * 180) / 1_000_000)

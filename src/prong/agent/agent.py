@@ -19,7 +19,7 @@ from prong.agent.hook import Hooks, Verdict
 from prong.agent.inbox import Inbox
 from prong.agent.limit import Limits, Spent
 from prong.agent.lineage import Lineage
-from prong.cost import Ledger, Prices, Row, fact, markable
+from prong.cost import Ledger, Prices, Row, markable, window
 from prong.cost.budget import Purse
 from prong.entry import Entry, Part, Results, Text, Usage, User
 from prong.event import Event, PromptMoved, Warned
@@ -160,17 +160,26 @@ class Agent:
         return len(items)
 
     def spent(self, turns: int) -> Spent | None:
-        """Say which bound has been reached; asked before every request."""
+        """Say which bound has been reached or cannot be kept; asked before every request."""
         if spent := self.limits.spent(turns, self.ledger):
             return spent
-        why = self.purse.spent()
+        why = self.purse.spent() or self._unpriced()
         return None if why is None else Spent("budget", why)
+
+    def _unpriced(self) -> str | None:
+        model, left = self.prompt.head.model, self.purse.left().usd
+        if left is None or self.prices.of(model) is not None:
+            return None
+        return (
+            f"the budget, of which ${left:.4f} are left, cannot be kept: the price of {model} is "
+            "unknown; add it to prices.json or drop the budget"
+        )
 
     @property
     def window(self) -> int:
         """How many tokens the model can read."""
         known = trait(self.provider).context
-        return self.context_tokens or known or fact(self.prompt.head.model).context
+        return self.context_tokens or known or window(self.prompt.head.model)
 
     @property
     def tokens(self) -> int:

@@ -1,6 +1,6 @@
 """What requests cost and where the cache marks go."""
 
-from prong.cost.fact import Fact, fact
+from prong.cost.fact import Fact, fact, window
 from prong.cost.ledger import Ledger, Row, Total, total
 from prong.cost.mark import markable, plan
 from prong.cost.price import Price, Prices, price, read_prices
@@ -18,4 +18,5 @@ __all__ = [
     "price",
     "read_prices",
     "total",
+    "window",
 ]

@@ -1,7 +1,8 @@
-"""What is known of models: as data with a date, matched by name, with safe defaults.
+"""What is known of models besides their prices: data with a date, matched by name.
 
-No list of models is closed here: an unknown name gets the defaults, and settings override them.
-Facts as of 2026-11-15.
+No list of models is closed here: an unknown name gets safe defaults, and settings override them.
+Facts as of 2026-11-15. How much a model reads stands in the catalogue; what stands here is for
+names that the catalogue does not know, such as those of gateways.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from functools import lru_cache
 
 import msgspec
 
+from prong.cost.catalog import listed
+from prong.provider.pick import is_local
+
 
 class Fact(msgspec.Struct, frozen=True):
     """What the runtime needs to know of a model."""
 
     context: int = 128_000
-    """Tokens the model can read at most."""
+    """Tokens the model can read at most, if the catalogue does not say; see `window`."""
     min_prefix: int = 1_024
     """Prefixes shorter than this are not cached."""
     keeps_thinking: bool = True
@@ -56,3 +60,10 @@ def fact(model: str) -> Fact:
         if re.search(pattern, model):
             return known
     return Fact()
+
+
+@lru_cache(maxsize=64)
+def window(model: str) -> int:
+    """Say how many tokens a model can read at most."""
+    known = None if is_local(model) else listed(model)
+    return (known.context if known else None) or fact(model).context
