@@ -53,6 +53,8 @@ class ProviderError(ProngError):
 
     retryable = False
     """Whether the same request may succeed if it is sent again."""
+    waited = False
+    """Whether there was nothing but waiting: to wait as long again seldom helps."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ from prong.errors import (
     Unreachable,
 )
 from prong.prompt import Head, Mark, Prompt
-from prong.provider import Api, Http, Limits, Patience, Retrying, Streamed, pick
+from prong.provider import Api, Endpoint, Http, Limits, Patience, Retrying, Streamed, pick
 from prong.wire import Began, Ended, Fault, HeadSpec, Tail, TextPiece, dialect
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
@@ -89,6 +89,7 @@ class World:
         self.requests: list[tuple[str, bytes]] = []
         self.events: list[Streamed] = []
         self.connections = 0
+        self.key = "sk-1"
 
     async def nap(self, seconds: float) -> None:
         self.naps.append(seconds)
@@ -104,7 +105,7 @@ class World:
 
     def provider(self, http: Http, url: str) -> tuple[Api, Prompt]:
         endpoint, model = pick(
-            "claude-x", api=self.api, base_url=url, env={"ANTHROPIC_API_KEY": "sk-1"}
+            "claude-x", api=self.api, base_url=url, env={"ANTHROPIC_API_KEY": self.key}
         )
         spoken = dialect(self.api)
         provider = Api(http, endpoint, spoken, random=Random(7), sleep=self.nap, **self.options)
@@ -452,3 +453,39 @@ async def test_a_whole_reply_leaves_its_connection_for_the_next(serve):
             await ended.acquire()
             await anyio.sleep(0.01)
         assert server.connections == 1
+
+
+@pytest.mark.spec("L10")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        error("401 Unauthorized", "authentication_error", "bad key sk-secret-1 given"),
+        error("400 Bad Request", "sk-secret-1", "no"),
+        error("302 Found", "moved", "there", "location: http://x/?key=sk-secret-1\r\n"),
+        error("500 Oops", "api_error", "ok", "request-id: sk-secret-1\r\n"),
+        b"HTTP/1.1 200 sk-secret-1 \x00\r\n\r\n",
+        b"HTTP/1.1 502 Bad\r\ncontent-length: 24\r\n\r\n<p>x-api-key sk-secret-1",
+        HEAD + chunk(sse({"type": "error", "error": {"type": "x", "message": "sk-secret-1"}})),
+    ],
+)
+async def test_a_key_that_a_server_sends_back_is_not_shown(serve, answer: bytes):
+    """However an error carries the key, neither the error nor a retry says it."""
+    world = World(serve, *[answer] * 2, patience=Patience(tries=2, first=0.0))
+    world.key = "sk-secret-0123456789"
+    failure = await world.fail()
+
+    assert "sk-secret-0123456789" not in str(failure)
+    assert "sk-secret-0123456789" not in "".join(
+        e.why for e in world.events if isinstance(e, Retrying)
+    )
+
+
+def test_only_keys_are_hidden():
+    """A header that is no secret stays in what a server says, and so does a key of two letters."""
+    key = "abcdef0123456789"
+    headers = (("x-team", "blue-team-0123456789"), ("authorization", f"Bearer {key}"))
+    endpoint = Endpoint(base_url="http://x", dialect="chat", headers=(*headers, ("x-key", "ab")))
+
+    told = endpoint.secrets.mask(f"ab blue-team-0123456789 {key}")
+
+    assert told == "ab blue-team-0123456789 [key hidden]"

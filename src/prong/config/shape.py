@@ -56,6 +56,8 @@ INSIDE: dict[str, dict[str, Shape]] = {
         "first": "number",
         "longest": "number",
         "limit": "number",
+        "idle": "amount",
+        "progress": "amount",
     },
     "sessionBudget": _BUDGET,
     "taskBudget": _BUDGET,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
 import anyio
 import msgspec
+from anyio.lowlevel import checkpoint
 
 from prong.about import __version__
 from prong.errors import BadRequest, BrokenReply, ProviderError, Unreachable
@@ -15,12 +16,15 @@ from prong.prompt import Mark, Prompt
 from prong.provider.address import is_loopback, read_url
 from prong.provider.base import Endpoint, Provider, Retrying, Streamed
 from prong.provider.http import Http, Response
-from prong.wire import Dialect, Ended, Event, Fault, Tail
+from prong.wire import Bounds, Dialect, Ended, Event, Fault, Tail
 
 if TYPE_CHECKING:
     from random import Random
 
 _ERROR_BODY_LIMIT = 65_536
+_ERROR_BODY_SECONDS = 30.0
+_STEP = 32_768
+"""Bytes that are decoded before others get their turn."""
 _PLAIN = Tail()
 _NO_HEADERS: Mapping[str, str] = {}
 
@@ -31,6 +35,8 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     tries: int = 8
     connect: int = 3
     """Tries in a row when nothing is there to connect to: a wrong address stays wrong."""
+    waits: int = 2
+    """Tries that may end with nothing but waiting: each takes as long as the time limits allow."""
     first: float = 0.5
     """Upper bound in seconds of the first wait; it doubles with every try."""
     longest: float = 32.0
@@ -56,6 +62,7 @@ class Api:
         dialect: Dialect,
         *,
         patience: Patience | None = None,
+        bounds: Bounds | None = None,
         random: Random | None = None,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
@@ -65,6 +72,7 @@ class Api:
         self._http = http
         self._dialect = dialect
         self._patience = patience or Patience()
+        self._bounds = bounds or Bounds()
         self._random = random
         self._sleep = sleep
         self._url = address(endpoint.base_url, dialect.path)
@@ -99,7 +107,7 @@ class Api:
         # In pieces, which many requests share: a body may be held for as long as a reply takes.
         body = prompt.pieces(marks, tail)
         sent = self._headers_for(prompt, headers)
-        attempt, waited, absent = 1, 0.0, 0
+        attempt, waited, absent, stalls = 1, 0.0, 0, 0
         while True:
             begun = False
             try:
@@ -112,13 +120,16 @@ class Api:
                                 return
                 raise BrokenReply(f"the reply of {self.endpoint.base_url} has no end")
             except ProviderError as error:
+                error.args = (self.endpoint.secrets.mask(str(error)),)
                 wait = self._wait_after(attempt, error)
                 waited += wait
                 absent = absent + 1 if isinstance(error, Unreachable) and error.absent else 0
+                stalls += error.waited
                 if (
                     not error.retryable
                     or attempt >= self._patience.tries
                     or absent >= self._patience.connect
+                    or stalls >= self._patience.waits
                     or waited > self._patience.limit
                 ):
                     raise
@@ -159,7 +170,7 @@ class Api:
     async def _decode(
         self, response: Response, tail: Tail
     ) -> AsyncGenerator[Sequence[Event], None]:
-        decoder = self._dialect.decoder()
+        decoder = self._dialect.decoder(self._bounds)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == "text/html":
             raise BadRequest(
@@ -171,20 +182,25 @@ class Api:
             # What the server did counts for more than what it was asked to do.
             streamed = kind == "text/event-stream"
         if not streamed:
-            yield decoder.whole(await response.read())
+            yield decoder.whole(await response.read(self._bounds.response))
             return
         async for data in response:
-            yield decoder.feed(data)
+            for at in range(0, len(data), _STEP):
+                if at:
+                    await checkpoint()
+                events = decoder.feed(data[at : at + _STEP])
+                if events:
+                    response.progressed()
+                yield events
         yield decoder.close()
 
     async def _refused(self, response: Response, model: str) -> ProviderError:
         from prong.provider.fault import Refusal, mapped
 
-        try:
-            body = await response.read(_ERROR_BODY_LIMIT)
-        except BrokenReply:
-            # The status alone says enough.
-            body = b""
+        # Without it, the status alone says enough.
+        body = b""
+        with anyio.move_on_after(_ERROR_BODY_SECONDS), suppress(BrokenReply):
+            body = await response.beginning(_ERROR_BODY_LIMIT)
         response.settle()
         kind, message = self._dialect.fault(response.status, body)
         refusal = Refusal(

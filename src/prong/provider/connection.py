@@ -66,9 +66,11 @@ class Connection(asyncio.Protocol):
         "_idle_limit",
         "_last",
         "_loop",
+        "_moved",
         "_on_free",
         "_on_lost",
         "_pieces",
+        "_progress_limit",
         "_reading",
         "_settling",
         "_size",
@@ -87,12 +89,17 @@ class Connection(asyncio.Protocol):
     def __init__(
         self,
         idle_limit: float,
+        progress_limit: float,
         on_free: Callable[[Connection], None],
         on_lost: Callable[[Connection], None],
     ) -> None:
-        """Tell `on_free` when a settling response has ended, and `on_lost` when the socket has."""
+        """Wait so long for any byte, and so long for one that matters.
+
+        Tell `on_free` when a settling response has ended, and `on_lost` when the socket has.
+        """
         self._loop = asyncio.get_running_loop()
         self._idle_limit = idle_limit
+        self._progress_limit = progress_limit
         self._on_free = on_free
         self._on_lost = on_lost
         self.transport: asyncio.Transport | None = None
@@ -110,6 +117,7 @@ class Connection(asyncio.Protocol):
         self._tainted = False
         self._waited = False
         self._last = 0.0
+        self._moved = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
 
@@ -126,6 +134,7 @@ class Connection(asyncio.Protocol):
             return
         self._last = self._loop.time()
         self.received = True
+        headless = not parser.status
         try:
             pieces = parser.feed(data)
         except Malformed as error:
@@ -135,6 +144,8 @@ class Connection(asyncio.Protocol):
             if self._settling:
                 self._settle_on(parser)
                 return
+            if headless and parser.status:
+                self.progressed()
             if pieces:
                 self._pieces += pieces
                 self._size += sum(map(len, pieces))
@@ -159,8 +170,12 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Go on sending."""
         self._flowing = True
-        self._last = self._loop.time()
+        self.progressed()
         self._wake()
+
+    def progressed(self) -> None:
+        """Note that the work goes on: not every byte says so, a server can send empty ones."""
+        self._last = self._moved = self._loop.time()
 
     def abort(self) -> None:
         """Close the socket at once."""
@@ -181,8 +196,8 @@ class Connection(asyncio.Protocol):
         self.failure = ""
         self._pieces = []
         self._size = 0
-        self._last = self._loop.time()
-        self._timer = self._loop.call_later(self._idle_limit, self._check_idle)
+        self.progressed()
+        self._timer = self._loop.call_later(self._patience()[0], self._check_idle)
         try:
             await self._send(parser, (head, *body))
             while not parser.status:
@@ -222,7 +237,7 @@ class Connection(asyncio.Protocol):
         self._size = 0
         if not self._reading and not self.lost and self.transport is not None:
             self._reading = True
-            self._last = self._loop.time()
+            self.progressed()
             self.transport.resume_reading()
         return data
 
@@ -275,14 +290,25 @@ class Connection(asyncio.Protocol):
 
     def _check_idle(self) -> None:
         # A reader that lags is no fault of the server's: the clock runs only while we listen.
-        left = self._last + self._idle_limit - self._loop.time() if self._reading else 1.0
+        left, why = self._patience() if self._reading else (1.0, "")
         if left > 0:
             self._timer = self._loop.call_later(left, self._check_idle)
             return
         self._waited = True
-        self.failure = f"nothing came for {self._idle_limit:g} s"
+        self.failure = why
         self.abort()
         self._wake()
+
+    def _patience(self) -> tuple[float, str]:
+        """Say how many seconds are left to wait, and what to say once they are over."""
+        now = self._loop.time()
+        return min(
+            (self._last + self._idle_limit - now, f"nothing came for {self._idle_limit:g} s"),
+            (
+                self._moved + self._progress_limit - now,
+                f"nothing but keep-alives or unfinished pieces came for {self._progress_limit:g} s",
+            ),
+        )
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

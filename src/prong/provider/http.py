@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from prong.provider.local import Engines
     from prong.provider.rack import Rack
 
+BODY_LIMIT = 64 << 20
+"""Bytes that a body which is read as a whole may have."""
 _KEEP_SECONDS = 55.0
 _ROUTES_KEPT = 256
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -44,8 +46,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds until a connection must stand, TLS included."""
     idle: float = 600.0
     """Seconds for which a server may send nothing while an answer is due."""
+    progress: float = 1_200.0
+    """Seconds for which it may send only what brings the answer no further, such as pings.
+
+    The head of a response and each piece of a streamed reply are progress; a body that is not
+    streamed must be there in that time.
+    """
     connections: int = 256
     """Requests that may be open to one server at a time; further ones wait their turn."""
+    ratio: int = 250
+    """Bytes that one byte of a compressed body may unpack to."""
 
 
 class Response:
@@ -53,8 +63,8 @@ class Response:
 
     __slots__ = ("_connection", "_inflate", "_pieces", "_url", "headers", "settled", "status")
 
-    def __init__(self, connection: Connection, url: Url) -> None:
-        """Read the head."""
+    def __init__(self, connection: Connection, url: Url, ratio: int) -> None:
+        """Read the head; see `Limits` for the ratio."""
         parser = connection.parser
         assert parser is not None, "a response needs its head"
         self.status = parser.status
@@ -63,12 +73,16 @@ class Response:
         self.settled = False
         self._connection = connection
         self._url = url
-        self._inflate = _inflate_for(self.headers.get("content-encoding", ""), url)
+        self._inflate = _inflate_for(self.headers.get("content-encoding", ""), url, ratio)
         self._pieces: Iterator[bytes] = iter(())
 
     def settle(self) -> None:
         """Say that the rest does not matter: it may end by itself, so the connection is kept."""
         self.settled = True
+
+    def progressed(self) -> None:
+        """Say that what came brought the reply further; see `Limits.progress`."""
+        self._connection.progressed()
 
     def __aiter__(self) -> Self:
         """Iterate over the body, as it comes."""
@@ -82,9 +96,11 @@ class Response:
             else:
                 data = await self._next_inflated(self._inflate)
         except Broken as error:
-            raise BrokenReply(
+            broken = BrokenReply(
                 f"the reply of {self._url.origin} broke off: {error.why}", status=self.status
-            ) from error
+            )
+            broken.waited = error.waited
+            raise broken from error
         if not data:
             raise StopAsyncIteration
         return data
@@ -92,11 +108,17 @@ class Response:
     async def _next_inflated(self, inflate: Inflate) -> bytes:
         import zlib
 
+        from prong.provider.inflate import Bomb
+
         while True:
+            # Much can come out of one byte, so it is here that others get their turn.
+            await checkpoint()
             try:
                 for piece in self._pieces:
                     if piece:
                         return piece
+            except Bomb as error:
+                raise self._excess(str(error)) from error
             except zlib.error as error:
                 raise Broken(f"its compression is damaged ({error})", began=True) from error
             data = await self._connection.next()
@@ -106,16 +128,36 @@ class Response:
                 return b""
             self._pieces = inflate.feed(data)
 
-    async def read(self, limit: int = 1 << 28) -> bytes:
-        """Wait for the whole body, or its first `limit` bytes."""
+    async def read(self, limit: int = BODY_LIMIT) -> bytes:
+        """Wait for the whole body.
+
+        Raises:
+            BrokenReply: it is longer than that, or broke off.
+
+        """
         pieces: list[bytes] = []
         size = 0
         async for piece in self:
             pieces.append(piece)
             size += len(piece)
-            if size >= limit:
+            if size > limit:
+                raise self._excess(f"it is longer than {limit} bytes")
+        return b"".join(pieces)
+
+    async def beginning(self, limit: int) -> bytes:
+        """Wait for the first bytes of the body, or for the whole if it is shorter."""
+        data = bytearray()
+        async for piece in self:
+            data += piece
+            if len(data) >= limit:
                 break
-        return b"".join(pieces)[:limit]
+        return bytes(data[:limit])
+
+    def _excess(self, why: str) -> BrokenReply:
+        """Make the error of a body without end; to ask again would bring another."""
+        error = BrokenReply(f"the reply of {self._url.origin} is too large: {why}")
+        error.retryable = False
+        return error
 
 
 class _Pool:
@@ -231,7 +273,7 @@ class Http:
             connection = await self._exchange(pool, target, proxy, (method, head, pieces))
             settle = False
             try:
-                response = Response(connection, target)
+                response = Response(connection, target, self.limits.ratio)
                 try:
                     yield response
                 finally:
@@ -265,9 +307,10 @@ class Http:
     async def _connect(self, pool: _Pool, url: Url, proxy: Proxy | None) -> Connection:
         if url.scheme == "https" and self._tls is None:
             self._tls = tls_context(self._env)
-        connection = Connection(self.limits.idle, pool.free.append, pool.lose)
+        limits = self.limits
+        connection = Connection(limits.idle, limits.progress, pool.free.append, pool.lose)
         tls = self._tls if url.scheme == "https" else None
-        await dial(connection, url, proxy, tls, limit=self.limits.connect)
+        await dial(connection, url, proxy, tls, limit=limits.connect)
         pool.all.add(connection)
         return connection
 
@@ -316,7 +359,7 @@ def _join(fields: list[tuple[bytes, bytes]]) -> dict[str, str]:
     return joined
 
 
-def _inflate_for(encoding: str, url: Url) -> Inflate | None:
+def _inflate_for(encoding: str, url: Url, ratio: int) -> Inflate | None:
     coding = encoding.strip().lower()
     if coding in {"", "identity"}:
         return None
@@ -324,13 +367,17 @@ def _inflate_for(encoding: str, url: Url) -> Inflate | None:
         raise BrokenReply(f"{url.origin} compressed its reply with {coding[:40]!r}, unasked")
     from prong.provider.inflate import Inflate
 
-    return Inflate()
+    return Inflate(ratio)
 
 
 def _no_reply(url: Url, error: Broken) -> ProviderError:
+    made: ProviderError
     if error.began:
-        return BrokenReply(f"the reply of {url.origin} was not understood: {error.why}")
-    return Unreachable(
-        f"{url.origin} gave no reply: {error.why}; check that the base URL is right "
-        "and that the server is well"
-    )
+        made = BrokenReply(f"the reply of {url.origin} was not understood: {error.why}")
+    else:
+        made = Unreachable(
+            f"{url.origin} gave no reply: {error.why}; check that the base URL is right "
+            "and that the server is well"
+        )
+    made.waited = error.waited
+    return made

@@ -15,6 +15,9 @@ HEAD_LIMIT = 65_536
 LINE_LIMIT = 4_096
 """Bytes that the line before a chunk may take."""
 
+INTERIM_LIMIT = 32
+"""How many interim responses (100 to 199) may come before the real one."""
+
 _MORE = -1
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9][0-9])(?: [\t\x20-\x7e\x80-\xff]*)?")
 _FIELD = re.compile(
@@ -45,6 +48,7 @@ class Parser:
 
     __slots__ = (
         "_held",
+        "_interim",
         "_left",
         "_method",
         "_state",
@@ -68,6 +72,7 @@ class Parser:
         """Whether bytes came after the end, which nobody asked for."""
         self._method = method
         self._held = b""
+        self._interim = 0
         self._left = 0
         # Stored as a plain function, not as a bound method: a parser must not be a reference cycle.
         self._state: Callable[[Parser, bytes, int, list[bytes]], int] = Parser._head
@@ -129,6 +134,10 @@ class Parser:
             self.status = status
             self.fields = fields
             self._frame(modern=found[1] == b"1")
+        else:
+            self._interim += 1
+            if self._interim > INTERIM_LIMIT:
+                raise Malformed(f"more than {INTERIM_LIMIT} interim responses came")
         return end + 4
 
     def _frame(self, *, modern: bool) -> None:

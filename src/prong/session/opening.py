@@ -38,8 +38,8 @@ from prong.session.move import switch
 from prong.session.planning import Planner
 from prong.session.preference import (
     fork_settings,
+    make_http,
     patience,
-    proxied,
     structured_output,
     task_budget,
     wakes_once,
@@ -88,7 +88,7 @@ async def open_session(
     options = msgspec.structs.replace(options or Options(), **given)
     place = look_around(options)
     failure: BaseException | None = None
-    async with anyio.create_task_group() as group, Http(env=proxied(place)) as http:
+    async with anyio.create_task_group() as group, make_http(place) as http:
         maker = _Maker(place, http, group, Desk(respond, attended=attended), clock)
         try:
             session = await maker.make()

@@ -14,6 +14,8 @@ from prong.cost import Prices, read_prices
 from prong.cost.budget import Bounds
 from prong.entry import ToolSpec
 from prong.errors import UsageError
+from prong.provider import Http
+from prong.provider import Limits as HttpLimits
 from prong.team.departure import ForkSettings
 from prong.team.office import PATIENCE
 from prong.tools.structured import StructuredOutput
@@ -125,7 +127,14 @@ def _read_schema(name: str) -> str:
     return data.decode("utf-8")
 
 
-def proxied(place: Place) -> Mapping[str, str]:
+def make_http(place: Place) -> Http:
+    """Make the client that all agents share, as patient as the user wants."""
+    given = place.settings.map("retry")
+    waits = {key: given[key] for key in ("idle", "progress") if key in given}
+    return Http(env=_proxied(place), limits=msgspec.convert(waits, HttpLimits))
+
+
+def _proxied(place: Place) -> Mapping[str, str]:
     """Give the environment of the HTTP client, with the proxy that options or settings name."""
     proxy = place.options.proxy or place.settings.text("proxy")
     return {**place.env, "HTTPS_PROXY": proxy, "HTTP_PROXY": proxy} if proxy else place.env

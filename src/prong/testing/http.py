@@ -60,6 +60,10 @@ class Exchange:
         if data:
             await self._write(b"%x\r\n%s\r\n" % (len(data), data))
 
+    async def send_raw(self, data: bytes) -> None:
+        """Send bytes as they are, head and framing included."""
+        await self._write(data)
+
     async def finish(self) -> None:
         """End an answer that came in pieces."""
         await self._write(b"0\r\n\r\n")

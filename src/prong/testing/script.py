@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from prong.testing.hostile import Flood
 from prong.testing.request import Refused, Request
 
 
@@ -77,6 +78,8 @@ class Step(msgspec.Struct, frozen=True):
     """Close the connection after so many bytes of the answer's body."""
     malformed: bool = False
     """Spoil the JSON of the answer."""
+    flood: Flood | None = None
+    """What of the answer never ends."""
     output_tokens: int | None = None
     """What to bill for; None counts the answer."""
 
@@ -146,6 +149,11 @@ def cut(after_bytes: int = 400, *, then: Step | None = None) -> Step:
 def malformed(*, then: Step | None = None) -> Step:
     """Send an answer whose JSON is broken."""
     return msgspec.structs.replace(then or say("This is broken."), malformed=True)
+
+
+def flood(what: Flood, *, between: float = 0.0) -> Step:
+    """Answer without end, with a pause between the pieces; see `prong.testing.hostile`."""
+    return msgspec.structs.replace(say("more " * 400), flood=what, between=between)
 
 
 def stall(seconds: float, *, then: Step | None = None) -> Step:

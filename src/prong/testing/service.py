@@ -15,6 +15,7 @@ from prong.testing.cache import Cache, Plan
 from prong.testing.check import check, check_fit
 from prong.testing.clock import AnyClock
 from prong.testing.diagnosis import anthropic_diagnosis, openai_diagnosis
+from prong.testing.hostile import Flood, pour
 from prong.testing.http import Exchange, Hangup
 from prong.testing.ledger import Ledger, Rates
 from prong.testing.model import Model, known
@@ -59,6 +60,8 @@ class Record(msgspec.Struct):
     """When the first byte of the answer was sent."""
     usage: Usage = Usage()
     seen: Seen | None = None
+    poured: int = 0
+    """Bytes of an answer without end that were sent before the client hung up."""
 
     @property
     def request(self) -> Request:
@@ -272,6 +275,8 @@ class Service:
 
     async def _deliver(self, exchange: Exchange, record: Record, answer: Answer) -> None:
         shape, step = _SHAPES[answer.request.api], answer.step
+        if step.flood is not None:
+            await self._pour(exchange, record, answer, step.flood)
         if not answer.request.stream:
             body = msgspec.json.encode(shape.whole(answer))
             body = body[:-2] if step.malformed else body
@@ -294,6 +299,20 @@ class Service:
             if pause:
                 await exchange.wait(self.clock.sleep, pause)
         await exchange.finish()
+
+    async def _pour(self, exchange: Exchange, record: Record, answer: Answer, what: Flood) -> None:
+        events = list(_SHAPES[answer.request.api].stream(answer))
+        headers = _headers(answer.request.api, record) | {"content-type": "text/event-stream"}
+
+        async def pause() -> None:
+            if answer.step.between:
+                await exchange.wait(self.clock.sleep, answer.step.between)
+
+        def count(size: int) -> None:
+            record.poured += size
+
+        record.status = 200
+        await pour(what, exchange, events[: len(events) // 2], headers, pause, count)
 
     async def _refuse(self, exchange: Exchange, record: Record, failure: Failure) -> None:
         api = APIS.get(record.path, "anthropic")

@@ -8,6 +8,7 @@ from prong.errors import UsageError
 from prong.wire.base import (
     NO_MARK,
     Began,
+    Bounds,
     CallBegan,
     CallPiece,
     Decoder,
@@ -32,6 +33,7 @@ __all__ = [
     "NO_MARK",
     "Anthropic",
     "Began",
+    "Bounds",
     "CallBegan",
     "CallPiece",
     "Chat",

@@ -27,7 +27,7 @@ from prong.entry import (
     Text,
     User,
 )
-from prong.wire.base import NO_MARK, Decoder, Encoded, HeadSpec, Tail, Ttl
+from prong.wire.base import BOUNDS, NO_MARK, Bounds, Decoder, Encoded, HeadSpec, Tail, Ttl
 from prong.wire.fault import read_fault
 from prong.wire.raw import EMPTY, arguments, dump, kept, list_of, members, merge, tidy
 
@@ -174,11 +174,11 @@ class Anthropic(msgspec.Struct, frozen=True):
             return Results(tuple(_result_of(block) for block in blocks))
         return User(_parts_of(blocks))
 
-    def decoder(self) -> Decoder:
+    def decoder(self, bounds: Bounds = BOUNDS) -> Decoder:
         """Make a decoder for one response."""
         from prong.wire.anthropic_stream import AnthropicStream
 
-        return AnthropicStream()
+        return AnthropicStream(bounds)
 
     def fault(self, status: int, body: bytes) -> tuple[str, str]:
         """Read an error response: the provider's kind and message."""

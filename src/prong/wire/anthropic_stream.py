@@ -12,7 +12,16 @@ import msgspec
 
 from prong.entry import Call, CallId, Stop, Usage
 from prong.wire.anthropic import reply_of, sendable, wire_id
-from prong.wire.base import Began, CallBegan, CallPiece, Ended, TextPiece, ThinkingPiece
+from prong.wire.base import (
+    BOUNDS,
+    Began,
+    Bounds,
+    CallBegan,
+    CallPiece,
+    Ended,
+    TextPiece,
+    ThinkingPiece,
+)
 from prong.wire.fault import stream_fault
 from prong.wire.grown import Grown
 from prong.wire.raw import Fields, arguments, dump, fields_of, list_of, present, raw, string, tidy
@@ -136,8 +145,8 @@ class AnthropicStream(Stream):
 
     __slots__ = ("_blocks", "_details", "_message", "_stop", "_usage")
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, bounds: Bounds = BOUNDS) -> None:
+        super().__init__(bounds)
         self._message: _Message | None = None
         self._blocks: dict[int, _Block] = {}
         self._usage = _Usage()
@@ -189,6 +198,7 @@ class AnthropicStream(Stream):
         self._out.append(Began(message.id, message.model, _count(self._usage)))
 
     def _start(self, index: int, data: msgspec.Raw) -> None:
+        self._begin_part()
         block = self._blocks[index] = _Block(fields_of(data))
         if block.type == "tool_use":
             self._out.append(CallBegan(block.id, string(block.body.fields.get("name"))))
@@ -215,6 +225,7 @@ class AnthropicStream(Stream):
             case "signature_delta":
                 block.body.fields["signature"] = raw(delta.signature or "")
             case "citations_delta":
+                self._begin_part()
                 block.citations.append(delta.citation)
             case "text_delta" | "input_json_delta" | "thinking_delta":
                 pass

@@ -68,6 +68,28 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True):
     """Further fields that do not affect the prompt."""
 
 
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """How much one response may hold.
+
+    Far more than any model writes: what goes beyond is a broken or a hostile server, and is
+    neither stored nor asked for again.
+    """
+
+    event: int = 16 << 20
+    """Bytes of one event, from its first line to the blank one."""
+    response: int = 128 << 20
+    """Bytes of the whole response, keep-alives included and compression undone."""
+    text: int = 16 << 20
+    """Characters of text, thinking and arguments together."""
+    events: int = 2_000_000
+    calls: int = 1_000
+    parts: int = 65_536
+    """Blocks, items and list elements of which the reply is put together."""
+
+
+BOUNDS = Bounds()
+
+
 class Began(msgspec.Struct, frozen=True):
     """The response has begun: from here on its cache entries can be read."""
 
@@ -186,8 +208,8 @@ class Dialect(Protocol):
         """Turn what `encode` made back into an entry; the kind of a user entry is lost."""
         ...
 
-    def decoder(self) -> Decoder:
-        """Make a decoder for one response."""
+    def decoder(self, bounds: Bounds = ...) -> Decoder:
+        """Make a decoder for one response, which is a `Fault` if it goes beyond the bounds."""
         ...
 
     def fault(self, status: int, body: bytes) -> tuple[str, str]:

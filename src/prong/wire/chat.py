@@ -26,7 +26,7 @@ from prong.entry import (
     Text,
     User,
 )
-from prong.wire.base import NO_MARK, Decoder, Encoded, HeadSpec, Tail
+from prong.wire.base import BOUNDS, NO_MARK, Bounds, Decoder, Encoded, HeadSpec, Tail
 from prong.wire.openai import FAILED, OpenAI, data_url, ended, function, image_of, result_parts
 from prong.wire.raw import EMPTY, Fields, arguments, dump, fields_of, kept, merge, string
 
@@ -142,11 +142,11 @@ class Chat(OpenAI, frozen=True):
         tools = [message for message in (first, *more) if message.role == "tool"]
         return Results(tuple(_result_of(m, pictures.get(m.tool_call_id, ())) for m in tools))
 
-    def decoder(self) -> Decoder:
+    def decoder(self, bounds: Bounds = BOUNDS) -> Decoder:
         """Make a decoder for one response."""
         from prong.wire.chat_stream import ChatStream
 
-        return ChatStream()
+        return ChatStream(bounds)
 
     def _message(self, role: str, parts: Sequence[Part], *, joint: str = "\n") -> bytes:
         return dump({"role": role, "content": self._content(parts, joint)})

@@ -12,7 +12,16 @@ from typing import Any, Final
 import msgspec
 
 from prong.entry import Call, CallId, Stop, Usage
-from prong.wire.base import Began, CallBegan, CallPiece, Ended, TextPiece, ThinkingPiece
+from prong.wire.base import (
+    BOUNDS,
+    Began,
+    Bounds,
+    CallBegan,
+    CallPiece,
+    Ended,
+    TextPiece,
+    ThinkingPiece,
+)
 from prong.wire.chat import THOUGHTS, reply_of
 from prong.wire.fault import stream_fault
 from prong.wire.grown import Grown
@@ -96,6 +105,36 @@ class _Call:
         return {"id": self.id, "type": "function", "function": function, **self.extra}, said
 
 
+class _Items:
+    """A list of a message under way; objects that carry an equal type and index are one."""
+
+    __slots__ = ("_items", "_placed")
+
+    def __init__(self) -> None:
+        self._items: list[Grown | msgspec.Raw] = []
+        self._placed: dict[tuple[bytes, bytes], Grown] = {}
+
+    def add(self, value: msgspec.Raw) -> None:
+        """Take one more element, or more of one."""
+        if bytes(value)[:1] != b"{":
+            self._items.append(value)
+            return
+        fields = fields_of(value)
+        place = (bytes(fields.get("type", b"")), bytes(fields.get("index", b"")))
+        old = self._placed.get(place)
+        if old is not None:
+            old.fold(fields, growing=_GROWING)
+            return
+        new = Grown(fields)
+        self._items.append(new)
+        if "index" in fields:
+            self._placed[place] = new
+
+    def done(self) -> list[Fields | msgspec.Raw]:
+        """Give the whole list."""
+        return [item.done() if isinstance(item, Grown) else item for item in self._items]
+
+
 class ChatStream(Stream):
     """Decodes one response of the Chat Completions API."""
 
@@ -103,6 +142,7 @@ class ChatStream(Stream):
         "_begun",
         "_body",
         "_calls",
+        "_given",
         "_id",
         "_lists",
         "_model",
@@ -112,18 +152,19 @@ class ChatStream(Stream):
         "_usage",
     )
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, bounds: Bounds = BOUNDS) -> None:
+        super().__init__(bounds)
         self._begun = False
         self._id = ""
         self._model = ""
         self._usage = _Usage()
         self._stop: str | None = None
         self._body = Grown({"role": raw("assistant"), "content": raw(None)})
-        self._lists: dict[str, list[Grown | msgspec.Raw]] = {}
+        self._lists: dict[str, _Items] = {}
         self._thought: str | None = None
         self._calls: list[_Call] = []
         self._slots: dict[int, _Call] = {}
+        self._given: dict[str, _Call] = {}
 
     def _take(self, payload: Payload) -> None:
         if payload.data == b"[DONE]":
@@ -182,7 +223,10 @@ class ChatStream(Stream):
             self._grow(field, string(value))
         elif first == b"[":
             self._body.fields.setdefault(field, value)
-            _extend(self._lists.setdefault(field, []), list_of(value))
+            items = self._lists.setdefault(field, _Items())
+            for item in list_of(value):
+                self._begin_part()
+                items.add(item)
         else:
             self._body.fields[field] = value
 
@@ -224,22 +268,24 @@ class ChatStream(Stream):
         if index is not None:
             call = self._slots.get(index)
         elif given:
-            call = next((call for call in self._calls if call.id == given), None)
+            call = self._given.get(given)
         else:
             call = None if name or not self._calls else self._calls[-1]
         if call is not None and name and given and given != call.id:
             # Another id in a used place: a server that numbers all its calls alike.
             call = None
         if call is None:
+            self._begin_part()
             call = _Call(given or f"call_{len(self._calls)}")
             self._calls.append(call)
+            self._given.setdefault(call.id, call)
             if index is not None:
                 self._slots[index] = call
         return call
 
     def _conclude(self) -> None:
         for field, items in self._lists.items():
-            self._body.fields[field] = raw([i.done() if isinstance(i, Grown) else i for i in items])
+            self._body.fields[field] = raw(items.done())
         fields = self._body.done()
         done = [call.done() for call in self._calls]
         if done:
@@ -270,28 +316,6 @@ def _content(value: msgspec.Raw) -> str:
         return string(value)
     parts = (fields_of(part) for part in list_of(value))
     return "".join(string(part.get("text")) for part in parts)
-
-
-def _extend(items: list[Grown | msgspec.Raw], more: list[msgspec.Raw]) -> None:
-    """Add to a list of a message; objects that carry an equal type and index are one."""
-    for value in more:
-        if bytes(value)[:1] != b"{":
-            items.append(value)
-            continue
-        fields = fields_of(value)
-        key = _place(fields)
-        same = (i for i in items if isinstance(i, Grown) and key and _place(i.fields) == key)
-        old = next(same, None)
-        if old is None:
-            items.append(Grown(fields))
-        else:
-            old.fold(fields, growing=_GROWING)
-
-
-def _place(fields: Fields) -> tuple[bytes, bytes] | None:
-    if "index" not in fields:
-        return None
-    return bytes(fields.get("type", b"")), bytes(fields["index"])
 
 
 def _count(usage: _Usage) -> Usage:

@@ -25,7 +25,7 @@ from prong.entry import (
     Text,
     User,
 )
-from prong.wire.base import NO_MARK, Decoder, Encoded, HeadSpec, Tail
+from prong.wire.base import BOUNDS, NO_MARK, Bounds, Decoder, Encoded, HeadSpec, Tail
 from prong.wire.openai import FAILED, OpenAI, data_url, ended, function, image_of, result_parts
 from prong.wire.raw import EMPTY, dump, kept, list_of, merge
 
@@ -149,11 +149,11 @@ class Responses(OpenAI, frozen=True):
             return Results(tuple(_result_of(item) for item in items))
         return User(_parts_of(items[0].content))
 
-    def decoder(self) -> Decoder:
+    def decoder(self, bounds: Bounds = BOUNDS) -> Decoder:
         """Make a decoder for one response."""
         from prong.wire.responses_stream import ResponsesStream
 
-        return ResponsesStream()
+        return ResponsesStream(bounds)
 
     def _result(self, result: Result) -> bytes:
         parts = kept(result.parts)

@@ -11,7 +11,17 @@ from typing import Final
 import msgspec
 
 from prong.entry import CallId, Stop, Usage
-from prong.wire.base import Began, CallBegan, CallPiece, Ended, Fault, TextPiece, ThinkingPiece
+from prong.wire.base import (
+    BOUNDS,
+    Began,
+    Bounds,
+    CallBegan,
+    CallPiece,
+    Ended,
+    Fault,
+    TextPiece,
+    ThinkingPiece,
+)
 from prong.wire.fault import stream_fault
 from prong.wire.raw import list_of, present, tidy
 from prong.wire.responses import reply_of, sendable
@@ -90,8 +100,8 @@ class ResponsesStream(Stream):
 
     __slots__ = ("_begun", "_calls", "_items", "_thought")
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, bounds: Bounds = BOUNDS) -> None:
+        super().__init__(bounds)
         self._begun = False
         self._items: dict[int, bytes] = {}
         self._calls: dict[int | str | None, CallId] = {}
@@ -162,6 +172,7 @@ class ResponsesStream(Stream):
             self._out.append(Began(response.id, response.model))
 
     def _add(self, event: _Event) -> None:
+        self._begin_part()
         item = _item(event.item)
         if item.type != "function_call":
             return
@@ -172,6 +183,7 @@ class ResponsesStream(Stream):
         self._out.append(CallBegan(call_id, item.name or ""))
 
     def _settle(self, event: _Event) -> None:
+        self._begin_part()
         index = len(self._items) if event.output_index is None else event.output_index
         self._items[index] = tidy(event.item)
         item = _item(event.item)
