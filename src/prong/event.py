@@ -278,7 +278,7 @@ class TurnFinished(_Event, tag="turn_finished", frozen=True):
     """The agent has nothing more to do for now."""
 
     text: str
-    why: Literal["done", "interrupted", "limit", "budget", "refused", "cut_off", "error"]
+    why: Literal["done", "interrupted", "limit", "budget", "refused", "cut_off", "loop", "error"]
     detail: str = ""
     turns: int = 0
     """Requests made in this turn."""

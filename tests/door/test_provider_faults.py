@@ -280,13 +280,13 @@ async def test_a_reply_that_always_breaks_off_is_an_error_in_the_end(serve):
             ContextOverflow,
             "too long for claude-x",
         ),
-        (error("400 Bad", "context_length_exceeded", "no"), ContextOverflow, "compact"),
+        (error("400 Bad", "context_length_exceeded", "no"), ContextOverflow, "too long for claude-x"),
         (
             error("400 Bad", "x", "the request exceeds the available context size"),
             ContextOverflow,
-            "compact",
+            "too long for claude-x",
         ),
-        (error("413 Big", "request_too_large", "too large"), ContextOverflow, "compact"),
+        (error("413 Big", "request_too_large", "too large"), ContextOverflow, "too long for claude-x"),
         (error("400 Bad", "invalid_request_error", "max_tokens"), BadRequest, "max_tokens"),
         (error("422 Bad", "x", "field required"), BadRequest, "field required"),
         (error("429 No", "insufficient_quota", "quota"), RateLimited, "no credit left"),
@@ -459,13 +459,13 @@ async def test_a_whole_reply_leaves_its_connection_for_the_next(serve):
 @pytest.mark.parametrize(
     "answer",
     [
-        error("401 Unauthorized", "authentication_error", "bad key sk-secret-1 given"),
-        error("400 Bad Request", "sk-secret-1", "no"),
-        error("302 Found", "moved", "there", "location: http://x/?key=sk-secret-1\r\n"),
-        error("500 Oops", "api_error", "ok", "request-id: sk-secret-1\r\n"),
-        b"HTTP/1.1 200 sk-secret-1 \x00\r\n\r\n",
-        b"HTTP/1.1 502 Bad\r\ncontent-length: 24\r\n\r\n<p>x-api-key sk-secret-1",
-        HEAD + chunk(sse({"type": "error", "error": {"type": "x", "message": "sk-secret-1"}})),
+        error("401 Unauthorized", "authentication_error", "bad key sk-secret-0123456789 given"),
+        error("400 Bad Request", "sk-secret-0123456789", "no"),
+        error("302 Found", "moved", "there", "location: http://x/?key=sk-secret-0123456789\r\n"),
+        error("500 Oops", "api_error", "ok", "request-id: sk-secret-0123456789\r\n"),
+        b"HTTP/1.1 200 sk-secret-0123456789 \x00\r\n\r\n",
+        b"HTTP/1.1 502 Bad\r\ncontent-length: 33\r\n\r\n<p>x-api-key sk-secret-0123456789",
+        HEAD + chunk(sse({"type": "error", "error": {"type": "x", "message": "sk-secret-0123456789"}})),
     ],
 )
 async def test_a_key_that_a_server_sends_back_is_not_shown(serve, answer: bytes):

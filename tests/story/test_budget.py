@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from prong.errors import BudgetSpent, UsageError
-from prong.testing import Script, Worlds, call, say
+from prong.testing import Request, Script, Step, Worlds, call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L1", "K2")]
 
-AGAIN = Script(forever=call("Bash", {"command": "ls"}))
+
+def AGAIN(request: Request) -> Step:  # noqa: N802 - stands where a script does
+    """Go on and on, with another call each time."""
+    return call("Bash", {"command": f"ls # {len(request.blocks)}"})
 
 
 async def test_turns(world: Worlds) -> None:

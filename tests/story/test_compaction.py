@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import anyio
 import msgspec
 import pytest
 
-from prong.errors import BrokenReply, Interrupted
+from prong.errors import BrokenReply, ContextOverflow, Interrupted
 from prong.event import PromptMoved, RequestSent, Warned
-from prong.testing import Options, Step, Worlds, call, delay, say, stall
+from prong.testing import Options, Step, Worlds, call, calls, delay, say, stall
 from prong.testing.request import Request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L7")]
@@ -99,6 +102,79 @@ async def test_after_an_overflow(world: Worlds, api: str, context: int) -> None:
         assert "THE SUMMARY" in w.server.records[-1].body.decode()
 
 
+def _summing(request: Request) -> Step:
+    """Sum up when asked to; else read three large files at once, and then say so."""
+    if "replaced by a summary" in request.last_text:
+        return say("THE SUMMARY. " * 40)
+    if "END" in request.last_text:
+        return calls(*[("Read", {"file_path": f"{name}.txt"}) for name in "abc"])
+    return say("Read.")
+
+
+@pytest.mark.moves_prefix("compaction starts a new prompt")
+@pytest.mark.spec("L10")
+@pytest.mark.parametrize("api", APIS)
+async def test_results_that_overflow_by_themselves_are_cut(world: Worlds, api: str) -> None:
+    """Where a summary cannot help, large results are stored and previews take their place."""
+    files = {f"{name}.txt": LONG.replace(". ", f" {name}.\n") * 4 for name in "abc"}
+    serving = Options(context=12_000)
+    async with world(_summing, api=api, serving=serving, files=files, compact_at=0.0) as w:
+        turn = await w.session.run("END")
+
+        assert (turn.text, turn.why) == ("Read.", "done"), turn.detail
+        moved = w.told(PromptMoved)
+        assert moved
+        assert all(m.after < m.before for m in moved)
+        last = w.server.records[-1].body.decode()
+        assert "characters left out here" in last
+        for path in re.findall(r"characters is in ([^:]+\.txt): read", last):
+            assert LONG.split(". ", maxsplit=1)[0] in Path(path).read_text("utf-8")
+
+
+@pytest.mark.spec("L10")
+async def test_a_summary_that_is_longer_is_not_taken(world: Worlds) -> None:
+    """A conversation never becomes longer by compaction; it stays as it was, and that is said."""
+    async with world([say("Hello."), say(LONG), say("Still here.")]) as w:
+        await w.session.run("Hi")
+        before = w.session.agent.prompt
+        with pytest.raises(ContextOverflow, match="no shorter"):
+            await w.session.compact()
+
+        assert w.session.agent.prompt is before
+        assert (await w.session.run("And?")).text == "Still here."
+
+
+@pytest.mark.spec("L10")
+@pytest.mark.parametrize("api", APIS)
+async def test_a_first_message_that_is_too_long(world: Worlds, api: str) -> None:
+    """The reason says what to do about a message, not about a conversation that is not there."""
+    async with world([say("No.")], api=api, serving=Options(context=1_000)) as w:
+        turn = await w.session.run("Hello")
+
+        assert turn.why == "error"
+        assert "nothing before this message that could be summarised" in turn.detail
+        assert "shorten the message, choose a model that reads more" in turn.detail
+        assert "--context-tokens" in turn.detail
+        assert "/clear" not in turn.detail
+
+
+@pytest.mark.spec("L10")
+async def test_what_cannot_be_made_shorter_ends_the_turn(world: Worlds) -> None:
+    """If no summary helps, the turn ends with the provider's reason and what can be done."""
+
+    def script(request: Request) -> Step:
+        return say(LONG if "replaced by a summary" in request.last_text else "Hello.")
+
+    serving = Options(context=6_600)
+    async with world(script, serving=serving, compact_at=0.0) as w:
+        await w.session.run("Hi")
+        turn = await w.session.run("END " * 1_500)
+
+        assert turn.why == "error"
+        assert "start a new one, choose a model that reads more" in turn.detail
+        assert not w.told(PromptMoved)
+
+
 async def test_no_summary_no_change(world: Worlds) -> None:
     """A model that calls a tool instead of summing up changes nothing."""
     script = [say("Hello."), call("Read", {"file_path": "a"}), say("Still here.")]
@@ -117,7 +193,7 @@ async def test_a_cut_off_summary_is_told(world: Worlds) -> None:
     """A summary that hit the output limit is used, with a warning."""
     cut_off = msgspec.structs.replace(say("HALF A SUMM"), stop="length")
     async with world([say("Hello."), cut_off, say("Fine.")]) as w:
-        await w.session.run("Hi")
+        await w.session.run(f"Hi. {LONG}")
         await w.session.compact()
         assert any("cut off" in e.text for e in w.told(Warned))
 
@@ -161,7 +237,7 @@ async def test_a_message_waits_for_a_compaction(world: Worlds) -> None:
     """What is said while a compaction by command runs is answered after it, on the new prompt."""
     script = [say("Hello."), delay(0.3, then=say("THE SUMMARY")), say("Fine.")]
     async with world(script) as w:
-        await w.session.run("Hi")
+        await w.session.run(f"Hi. {LONG}")
         async with anyio.create_task_group() as group:
             group.start_soon(w.session.compact)
             while len(w.server.records) < 2:

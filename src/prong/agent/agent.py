@@ -19,6 +19,7 @@ from prong.agent.hook import Hooks, Verdict
 from prong.agent.inbox import Inbox
 from prong.agent.limit import Limits, Spent
 from prong.agent.lineage import Lineage
+from prong.agent.repeat import Repeats
 from prong.cost import Ledger, Prices, Row, markable, window
 from prong.cost.budget import Purse
 from prong.entry import Entry, Part, Results, Text, Usage, User
@@ -91,6 +92,8 @@ class Agent:
     """Keys, which are masked in whatever comes from outside."""
     halted: str = ""
     """Why the run ends after the calls at hand, if a hook wants it."""
+    repeats: Repeats = field(default_factory=Repeats)
+    """What it has called, for the guard against loops."""
     refusals: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """Calls that were refused for good, by name and arguments."""
 
@@ -137,6 +140,7 @@ class Agent:
         before, self.prompt = self.prompt, prompt
         self.sent = self.base = None
         self.last_usage, self.last_length, self.last_id = Usage(), 0, ""
+        self.repeats.forget()
         self.emit(PromptMoved(reason=reason, detail=detail, before=len(before), after=len(prompt)))
 
     def recall(self, replay: Replay) -> None:
@@ -153,6 +157,8 @@ class Agent:
     def take_inbox(self) -> int:
         """Put what waits before the model; gives how many entries that were."""
         items = self.inbox.drain()
+        if items:
+            self.repeats.forget()
         for entry, taken in items:
             self.append(entry)
             if taken is not None:

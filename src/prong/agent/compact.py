@@ -2,22 +2,29 @@
 
 The summary is asked for on the very prompt that is cached, so it costs a read and not a write. Only
 then does a new prompt start. If even that request is too long, the oldest part that still fits is
-summarised and the rest is carried over.
+summarised and the rest is carried over; if that is too long by itself, large results in it are
+stored and previews take their place. A prompt that would not be shorter is never taken.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
 
+from msgspec.structs import replace
+
 from prong.agent.agent import Agent
+from prong.agent.dispatch import fit
 from prong.agent.request import request
-from prong.entry import Entry, Reply, Results, Text, User
+from prong.entry import Entry, Part, Reply, Result, Results, Text, User
 from prong.errors import BrokenReply, ContextOverflow
 from prong.event import Warned
 from prong.prompt import Node, Prompt
 from prong.text import load_text
 
 _TRIES = 6
+_PREVIEWS = (20_000, 4_000, 1_000)
+"""Characters to which results are cut, as far as it takes."""
+BYTES_PER_TOKEN = 4
 
 
 async def compact_if_due(agent: Agent) -> None:
@@ -30,7 +37,7 @@ async def compact_if_due(agent: Agent) -> None:
         share = f"{agent.tokens} of {agent.window} tokens"
         try:
             await compact(agent, detail=f"the conversation nears the context limit ({share})")
-        except BrokenReply as error:
+        except (BrokenReply, ContextOverflow) as error:
             agent.emit(Warned(text=str(error)))
 
 
@@ -39,8 +46,8 @@ async def compact(agent: Agent, *, detail: str, focus: str = "") -> None:
 
     What was said since the model's last step is carried over word for word.
 
-    Raises ContextOverflow if not even a small part of it can be summarised, BrokenReply if the
-    model gives no summary; the conversation then is as it was.
+    Raises ContextOverflow if not even a small part of it can be summarised or it would not become
+    shorter, BrokenReply if the model gives no summary; the conversation then is as it was.
     """
     payload = {"trigger": detail, "focus": focus}
     verdict = agent.heed(await agent.hooks.fire("PreCompact", payload))
@@ -64,10 +71,71 @@ async def compact(agent: Agent, *, detail: str, focus: str = "") -> None:
         after = _last_step(agent.prompt) if kept is agent.prompt else kept.tip
         rest = carried(agent.prompt, after=after)
         summary = User((Text(load_text("summary") + "\n\n" + ended.reply.text),), "summary")
-        fresh = Prompt(agent.prompt.head).append(summary, *rest)
-        agent.restart(fresh, reason="compaction", detail=detail)
+        agent.restart(_shortened(agent, summary, rest), reason="compaction", detail=detail)
         return
     raise ContextOverflow("the conversation is too long even for its own summary; use /clear")
+
+
+async def shrink(agent: Agent, error: ContextOverflow) -> None:
+    """Make a conversation shorter that the provider finds too long.
+
+    Raises ContextOverflow if it cannot be made any shorter, with what can be done about it.
+    """
+    why = "there is nothing before this message that could be summarised"
+    if agent.prompt.depth > 1:
+        try:
+            await compact(agent, detail=f"the provider says it is too long: {error}")
+        except (BrokenReply, ContextOverflow) as failure:
+            why = str(failure)
+        else:
+            return
+    head = len(agent.prompt.head.data) // BYTES_PER_TOKEN
+    first = agent.prompt.depth == 1
+    raise ContextOverflow(
+        f"{error}; {why}. Instructions and tools take about {head} tokens of the {agent.window} "
+        f"that the model is taken to read: {'shorten the message' if first else 'start a new one'}"
+        ", choose a model that reads more, or say with --context-tokens how much it reads",
+        status=error.status,
+        kind=error.kind,
+    ) from error
+
+
+def _shortened(agent: Agent, summary: User, rest: list[Entry]) -> Prompt:
+    """Make the new prompt; what is carried over is cut as far as it must be.
+
+    Raises ContextOverflow if it would be no shorter than the old one.
+    """
+    head, before = agent.prompt.head, len(agent.prompt)
+    room = agent.window * (agent.compact_at or 1.0) * BYTES_PER_TOKEN
+    fresh = Prompt(head).append(summary, *rest)
+    for limit in _PREVIEWS:
+        if len(fresh) < min(before, room):
+            break
+        fresh = Prompt(head).append(summary, *(_cut(agent, entry, limit) for entry in rest))
+    if len(fresh) >= before:
+        raise ContextOverflow(
+            f"a summary would make the conversation no shorter ({len(fresh)} bytes instead of "
+            f"{before}), so it stays as it was"
+        )
+    return fresh
+
+
+def _cut(agent: Agent, entry: Entry, limit: int) -> Entry:
+    """Store long results and leave previews; pictures are left out."""
+    if not isinstance(entry, Results):
+        return entry
+
+    def cut(result: Result, number: int, part: Part) -> Part:
+        if isinstance(part, Text):
+            return Text(fit(agent, f"{result.call_id}-{number}", part.text, limit))
+        return Text("[a picture was left out here; look at it again if it is needed]")
+
+    return Results(
+        tuple(
+            replace(one, parts=tuple(cut(one, at, part) for at, part in enumerate(one.parts)))
+            for one in entry.results
+        )
+    )
 
 
 def _half(prompt: Prompt) -> Prompt:

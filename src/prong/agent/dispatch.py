@@ -31,9 +31,14 @@ class _Refused(Failed, frozen=True):
     """A call that was not allowed to run."""
 
 
+class _Repeated(_Refused, frozen=True):
+    """A call that came too often."""
+
+
 async def answer(agent: Agent, calls: Sequence[Call]) -> None:
     """Run calls and append their results."""
     results: list[Result | None] = [None] * len(calls)
+    agent.repeats.begin_reply()
 
     async def perform(index: int) -> None:
         results[index] = await _perform(agent, calls[index])
@@ -76,6 +81,8 @@ def _groups(agent: Agent, calls: Sequence[Call]) -> Iterator[list[int]]:
 async def _perform(agent: Agent, call: Call) -> Result:
     if (why := contained(agent.lineage, call.name)) is not None:
         return _finish(agent, call, _contained(agent, call, why), "", 0.0, 0)
+    if (why := agent.repeats.refuse(call)) is not None:
+        return _finish(agent, call, _Repeated(why), "", 0.0, 0)
     parsed = agent.kit.parse(call)
     if isinstance(parsed, Failed):
         return _finish(agent, call, parsed, "", 0.0, 0)
@@ -131,11 +138,15 @@ def _with_notes(outcome: Outcome, notes: Sequence[str]) -> Outcome:
 def _finish(
     agent: Agent, call: Call, outcome: Outcome, title: str, seconds: float, budget: int
 ) -> Result:
+    if not isinstance(outcome, _Repeated):
+        tool = agent.kit.get(call.name)
+        writes = tool is not None and tool.effect == "writes"
+        outcome = agent.repeats.told(call, outcome, seconds=seconds, writes=writes)
     failed = isinstance(outcome, Failed)
     parts = (Text(outcome.why),) if failed else outcome.parts
     if budget:
         parts = tuple(
-            Text(_fit(agent, call, part.text, budget)) if isinstance(part, Text) else part
+            Text(fit(agent, call.id, part.text, budget)) if isinstance(part, Text) else part
             for part in parts
         )
     agent.emit(
@@ -153,12 +164,12 @@ def _finish(
     return Result(call.id, parts, failed=failed)
 
 
-def _fit(agent: Agent, call: Call, text: str, budget: int) -> str:
+def fit(agent: Agent, call_id: str, text: str, budget: int) -> str:
     """Store a text that is over its budget in a file and leave a preview in its place."""
     if len(text) <= budget:
         return text
     folder = os.path.join(agent.context.storage, "results")  # noqa: PTH118 - a host's path
-    safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in call.id)
+    safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in call_id)
     path = os.path.join(folder, f"{safe}.txt")  # noqa: PTH118 - a host's path
     try:
         os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a host's path

@@ -1,8 +1,9 @@
 """The loop: send, stream, append the reply, run its calls, append the results, repeat.
 
-It ends on a reply without calls, a limit, or an interrupt. An interrupt is a cancellation: it may
-strike at any await, and wherever it strikes the stored conversation is valid, because a reply is
-appended whole or not at all and its calls are answered in a `finally`.
+It ends on a reply without calls, a limit, calls that only repeat themselves, or an interrupt. An
+interrupt is a cancellation: it may strike at any await, and wherever it strikes the stored
+conversation is valid, because a reply is appended whole or not at all and its calls are answered in
+a `finally`.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import msgspec
 
 from prong.agent.agent import Agent
 from prong.agent.answer import interrupted
-from prong.agent.compact import compact, compact_if_due
+from prong.agent.compact import compact_if_due, shrink
 from prong.agent.dispatch import answer
 from prong.agent.request import request
 from prong.entry import Text, User
 from prong.errors import ContextOverflow
 from prong.wire import Ended
 
-Why: TypeAlias = Literal["done", "limit", "budget", "refused", "cut_off"]
+Why: TypeAlias = Literal["done", "limit", "budget", "refused", "cut_off", "loop"]
 
 
 _SILENT = "the last reply had no text"
@@ -44,6 +45,7 @@ async def run(agent: Agent) -> Stopped:
     """
     turns, text, stopped_before = 0, "", False
     agent.halted = ""
+    agent.repeats.forget()
     while True:
         agent.take_inbox()
         if spent := agent.spent(turns):
@@ -70,13 +72,14 @@ async def run(agent: Agent) -> Stopped:
 
 
 def _called_off(agent: Agent, text: str, turns: int) -> Stopped | None:
-    """Say how the run ends after its calls, if a hook or a tool wants it to."""
+    """Say how the run ends after its calls: a hook or a tool wants it to, or they only repeat."""
     if agent.halted:
         return Stopped(text, "refused", f"a hook ended the turn: {agent.halted}", turns)
     if agent.finale:
         text, agent.finale = agent.finale, ""
         return Stopped(text, "done", "", turns)
-    return None
+    stuck = agent.repeats.stuck
+    return Stopped(text, "loop", stuck, turns) if stuck else None
 
 
 async def _may_stop(agent: Agent, *, again: bool) -> bool:
@@ -100,13 +103,9 @@ def _refused(agent: Agent, ended: Ended, text: str, turns: int) -> Stopped:
 
 
 async def _request(agent: Agent) -> Ended:
-    """Send the conversation; for as long as it is too long and gets shorter, compact it."""
+    """Send the conversation; while it is too long, make it shorter."""
     while True:
         try:
             return await request(agent)
         except ContextOverflow as error:
-            before = len(agent.prompt)
-            if agent.prompt.depth > 1:
-                await compact(agent, detail=f"the provider says it is too long: {error}")
-            if len(agent.prompt) >= before:
-                raise
+            await shrink(agent, error)

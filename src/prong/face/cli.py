@@ -45,6 +45,7 @@ _EXITS = """exit codes:
   4    the budget is spent
   5    the model refused, or a hook ended the turn
   6    the reply was cut off at the output limit
+  7    the model only repeated the same calls
   130  interrupted
 """
 

@@ -43,6 +43,7 @@ EXIT = {
     "budget": 4,
     "refused": 5,
     "cut_off": 6,
+    "loop": 7,
     "interrupted": 130,
 }
 """Exit codes by how the turn ended; 2 is a wrong command line."""

@@ -99,7 +99,7 @@ def _masked(refusal: Refusal, endpoint: Endpoint) -> Refusal:
 _KEYLESS = "the request, sent without a key,"
 _REFUSED_KEY = "{key} was refused by {url}: {said}"
 _UNKNOWN_MODEL = "{url} does not know the model {model}: {said}; choose another with --model"
-_TOO_LONG = "the conversation is too long for {model}: {said}; compact it or start a new one"
+_TOO_LONG = "the conversation is too long for {model}: {said}"
 _SPENT_TEXT = "the account behind {key} has no credit left at {url}: {said}"
 _SLOW_DOWN = "{url} wants fewer requests: {said}; wait, or ask for a higher limit"
 _LOADED = "{url} is failing or overloaded ({status}): {said}; try again later"

@@ -28,7 +28,9 @@ from prong.session.bus import Bus
 from prong.team.outbox import Outbox
 from prong.tools.structured import StructuredOutput
 
-Why: TypeAlias = Literal["done", "interrupted", "limit", "budget", "refused", "cut_off", "error"]
+Why: TypeAlias = Literal[
+    "done", "interrupted", "limit", "budget", "refused", "cut_off", "loop", "error"
+]
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):

@@ -81,6 +81,7 @@ AGENT: Mapping[str, Row] = {
     "finale": _both("empty", "ends a run of the agent that it was set for"),
     "secrets": _both("shared", "what is masked is masked for all"),
     "halted": _both("empty", "ends a run likewise"),
+    "repeats": _both("empty", "each agent is stopped for its own loops"),
     "refusals": _both("empty", "each agent is stopped for its own obstinacy"),
 }
 """Every field of `Agent`."""
