@@ -13,6 +13,7 @@ from prong.about import __version__
 
 if TYPE_CHECKING:
     from prong.cost.breakeven import Scenario, estimate
+    from prong.cost.fan import Rates
     from prong.cost.receipt import Receipt
     from prong.entry import Usage
     from prong.errors import (
@@ -50,6 +51,7 @@ _HOMES = {
     "ProviderError": "errors",
     "QuestionAsked": "event",
     "Receipt": "cost.receipt",
+    "Rates": "cost.fan",
     "Scenario": "cost.breakeven",
     "Session": "session",
     "Turn": "session",
@@ -74,6 +76,7 @@ __all__ = [
     "ProngError",
     "ProviderError",
     "QuestionAsked",
+    "Rates",
     "Receipt",
     "Scenario",
     "Session",

@@ -324,6 +324,23 @@ async def test_a_forecast_is_printed(tmp_path) -> None:
 
 
 @pytest.mark.spec("F19")
+async def test_a_forecast_at_rates_of_ones_own(tmp_path) -> None:
+    """Rates that are given go before the model's, in equivalents and in dollars."""
+    words = ["plan-fork", "--model", "claude-opus-5-5", "--history", "100000"]
+
+    found = await told(tmp_path, tmp_path, *words, "--rates", "0.02,1,4")
+    _, shown, _ = await prong(tmp_path, tmp_path, *words, "--rates", "0.02,1")
+
+    assert (found["rates"], found["output_rate"]) == ({"read": 0.02, "write": 1.0}, 4.0)
+    for way in ("fork", "fresh", "alone"):
+        assert found[way]["cost"] == pytest.approx(found[way]["equivalents"] * 4 / 1_000_000)
+    assert "rates of your own\nread 0.02, write 1, output 5 times an input token" in shown
+    for wrong in ("0.1", "1,2,3,4", "a,b", "-1,1", "nan,1"):
+        code, _, error = await prong(tmp_path, tmp_path, *words, f"--rates={wrong}")
+        assert (code, "such as 0.1,1.25,5" in error) == (2, True)
+
+
+@pytest.mark.spec("F19")
 async def test_a_forecast_starts_from_a_session(world: Worlds) -> None:
     """Model and history are those of the session's last request."""
     async with world([say("Yes.")]) as w:

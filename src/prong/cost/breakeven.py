@@ -139,21 +139,35 @@ def estimate(
     model: str = "",
     price: Price | None = None,
     rates: Rates | None = None,
+    output_rate: float | None = None,
 ) -> BreakEven:
-    """Estimate the three ways at a model's price, at a price of your own, or at given rates."""
+    """Estimate the three ways at a model's price, at a price of your own, or at given rates.
+
+    Rates and `output_rate` are in units of an input token, and go before what the price says.
+    """
     price = price or (Prices().of(model) if model else None)
     ratios = rates or rates_of(price, scenario.ttl)
-    told = weigh(scenario, _plan(scenario, ratios), ratios, price)
+    if price is not None and output_rate is not None:
+        price = msgspec.structs.replace(price, output=price.input * output_rate)
+    told = weigh(scenario, _plan(scenario, ratios), ratios, price, output_rate=output_rate)
     until = _until(scenario, ratios, told.output_rate)
     return msgspec.structs.replace(told, until_turns=until)
 
 
-def weigh(scenario: Scenario, plan: FanPlan, ratios: Rates, price: Price | None) -> BreakEven:
+def weigh(
+    scenario: Scenario,
+    plan: FanPlan,
+    ratios: Rates,
+    price: Price | None,
+    *,
+    output_rate: float | None = None,
+) -> BreakEven:
     """Estimate the three ways for a fan-out that is planned already; leaves `until_turns` out.
 
     The plan must count on the scenario's turns, less the first.
     """
-    output_rate = price.output / price.input if price and price.input > 0 else OUTPUT_RATE
+    if output_rate is None:
+        output_rate = price.output / price.input if price and price.input > 0 else OUTPUT_RATE
     counts = _Counts(scenario, ratios, output_rate, price)
     r, w, s = ratios.read, ratios.write, scenario
     whole = plan.cached + plan.fresh

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import textwrap
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from prong.errors import UsageError
 from prong.face.inspect import print_json, say
 from prong.face.output import show
-from prong.session import LIFETIME, BreakEven, Price, forecast, money
+from prong.session import LIFETIME, BreakEven, Price, Rates, forecast, money
 
 _NUMBERS = {
     "children": "how many",
@@ -38,6 +39,7 @@ def plan_fork(parser: argparse.ArgumentParser, words: list[str]) -> int:
     if args.session is None and args.history is None:
         raise UsageError("say how long the history is: --history TOKENS, or --session ID")
     _check(given)
+    rates, output_rate = _rates(args.rates) if args.rates else (None, None)
     found = forecast(
         given,
         say,
@@ -45,13 +47,33 @@ def plan_fork(parser: argparse.ArgumentParser, words: list[str]) -> int:
         session=args.session,
         ttl=args.ttl or "",
         cold=args.cold,
+        rates=rates,
+        output_rate=output_rate,
     )
     if args.json:
         best = {"model": found.model, "best": found.told.best}
         print_json(best | msgspec.to_builtins(found.told))
     else:
-        _print(found.told, found.model, found.price)
+        _print(found.told, found.model, found.price, own=bool(args.rates))
     return 0
+
+
+def _rates(text: str) -> tuple[Rates, float | None]:
+    """Read rates of the user's own: of reading, of writing and, if given, of output.
+
+    Raises UsageError if they are not two or three amounts.
+    """
+    try:
+        read, write, *output = map(float, text.split(","))
+    except ValueError:
+        read, write, output = -1.0, -1.0, list[float]()
+    amounts = (read, write, *output)
+    if len(amounts) > 3 or not all(math.isfinite(one) and one >= 0 for one in amounts):
+        raise UsageError(
+            f"--rates is {text!r}; give what reading, writing and, if you like, output cost in "
+            "input tokens, such as 0.1,1.25,5"
+        )
+    return Rates(read=read, write=write), output[0] if output else None
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +84,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for name, what in _NUMBERS.items():
         parser.add_argument(f"--{name}", type=int, metavar="N", help=what)
+    parser.add_argument(
+        "--rates",
+        metavar="READ,WRITE[,OUTPUT]",
+        help="what they cost in input tokens, in place of the model's",
+    )
     parser.add_argument("--ttl", choices=tuple(LIFETIME), help="how long cache entries live")
     parser.add_argument("--cold", action="store_true", help="the history is cached no more")
     parser.add_argument("--json", action="store_true", help="for programs")
@@ -76,9 +103,10 @@ def _check(given: dict[str, int]) -> None:
         raise UsageError("--wakes cannot be more than --children")
 
 
-def _print(told: BreakEven, model: str, price: Price | None) -> None:
+def _print(told: BreakEven, model: str, price: Price | None, *, own: bool) -> None:
     s = told.scenario
-    source = price.source if price else "price unknown, usual rates"
+    source = price.source if price else "price unknown" if own else "price unknown, usual rates"
+    source += ", rates of your own" if own else ""
     show(f"{model or 'any model'}: {source}")
     show(
         f"read {told.rates.read:g}, write {told.rates.write:g}, "

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from prong.agent.spec import AgentType, AgentTypes
     from prong.config.option import Options
     from prong.cost.breakeven import BreakEven
-    from prong.cost.fan import LIFETIME
+    from prong.cost.fan import LIFETIME, Rates
     from prong.cost.price import Price
     from prong.cost.receipt import FanReceipt, Receipt, as_json, describe, line, money, saving
     from prong.host.merge import Report as MergeReport
@@ -63,6 +63,7 @@ _HOMES = {
     "MergeStep": "host.merge:Step",
     "Options": "config.option",
     "Price": "cost.price",
+    "Rates": "cost.fan",
     "Receipt": "cost.receipt",
     "Session": "session.session",
     "SessionInfo": "journal.store",
@@ -109,6 +110,7 @@ __all__ = [
     "MergeStep",
     "Options",
     "Price",
+    "Rates",
     "Receipt",
     "Session",
     "SessionInfo",

@@ -17,6 +17,7 @@ import msgspec
 
 from prong.cost import Price, Prices, read_prices
 from prong.cost.breakeven import BreakEven
+from prong.cost.fan import Rates
 from prong.errors import UsageError
 from prong.journal import store
 from prong.journal.book import Books, CostLine
@@ -163,11 +164,13 @@ def forecast(
     session: str | None = None,
     ttl: str = "",
     cold: bool = False,
+    rates: Rates | None = None,
+    output_rate: float | None = None,
 ) -> Forecast:
     """Estimate a fan-out of which `given` are known figures, by the names of a `Scenario`.
 
     Model and history are taken from a session if one is named, of which an empty one is the last.
-    Raises UsageError if that has made no request.
+    Without `rates` those of the model count. Raises UsageError if that has made no request.
     """
     from prong.cost.breakeven import Scenario, estimate
     from prong.cost.fan import LIFETIME
@@ -187,4 +190,5 @@ def forecast(
     facts |= {"idle": LIFETIME[facts.get("ttl", "5m")]} if cold else {}
     model = model if is_local(model) else model.rpartition(":")[2]
     price = _prices().of(model) if model else None
-    return Forecast(model, price, estimate(Scenario(**facts), price=price))
+    told = estimate(Scenario(**facts), price=price, rates=rates, output_rate=output_rate)
+    return Forecast(model, price, told)
