@@ -137,6 +137,8 @@ def source(model: str) -> str:
         "claude-opus-4-5-cyber",
         "claude-opus-5-5-pro",
         "claude-sonnet-5-5x",
+        "claude-2" + "0" * 400 + "x",
+        "claude-2" + "-2025-01-01" * 200 + "x",
         "finetuned-claude-v2",
         "us.anthropic.claude-opus-4-5-20251101-v1:0",
         "somebody/gpt-5.4",

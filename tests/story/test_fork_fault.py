@@ -32,6 +32,12 @@ from prong.tools.kit import Kit
 pytestmark = pytest.mark.anyio
 
 ECHO = call("Bash", {"command": "echo x"})
+
+
+def _echo(number: int) -> Step:
+    return call("Bash", {"command": f"echo {number}"})
+
+
 QUICK = msgspec.json.encode({"retry": {"tries": 3, "first": 0.001}}).decode()
 PARTS = ["Part 1.", "Part 2.", "Part 3."]
 
@@ -128,7 +134,7 @@ async def test_a_fork_ends_at_its_limit_of_turns(world: Worlds) -> None:
     """A fork that never stops is stopped after 200 requests, and what it said is kept."""
     script = Script(
         [forks("Part 1."), say("waiting"), say("done")],
-        {"Part 1.": [say("Still going.", then=ECHO)] * 201},
+        {"Part 1.": [say("Still going.", then=_echo(n)) for n in range(201)]},
     )
     async with world(script, mode="bypassPermissions") as w:
         await w.session.run("Go")

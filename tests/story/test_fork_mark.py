@@ -18,6 +18,11 @@ LONG = "A line that says something about the project.\n" * 400
 ECHO = call("Bash", {"command": "echo x"})
 
 
+def _thirty() -> list[Step]:
+    """Give thirty calls, no two of them alike."""
+    return [call("Bash", {"command": f"echo {number}"}) for number in range(30)]
+
+
 def marks(record: Record) -> list[dict[str, Any]]:
     """Give the marks of a request in order, less the one at the end of the head."""
     found: list[dict[str, Any]] = []
@@ -50,7 +55,7 @@ async def test_the_base_mark_lives_as_long_as_the_child(world: Worlds, dispatch:
     """Through 30 turns each request has at most four marks, one of them on the base."""
     script = Script(
         [call("Read", {"file_path": "a.txt"}), forks("Part 1.", "Part 2."), say("x"), say("done")],
-        {name: [*[ECHO] * 30, report()] for name in ("Part 1.", "Part 2.")},
+        {name: [*_thirty(), report()] for name in ("Part 1.", "Part 2.")},
     )
     settings = msgspec.json.encode({"fork": {"dispatch": dispatch}}).decode()
     options = {"mode": "bypassPermissions", "settings": settings}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prong.agent.repeat import REFUSE_AT, WAITED, Repeats
-from prong.entry import Call, CallId, Text
+from prong.entry import Call, CallId, Text, plain
 from prong.event import ToolFinished
 from prong.testing import Script, Step, Worlds, call, calls, say
 from prong.tools.base import Done, Failed, Outcome
@@ -84,7 +84,7 @@ def one(repeats: Repeats, outcome: Outcome, *, name: str = "Bash", arguments: st
     if (why := repeats.refuse(made)) is not None:
         return why
     told = repeats.told(made, outcome, seconds=how.get("seconds", 0.0), writes=how.get("writes", 0))
-    return told.why if isinstance(told, Failed) else told.parts[-1].text
+    return told.why if isinstance(told, Failed) else plain(told.parts[-1:])
 
 
 def done(text: str) -> Done:

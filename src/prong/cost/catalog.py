@@ -108,8 +108,8 @@ _VENDORS = ("anthropic/", "openai/")
 _SNAPSHOT = re.compile(r"[-@](?:latest|[0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2})$")
 _VERSION = re.compile(
     # What may follow the beginning of a name that the library matches by its beginning.
-    r"(?:[-@.:]?(?:latest|default|0|v[0-9]+|[0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}|"
-    r"[0-9]{3,4}|preview|exp|[0-9]{2}-[0-9]{2,4}))*"
+    r"(?>[-@.:]?(?>latest|default|v[0-9]+|[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8}|"
+    r"[0-9]{2}-[0-9]{2,4}|[0-9]{3,4}|0|preview|exp))*+"
 )
 
 

@@ -115,7 +115,7 @@ class Api:
                     async for events in batches:
                         for event in events:
                             begun = True
-                            yield event
+                            yield self._mended(event, prompt)
                             if isinstance(event, Ended):
                                 return
                 raise BrokenReply(f"the reply of {self.endpoint.base_url} has no end")
@@ -138,6 +138,17 @@ class Api:
             yield Retrying(why, wait, attempt, begun)
             await self._sleep(wait)
             attempt += 1
+
+    def _mended(self, event: Event, prompt: Prompt) -> Event:
+        """Take calls that a model wrote as text for calls."""
+        tools = prompt.head.spec.tools
+        if not isinstance(event, Ended) or not tools or self._dialect.name != "chat":
+            return event
+        from prong.wire.written import mended
+
+        names = {tool.name for tool in tools}
+        reply = mended(event.reply, names, f"call_{prompt.digest[:12]}")
+        return event if reply is event.reply else msgspec.structs.replace(event, reply=reply)
 
     def _wait_after(self, attempt: int, error: ProviderError) -> float:
         if self._random is None:

@@ -20,6 +20,7 @@ from prong.provider.api import Patience
 from prong.text import load_text
 from prong.tools.delegate import Agent
 from prong.wire import HeadSpec, Ttl, dialect
+from prong.wire.brief import readable
 
 _DEFAULTS = (("ANTHROPIC_API_KEY", "claude-sonnet-5-5"), ("OPENAI_API_KEY", "gpt-6.1-sol"))
 
@@ -109,7 +110,7 @@ def render_head(
     spec = HeadSpec(
         model=chosen.model,
         system=_system(place),
-        tools=tools,
+        tools=readable(tools, None if is_local(chosen.model) else options.context_tokens),
         effort=options.effort or settings.text("effort"),
         thinking=options.thinking,
         extra=options.extra,

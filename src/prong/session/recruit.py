@@ -11,7 +11,7 @@ from prong.config.place import Place
 from prong.entry import ToolSpec
 from prong.errors import UsageError
 from prong.prompt import Head
-from prong.provider import Http
+from prong.provider import Http, is_local
 from prong.session.firing import CommandHooks
 from prong.session.guard import Guard
 from prong.session.model import Chosen, choose, surroundings
@@ -22,6 +22,7 @@ from prong.tools.delegate import Agent as AgentTool
 from prong.tools.filter import Filtered, Request, filter_kit, is_mcp
 from prong.tools.kit import Kit
 from prong.wire import HeadSpec, dialect
+from prong.wire.brief import readable
 
 _ALIASES = {
     "sonnet": "claude-sonnet-5-5",
@@ -88,7 +89,8 @@ class Recruiter:
         kit = Kit(self._tools(found))
         key = (kind.name, wire, speaks.name, explicit, kit.names, found.spawns)
         if (head := self._heads.get(key)) is None:
-            specs = kit.specs()
+            reads = None if chosen or is_local(wire) else parent.context_tokens
+            specs = readable(kit.specs(), reads)
             system = self._system(kind, warnings)
             spec = self._spec(kind, wire, system, specs, explicit=explicit)
             head = self._heads[key] = Head(speaks, spec)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,12 +18,12 @@ from prong.prompt import Prompt
 from prong.provider.local.form import NAME, TAGGED, Form
 from prong.provider.local.template import Role
 from prong.wire import CallBegan, CallPiece, Event, HeadSpec, TextPiece
+from prong.wire.brief import full_size, needed, needed_schema, schema_of, sentence
 
 Style = Literal["full", "brief"]
 """How much of the tools' descriptions a model is shown."""
 
 _FULL_SHARE = 0.1
-_BYTES_PER_TOKEN = 3.5
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -63,8 +63,7 @@ def _turn(entry: Entry, form: Form) -> tuple[Role, list[str]]:
 
 def style_for(spec: HeadSpec, context: int) -> Style:
     """Choose how tools are described: in full only if that leaves most of the context free."""
-    size = sum(len(tool.description) + len(bytes(tool.schema)) for tool in spec.tools)
-    return "full" if size / _BYTES_PER_TOKEN < context * _FULL_SHARE else "brief"
+    return "full" if full_size(spec.tools) < context * _FULL_SHARE else "brief"
 
 
 def _opening(spec: HeadSpec, style: Style, form: Form, key: str) -> list[Turn]:
@@ -93,24 +92,12 @@ def _json(tool: ToolSpec, description: str, schema: Mapping[str, Any]) -> str:
 
 def _brief(tool: ToolSpec) -> str:
     """Describe a tool in a line; what may be left out is, or a small model fills all of it in."""
-    schema = cast("Mapping[str, Any]", json.loads(bytes(tool.schema) or b"{}"))
-    return f"{tool.name}({', '.join(_needed(schema))}): {_sentence(tool)}"
+    return f"{tool.name}({', '.join(needed(schema_of(tool)))}): {sentence(tool)}"
 
 
 def _brief_json(tool: ToolSpec) -> str:
     """Describe a tool to a model that reads nothing but a list of objects: what it must have."""
-    schema = cast("Mapping[str, Any]", json.loads(bytes(tool.schema) or b"{}"))
-    needed = _needed(schema)
-    kinds = {name: {"type": schema["properties"][name].get("type", "string")} for name in needed}
-    return _json(tool, _sentence(tool), {"type": "object", "properties": kinds, "required": needed})
-
-
-def _needed(schema: Mapping[str, Any]) -> list[str]:
-    return [name for name in schema.get("properties") or () if name in schema.get("required", ())]
-
-
-def _sentence(tool: ToolSpec) -> str:
-    return " ".join(tool.description.split()).partition(". ")[0].rstrip(".")[:120]
+    return _json(tool, sentence(tool), needed_schema(tool))
 
 
 class Reader:
