@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from prong.config.setting import load_settings
+from prong.config.slip import check_rule
 from prong.config.trust import needs_trust
 from prong.errors import ConfigError, UsageError
-from prong.config.slip import check_rule
 from prong.testing import Worlds, call, say
 from prong.tools.rule import TOOLS, Effect
 

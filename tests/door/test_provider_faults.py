@@ -465,7 +465,8 @@ async def test_a_whole_reply_leaves_its_connection_for_the_next(serve):
         error("500 Oops", "api_error", "ok", "request-id: sk-secret-0123456789\r\n"),
         b"HTTP/1.1 200 sk-secret-0123456789 \x00\r\n\r\n",
         b"HTTP/1.1 502 Bad\r\ncontent-length: 33\r\n\r\n<p>x-api-key sk-secret-0123456789",
-        HEAD + chunk(sse({"type": "error", "error": {"type": "x", "message": "sk-secret-0123456789"}})),
+        HEAD
+        + chunk(sse({"type": "error", "error": {"type": "x", "message": "sk-secret-0123456789"}})),
     ],
 )
 async def test_a_key_that_a_server_sends_back_is_not_shown(serve, answer: bytes):

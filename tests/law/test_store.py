@@ -141,7 +141,7 @@ def test_what_was_never_stored_is_no_session_and_can_be_begun(tmp_path: Path, cu
     with pytest.raises(NoSuchSession, match="begin it again with --session-id s-1"):
         store.find("s-1", "/a", tmp_path)
     with Journal.create(path, Opened(session="s-1", created=1, cwd="/a")) as journal:
-        journal.note("main", "title", "mine")
+        journal.note("main", Titled("mine"))
     assert read_journal(path).tally.title == "mine"
     with pytest.raises(UsageError, match="already; continue it with --resume s-1"):
         Journal.create(path, Opened(session="s-1", created=1, cwd="/a"))

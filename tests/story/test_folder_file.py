@@ -8,9 +8,9 @@ import pytest
 
 from prong.config.agents import find_types
 from prong.config.instruction import collect_instructions
+from prong.config.listing import DEEPEST, MOST, list_files
 from prong.config.skill import find_skills
 from prong.config.trust import Trust, needs_trust
-from prong.config.listing import DEEPEST, MOST, list_files
 from prong.testing import Worlds, say
 from prong.tools.ground import Policy
 from prong.tools.rule import Rule, parse_rule
