@@ -10,9 +10,9 @@ import pytest
 
 from prong.agent.hook import Hooks, Verdict
 from prong.config.document import Document, parse_document
+from prong.config.firing import CommandHooks
 from prong.config.hook import Declared, Hook, parse_hooks
 from prong.host import LocalHost
-from prong.session.firing import CommandHooks
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L11")]
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from prong.agent.hook import Permission, Verdict, settle
 from prong.config.document import Document, line_of, parse_document
+from prong.config.firing import join
 from prong.config.front import read_front
 from prong.errors import ConfigError
-from prong.session.firing import join
 from prong.tools.mcp import full_name
 
 pytestmark = pytest.mark.spec("L11")

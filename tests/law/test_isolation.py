@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from prong.agent import Agent
+from prong.config.model import Chosen
 from prong.entry import CallId, Usage
 from prong.event import Todo, Warned
 from prong.provider import Endpoint
-from prong.session.model import Chosen
 from prong.team.child import Child
 from prong.team.isolation import AGENT, CONTEXT, How, Kind, QuietDesk, Row, _build, make_agent
 from prong.team.supervisor import Door

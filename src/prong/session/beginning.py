@@ -8,10 +8,10 @@ import anyio.abc
 
 from prong.agent import Agent
 from prong.agent.answer import interrupted
+from prong.config.model import left_out, remembered
 from prong.journal.note import Titled
 from prong.journal.read import Replay
 from prong.session.foundation import Foundation
-from prong.session.model import left_out, remembered
 from prong.session.move import move
 from prong.session.preference import answer_schema
 from prong.session.session import MAIN, Session

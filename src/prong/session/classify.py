@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from prong.agent import Agent, request
+from prong.config.model import Chosen
 from prong.entry import user_text
 from prong.prompt import Head, Prompt
 from prong.provider import Http
-from prong.session.model import Chosen
 from prong.team.handback import Classifier
 from prong.text import load_text
 from prong.wire import HeadSpec, dialect

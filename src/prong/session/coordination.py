@@ -12,10 +12,10 @@ from prong.config.place import Place
 from prong.errors import UsageError
 from prong.journal.note import CoordinatorSet, ToolSet
 from prong.session.foundation import Foundation
-from prong.session.recruit import filtered
 from prong.session.session import MAIN
 from prong.team.coordinator import describe_workers, worker_type
 from prong.team.pull import SECONDS, Pulls
+from prong.team.recruit import filtered
 from prong.team.route import WORKER
 from prong.text import load_text
 from prong.tools.base import Tool

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prong.agent import Desk
+from prong.config.model import Chosen
 from prong.config.place import Place
 from prong.event import Event
 from prong.host import LocalHost
@@ -15,7 +16,6 @@ from prong.journal.read import Replay
 from prong.journal.write import Journal
 from prong.provider import Http
 from prong.provider.secret import Secrets
-from prong.session.model import Chosen
 from prong.team.task import TaskBoard
 from prong.tools.policy import PolicyBox
 from prong.tools.structured import StructuredOutput

@@ -7,6 +7,8 @@ from typing import TypedDict, Unpack
 
 from prong.agent import Agent
 from prong.agent.lineage import Lineage
+from prong.config.guard import Guard
+from prong.config.model import cache_ttl, diagnoses, render_head
 from prong.cost import Ledger
 from prong.cost.budget import Bounds, Purse
 from prong.entry import Usage
@@ -16,8 +18,6 @@ from prong.journal.note import FilesRead, FolderEntered, ModeSet, PlanKept, Todo
 from prong.journal.read import Replay
 from prong.prompt import Prompt
 from prong.session.foundation import Foundation
-from prong.session.guard import Guard
-from prong.session.model import cache_ttl, diagnoses, render_head
 from prong.session.planning import Planner, read_plan
 from prong.session.preference import compact_share, make_limits, make_prices, session_budget
 from prong.session.session import MAIN

@@ -6,10 +6,10 @@ from typing import Literal
 
 from prong.agent import Agent
 from prong.agent.compact import carried
+from prong.config.model import Chosen, choose, remembered, render_head
 from prong.config.place import Place
 from prong.prompt import Prompt
 from prong.provider import Http
-from prong.session.model import Chosen, choose, remembered, render_head
 from prong.session.session import MAIN, Session
 
 

@@ -16,8 +16,12 @@ import msgspec
 from prong.agent import Agent, Desk, NoHooks, Respond
 from prong.agent.lineage import COORDINATOR, told_by
 from prong.agent.spec import AgentTypes
+from prong.config.firing import CommandHooks
+from prong.config.guard import Guard
+from prong.config.model import choose
 from prong.config.option import Given, Options
 from prong.config.place import Place, look_around, make_policy
+from prong.config.secrecy import secrets, withheld
 from prong.errors import ProngError
 from prong.event import Event, SessionStarted, Warned
 from prong.host import LocalHost
@@ -29,11 +33,8 @@ from prong.session.bus import Bus
 from prong.session.coordination import Before, coordinate, make_pulls
 from prong.session.driver import Driver
 from prong.session.entrance import enter
-from prong.session.firing import CommandHooks
 from prong.session.foundation import Foundation
-from prong.session.guard import Guard
 from prong.session.main import first_prompt, make_agent, make_planner
-from prong.session.model import choose
 from prong.session.move import switch
 from prong.session.planning import Planner
 from prong.session.preference import (
@@ -44,8 +45,6 @@ from prong.session.preference import (
     task_budget,
     wakes_once,
 )
-from prong.session.recruit import Recruiter
-from prong.session.secrecy import secrets, withheld
 from prong.session.session import MAIN, Session
 from prong.session.toolbox import built_in, make_kit
 from prong.team.claim import Claims
@@ -53,6 +52,7 @@ from prong.team.handback import Classifier
 from prong.team.office import Office
 from prong.team.outbox import Outbox
 from prong.team.pull import Pulls
+from prong.team.recruit import Recruiter
 from prong.team.route import ForkMode
 from prong.team.supervisor import Supervisor
 from prong.team.task import TaskBoard

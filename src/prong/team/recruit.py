@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from prong.agent import Agent, Hooks, NoHooks
 from prong.agent.spec import INHERIT, AgentType, AgentTypes
+from prong.config.firing import CommandHooks
+from prong.config.guard import Guard
+from prong.config.model import Chosen, choose, surroundings
 from prong.config.place import Place
 from prong.entry import ToolSpec
 from prong.errors import UsageError
 from prong.prompt import Head
 from prong.provider import Http, is_local
-from prong.session.firing import CommandHooks
-from prong.session.guard import Guard
-from prong.session.model import Chosen, choose, surroundings
 from prong.team.typed import Made
 from prong.text import load_text
 from prong.tools.base import Tool
