@@ -504,7 +504,7 @@ async def test_a_session_forks_on_the_embedded_model(tmp_path: Path):
     async with open_session(options) as session:
         turn = await session.run("What is the capital of France?")
         results = await session.fork(["Say yes.", "Say no.", "Say maybe."])
-        counted = session.agent.last_usage.input
+        counted = session.agent.last.usage.input
 
     assert turn.why == "done"
     assert session.cost == 0.0
@@ -539,14 +539,14 @@ async def test_an_engine_that_forgot_is_noticed_at_once(tmp_path: Path):
     async with open_session(options) as session:
         told = session.events()
         await session.run("Say yes.")
-        before = session.agent.last_usage
+        before = session.agent.last.usage
         await session.run("Say no.")
-        kept = session.agent.last_usage
+        kept = session.agent.last.usage
         provider = session.agent.provider
         assert isinstance(provider, Local)
         provider.engine.close()
         await session.run("Say maybe.")
-        after = session.agent.last_usage
+        after = session.agent.last.usage
     missed = [e.event async for e in told if isinstance(e.event, CacheMissed)]
 
     assert before.read == 0

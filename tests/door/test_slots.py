@@ -339,7 +339,7 @@ async def test_a_session_forks_through_the_server(
     async with open_session(options) as session:
         await session.run("Remember it.")
         results = await session.fork(["Say yes.", "Say no."])
-        counted = session.agent.last_usage.input
+        counted = session.agent.last.usage.input
         window = session.agent.window
 
     assert counted > 200

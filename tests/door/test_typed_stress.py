@@ -18,7 +18,7 @@ from prong.entry import CallId, User, plain
 from prong.journal.note import ChildSpec
 from prong.journal.read import read_journal
 from prong.session import open_session
-from prong.team.shelf import KEPT
+from prong.team.archive import KEPT
 from prong.testing import Script, Server, ServerProcess, Step, calls, delay, say
 from prong.testing.request import Request
 from prong.tools.delegate import PlainAgentArguments
@@ -158,7 +158,9 @@ async def test_a_thousand_tasks_leave_nothing_behind(tmp_path: Path):
                             name=f"w{number}",
                         )
                         supervisor, main = session.supervisor, session.agent
-                        group.start_soon(supervisor.delegate, main, CallId(f"c{number}"), args)
+                        group.start_soon(
+                            supervisor.delegate, main.path, [(CallId(f"c{number}"), args)]
+                        )
 
             for start in range(0, 200, 20):
                 await batch(start, 20)

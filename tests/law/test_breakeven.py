@@ -294,7 +294,7 @@ async def test_a_fork_is_billed_as_estimated(case) -> None:
     async with serving(case) as work:
         prompt, reply = await work.parent()
         found = estimate(case.scenario(work.history), rates=Rates())
-        whole = fork.base(prompt, reply)
+        whole = fork.base(prompt.append(reply), reply.calls)
         base = whole if found.plan.dispatch == "keep" else prompt
         children = [fork.child(base, DIRECTIVE) for _ in range(case.children)]
         led = int(found.plan.schedule == "leader")
@@ -326,7 +326,7 @@ async def test_fresh_agents_are_billed_as_estimated(case) -> None:
             await work.go_on(one, first, case.turns - 1, None)
         briefed = [call_of(number, BRIEF) for number in range(case.children)]
         told = Reply((), "", calls=tuple(briefed), stop="calls")
-        await work.wake(fork.base(prompt, told))
+        await work.wake(fork.base(prompt.append(told), told.calls))
 
         assert close(found, "fresh", work.paid())
 

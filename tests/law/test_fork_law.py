@@ -144,14 +144,14 @@ def test_children_extend_the_base_and_the_base_extends_the_parent(
 ) -> None:
     """For any conversation and dialect: parent, base, child and its later life are prefixes."""
     parent = started(name, explicit).append(*history)
-    for base in (fork.base(parent, reply), fork.carrying_base(parent, reply), parent):
+    dispatched = parent.append(reply)
+    kept, carrying = fork.base(dispatched, reply.calls), fork.carrying_base(dispatched, reply.calls)
+    for base in (kept, carrying, parent):
         assert base.extends(parent)
         assert base.open().startswith(parent.open())
         for directive in directives:
-            if base.depth > parent.depth and base.digest != fork.base(parent, reply).digest:
-                child = fork.carried_child(base, reply.calls[-1], directive)
-            else:
-                child = fork.child(base, directive)
+            carrier = reply.calls[-1].id if base is carrying else None
+            child = fork.child(base, directive, carrier=carrier)
             assert child.tip is not None
             assert child.tip.parent is base.tip
             assert child.head is parent.head
@@ -168,7 +168,7 @@ def test_the_parents_own_results_are_the_base(
     """If every call forked, the parent's next prompt is the very base of its children."""
     parent = started(name, explicit=True).append(*history)
     own = Results(tuple(Result(c.id, (Text(fork.PLACEHOLDER),)) for c in reply.calls))
-    assert parent.append(reply, own).digest == fork.base(parent, reply).digest
+    assert parent.append(reply, own).digest == fork.base(parent.append(reply), reply.calls).digest
 
 
 @pytest.mark.spec("F11")
@@ -181,10 +181,10 @@ def test_lineage_is_told_by_kind_and_never_by_text(
     text = "You are now a forked worker, not the main agent. Directive: x"
     if quoted:
         assert told_by(parent.append(User((Text(text),)))) is ROOT
-    assert told_by(fork.base(parent, reply)) is ROOT
+    assert told_by(fork.base(parent.append(reply), reply.calls)) is ROOT
     assert told_by(fork.child(parent, text)).is_fork
-    carrying = fork.carrying_base(parent, reply)
-    assert told_by(fork.carried_child(carrying, reply.calls[-1], text)).is_fork
+    carrying = fork.carrying_base(parent.append(reply), reply.calls)
+    assert told_by(fork.child(carrying, text, carrier=reply.calls[-1].id)).is_fork
 
 
 @pytest.mark.spec("F9")

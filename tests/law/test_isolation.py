@@ -10,14 +10,15 @@ import anyio
 import msgspec
 import pytest
 
-from prong.agent import Agent
+from prong.agent import Agent, Sent
 from prong.config.model import Chosen
 from prong.entry import CallId, Usage
 from prong.event import Todo, Warned
 from prong.provider import Endpoint
+from prong.team.account import CacheWatch, ChildAccount
 from prong.team.child import Child
-from prong.team.isolation import AGENT, CONTEXT, How, Kind, QuietDesk, Row, _build, make_agent
-from prong.team.supervisor import Door
+from prong.team.isolation import AGENT, CONTEXT, How, Kind, Row, _build, make_agent, nobody
+from prong.team.supervisor import _Delegation
 from prong.team.task import _Door
 from prong.testing import Script, call, say, world
 from prong.tools.base import Context, Reads
@@ -67,20 +68,14 @@ def _fill(agent: Agent) -> None:
     context.todos = (Todo(content="its own", status="pending"),)
     context.cwd = f"{context.cwd}/below"
     agent.refusals["Bash", "{}"] += 1
-    agent.last_usage, agent.last_length, agent.last_id = Usage(read=7), 11, "reply-1"
-    agent.last_at, agent.finale, agent.halted = 1234.5, "The end.", "No more."
+    agent.last = Sent(
+        node=agent.prompt.tip, usage=Usage(read=7), length=11, response_id="reply-1", at=1234.5
+    )
+    agent.finale, agent.halted = "The end.", "No more."
     agent.context_tokens, agent.max_output = 123_456, 789
-    agent.gate, agent.on_began, agent.on_paid = _gate, _nothing, _nothing
-    agent.sent = agent.base = agent.prompt.tip
+    agent.watch = CacheWatch()
+    agent.base = agent.prompt.tip
     agent.limits = msgspec.structs.replace(agent.limits, max_turns=3, max_tokens=9_999_999)
-
-
-async def _gate() -> None:
-    """Stand for a parent's wait."""
-
-
-def _nothing(*_: Any) -> None:
-    """Stand for what a supervisor set on the parent."""
 
 
 def _emits(w: Any, emit: Any, path: str) -> bool:
@@ -100,9 +95,9 @@ GIVEN: dict[str, Check] = {
         == (c.spec.kind, p.path, p.lineage.depth + 1)
     ),
     "agent.prompt": lambda w, p, c: (
-        c.agent.prompt.extends(p.prompt) and c.agent.prompt.depth > p.prompt.depth
+        c.agent.prompt.extends(p.prompt)
         if c.spec.kind == "fork"
-        else c.agent.prompt.depth == 1 and c.agent.prompt.head is not p.prompt.head
+        else c.agent.prompt.depth <= 1 and c.agent.prompt.head is not p.prompt.head
     ),
     "agent.provider": lambda w, p, c: c.agent.provider is not p.provider,
     "agent.kit": lambda w, p, c: set(c.agent.kit.names) < set(p.kit.names),
@@ -111,9 +106,6 @@ GIVEN: dict[str, Check] = {
         isinstance(c.agent.policy, _NarrowBox) and c.agent.policy._parent is p.policy
     ),
     "agent.hooks": lambda w, p, c: c.agent.hooks is not p.hooks,
-    "agent.desk": lambda w, p, c: (
-        isinstance(c.agent.desk, QuietDesk) and c.agent.desk._desk is p.desk
-    ),
     "agent.emit": lambda w, p, c: _emits(w, c.agent.emit, c.spec.path),
     "agent.limits": lambda w, p, c: (
         c.agent.limits == msgspec.structs.replace(p.limits, max_turns=200)
@@ -123,10 +115,15 @@ GIVEN: dict[str, Check] = {
     ),
     "agent.context_tokens": lambda w, p, c: c.agent.context_tokens is None,
     "agent.max_output": lambda w, p, c: c.agent.max_output is None,
-    "agent.sent": lambda w, p, c: c.fan is not None and c.agent.sent is c.fan.sent,
-    "agent.base": lambda w, p, c: c.fan is not None and c.agent.base is c.fan.base.tip,
+    "agent.last": lambda w, p, c: c.agent.last == (p.last if c.spec.kind == "fork" else Sent()),
+    "agent.base": lambda w, p, c: (
+        c.account.fan is not None and c.agent.base is c.account.fan.base.tip
+    ),
+    "agent.watch": lambda w, p, c: (
+        isinstance(c.agent.watch, ChildAccount) and c.agent.watch is c.account
+    ),
     "context.emit": lambda w, p, c: _emits(w, c.agent.context.emit, c.spec.path),
-    "context.ask": lambda w, p, c: c.agent.context.ask not in (p.context.ask, None),
+    "context.ask": lambda w, p, c: c.agent.context.ask is nobody,
     "context.tasks": lambda w, p, c: (
         isinstance(c.agent.context.tasks, _Door)
         and c.agent.context.tasks.agent == c.spec.path
@@ -135,14 +132,11 @@ GIVEN: dict[str, Check] = {
     "context.keeps_back": lambda w, p, c: c.agent.context.keeps_back == c.agent.policy.keeps_back,
     "context.images": lambda w, p, c: c.agent.context.images and not p.context.images,
     "context.agents": lambda w, p, c: (
-        isinstance(c.agent.context.agents, Door)
-        and c.agent.context.agents.agent is c.agent
+        isinstance(c.agent.context.agents, _Delegation)
+        and c.agent.context.agents.path == c.spec.path
         and c.agent.context.agents.supervisor is w.session.supervisor
     ),
 }
-
-# Empty when a child is made, and the supervisor's own from its launch on.
-LAUNCHED = {"on_began", "on_paid"}
 
 
 def _is(how: How, name: str, mine: Any, its: Any, fresh: Any) -> bool:
@@ -154,8 +148,6 @@ def _is(how: How, name: str, mine: Any, its: Any, fresh: Any) -> bool:
             return bool(mine.hashes) and its.hashes == mine.hashes and its.hashes is not mine.hashes
         return bool(mine) and its == mine and not (isinstance(mine, dict) and its is mine)
     assert how == "empty"
-    if name in LAUNCHED:
-        return its is not mine
     if name == "inbox":
         return its is not mine and len(its) == 0
     return its == fresh and its != mine
@@ -175,7 +167,7 @@ async def _observe() -> dict[tuple[str, str, str], bool]:
     Both are looked at before they have done anything: they were launched and did not run yet.
     """
     seen: dict[tuple[str, str, str], bool] = {}
-    async with world(_script(), moves_prefix="forks by hand") as w:
+    async with world(_script(), mode="dontAsk", moves_prefix="forks by hand") as w:
         session, parent = w.session, w.session.agent
         await session.run("Begin")
         _fill(parent)
@@ -188,7 +180,7 @@ async def _observe() -> dict[tuple[str, str, str], bool]:
             model="claude-haiku-5-5",
             run_in_background=True,
         )
-        await session.supervisor.delegate(parent, CallId("c1"), args)
+        await session.supervisor.delegate(parent.path, [(CallId("c1"), args)])
         typed = session.supervisor.child("other")
         assert typed is not None
         assert not forked.rows
@@ -266,7 +258,8 @@ async def test_reads_are_cloned():
     """Both know which bytes their parent read; a typed child has seen none of them."""
     script = _script()
     script.steps.insert(0, call("Read", {"file_path": "a.py"}))
-    async with world(script, files={"a.py": "x = 1\n"}, moves_prefix="forks by hand") as w:
+    files = {"a.py": "x = 1\n"}
+    async with world(script, mode="dontAsk", files=files, moves_prefix="forks by hand") as w:
         children = await _children(w)
         known = w.session.agent.context.reads
 
@@ -281,7 +274,7 @@ async def test_reads_are_cloned():
 @pytest.mark.anyio
 async def test_a_childs_changes_never_reach_its_parent():
     """What a child does to its environment, list, folder and record stays with the child."""
-    async with world(_script(), moves_prefix="forks by hand") as w:
+    async with world(_script(), mode="dontAsk", moves_prefix="forks by hand") as w:
         children = await _children(w)
         context = w.session.agent.context
         before = (dict(context.env), context.todos, context.cwd, dict(context.reads.hashes))
@@ -299,7 +292,7 @@ async def test_a_childs_changes_never_reach_its_parent():
 @pytest.mark.anyio
 async def test_depth_and_path_are_one_below_the_parents():
     """A child is one deeper than its parent, and named below it."""
-    async with world(_script(), moves_prefix="forks by hand") as w:
+    async with world(_script(), mode="dontAsk", moves_prefix="forks by hand") as w:
         for kind, child in (await _children(w)).items():
             assert child.agent.lineage.depth == 1
             assert child.agent.lineage.origin == kind
@@ -307,21 +300,18 @@ async def test_depth_and_path_are_one_below_the_parents():
 
 
 @pytest.mark.anyio
-async def test_a_typed_child_in_the_background_opens_no_prompt():
-    """Its desk answers for nobody once nobody waits for it, whoever sits at the session's."""
+async def test_a_child_asks_for_leave_where_its_parent_does_and_puts_no_question():
+    """Its permission requests go to the session's desk; a question to the user it cannot put."""
     async with world(_script(), attended=True, moves_prefix="forks by hand") as w:
-        typed = (await _children(w))["typed"]
-
-        assert isinstance(typed.agent.desk, QuietDesk)
-        assert typed.waiting is None
-        assert not typed.agent.desk.answerable
-        assert w.session.agent.desk.answerable
+        for child in (await _children(w)).values():
+            assert child.agent.desk is w.session.agent.desk
+            assert await child.agent.context.ask(()) is None
 
 
 @pytest.mark.anyio
 async def test_a_child_of_the_same_model_sees_as_much_as_its_parent():
     """Whether pictures can be shown goes with the model: the parent's, or one of its own."""
-    async with world(_script(), moves_prefix="forks by hand") as w:
+    async with world(_script(), mode="dontAsk", moves_prefix="forks by hand") as w:
         w.session.agent.context.images = False
         assert {c.agent.context.images for c in (await _children(w)).values()} == {False}
 

@@ -308,31 +308,19 @@ async def test_a_hook_that_asks_is_not_answered_by_a_rule(world: Worlds) -> None
 
 
 @pytest.mark.spec("F13")
-async def test_a_forks_question_has_its_path(world: Worlds) -> None:
-    """A fork that asks the user in spite of its orders is seen to be the one who asks."""
-    question = {"questions": [{"question": "Which?", "header": "h", "options": []}]}
-    ask = call(
-        "AskUserQuestion",
-        {
-            "questions": [
-                {
-                    **question["questions"][0],
-                    "options": [
-                        {"label": "a", "description": "x"},
-                        {"label": "b", "description": "y"},
-                    ],
-                }
-            ]
-        },
-    )
+async def test_a_fork_never_asks_the_user(world: Worlds) -> None:
+    """A fork that asks the user in spite of its orders is refused for good, and nobody is asked."""
+    question = {"question": "Which?", "header": "h"}
+    options = [{"label": "a", "description": "x"}, {"label": "b", "description": "y"}]
+    ask = call("AskUserQuestion", {"questions": [{**question, "options": options}]})
     script = Script([forks("Part 1."), say("x"), say("done")], {"Part 1.": [ask, report()]})
     async with world(script, attended=True) as w:
-        await w.session.say("Go")
-        ((path, asked),) = await until_asked(w, 1)
-        assert path == w.session.supervisor.children[0].spec.path
-        assert isinstance(asked, QuestionAsked)
-        w.session.send(Answer(asked.request_id, text="a"))
-        await w.session.wait_settled()
+        await w.session.run("Go")
+
+        assert not w.told(QuestionAsked)
+        (refused,) = [e for e in w.told(ToolFinished) if e.name == "AskUserQuestion"]
+        assert refused.refused
+        assert "permanent" in refused.text
 
 
 @pytest.mark.spec("F13", "L5", "P2")

@@ -8,6 +8,7 @@ import anyio
 import msgspec
 import pytest
 
+from prong.agent import Sent
 from prong.entry import Usage
 from prong.errors import ConfigError
 from prong.event import TaskStarted, ToolFinished, ToolStarted, Warned
@@ -17,7 +18,7 @@ from prong.journal import store
 from prong.journal.book import Books
 from prong.journal.note import FanPlanned
 from prong.journal.read import Replay, read_journal
-from prong.team.departure import tokens
+from prong.team.fanout import tokens
 from prong.testing import Script, World, Worlds, call, forks, report, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("F19")]
@@ -144,7 +145,7 @@ async def test_turns_count_the_first_request(world: Worlds) -> None:
     """With one expected turn the plan counts no later request: each child reads the base once."""
     async with world(script(), **given(turns=1)) as w:
         await w.session.run(LONG)
-        fan = w.session.supervisor.children[0].fan
+        fan = w.session.supervisor.children[0].account.fan
 
     assert fan is not None
     plan, rates = fan.plan, fan.estimate.rates
@@ -180,9 +181,11 @@ async def test_bytes_that_no_model_reads_do_not_count(world: Worlds) -> None:
     async with world(Script([say("Yes.")])) as w:
         await w.session.run("Hi")
         agent = w.session.agent
-        seen = agent.last_length / agent.last_usage.input
+        seen = agent.last.length / agent.last.usage.input
         usual = tokens(agent, 1_000)
-        agent.last_usage = Usage(uncached=agent.last_length // 20)
+        agent.answered(
+            Sent(usage=Usage(uncached=agent.last.length // 20), length=agent.last.length)
+        )
 
         assert usual == round(1_000 / seen)
         assert tokens(agent, 1_000) == 250

@@ -181,10 +181,10 @@ async def test_a_directive_that_must_not_be_plain_text(world: Worlds) -> None:
             assert "forked worker" in str(last[-1])
             assert len(marks(w.server.lineages()[receipt.agent][1])) <= 4
         children = w.session.supervisor.children
-        assert len({id(c.fan.base) for c in children if c.fan}) == 1
+        assert len({id(c.account.fan.base) for c in children if c.account.fan}) == 1
         for child in children:
-            assert child.fan is not None
-            assert child.agent.prompt.extends(child.fan.base)
+            assert child.account.fan is not None
+            assert child.agent.prompt.extends(child.account.fan.base)
         assert not w.told(CacheMissed)
 
 

@@ -12,7 +12,7 @@ from prong.cost import total
 from prong.cost.receipt import as_json, describe
 from prong.event import CacheMissed, ReceiptIssued, TaskFinished, ToolFinished, ToolStarted
 from prong.team.fork import PLACEHOLDER
-from prong.team.supervisor import FORK_TURNS
+from prong.team.make import FORK_TURNS
 from prong.testing import Script, Step, Worlds, call, calls, forks, report, say
 
 pytestmark = pytest.mark.anyio
@@ -58,20 +58,20 @@ async def test_siblings_share_everything_but_the_directive(
         assert turn.text == "all done"
         children = w.session.supervisor.children
         assert len(children) == count
-        bases = {id(child.fan.base) for child in children if child.fan}
+        bases = {id(child.account.fan.base) for child in children if child.account.fan}
         assert len(bases) == 1
         for child in children:
-            assert child.fan is not None
-            base = child.fan.base
-            assert child.receipt.dispatch == dispatch
+            assert child.account.fan is not None
+            base = child.account.fan.base
+            assert child.account.receipt.dispatch == dispatch
             assert child.agent.base is base.tip
             assert child.agent.prompt.extends(base)
-            assert child.receipt.bytes_shared == len(base)
+            assert child.account.receipt.bytes_shared == len(base)
             # The directive is one entry; before it everything is the base, byte for byte.
             node = child.agent.prompt.nodes()[base.depth]
             assert (node.kind, node.parent) == ("directive", base.tip)
         if dispatch == "keep":
-            fan = children[0].fan
+            fan = children[0].account.fan
             assert fan is not None
             assert w.session.agent.prompt.extends(fan.base)
         assert {e.status for e in w.told(TaskFinished)} == {"completed"}

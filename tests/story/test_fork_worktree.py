@@ -108,7 +108,7 @@ async def test_forks_change_their_own_files_and_no_others(world: Worlds, tmp_pat
         assert repo.git("show", "prong/part-1:b.txt") == "theirs"
         assert not (w.root / ".prong/worktrees/part-2").exists()
         assert not repo.git("branch", "--list", "prong/part-2")
-        assert first.fan is second.fan
+        assert first.account.fan is second.account.fan
         assert not w.told(CacheMissed)
         directive = _text(told(w, "P1")[0][-1])
         assert f"Your root is {place}; its branch is prong/part-1." in directive

@@ -53,12 +53,13 @@ async def test_what_the_parent_had_read_is_not_held_against_a_fork():
         [call("Read", {"file_path": "notes.md"}), say("Read."), say("Noted.")],
         {"FORKED": [call("Glob", {"pattern": "*"}), say("Scope: x\nResult: y")]},
     )
-    async with world(script, files={"notes.md": f"{PLANTED}\n"}, moves_prefix="by hand") as w:
+    files = {"notes.md": f"{PLANTED}\n"}
+    async with world(script, files=files, mode="dontAsk", moves_prefix="by hand") as w:
         await w.session.run("Go")
         children = await w.session.supervisor.fork(w.session.agent, ["FORKED"])
         await w.session.supervisor.wait(children)
 
-        assert children[0].flags == ()
+        assert children[0].findings == ()
         assert not w.told(Warned)
 
 

@@ -1,11 +1,12 @@
-"""One agent: its loop, its calls, its inbox."""
+"""One agent: its loop, its calls, its inbox, its life."""
 
 from prong.agent import loop
-from prong.agent.agent import Agent
+from prong.agent.agent import Agent, NoWatch, Sent, Watch, recalled
 from prong.agent.compact import compact
 from prong.agent.desk import Desk, Respond
 from prong.agent.hook import Hooks, NoHooks, Verdict
 from prong.agent.inbox import Inbox
+from prong.agent.life import Life, Turn
 from prong.agent.limit import Limits
 from prong.agent.request import request
 
@@ -14,11 +15,17 @@ __all__ = [
     "Desk",
     "Hooks",
     "Inbox",
+    "Life",
     "Limits",
     "NoHooks",
+    "NoWatch",
     "Respond",
+    "Sent",
+    "Turn",
     "Verdict",
+    "Watch",
     "compact",
     "loop",
+    "recalled",
     "request",
 ]

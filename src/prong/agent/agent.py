@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
+import msgspec
 from msgspec.structs import replace
 
 from prong.agent.desk import Desk
@@ -24,6 +25,7 @@ from prong.cost import Ledger, Prices, Row, markable, window
 from prong.cost.budget import Purse
 from prong.entry import Entry, Part, Results, Text, Usage, User
 from prong.event import Event, PromptMoved, Warned
+from prong.host import Host
 from prong.journal.read import Replay
 from prong.journal.recorder import Recorder
 from prong.prompt import Node, Prompt
@@ -33,6 +35,52 @@ from prong.tools.base import Context
 from prong.tools.kit import Kit
 from prong.tools.policy import PolicyBox
 from prong.wire import Ended, Ttl
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that was answered: what it left behind for the next one."""
+
+    node: Node | None = None
+    """Where it ended: a cache entry may begin there."""
+    usage: Usage = Usage()
+    length: int = 0
+    """Open bytes of the prompt that `usage` speaks of."""
+    response_id: str = ""
+    """The provider's id of the reply."""
+    at: float = 0.0
+    """When it was sent, on the agent's clock; 0 if none was."""
+
+
+class Watch(Protocol):
+    """Looks on at the requests of one agent: when each may be sent, what it wrote and what it cost.
+
+    A sidecar's request is not held up.
+    """
+
+    async def before(self) -> None:
+        """Wait until the next request may be sent."""
+
+    def began(self) -> None:
+        """Note that a response has begun: what its request wrote can be read from now on."""
+
+    def paid(self, agent: Agent, row: Row, ended: Ended | None, at: float) -> None:
+        """Note what a request, sent `at` a time, has cost; without an end it gave no whole reply.
+
+        The agent still remembers the request before it as its last.
+        """
+
+
+class NoWatch:
+    """Nobody looks on."""
+
+    async def before(self) -> None:
+        """Hold nothing up."""
+
+    def began(self) -> None:
+        """Take no note."""
+
+    def paid(self, agent: Agent, row: Row, ended: Ended | None, at: float) -> None:
+        """Take no note."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,27 +113,16 @@ class Agent:
     """Tokens the model can read, if settings say so."""
     max_output: int | None = None
     """Tokens one reply may have, if settings say so."""
-    sent: Node | None = None
-    """Where the last request of this lineage ended."""
+    last: Sent = field(default_factory=Sent)
+    """The last request of this lineage that was answered."""
     base: Node | None = None
     """The fork base, for as long as the agent lives."""
-    last_usage: Usage = field(default_factory=Usage)
-    last_length: int = 0
-    """Open bytes of the prompt that `last_usage` speaks of."""
-    last_id: str = ""
-    """The provider's id of the last reply."""
-    last_at: float = 0.0
-    """When the last request was sent, on `clock`."""
     diagnose: bool = False
     """Whether to ask the provider for its own cache diagnostics."""
     clock: Callable[[], float] = time.time
     """Seconds since the epoch."""
-    gate: Callable[[], Awaitable[None]] | None = None
-    """Waited for before the next request is sent, once."""
-    on_began: Callable[[], None] | None = None
-    """Called when a response has begun: its cache entries can be read from then on."""
-    on_paid: Callable[[Row, Ended | None], None] | None = None
-    """Called for every request that cost something; without an end if there was no whole reply."""
+    watch: Watch = field(default_factory=NoWatch)
+    """Is told of every request of this agent."""
     finale: str = ""
     """Text with which the run ends after the calls at hand, if a tool has set it."""
     secrets: Secrets = field(default_factory=Secrets)
@@ -109,7 +146,11 @@ class Agent:
 
         Raises JournalFull if they cannot be stored; the conversation then is as it was.
         """
-        prompt = self.prompt.append(*(self._masked(entry) for entry in entries))
+        self.extend(self.prompt.append(*(self._masked(entry) for entry in entries)))
+
+    def extend(self, prompt: Prompt) -> None:
+        """Go on with a prompt that extends the conversation, storing it first."""
+        assert prompt.extends(self.prompt), "a conversation only grows"
         self.recorder.keep(self.path, prompt)
         self.prompt = prompt
 
@@ -138,21 +179,18 @@ class Agent:
         """Take a new prompt in place of the old one, and say why."""
         self.recorder.keep(self.path, prompt, reason=reason)
         before, self.prompt = self.prompt, prompt
-        self.sent = self.base = None
-        self.last_usage, self.last_length, self.last_id = Usage(), 0, ""
+        self.base, self.last = None, Sent(at=self.last.at)
         self.repeats.forget()
         self.emit(PromptMoved(reason=reason, detail=detail, before=len(before), after=len(prompt)))
 
-    def recall(self, replay: Replay) -> None:
-        """Remember the last request: what was counted, when, and where it ended."""
-        for paid in reversed(replay.requests):
-            row, prompt = paid.row, replay.known.get(paid.row.digest)
-            if row.agent == self.path and not (row.sidecar or row.broken) and prompt:
-                if self.prompt.extends(prompt):
-                    self.last_usage, self.last_length = row.usage, len(prompt)
-                    self.last_id, self.last_at = row.response_id, paid.at - row.latency
-                    self.sent = markable(prompt.tip)
-                return
+    def answered(self, sent: Sent) -> None:
+        """Remember a request that was answered."""
+        self.last = sent
+
+    def move(self, host: Host, cwd: str, policy: PolicyBox) -> None:
+        """Work in another place from now on, by the rules that hold there."""
+        self.context.host, self.context.cwd, self.policy = host, cwd, policy
+        self.context.keeps_back = policy.keeps_back
 
     def take_inbox(self) -> int:
         """Put what waits before the model; gives how many entries that were."""
@@ -190,5 +228,22 @@ class Agent:
     @property
     def tokens(self) -> int:
         """About how many tokens the next request has; what was not counted yet is guessed."""
-        counted = self.last_usage.input + self.last_usage.output
-        return counted + max(0, len(self.prompt) - self.last_length) // 4
+        counted = self.last.usage.input + self.last.usage.output
+        return counted + max(0, len(self.prompt) - self.last.length) // 4
+
+
+def recalled(replay: Replay, path: str, prompt: Prompt) -> Sent:
+    """Give the last request of an agent's conversation, as a journal has it."""
+    for paid in reversed(replay.requests):
+        row, then = paid.row, replay.known.get(paid.row.digest)
+        if row.agent == path and not (row.sidecar or row.broken) and then:
+            if not prompt.extends(then):
+                break
+            return Sent(
+                node=markable(then.tip),
+                usage=row.usage,
+                length=len(then),
+                response_id=row.response_id,
+                at=paid.at - row.latency,
+            )
+    return Sent()

@@ -34,3 +34,8 @@ def interrupted(prompt: Prompt) -> Results | None:
     if not calls:
         return None
     return Results(tuple(Result(call.id, (Text(INTERRUPTED),), failed=True) for call in calls))
+
+
+def awaits_reply(prompt: Prompt) -> bool:
+    """Whether a conversation ends with something that nobody has answered."""
+    return prompt.tip is not None and prompt.tip.kind != "reply"

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 import anyio
+import msgspec
 
 from prong.agent.agent import Agent
 from prong.agent.answer import INTERRUPTED
@@ -20,7 +21,7 @@ from prong.agent.lineage import contained
 from prong.entry import Call, Result, Results, Text, plain
 from prong.errors import Contained
 from prong.event import ToolFinished, ToolStarted
-from prong.tools.base import Done, Failed, Outcome
+from prong.tools.base import Done, Failed, Outcome, Together
 
 _HEAD_SHARE = 0.7
 _TRIES = 3
@@ -37,30 +38,51 @@ class _Repeated(_Refused, frozen=True):
 
 async def answer(agent: Agent, calls: Sequence[Call]) -> None:
     """Run calls and append their results."""
-    results: list[Result | None] = [None] * len(calls)
+    results: dict[int, Result] = {}
     agent.repeats.begin_reply()
 
     async def perform(index: int) -> None:
         results[index] = await _perform(agent, calls[index])
 
+    async def perform_together(tool: Together, indexes: list[int]) -> None:
+        done = await _perform_together(agent, tool, [calls[index] for index in indexes])
+        results.update(zip(indexes, done, strict=True))
+
     try:
         for group in _groups(agent, calls):
-            if len(group) == 1:
-                await perform(group[0])
-                continue
+            alone, together = _parted(agent, calls, group)
             try:
                 async with anyio.create_task_group() as running:
-                    for index in group:
+                    for index in alone:
                         running.start_soon(perform, index)
+                    for tool, indexes in together:
+                        running.start_soon(perform_together, tool, indexes)
             except BaseExceptionGroup as failures:
                 # As if the call that failed had run alone.
                 raise failures.exceptions[0] from failures
     finally:
-        filled = (
-            result or Result(call.id, (Text(INTERRUPTED),), failed=True)
-            for call, result in zip(calls, results, strict=True)
-        )
+        filled = (results.get(index) or _interrupted(call) for index, call in enumerate(calls))
         agent.append(Results(tuple(filled)))
+
+
+def _interrupted(call: Call) -> Result:
+    return Result(call.id, (Text(INTERRUPTED),), failed=True)
+
+
+def _parted(
+    agent: Agent, calls: Sequence[Call], group: list[int]
+) -> tuple[list[int], list[tuple[Together, list[int]]]]:
+    """Tell the calls of a group that run by themselves from those that a tool takes together."""
+    alone: list[int] = []
+    together: dict[str, tuple[Together, list[int]]] = {}
+    for index in group:
+        name = calls[index].name
+        tool = agent.kit.get(name)
+        if isinstance(tool, Together):
+            together.setdefault(name, (tool, []))[1].append(index)
+        else:
+            alone.append(index)
+    return alone, list(together.values())
 
 
 def _groups(agent: Agent, calls: Sequence[Call]) -> Iterator[list[int]]:
@@ -78,7 +100,47 @@ def _groups(agent: Agent, calls: Sequence[Call]) -> Iterator[list[int]]:
         yield group
 
 
+class _Admitted(msgspec.Struct, frozen=True):
+    """A call that may run, and since when it has been looked at."""
+
+    leave: Leave
+    since: float
+
+
 async def _perform(agent: Agent, call: Call) -> Result:
+    admitted = await _admit(agent, call)
+    if isinstance(admitted, Result):
+        return admitted
+    leave = admitted.leave
+    try:
+        outcome = await leave.tool.run(call.id, leave.args, agent.context)
+    except OSError as error:
+        outcome = Failed(f"{call.name}: {error}")
+    return await _conclude(agent, admitted, outcome)
+
+
+async def _perform_together(agent: Agent, tool: Together, calls: Sequence[Call]) -> list[Result]:
+    """Run calls that a tool takes whole, once it is known of each of them whether it may run."""
+    found: list[_Admitted | Result] = [_interrupted(call) for call in calls]
+
+    async def admit(index: int) -> None:
+        found[index] = await _admit(agent, calls[index])
+
+    async with anyio.create_task_group() as asking:
+        for index in range(len(calls)):
+            asking.start_soon(admit, index)
+    admitted = [one for one in found if isinstance(one, _Admitted)]
+    given = [(one.leave.call.id, one.leave.args) for one in admitted]
+    outcomes = await tool.run_all(given, agent.context) if given else []
+    results = {
+        one.leave.call.id: await _conclude(agent, one, outcome)
+        for one, outcome in zip(admitted, outcomes, strict=True)
+    }
+    return [one if isinstance(one, Result) else results[one.leave.call.id] for one in found]
+
+
+async def _admit(agent: Agent, call: Call) -> _Admitted | Result:
+    """Read a call and ask for leave; gives its result if it may not run."""
     if (why := contained(agent.lineage, call.name)) is not None:
         return _finish(agent, call, _contained(agent, call, why), "", 0.0, 0)
     if (why := agent.repeats.refuse(call)) is not None:
@@ -94,27 +156,26 @@ async def _perform(agent: Agent, call: Call) -> Result:
         leave = await ask_leave(agent, call, tool, args)
     except OSError as error:
         return _finish(agent, call, Failed(f"{call.name}: {error}"), tool.title(args), 0.0, 0)
-    outcome = await _attempt(agent, leave)
-    seconds = time.monotonic() - start
-    return _finish(agent, call, outcome, tool.title(leave.args), seconds, tool.budget)
-
-
-async def _attempt(agent: Agent, leave: Leave) -> Outcome:
-    """Run a call that may run, and let hooks have their say afterwards."""
+    title = tool.title(leave.args)
     if leave.refused is not None:
-        return _Refused("\n\n".join([leave.refused, *leave.notes]))
-    call, tool, args = leave.call, leave.tool, leave.args
-    title = tool.title(args)
-    agent.emit(ToolStarted(call_id=call.id, name=call.name, arguments=call.arguments, title=title))
-    try:
-        outcome = await tool.run(call.id, args, agent.context)
-    except OSError as error:
-        return _with_notes(Failed(f"{call.name}: {error}"), leave.notes)
+        refused = _Refused("\n\n".join([leave.refused, *leave.notes]))
+        return _finish(agent, call, refused, title, time.monotonic() - start, tool.budget)
+    run = leave.call
+    agent.emit(ToolStarted(call_id=run.id, name=run.name, arguments=run.arguments, title=title))
+    return _Admitted(leave, start)
+
+
+async def _conclude(agent: Agent, admitted: _Admitted, outcome: Outcome) -> Result:
+    """Let hooks have their say on an outcome, and tell of it."""
+    leave = admitted.leave
+    call, tool = leave.call, leave.tool
     response = plain(outcome.parts) if isinstance(outcome, Done) else outcome.why
     told = payload(call) | {"tool_response": response}
     after = agent.heed(await agent.hooks.fire("PostToolUse", told, matcher=call.name))
     objection = () if after.block is None else (f"A hook objects: {after.block}",)
-    return _with_notes(outcome, (*leave.notes, *after.context, *objection))
+    outcome = _with_notes(outcome, (*leave.notes, *after.context, *objection))
+    seconds = time.monotonic() - admitted.since
+    return _finish(agent, call, outcome, tool.title(leave.args), seconds, tool.budget)
 
 
 def _contained(agent: Agent, call: Call, why: str) -> Failed:

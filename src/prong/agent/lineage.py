@@ -16,6 +16,7 @@ MAX_DEPTH = 3
 CONTAINED = frozenset(
     {
         "Agent",
+        "AskUserQuestion",
         "TeamCreate",
         "TeamDelete",
         "MergeWorktrees",
@@ -24,7 +25,7 @@ CONTAINED = frozenset(
         "SetPermissionMode",
     }
 )
-"""Tools by which an agent delegates or changes how others work: a fork may use none of them."""
+"""Tools by which an agent delegates, asks the user or changes how others work: not for a fork."""
 
 _MODES = frozenset({"EnterPlanMode", "ExitPlanMode", "SetPermissionMode"})
 """Tools that change the mode of the whole tree: only its root may."""

@@ -6,7 +6,7 @@ import time
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from prong.agent.agent import Agent
+from prong.agent.agent import Agent, Sent
 from prong.cost import Row, fact, markable, plan
 from prong.entry import Usage
 from prong.errors import BrokenReply
@@ -110,12 +110,11 @@ async def request(agent: Agent, prompt: Prompt | None = None, *, sidecar: str = 
     Raises ProviderError when there is no whole reply after all retries.
     """
     prompt = prompt or agent.prompt
-    if agent.gate is not None and not sidecar:
-        gate, agent.gate = agent.gate, None
-        await gate()
-    marks = plan(prompt, sent=agent.sent, base=agent.base, ttl=agent.ttl)
+    if not sidecar:
+        await agent.watch.before()
+    marks = plan(prompt, sent=agent.last.node, base=agent.base, ttl=agent.ttl)
     most = agent.max_output or fact(prompt.head.model).max_output
-    previous = agent.last_id if agent.diagnose else ""
+    previous = agent.last.response_id if agent.diagnose else ""
     tail = Tail(max_tokens=most, previous_id=previous or None)
     headers = {LINEAGE: agent.path} | ({"x-prong-sidecar": sidecar} if sidecar else {})
     agent.emit(
@@ -137,8 +136,7 @@ async def request(agent: Agent, prompt: Prompt | None = None, *, sidecar: str = 
                         agent.emit(Warned(text=text))
                     case Began():
                         current.began, current.usage = time.monotonic(), event.usage
-                        if agent.on_began is not None:
-                            agent.on_began()
+                        agent.watch.began()
                     case Ended():
                         return _enter(agent, current, event)
                     case _:
@@ -153,8 +151,7 @@ def _lose(agent: Agent, lost: _Try) -> None:
     if lost.began is not None and lost.usage.input:
         row = lost.row(agent, lost.usage, broken=True)
         _charge(agent, row)
-        if agent.on_paid is not None:
-            agent.on_paid(row, None)
+        agent.watch.paid(agent, row, None, lost.at)
     lost.began = None
 
 
@@ -170,13 +167,17 @@ def _enter(agent: Agent, answered: _Try, ended: Ended) -> Ended:
     row = answered.row(agent, usage, response_id=ended.id, broken=False)
     answered.began = None
     _charge(agent, row)
+    agent.watch.paid(agent, row, ended, answered.at)
     if not answered.sidecar:
-        agent.last_at = answered.at
-    if agent.on_paid is not None:
-        agent.on_paid(row, ended)
-    if not answered.sidecar:
-        agent.sent = markable(prompt.tip)
-        agent.last_usage, agent.last_length, agent.last_id = usage, len(prompt), ended.id
+        agent.answered(
+            Sent(
+                node=markable(prompt.tip),
+                usage=usage,
+                length=len(prompt),
+                response_id=ended.id,
+                at=answered.at,
+            )
+        )
         reply = ended.reply
         agent.emit(
             ReplyFinished(
@@ -197,7 +198,7 @@ def _enter(agent: Agent, answered: _Try, ended: Ended) -> Ended:
 
 async def prewarm(agent: Agent, prompt: Prompt) -> None:
     """Fill the cache with a prompt, without any output; the cost is entered as a sidecar's."""
-    marks = plan(prompt, sent=agent.sent, base=prompt.tip, ttl=agent.ttl)
+    marks = plan(prompt, sent=agent.last.node, base=prompt.tip, ttl=agent.ttl)
     tail = Tail(stream=False, max_tokens=0, prewarm=True)
     headers = {LINEAGE: agent.path, "x-prong-sidecar": "prewarm"}
     current = _Try(prompt, "prewarm", len(marks), agent.clock())

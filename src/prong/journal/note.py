@@ -14,6 +14,7 @@ import msgspec
 
 from prong.cost.budget import Bounds
 from prong.cost.receipt import FanEstimate, Receipt
+from prong.entry import CallId
 from prong.errors import JournalError
 from prong.event import Todo
 from prong.host.worktree import Kept, Removed, Worktree
@@ -160,6 +161,10 @@ class ChildSpec(_Note, frozen=True, kw_only=True):
     kind: Literal["fork", "typed"]
     type: str
     description: str
+    brief: str = ""
+    """What it is to do, in the words of whoever started it."""
+    carrier: CallId | None = None
+    """The call in whose result a fork is told so, if it cannot be told in plain text."""
     call_id: str = ""
     """The call it came of, if one did."""
     notify: bool = True

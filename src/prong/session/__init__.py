@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from prong.agent.life import Turn
     from prong.agent.spec import AgentType, AgentTypes
     from prong.config.option import Options
     from prong.cost.breakeven import BreakEven
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
         outlines,
         verify_session,
     )
-    from prong.session.driver import Turn
     from prong.session.opening import open_session
     from prong.session.project import (
         FolderTrust,
@@ -68,7 +68,7 @@ _HOMES = {
     "Session": "session.session",
     "SessionInfo": "journal.store",
     "Subscription": "session.bus",
-    "Turn": "session.driver",
+    "Turn": "agent.life",
     "TypeReport": "session.project",
     "TypesFound": "session.project",
     "VerifyReport": "journal.verify:Report",

@@ -15,9 +15,8 @@ from prong.session.foundation import Foundation
 from prong.session.move import move
 from prong.session.preference import answer_schema
 from prong.session.session import MAIN, Session
-from prong.team.account import watch
 from prong.team.notice import told_in
-from prong.team.workplace import may_hold_worktrees, tidy
+from prong.team.place import may_hold_worktrees, tidy
 
 
 async def begin(session: Session, base: Foundation, group: anyio.abc.TaskGroup) -> None:
@@ -28,7 +27,6 @@ async def begin(session: Session, base: Foundation, group: anyio.abc.TaskGroup) 
         # A copy is another session: the name goes on meaning the one it was given to.
         journal.note(MAIN, Titled(options.name or ""))
     running = _revive(session, base, base.replay) if base.replay else set[str]()
-    watch(agent)
     for lost in session.tasks.recover(keep=running):
         session.warn(f"{lost} ended with the process that started it; its agent is told so")
     outbox = session.tasks.outbox
@@ -58,8 +56,7 @@ def _revive(session: Session, base: Foundation, replay: Replay) -> set[str]:
     results = session.supervisor.answered(replay, agent.prompt) or interrupted(agent.prompt)
     if results is not None:
         agent.append(results)
-    agent.recall(replay)
-    running = session.supervisor.revive(agent, replay, run=not base.place.options.fork_session)
+    running = session.supervisor.resume(replay, run=not base.place.options.fork_session)
     _compare(agent, base)
     return running
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
-from prong.agent import Agent
+from prong.agent import Agent, Watch, recalled
 from prong.agent.lineage import Lineage
 from prong.config.guard import Guard
 from prong.config.model import cache_ttl, diagnoses, render_head
-from prong.cost import Ledger
+from prong.cost import Ledger, Prices
 from prong.cost.budget import Bounds, Purse
 from prong.entry import Usage
 from prong.errors import UsageError
@@ -19,9 +19,9 @@ from prong.journal.read import Replay
 from prong.prompt import Prompt
 from prong.session.foundation import Foundation
 from prong.session.planning import Planner, read_plan
-from prong.session.preference import compact_share, make_limits, make_prices, session_budget
+from prong.session.preference import compact_share, make_limits, session_budget
 from prong.session.session import MAIN
-from prong.tools.base import Context, Reads
+from prong.tools.base import Context, Delegation, Reads
 from prong.tools.kit import Kit
 
 
@@ -32,6 +32,8 @@ class Parts(TypedDict):
     prompt: Prompt
     kit: Kit
     hooks: Guard
+    prices: Prices
+    watch: Watch
 
 
 def make_planner(base: Foundation) -> Planner:
@@ -66,13 +68,13 @@ def first_prompt(base: Foundation, kit: Kit) -> Prompt:
     return prompt
 
 
-def make_agent(base: Foundation, **parts: Unpack[Parts]) -> Agent:
+def make_agent(base: Foundation, agents: Delegation, **parts: Unpack[Parts]) -> Agent:
     """Make the main agent, with what the session has paid so far on its account.
 
     Raises UsageError if there is a budget, and no price to keep it by.
     """
     place, options, chosen = base.place, base.place.options, base.chosen
-    bounds, prices = session_budget(place), make_prices(place)
+    bounds, prices = session_budget(place), parts["prices"]
     if bounds.usd is not None and prices.of(chosen.model, Usage()) is None:
         raise UsageError(
             f"the budget of ${bounds.usd:g} cannot be kept: the price of {chosen.model} is "
@@ -84,7 +86,6 @@ def make_agent(base: Foundation, **parts: Unpack[Parts]) -> Agent:
         provider=chosen.connect(base.http),
         desk=base.desk,
         ledger=ledger,
-        prices=prices,
         emit=base.emit,
         limits=make_limits(place),
         purse=_purse(ledger, bounds),
@@ -93,7 +94,8 @@ def make_agent(base: Foundation, **parts: Unpack[Parts]) -> Agent:
         max_output=options.max_output,
         diagnose=diagnoses(place, chosen),
         clock=base.clock,
-        context=_context(base),
+        context=_context(base, agents),
+        last=recalled(_past(base), MAIN, parts["prompt"]),
         policy=base.policy,
         recorder=base.journal,
         secrets=base.secrets,
@@ -121,7 +123,7 @@ def _purse(ledger: Ledger, bounds: Bounds) -> Purse:
     return purse
 
 
-def _context(base: Foundation) -> Context:
+def _context(base: Foundation, agents: Delegation) -> Context:
     async def ask(questions: Sequence[Question]) -> str | None:
         asked = QuestionAsked(request_id=base.desk.number(), questions=tuple(questions))
         answer = await base.desk.ask(MAIN, asked, base.emit)
@@ -140,4 +142,5 @@ def _context(base: Foundation) -> Context:
         env=base.env,
         images=base.chosen.images,
         keeps_back=base.policy.keeps_back,
+        agents=agents,
     )

@@ -13,7 +13,7 @@ import anyio
 import anyio.abc
 import msgspec
 
-from prong.agent import Agent, Desk, NoHooks, Respond
+from prong.agent import Agent, Desk, Life, NoHooks, Respond
 from prong.agent.lineage import COORDINATOR, told_by
 from prong.agent.spec import AgentTypes
 from prong.config.firing import CommandHooks
@@ -31,7 +31,6 @@ from prong.provider import Http
 from prong.session.beginning import begin
 from prong.session.bus import Bus
 from prong.session.coordination import Before, coordinate, make_pulls
-from prong.session.driver import Driver
 from prong.session.entrance import enter
 from prong.session.foundation import Foundation
 from prong.session.main import first_prompt, make_agent, make_planner
@@ -40,6 +39,7 @@ from prong.session.planning import Planner
 from prong.session.preference import (
     fork_settings,
     make_http,
+    make_prices,
     patience,
     structured_output,
     task_budget,
@@ -47,16 +47,18 @@ from prong.session.preference import (
 )
 from prong.session.session import MAIN, Session
 from prong.session.toolbox import built_in, make_kit
+from prong.team.account import CacheWatch
 from prong.team.claim import Claims
+from prong.team.course import Services
 from prong.team.handback import Classifier
-from prong.team.office import Office
 from prong.team.outbox import Outbox
+from prong.team.place import read_settings
 from prong.team.pull import Pulls
 from prong.team.recruit import Recruiter
+from prong.team.roster import Roster
 from prong.team.route import ForkMode
 from prong.team.supervisor import Supervisor
 from prong.team.task import TaskBoard
-from prong.team.workplace import read_settings
 from prong.tools.kit import Kit
 from prong.tools.policy import PolicyBox
 
@@ -151,8 +153,13 @@ class _Maker:
         crew = await self._crew(base, planner, pulls)
         commands = _command_hooks(base)
         prompt = first_prompt(base, crew.kit)
-        agent = make_agent(
+        roster = Roster(board=base.board, prices=make_prices(base.place))
+        supervisor = self._supervisor(base, crew, self._services(base, crew, roster))
+        agent = roster.agents[MAIN] = make_agent(
             base,
+            supervisor.for_agent(MAIN),
+            prices=roster.prices,
+            watch=CacheWatch(),
             lineage=COORDINATOR if crew.coordinates else told_by(prompt),
             prompt=prompt,
             kit=crew.kit,
@@ -163,12 +170,11 @@ class _Maker:
                 structured=base.structured,
             ),
         )
-        supervisor = self._supervisor(base, agent, self._office(base, crew, commands), crew.forks)
-        agent.context.agents = supervisor.door(agent)
         planner.bind(agent)
         session = Session(
             agent=agent,
-            driver=Driver(agent, self._bus, base.board.outbox, settled=_settled(base)),
+            bus=self._bus,
+            life=Life(agent, settled=_settled(base)),
             journal=base.journal,
             place=base.place,
             supervisor=supervisor,
@@ -254,50 +260,46 @@ class _Maker:
         self._place.warnings += [str(problem) for problem in servers.problems]
         return servers.tools
 
-    def _office(self, base: Foundation, crew: _Crew, commands: CommandHooks) -> Office:
+    def _services(self, base: Foundation, crew: _Crew, roster: Roster) -> Services:
+        place = base.place
+        return Services(
+            board=base.board,
+            emit=self._bus.emit,
+            roster=roster,
+            journal=base.journal.path,
+            worktrees=read_settings(place.settings.map("worktree")),
+            claims=Claims() if crew.coordinates else None,
+            classifier=self._classifier(roster.agents),
+        )
+
+    def _supervisor(self, base: Foundation, crew: _Crew, services: Services) -> Supervisor:
         place = base.place
         recruiter = Recruiter(
             place=place,
             http=self._http,
             types=crew.types,
             kit=crew.pool,
-            commands=commands,
+            commands=_command_hooks(base),
             cache_key=base.journal.session,
         )
-        return Office(
-            types=crew.types,
-            claims=Claims() if crew.coordinates else None,
-            make_child=recruiter.make,
+        return Supervisor(
+            services=services,
+            forks=crew.forks,
+            settings=fork_settings(place),
+            recruiter=recruiter,
             task_budget=task_budget(place),
             patience=patience(place),
-        )
-
-    def _supervisor(
-        self, base: Foundation, agent: Agent, office: Office, forks: ForkMode
-    ) -> Supervisor:
-        place = base.place
-        return Supervisor(
-            office=office,
-            journal=base.journal.path,
-            classifier=self._classifier(agent),
-            board=base.board,
-            emit=self._bus.emit,
-            mode=forks,
-            settings=fork_settings(place),
-            worktrees=read_settings(place.settings.map("worktree")),
             wake_once=wakes_once(place, attended=self._desk.attended),
-            prices=agent.prices,
-            child_hooks=lambda hooks: hooks.clone() if isinstance(hooks, Guard) else hooks,
         )
 
-    def _classifier(self, agent: Agent) -> Classifier | None:
+    def _classifier(self, agents: dict[str, Agent]) -> Classifier | None:
         """Make what asks a model about results, if the settings name one."""
         model = self._place.settings.map("handback").get("model")
         if not model:
             return None
         from prong.session.classify import classifier
 
-        return classifier(agent, choose(self._place, str(model)), self._http)
+        return classifier(agents, choose(self._place, str(model)), self._http)
 
     async def close(self) -> Exception | None:
         """Take everything apart, the last part first; gives what went wrong in that."""

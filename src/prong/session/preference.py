@@ -16,8 +16,8 @@ from prong.entry import ToolSpec
 from prong.errors import UsageError
 from prong.provider import Http
 from prong.provider import Limits as HttpLimits
-from prong.team.departure import ForkSettings
-from prong.team.office import PATIENCE
+from prong.team.fanout import ForkSettings
+from prong.team.supervisor import PATIENCE
 from prong.tools.structured import StructuredOutput
 
 _LARGEST = 4_000_000

@@ -12,13 +12,13 @@ from typing import Literal, cast
 import anyio
 import anyio.to_thread
 
-from prong.agent import Agent, Verdict, compact
+from prong.agent import Agent, Life, Turn, Verdict, compact
 from prong.agent.spec import AgentTypes
 from prong.config.place import Place, read_mode
 from prong.cost import Ledger, Total, total
 from prong.cost.receipt import Receipt
 from prong.entry import Text, Usage, User, plain, user_text
-from prong.errors import Interrupted, UsageError
+from prong.errors import Interrupted, JournalError, UsageError
 from prong.event import (
     Answer,
     Command,
@@ -38,8 +38,7 @@ from prong.journal.store import SessionInfo
 from prong.journal.write import Journal
 from prong.prompt import Prompt, outline
 from prong.session import sidecar
-from prong.session.bus import Subscription
-from prong.session.driver import Driver, Turn
+from prong.session.bus import Bus, Subscription
 from prong.session.planning import Planner
 from prong.team.result import ForkResult
 from prong.team.supervisor import Supervisor
@@ -56,11 +55,12 @@ MAIN = "main"
 class Session:
     """One conversation; made by `prong.open_session`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a session, each of its own kind
         self,
         *,
         agent: Agent,
-        driver: Driver,
+        bus: Bus,
+        life: Life,
         journal: Journal,
         place: Place,
         supervisor: Supervisor,
@@ -71,15 +71,15 @@ class Session:
         """Use `prong.open_session`."""
         self.agent = agent
         self.journal = journal
-        self.tasks = supervisor.board
+        self.tasks = supervisor.services.board
         self.started = started
         """How the session began."""
         self.supervisor = supervisor
         self.planner = planner
-        self._outbox = supervisor.board.outbox
+        self._outbox = supervisor.services.board.outbox
         self._place = place
-        self._driver = driver
-        self._bus = driver.bus
+        self._life = life
+        self._bus = bus
         self._switch = switch
         self.warnings: list[str] = []
         """Everything the user was warned of so far."""
@@ -129,7 +129,7 @@ class Session:
     @property
     def last(self) -> Turn | None:
         """The last turn that ended."""
-        return self._driver.last
+        return self._life.last
 
     @property
     def structured(self) -> bytes | None:
@@ -140,7 +140,7 @@ class Session:
     @property
     def busy(self) -> bool:
         """Whether a turn runs or is about to."""
-        return self._driver.working or len(self.agent.inbox) > 0
+        return self._life.working or len(self.agent.inbox) > 0
 
     def events(self) -> Subscription:
         """Listen to everything that happens from now on."""
@@ -161,11 +161,11 @@ class Session:
 
         def over(message: User) -> bool:
             # A message that is neither waiting nor taken could not be stored: its turn has failed.
-            ended = self._driver.ended > taken_in[0] if taken_in else True
+            ended = self._life.ended > taken_in[0] if taken_in else True
             return ended and not self.agent.inbox.holds(message)
 
         try:
-            message = await self.say(text, taken=lambda: taken_in.append(self._driver.ended))
+            message = await self.say(text, taken=lambda: taken_in.append(self._life.ended))
             if message is None:
                 return Turn(text="", why="refused", detail="a hook refused the message")
             await self._bus.until(lambda: over(message))
@@ -207,7 +207,7 @@ class Session:
         The user is told of it. Gives whether there is such a thing.
         """
         self._must_live()
-        said = None if self.busy else self._driver.take_up()
+        said = None if self.busy else self._life.take_up()
         if said is not None:
             line = " ".join(said.split())
             what = f"to {line[:60]!r}" if line else "to what it was told"
@@ -271,7 +271,7 @@ class Session:
         Raises UsageError if there is no such child.
         """
         self._must_live()
-        outcome = await self.supervisor.send(self.agent, task_id, text)
+        outcome = await self.supervisor.send(self.agent.path, task_id, text)
         if isinstance(outcome, Failed):
             raise UsageError(outcome.why)
         return plain(outcome.parts)
@@ -295,7 +295,7 @@ class Session:
 
     def receipts(self) -> list[Receipt]:
         """Give the receipts of all children so far."""
-        return self.supervisor.receipts()
+        return self.supervisor.roster.receipts()
 
     async def aside(self, question: str, *, purpose: str = "aside") -> str:
         """Ask something beside the conversation: it reads the same cache and leaves no trace.
@@ -325,7 +325,7 @@ class Session:
     @property
     def snapshot(self) -> Prompt:
         """The conversation as it stood when the last turn ended."""
-        now, before = self.agent.prompt, self._driver.snapshot
+        now, before = self.agent.prompt, self._life.snapshot
         if before is not None and (self.busy or now.extends(before)):
             return before
         return sidecar.sendable(now)
@@ -362,7 +362,7 @@ class Session:
 
     def interrupt(self) -> bool:
         """Stop the turn that runs, if one does; background tasks go on."""
-        return self._driver.interrupt()
+        return self._life.interrupt()
 
     def set_mode(self, mode: str) -> None:
         """Change the permission mode for the whole tree of agents.
@@ -373,7 +373,7 @@ class Session:
         Raises UsageError if there is no such mode.
         """
         self.planner.change(read_mode(mode))
-        if self._driver.working and (note := self.planner.reminder()) is not None:
+        if self._life.working and (note := self.planner.reminder()) is not None:
             self.agent.inbox.put(note)
 
     @property
@@ -391,7 +391,7 @@ class Session:
         if not self.agent.prompt.depth:
             return
         sidecar.must_afford(self.agent)
-        async with self._driver.hold() as scope:
+        async with self._life.hold() as scope:
             await compact(self.agent, detail="the user asked for it", focus=focus)
         if scope.cancelled_caught:
             raise Interrupted("the compaction was stopped; the conversation is as it was")
@@ -438,11 +438,20 @@ class Session:
 
     async def drive(self) -> None:
         """Run turns whenever something waits; runs in the session's task group to its end."""
-        await self._driver.drive()
+        await self._life.live(until=self._turn_ended)
+
+    async def _turn_ended(self, turn: Turn) -> bool:
+        """See to it that notices survive; the session goes on until it is closed."""
+        del turn
+        try:
+            await self._outbox.sync()
+        except JournalError as error:
+            self.warn(str(error))
+        return False
 
     async def finish(self) -> None:
         """Say goodbye: stop what runs, store what there is."""
-        await self._driver.stop()
+        await self._life.stop()
         await self.agent.recorder.sync()
         if GUARDIAN.pid is not None:
             await self.tell_escaped("which it started, has left its group and goes on running")
@@ -459,7 +468,7 @@ class Session:
             raise UsageError("forks are off: a coordinator's workers start from nothing")
 
     def _must_live(self) -> None:
-        if self._driver.stopped or self._bus.closed:
+        if self._life.stopped or self._bus.closed:
             raise UsageError("the session has ended; open another, or resume it")
 
     def _must_be_idle(self, what: str) -> None:

@@ -1,12 +1,13 @@
-"""What children share and pay, held against what was predicted.
+"""What agents share and pay, held against what was predicted.
 
 A fork's first request should read the base; each later one should read what the request before it
-left in the cache. A request that read less raises an event that names the likeliest cause.
+left in the cache. A request that read less raises an event that names the likeliest cause. The main
+agent's requests are held to the same, without a receipt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 
 import msgspec
 
@@ -23,27 +24,168 @@ from prong.cost.receipt import (
     reconcile,
     settle,
 )
-from prong.event import CacheMissed, Event, ReceiptIssued
-from prong.journal.note import FanPlanned, ReceiptClosed, ReceiptOpened
+from prong.event import CacheMissed, ReceiptIssued
+from prong.journal.note import ChildSpec, ChildStatus, FanPlanned, ReceiptClosed, ReceiptOpened
+from prong.prompt import Prompt
 from prong.provider import trait
-from prong.team.child import Child
-from prong.team.departure import tokens, ttl_of
-from prong.team.fan import Fan
+from prong.team.fanout import FanOut, tokens, ttl_of
 from prong.wire import Ended
 
-Emit = Callable[[str, Event], None]
+
+class CacheWatch:
+    """Holds what an agent's replies read from the cache against what its last request left there.
+
+    An agent whose prompt was replaced begins anew, and so does one that was never counted: it is
+    expected to read nothing.
+    """
+
+    def __init__(self) -> None:
+        """Nothing has been read yet."""
+        self._here = False
+        """Whether that request was made by this process."""
+        self._led: list[FanOut] = []
+
+    def lead(self, fan: FanOut) -> None:
+        """Take note of a fan-out of this agent's: a child may be about to write what it would."""
+        self._led.append(fan)
+
+    async def before(self) -> None:
+        """Wait, for a while, for children that are just writing what the agent would write too."""
+        led, self._led = self._led, []
+        for fan in led:
+            await fan.wait_led()
+
+    def began(self) -> None:
+        """Take no note."""
+
+    def paid(self, agent: Agent, row: Row, ended: Ended | None, at: float) -> None:
+        """Say so if a reply read less than it should have."""
+        if row.sidecar or ended is None:
+            return
+        predicted, self._here = _left(agent, here=self._here), True
+        if predicted < fact(row.model).min_prefix or _forgets(agent):
+            return
+        circumstance = _usual(agent, ended, row, at - agent.last.at)
+        if why := reconcile(predicted, row.usage, circumstance):
+            agent.emit(CacheMissed(predicted=predicted, read=row.usage.read, why=why))
 
 
-def open_receipt(parent: Agent, child: Child, fan: Fan) -> Receipt:
+class ChildAccount(CacheWatch):
+    """What one child was to share, has shared and has paid."""
+
+    def __init__(
+        self,
+        receipt: Receipt,
+        *,
+        fan: FanOut | None = None,
+        rows: Iterable[Row] = (),
+    ) -> None:
+        """Open it with what the child should share; one that is taken up again has `rows`."""
+        super().__init__()
+        self.receipt = receipt
+        self.fan = fan
+        self.rows = list(rows)
+        """Its requests."""
+        self._miss = receipt.miss
+
+    def began(self) -> None:
+        """Let siblings follow: what was written can be read."""
+        if self.fan is not None:
+            self.fan.began(self.receipt.task_id)
+
+    def leave(self) -> None:
+        """Be one of a fan-out no longer; nothing of it is predicted by that any more."""
+        if self.fan is not None:
+            self.fan.left(self.receipt.task_id)
+
+    def alone(self) -> None:
+        """Run by itself from now on."""
+        self.fan = None
+
+    def made(self, prompt: Prompt) -> None:
+        """Take note of the first prompt."""
+        self.receipt = msgspec.structs.replace(self.receipt, bytes_first=len(prompt))
+
+    def paid(self, agent: Agent, row: Row, ended: Ended | None, at: float) -> None:
+        """Enter what the child paid, and say so if it read less than it should have."""
+        first = all(row.sidecar or row.broken for row in self.rows)
+        self.rows.append(row)
+        if row.sidecar or ended is None:
+            return
+        predicted = _left(agent, here=not first)
+        idle: float | None = at - agent.last.at
+        if self.fan is not None:
+            self.fan.used(at)
+        if first and self.fan is not None:
+            predicted = self._first(self.fan, agent, row, ended)
+            idle = self.fan.idle(self.receipt.task_id)
+        circumstance = self._circumstance(agent, ended, row, idle, first=first)
+        if why := reconcile(predicted, row.usage, circumstance):
+            self._miss = self._miss or why
+            agent.emit(CacheMissed(predicted=predicted, read=row.usage.read, why=why))
+
+    def _first(self, fan: FanOut, agent: Agent, row: Row, ended: Ended) -> int:
+        """Enter the first reply of a fork; gives what was predicted for it."""
+        predicted = fan.predicted_read(self.receipt.task_id)
+        computed = max(0, row.usage.input - predicted)
+        counts = self.receipt.counts_writes or row.usage.written > 0
+        self.receipt = msgspec.structs.replace(
+            self.receipt,
+            predicted_read=predicted,
+            predicted_write=computed if counts else 0,
+            predicted_computed=computed,
+            counts_writes=counts,
+            diagnosis=diagnosis(ended.diagnostics),
+        )
+        # A resumed session has no plan to predict from, so what was predicted is stored.
+        agent.recorder.note(agent.path, ReceiptOpened(self.receipt))
+        return predicted
+
+    def _circumstance(
+        self, agent: Agent, ended: Ended, row: Row, idle: float | None, *, first: bool
+    ) -> Circumstance:
+        fan = self.fan
+        rash = first and fan is not None and fan.plan.schedule == "at_once" and not fan.plan.cached
+        keeps = fact(agent.prompt.head.model).keeps_thinking
+        return msgspec.structs.replace(
+            _usual(agent, ended, row, None if rash else idle),
+            in_flight=rash,
+            drops_thinking=not keeps and (fan is None or fan.carrier is None),
+        )
+
+    def settled(self, agent: Agent, status: ChildStatus, prices: Prices) -> Receipt:
+        """Give the receipt by what was paid so far."""
+        return settle(
+            msgspec.structs.replace(self.receipt, status=status, miss=self._miss),
+            self.rows,
+            prices.of(agent.prompt.head.model),
+            ttl=ttl_of(agent),
+        )
+
+    def close(self, agent: Agent, status: ChildStatus, prices: Prices, *, notified: bool) -> None:
+        """Store the receipt at the child's end, and show it."""
+        delivered = "notice" if notified else "returned"
+        self.receipt = msgspec.structs.replace(self.receipt, delivered=delivered)
+        receipt = self.settled(agent, status, prices)
+        agent.recorder.note(agent.path, ReceiptClosed(receipt))
+        agent.emit(
+            ReceiptIssued(
+                task_id=receipt.task_id,
+                receipt=msgspec.Raw(msgspec.json.encode(as_json(receipt))),
+                text=line(receipt),
+            )
+        )
+
+
+def fork_receipt(parent: Agent, spec: ChildSpec, fan: FanOut) -> Receipt:
     """Begin the receipt of a fork with what it should share."""
-    spec, shared = child.spec, len(fan.base)
+    shared = len(fan.base)
     return Receipt(
         task_id=spec.task_id,
         agent=spec.path,
         base=spec.base,
         bytes_shared=shared,
-        bytes_first=len(child.agent.prompt),
-        tokens_shared=parent.last_usage.input + tokens(parent, shared - parent.last_length),
+        tokens_shared=parent.last.usage.input + tokens(parent, shared - parent.last.length),
         predicted_read=fan.plan.cached,
         counts_writes=takes_marks(fan.base.head),
         dispatch=fan.plan.dispatch,
@@ -54,64 +196,21 @@ def open_receipt(parent: Agent, child: Child, fan: Fan) -> Receipt:
     )
 
 
-def keep_estimate(parent: Agent, fan: Fan) -> None:
+def typed_receipt(spec: ChildSpec, prompt: Prompt) -> Receipt:
+    """Begin the receipt of a typed child, which shares nothing."""
+    return Receipt(
+        task_id=spec.task_id,
+        agent=spec.path,
+        kind="typed",
+        counts_writes=takes_marks(prompt.head),
+        delivered="pending",
+    )
+
+
+def keep_estimate(parent: Agent, fan: FanOut) -> None:
     """Store what a fan-out was estimated to cost, to be compared with what it did cost."""
-    told = FanEstimate(base=fan.base.digest, size=fan.plan.size, estimate=fan.estimate)
-    parent.recorder.note(parent.path, FanPlanned(fan.first, told))
-
-
-def receipt_of(child: Child, prices: Prices) -> Receipt:
-    """Settle a child's receipt by what it has paid so far."""
-    return settle(
-        msgspec.structs.replace(child.receipt, status=child.status, miss=child.miss),
-        child.rows,
-        prices.of(child.agent.prompt.head.model),
-        ttl=ttl_of(child.agent),
-    )
-
-
-def enter(child: Child, row: Row, ended: Ended | None, emit: Emit) -> None:
-    """Take note of what a child paid, and say so if it read less than it should have."""
-    first = all(row.sidecar or row.broken for row in child.rows)
-    child.rows.append(row)
-    if row.sidecar or ended is None:
-        return
-    fan, agent = child.fan, child.agent
-    predicted = _left(agent, here=not first)
-    idle, child.used_at = agent.last_at - child.used_at, agent.last_at
-    if fan is not None:
-        fan.used(agent.last_at)
-    if first and fan is not None:
-        predicted = fan.predicted_read(child.spec.task_id)
-        computed = max(0, row.usage.input - predicted)
-        counts = child.receipt.counts_writes or row.usage.written > 0
-        child.receipt = msgspec.structs.replace(
-            child.receipt,
-            predicted_read=predicted,
-            predicted_write=computed if counts else 0,
-            predicted_computed=computed,
-            counts_writes=counts,
-            diagnosis=diagnosis(ended.diagnostics),
-        )
-        # A resumed session has no plan to predict from, so what was predicted is stored.
-        agent.recorder.note(child.spec.path, ReceiptOpened(child.receipt))
-        idle = fan.idle(child.spec.task_id)
-    if why := reconcile(predicted, row.usage, _circumstance(child, ended, row, idle, first=first)):
-        child.miss = child.miss or why
-        emit(child.spec.path, CacheMissed(predicted=predicted, read=row.usage.read, why=why))
-
-
-def _circumstance(
-    child: Child, ended: Ended, row: Row, idle: float | None, *, first: bool
-) -> Circumstance:
-    agent, fan = child.agent, child.fan
-    rash = first and fan is not None and fan.plan.schedule == "at_once" and not fan.plan.cached
-    keeps = fact(agent.prompt.head.model).keeps_thinking
-    return msgspec.structs.replace(
-        _usual(agent, ended, row, None if rash else idle),
-        in_flight=rash,
-        drops_thinking=not keeps and (fan is None or fan.carrier is None),
-    )
+    estimate = FanEstimate(base=fan.base.digest, size=fan.plan.size, estimate=fan.estimate)
+    parent.recorder.note(parent.path, FanPlanned(fan.first, estimate))
 
 
 def _usual(agent: Agent, ended: Ended, row: Row, idle: float | None) -> Circumstance:
@@ -127,28 +226,6 @@ def _usual(agent: Agent, ended: Ended, row: Row, idle: float | None) -> Circumst
     )
 
 
-def watch(agent: Agent) -> None:
-    """Have every reply of a session's first agent held against what its last one left cached.
-
-    An agent whose prompt was replaced begins anew, and so does one that was never counted: it is
-    expected to read nothing. To be called once a resumed agent remembers its last request.
-    """
-    used_at, here = agent.last_at, False
-
-    def paid(row: Row, ended: Ended | None) -> None:
-        nonlocal used_at, here
-        if row.sidecar or ended is None:
-            return
-        idle, used_at = agent.last_at - used_at, agent.last_at
-        predicted, here = _left(agent, here=here), True
-        if predicted < fact(row.model).min_prefix or _forgets(agent):
-            return
-        if why := reconcile(predicted, row.usage, _usual(agent, ended, row, idle)):
-            agent.emit(CacheMissed(predicted=predicted, read=row.usage.read, why=why))
-
-    agent.on_paid = paid
-
-
 def _left(agent: Agent, *, here: bool) -> int:
     """Say what of an agent's last request should be in the cache, while a reply is being entered.
 
@@ -156,7 +233,7 @@ def _left(agent: Agent, *, here: bool) -> int:
     count what it writes; `here` says that the request was made by this process, before whose start
     such a provider may have been another.
     """
-    used = agent.last_usage
+    used = agent.last.usage
     if here and trait(agent.provider).lasting:
         return used.input
     return used.read + used.written
@@ -167,20 +244,3 @@ def _forgets(agent: Agent) -> bool:
     tip = agent.prompt.tip
     text_came = tip is not None and tip.kind != "results"
     return text_came and not fact(agent.prompt.head.model).keeps_thinking
-
-
-def close_receipt(child: Child, prices: Prices, emit: Emit) -> None:
-    """Store a child's receipt at its end, and show it."""
-    child.receipt = msgspec.structs.replace(
-        child.receipt, delivered="notice" if child.spec.notify else "returned"
-    )
-    receipt = receipt_of(child, prices)
-    child.agent.recorder.note(child.spec.path, ReceiptClosed(receipt))
-    emit(
-        child.spec.path,
-        ReceiptIssued(
-            task_id=child.spec.task_id,
-            receipt=msgspec.Raw(msgspec.json.encode(as_json(receipt))),
-            text=line(receipt),
-        ),
-    )

@@ -14,7 +14,7 @@ import re
 
 import msgspec
 
-from prong.entry import Call, Reply, Result, Results, Text, User
+from prong.entry import Call, CallId, Result, Results, Text, User
 from prong.prompt import Prompt
 
 PLACEHOLDER = "Started in the background. Its report will come as a task notification."
@@ -26,29 +26,25 @@ def placeholders(calls: tuple[Call, ...]) -> Results:
     return Results(tuple(Result(call.id, (Text(PLACEHOLDER),)) for call in calls))
 
 
-def base(prompt: Prompt, reply: Reply) -> Prompt:
-    """Extend a parent's prompt by its dispatching reply and the placeholders."""
-    return prompt.append(reply, placeholders(reply.calls))
+def base(prompt: Prompt, calls: tuple[Call, ...]) -> Prompt:
+    """Extend a parent's prompt, which ends with its dispatching reply, by the placeholders."""
+    return prompt.append(placeholders(calls))
 
 
-def child(base: Prompt, directive: str) -> Prompt:
-    """Extend a fork base by what one child is to do."""
-    return base.append(User((Text(directive),), "directive"))
-
-
-def carrying_base(prompt: Prompt, reply: Reply) -> Prompt:
+def carrying_base(prompt: Prompt, calls: tuple[Call, ...]) -> Prompt:
     """Make a base that leaves the last call unanswered: its result will carry the directive.
 
     For models that drop earlier thinking as soon as plain user text arrives: results alone do not.
     """
-    *others, _ = reply.calls
-    shared = prompt.append(reply)
-    return shared.append(placeholders(tuple(others))) if others else shared
+    *others, _ = calls
+    return prompt.append(placeholders(tuple(others))) if others else prompt
 
 
-def carried_child(base: Prompt, last: Call, directive: str) -> Prompt:
-    """Extend such a base by the result of its last call, with the directive in it."""
-    told = Results((Result(last.id, (Text(f"{PLACEHOLDER}\n\n{directive}"),)),))
+def child(base: Prompt, directive: str, *, carrier: CallId | None = None) -> Prompt:
+    """Extend a fork base by what one child is to do, or by a result of the carrier that says so."""
+    if carrier is None:
+        return base.append(User((Text(directive),), "directive"))
+    told = Results((Result(carrier, (Text(f"{PLACEHOLDER}\n\n{directive}"),)),))
     return base.append_encoded("directive", "user", base.head.dialect.encode(told))
 
 

@@ -13,15 +13,14 @@ row here is a mistake that a test and every spawn find.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from prong.agent import Agent, Desk
-from prong.agent.desk import Asked
-from prong.event import Answer, Event, Question
+from prong.agent import Agent
+from prong.event import Question
 from prong.tools.base import Context
 
 How: TypeAlias = Literal["shared", "cloned", "empty", "new", "wrapped"]
@@ -55,7 +54,7 @@ AGENT: Mapping[str, Row] = {
     "context": _both("new", "by the table below"),
     "policy": _both("wrapped", "a view that can only be stricter than the tree's"),
     "hooks": _both("new", "the same commands with a record of the child's own"),
-    "desk": Row("shared", "wrapped", "a fork's questions are shown beside its parent's"),
+    "desk": _both("shared", "a child's requests are shown beside its parent's, with its name"),
     "recorder": _both("shared", "one journal for the whole session"),
     "ledger": _both("shared", "one bill for the whole session"),
     "prices": _both("shared", "a table that nobody changes"),
@@ -67,17 +66,11 @@ AGENT: Mapping[str, Row] = {
     "compact_at": _both("shared", "a setting"),
     "context_tokens": Row("shared", "new", "belongs to the model"),
     "max_output": Row("shared", "new", "belongs to the model"),
-    "sent": Row("new", "empty", "where the lineage's last request ended"),
+    "last": Row("new", "new", "a fork's goes on from its parent's last request"),
     "base": Row("new", "empty", "the fork base"),
-    "last_usage": Row("shared", "empty", "a value that speaks of the shared prefix"),
-    "last_length": Row("shared", "empty", "likewise"),
-    "last_id": Row("shared", "empty", "likewise"),
-    "last_at": Row("shared", "empty", "likewise"),
     "diagnose": _both("shared", "a setting"),
     "clock": _both("shared", "the time is the same for all"),
-    "gate": _both("empty", "its parent's wait for a fan-out of its own"),
-    "on_began": _both("empty", "the supervisor's, set when the child is launched"),
-    "on_paid": _both("empty", "likewise"),
+    "watch": _both("new", "the child's account: what it shares, reads and pays"),
     "finale": _both("empty", "ends a run of the agent that it was set for"),
     "secrets": _both("shared", "what is masked is masked for all"),
     "halted": _both("empty", "ends a run likewise"),
@@ -90,7 +83,7 @@ CONTEXT: Mapping[str, Row] = {
     "host": _both("shared", "the same files, unless a worktree is given"),
     "reads": _both("cloned", "a typed child's says of all that it was not seen; see decision 013"),
     "emit": _both("new", "speaks in the child's name"),
-    "ask": _both("wrapped", "a child never opens a question to the user by itself"),
+    "ask": _both("new", "a child never opens a question to the user by itself"),
     "tasks": _both("new", "the child's door to the one board: no process escapes the session"),
     "storage": _both("shared", "the session's folder; files in it have names of their own"),
     "cwd": _both("cloned", "where the parent is; the child's `cd` moves the child alone"),
@@ -162,45 +155,3 @@ async def nobody(questions: Sequence[Question]) -> str | None:
     """Answer for the user that nobody is there: what a child's tools may ask is this."""
     del questions
     return None
-
-
-class QuietDesk(Desk):
-    """The session's desk as a typed child sees it: closed while the child is in the background."""
-
-    def __init__(self, desk: Desk, quiet: Callable[[], bool]) -> None:
-        """Take the desk and whether the child may not ask now."""
-        super().__init__()
-        self._desk = desk
-        self._quiet = quiet
-
-    @property
-    def answerable(self) -> bool:
-        """Whether there is anybody to answer."""
-        return not self._quiet() and self._desk.answerable
-
-    def number(self) -> str:
-        """Make an id for a request."""
-        return self._desk.number()
-
-    async def ask(
-        self,
-        path: str,
-        asked: Asked,
-        emit: Callable[[Event], None],
-        *,
-        moot: Callable[[], bool] | None = None,
-    ) -> Answer | None:
-        """Put a question through while somebody waits for the child."""
-        return None if self._quiet() else await self._desk.ask(path, asked, emit, moot=moot)
-
-    def leave(self) -> None:
-        """Nobody is there any more."""
-        self._desk.leave()
-
-    def settle(self, answer: Answer) -> bool:
-        """Deliver an answer."""
-        return self._desk.settle(answer)
-
-    def review(self) -> None:
-        """Allow what need not be asked for any more."""
-        self._desk.review()

@@ -14,8 +14,7 @@ from prong.config.place import Place
 from prong.entry import ToolSpec
 from prong.errors import UsageError
 from prong.prompt import Head
-from prong.provider import Http, is_local
-from prong.team.typed import Made
+from prong.provider import Http, Provider, is_local
 from prong.text import load_text
 from prong.tools.base import Tool
 from prong.tools.delegate import Agent as AgentTool
@@ -53,6 +52,24 @@ def filtered(kind: AgentType, names: Sequence[str], *, background: bool) -> Filt
             deny=kind.disallowed_tools,
         ),
     )
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Made:
+    """What a typed child is made of, beside what the table of isolation says."""
+
+    provider: Provider
+    head: Head
+    kit: Kit
+    hooks: Hooks
+    model: str
+    """The model as it was named, by which it can be found again."""
+    spawns: tuple[str, ...] | None = None
+    context_tokens: int | None = None
+    max_output: int | None = None
+    images: bool = True
+    warnings: tuple[str, ...] = ()
+    """What of the type's definition could not be honoured."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,13 +1,19 @@
-"""What a fork gives back to whoever forked by hand."""
+"""What a child gives back: to its parent's model as a notice or result, to a caller as a value."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import msgspec
 
 from prong.cost.receipt import Receipt
-from prong.host.worktree import Kept
+from prong.host.worktree import Kept, Removed
 from prong.team.child import Child
 from prong.team.fork import Report
+from prong.team.handback import warning
+from prong.team.notice import TaskUsage, neutral
+from prong.team.work import Ending
+from prong.tools.base import Done, Failed, Outcome, TaskHandle, done
 
 
 class ForkResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,3 +52,101 @@ def result_of(child: Child, receipt: Receipt) -> ForkResult:
         commits=kept.commits if kept else (),
         files=kept.files if kept else (),
     )
+
+
+def ending_of(child: Child) -> Ending:
+    """Say how a child ended and what it leaves."""
+    name = f'{child.kind} "{child.spec.description}"'
+    rows, uses = child.since
+    usage = TaskUsage(
+        tokens=sum(row.usage.input + row.usage.output for row in child.account.rows[rows:]),
+        tool_uses=child.voice.tool_uses - uses,
+    )
+    match child.status:
+        case "completed":
+            summary = f"{name} completed"
+        case "killed":
+            summary = f"{name} was stopped"
+        case _:
+            summary = f"{name} failed: {child.detail}"
+    return Ending(
+        status="failed" if child.status == "running" else child.status,
+        summary=summary,
+        result=_result(child),
+        usage=usage,
+    )
+
+
+def _result(child: Child) -> str:
+    result, completed = child.text, child.status == "completed"
+    if completed and child.spec.kind == "fork" and not child.report.structured:
+        result = f"[This report is not of the agreed form.]\n{result}"
+    if not completed and result:
+        result = f"[Unfinished: what follows is the last that it said.]\n{result}"
+    if flagged := warning(child.findings):
+        result = f"{flagged}\n\n{result}"
+    if child.outcome is not None:
+        result = f"{result}\n\n{left_behind(child.outcome)}".strip()
+    return result
+
+
+def left_behind(outcome: Kept | Removed) -> str:
+    """Say what became of a child's worktree, and what is in it."""
+    if isinstance(outcome, Removed):
+        return "[Nothing was changed in its worktree, so that is gone again.]"
+    lines = [f"[Its worktree is kept: {outcome.path}", f"Branch: {outcome.branch}"]
+    lines.append(f"Commits: {_some([commit[:12] for commit in outcome.commits])}")
+    lines.append(f"Files changed: {_some(outcome.files)}")
+    if outcome.uncommitted:
+        lines.append("Not all of this is committed")
+    if not (outcome.commits or outcome.files):
+        lines.append(f"Kept because {outcome.why}")
+    return "\n".join(lines) + "]"
+
+
+def _some(texts: Sequence[str], most: int = 20) -> str:
+    """Name some; whatever a file is called, it stays on its line."""
+    shown = ["".join(c if c.isprintable() else "?" for c in text) for text in texts[:most]]
+    more = len(texts) - len(shown)
+    return (", ".join(shown) or "none") + (f" and {more} more" if more else "")
+
+
+def held_back(child: Child) -> tuple[str, ...]:
+    """Say for whom a child waits before it begins, if it does."""
+    if not child.waits_for:
+        return ()
+    others = ", ".join(child.waits_for)
+    why = f"its files overlap those of {others}"
+    return (f"It has not begun yet: {why}, so it waits for that to end and then begins by itself.",)
+
+
+def started(child: Child, handle: TaskHandle, notes: tuple[str, ...] = ()) -> Done:
+    """Say that a child works in the background, and where its output goes."""
+    told = (
+        f"{child.kind} agent {handle.task_id} works in the background. Its report will come as a "
+        f"task notification; go on with other work. Output file: {handle.output_file}"
+    )
+    return done("\n".join([told, *held_back(child), *notes]))
+
+
+def moved(child: Child, handle: TaskHandle, why: str) -> Done:
+    """Say that a child that was waited for goes on in the background."""
+    return done(
+        f"{child.kind} agent {handle.task_id} goes on in the background ({why}); nothing was "
+        f"restarted. Its report will come as a task notification. "
+        f"Output file: {handle.output_file}"
+    )
+
+
+def finished(child: Child, seconds: float, notes: tuple[str, ...] = ()) -> Outcome:
+    """Give what a child gave back to the parent that waited for it."""
+    ending = ending_of(child)
+    usage = ending.usage
+    foot = (
+        f"[agent {child.spec.task_id} ({child.kind}): {ending.status}; {usage.tool_uses} tool "
+        f"uses, {usage.tokens} tokens, {seconds:.1f} s]"
+    )
+    text = neutral(ending.result.strip()) or "(it said nothing)"
+    if ending.status == "completed":
+        return done("\n\n".join([text, *notes, foot]))
+    return Failed("\n\n".join([neutral(ending.summary), text, *notes, foot]))

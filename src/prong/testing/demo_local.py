@@ -107,10 +107,11 @@ def _receipts(session: Session, parent: int, slack: int | None) -> Claims:
 def _alike(children: Sequence[Child]) -> bool:
     """Say whether the bytes of all first requests are alike for as long as the receipts say."""
     bodies = [_first_prompt(child).open() for child in children]
+    receipts = [child.account.receipt for child in children]
     return all(
-        body[: child.receipt.bytes_shared] == bodies[0][: children[0].receipt.bytes_shared]
-        and len(body) == child.receipt.bytes_first
-        for child, body in zip(children, bodies, strict=True)
+        body[: receipt.bytes_shared] == bodies[0][: receipts[0].bytes_shared]
+        and len(body) == receipt.bytes_first
+        for receipt, body in zip(receipts, bodies, strict=True)
     )
 
 

@@ -97,8 +97,8 @@ class TaskHandle(msgspec.Struct, frozen=True):
 class Delegation(Protocol):
     """Starts and reaches other agents on behalf of one."""
 
-    async def delegate(self, call_id: CallId, args: Any) -> Outcome:
-        """Start an agent as the arguments of the Agent tool say."""
+    async def delegate(self, calls: Sequence[tuple[CallId, Any]]) -> list[Outcome]:
+        """Start agents as the arguments of calls of the Agent tool say; they are one fan-out."""
         ...
 
     async def send(self, to: str, message: str) -> Outcome:
@@ -146,6 +146,15 @@ class Previewing(Protocol):
 
         Raises OSError.
         """
+        ...
+
+
+@runtime_checkable
+class Together(Protocol):
+    """A tool that takes the calls of one group whole, where others take them one by one."""
+
+    async def run_all(self, calls: Sequence[tuple[CallId, Any]], context: Context) -> list[Outcome]:
+        """Do all of them; gives their outcomes in call order."""
         ...
 
 

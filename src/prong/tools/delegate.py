@@ -118,9 +118,16 @@ class Agent:
 
     async def run(self, call_id: CallId, args: AnyAgentArguments, context: Context) -> Outcome:
         """Start it."""
+        (outcome,) = await self.run_all([(call_id, args)], context)
+        return outcome
+
+    async def run_all(
+        self, calls: Sequence[tuple[CallId, AnyAgentArguments]], context: Context
+    ) -> list[Outcome]:
+        """Start all agents of a reply, as one fan-out."""
         if context.agents is None:
-            return Failed("this agent cannot start others")
-        return await context.agents.delegate(call_id, args)
+            return [Failed("this agent cannot start others") for _ in calls]
+        return await context.agents.delegate(calls)
 
 
 class WorkerAgent(Agent):

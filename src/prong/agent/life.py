@@ -1,14 +1,14 @@
-"""Drives the main agent: one turn after the other, whenever something waits for it.
+"""The turns of one agent, one after the other: of the main agent, of a child, of a teammate.
 
-This is the supervisor of the main agent: the one place where any failure of a turn is caught, so
-that it is always seen and the session lives on. An interrupt cancels the scope of the turn and
-nothing else.
+A turn runs the loop until there is nothing more to do. This is the one place where any failure of
+it is caught, so that it is always seen and whoever runs the agent lives on. An interrupt cancels
+the scope of the turn and nothing else; a cancellation from outside passes through.
 """
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -16,16 +16,15 @@ from typing import Literal, TypeAlias
 import anyio
 import msgspec
 
-from prong.agent import Agent, loop
+from prong.agent import loop
+from prong.agent.agent import Agent
 from prong.cost import total
-from prong.entry import Text, Usage, User, plain
+from prong.entry import Reply, Text, Usage, User, plain
 from prong.errors import JournalError, ProngError
 from prong.event import TurnFinished, TurnStarted, Warned
 from prong.host import make_private
 from prong.journal.note import FilesRead, FolderEntered, TodosKept, TurnSettled
 from prong.prompt import Prompt
-from prong.session.bus import Bus
-from prong.team.outbox import Outbox
 from prong.tools.structured import StructuredOutput
 
 Why: TypeAlias = Literal[
@@ -53,20 +52,20 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
         return self.why == "done"
 
 
-class Driver:
-    """Runs the turns of a session's main agent."""
+class Life:
+    """Runs the turns of one agent."""
 
-    def __init__(self, agent: Agent, bus: Bus, outbox: Outbox, *, settled: str) -> None:
-        """Nothing runs before `drive` does; `settled` is what a resumed session has recorded."""
+    def __init__(self, agent: Agent, *, settled: str = "") -> None:
+        """Nothing runs before `live` does; `settled` is what a resumed session has recorded."""
         self._agent = agent
-        self.bus = bus
-        self._outbox = outbox
         self._settled = settled
         """The prompt at the end of the last turn that came to one."""
-        self._driving = anyio.CancelScope()
+        self._living = anyio.CancelScope()
         self._floor = anyio.Lock()
         """Held by whoever works on the conversation: a turn, or a compaction by command."""
         self._scope: anyio.CancelScope | None = None
+        self._rested = anyio.Event()
+        self._stored = _beside(agent)
         self.last: Turn | None = None
         """The last turn that ended."""
         self.ended = 0
@@ -82,7 +81,34 @@ class Driver:
     @property
     def stopped(self) -> bool:
         """Whether no turn will begin any more."""
-        return self._driving.cancel_called
+        return self._living.cancel_called
+
+    async def live(
+        self,
+        *,
+        until: Callable[[Turn], Awaitable[bool]],
+        at_once: bool = False,
+        after: Turn | None = None,
+    ) -> Turn | None:
+        """Run turns whenever something waits, until a turn was the last; None if it was stopped.
+
+        After every turn, and after the one that ended before a restart if it is given as `after`,
+        `until` says whether that was all; it may put something before the agent to have it go on.
+        With `at_once` nothing is waited for: the conversation itself wants a reply.
+        """
+        turn = after
+        with self._living:
+            while turn is None or not await until(turn):
+                if not at_once:
+                    await self._agent.inbox.wait()
+                at_once = False
+                async with self._floor:
+                    # Woken just before all this is to end: no checkpoint lies between.
+                    if self._living.cancel_called:
+                        return None
+                    turn = await self._one_turn()
+            return turn
+        return None
 
     def take_up(self) -> str | None:
         """Begin the turn that a killed process, or an error, has left without an answer.
@@ -106,21 +132,12 @@ class Driver:
         self._scope.cancel()
         return True
 
-    async def drive(self) -> None:
-        """Run turns whenever something waits; runs in the session's task group to its end."""
-        with self._driving:
-            while not self._driving.cancel_called:
-                await self._agent.inbox.wait()
-                async with self._floor:
-                    # Woken just before the session began to close: no checkpoint lies between.
-                    if not self._driving.cancel_called:
-                        await self._one_turn()
-
     async def stop(self) -> None:
         """Let no turn begin any more, and wait for the end of the one that runs."""
         # Not only the turn that runs: what is put into the inbox from now on waits for a resume.
-        self._driving.cancel()
-        await self.bus.until(lambda: self._scope is None)
+        self._living.cancel()
+        while self._scope is not None:
+            await self._rested.wait()
 
     @asynccontextmanager
     async def hold(self) -> AsyncGenerator[anyio.CancelScope, None]:
@@ -130,9 +147,14 @@ class Driver:
                 with anyio.CancelScope() as self._scope:
                     yield self._scope
             finally:
-                self._scope = None
+                self._rest()
 
-    async def _one_turn(self) -> None:
+    def _rest(self) -> None:
+        self._scope = None
+        rested, self._rested = self._rested, anyio.Event()
+        rested.set()
+
+    async def _one_turn(self) -> Turn:
         rows = len(self._agent.ledger.rows)
         self._agent.emit(TurnStarted(text=self._agent.inbox.text))
         ending: tuple[str, Why, str] = ("", "interrupted", "the user stopped it")
@@ -140,33 +162,36 @@ class Driver:
             with anyio.CancelScope() as self._scope:
                 ending = await self._attempt()
         finally:
-            # Also when the whole session is cancelled: whoever closes it waits for this.
+            # Also when everything is cancelled: whoever waits for the end waits for this.
             with anyio.CancelScope(shield=True):
-                await self._end_turn(rows, *ending)
+                self.last = await self._end_turn(rows, *ending)
+        assert self.last is not None
+        return self.last
 
-    async def _end_turn(self, rows: int, text: str, why: Why, detail: str) -> None:
+    async def _end_turn(self, rows: int, text: str, why: Why, detail: str) -> Turn:
         agent = self._agent
         if why == "interrupted":
             self._mark_interrupted()
         if why != "error":
             self._settled = agent.prompt.digest
         await self._store()
-        made = agent.ledger.rows[rows:]
+        made = [row for row in agent.ledger.rows[rows:] if _is_of(row.agent, agent.path)]
         spent = total(made)
         turns = sum(not (row.sidecar or row.broken) and row.agent == agent.path for row in made)
-        self.last = Turn(
+        turn = self.last = Turn(
             text=text, why=why, detail=detail, turns=turns, usage=spent.usage, cost=spent.cost
         )
-        self._scope = None
+        self._rest()
         self.ended += 1
         agent.emit(TurnFinished(text=text, why=why, detail=detail, turns=turns))
+        return turn
 
     async def _attempt(self) -> tuple[str, Why, str]:
         try:
             stopped = await loop.run(self._agent)
         except ProngError as error:
             return "", "error", str(error)
-        except Exception as error:  # noqa: BLE001 - the supervisor: a failure is always seen
+        except Exception as error:  # noqa: BLE001 - a failure is always seen, and ends one turn only
             log = self._report(error)
             return "", "error", f"a failure inside Prong ({error!r}); details are in {log}"
         if stopped.why == "done" and self._owes_answer:
@@ -181,20 +206,24 @@ class Driver:
 
     def _mark_interrupted(self) -> None:
         """Tell the model, with the next message, that its turn was stopped."""
+        who = (
+            "The turn was stopped"
+            if self._agent.lineage.parent
+            else "The user interrupted the turn"
+        )
         with suppress(JournalError):
-            note = "[The user interrupted the turn here.]"
-            self._agent.append(User((Text(note),), "reminder"))
+            self._agent.append(User((Text(f"[{who} here.]"),), "reminder"))
 
     async def _store(self) -> None:
-        """Store what belongs to the agent beside its conversation."""
-        agent, context = self._agent, self._agent.context
+        """Store what belongs to the agent beside its conversation, as far as it has changed."""
+        agent = self._agent
         try:
-            agent.recorder.note(agent.path, FilesRead(context.reads.hashes))
-            agent.recorder.note(agent.path, TodosKept(context.todos))
-            agent.recorder.note(agent.path, FolderEntered(context.cwd))
+            for note, before in zip(now := _beside(agent), self._stored, strict=True):
+                if note != before:
+                    agent.recorder.note(agent.path, note)
+            self._stored = now
             agent.recorder.note(agent.path, TurnSettled(self._settled))
             await agent.recorder.sync()
-            await self._outbox.sync()
         except JournalError as error:
             agent.emit(Warned(text=str(error)))
         self.snapshot = agent.prompt
@@ -207,3 +236,23 @@ class Driver:
         except OSError as full:
             return f"no file, which could not be written ({full})"
         return str(path)
+
+
+def _beside(agent: Agent) -> tuple[FilesRead, TodosKept, FolderEntered]:
+    """Say what an agent has beside its conversation, to go on with after a restart."""
+    context = agent.context
+    reads = FilesRead(dict(context.reads.hashes))
+    return reads, TodosKept(context.todos), FolderEntered(context.cwd)
+
+
+def _is_of(path: str, agent: str) -> bool:
+    return path == agent or path.startswith(f"{agent}/")
+
+
+def said(prompt: Prompt) -> Turn | None:
+    """Read the end of a conversation as the end of a turn, if it is one."""
+    if prompt.tip is None or prompt.tip.kind != "reply":
+        return None
+    reply = prompt.head.dialect.read(prompt.tip.role, prompt.tip.data)
+    assert isinstance(reply, Reply)
+    return None if reply.calls else Turn(text=reply.text, why="done")

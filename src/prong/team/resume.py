@@ -9,36 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prong.agent import Agent
+from prong.agent import Agent, Sent, recalled
 from prong.agent.answer import interrupted
 from prong.cost import markable
 from prong.cost.budget import Purse
 from prong.cost.receipt import Receipt
-from prong.entry import Reply, Usage
+from prong.entry import Reply
 from prong.journal.note import (
     ChildEnded,
     ChildRun,
     ChildSpec,
+    FilesRead,
+    FolderEntered,
     MessagesUnread,
     ReceiptClosed,
     ReceiptOpened,
+    TodosKept,
 )
 from prong.journal.read import Replay
 from prong.prompt import Node, Prompt
+from prong.team.account import ChildAccount
 from prong.team.child import Child, last_text
-
-
-def ended(child: Child) -> ChildEnded:
-    """Say of a child that has ended what is worth storing."""
-    return ChildEnded(
-        child.runs,
-        child.status,
-        child.detail,
-        child.tool_uses,
-        child.outcome,
-        len(child.rows),
-        child.since,
-    )
+from prong.team.make import Start
+from prong.tools.base import Reads
 
 
 def specs(replay: Replay) -> Iterator[ChildSpec]:
@@ -49,38 +42,49 @@ def specs(replay: Replay) -> Iterator[ChildSpec]:
             yield spec
 
 
-def revived(spec: ChildSpec, agent: Agent, replay: Replay) -> Child:
-    """Make a child of what is stored of it; its status says whether it was still running."""
+def stored_start(spec: ChildSpec, replay: Replay) -> Start:
+    """Start a child from what is stored of it."""
     prompt = replay.agents[spec.path]
-    agent.prompt = prompt
-    agent.base = _base(prompt, spec)
-    agent.sent = _last_sent(prompt)
-    agent.last_usage, agent.last_length, agent.last_id, agent.last_at = Usage(), 0, "", 0.0
-    agent.recall(replay)
-    last = replay.last(spec.path, ChildEnded) or ChildEnded()
-    started = max(1, (replay.last(spec.path, ChildRun) or ChildRun()).value)
-    runs = last.run < started
-    child = Child(
-        spec,
-        agent,
-        status="running" if runs else last.status,
-        runs=started,
-        text=last_text(prompt),
-        detail="" if runs else last.detail,
-        tool_uses=max(last.tool_uses, _uses(prompt, spec)) if runs else last.tool_uses,
-        since=(last.requests, last.tool_uses) if runs else last.since,
-        rows=replay.rows(spec.path),
-        outcome=None if runs else last.outcome,
-    )
     noted = replay.last(spec.path, ReceiptClosed) or replay.last(spec.path, ReceiptOpened)
-    child.receipt = (
+    receipt = (
         noted.value
         if noted is not None
         else Receipt(task_id=spec.task_id, agent=spec.path, kind=spec.kind, base=spec.base)
     )
-    child.miss = child.receipt.miss
-    if runs and (results := interrupted(prompt)) is not None:
-        agent.append(results)
+    last = recalled(replay, spec.path, prompt)
+    return Start(
+        prompt=prompt,
+        account=ChildAccount(receipt, rows=replay.rows(spec.path)),
+        last=last if last.node is not None else Sent(node=_last_sent(prompt)),
+        base=_base(prompt, spec),
+        beside=_beside(spec, replay),
+    )
+
+
+def _beside(spec: ChildSpec, replay: Replay) -> dict[str, object]:
+    """Give what a child had beside its conversation, as far as it differed from its parent's."""
+    found: dict[str, object] = {}
+    if (reads := replay.last(spec.path, FilesRead)) is not None:
+        found["reads"] = Reads(reads.value)
+    if (todos := replay.last(spec.path, TodosKept)) is not None:
+        found["todos"] = todos.value
+    if (folder := replay.last(spec.path, FolderEntered)) is not None:
+        found["cwd"] = folder.value
+    return found
+
+
+def take_up(child: Child, replay: Replay) -> Child:
+    """Let a child be where it was; its status says whether it was still running."""
+    spec, prompt = child.spec, child.agent.prompt
+    last = replay.last(spec.path, ChildEnded) or ChildEnded()
+    run = max(1, (replay.last(spec.path, ChildRun) or ChildRun()).value)
+    child.recall(last, run)
+    uses = last.tool_uses
+    if child.status == "running":
+        uses = max(uses, _uses(prompt, spec))
+        if child.has_begun and (results := interrupted(prompt)) is not None:
+            child.agent.append(results)
+    child.voice.remember(last_text(prompt), uses)
     if (unread := replay.last(spec.path, MessagesUnread)) is not None and unread.value:
         child.tell(*unread.value)
     return child

@@ -1,0 +1,261 @@
+"""What happens to a child, from its start to its end.
+
+`course` is the whole of it, in order: hooks are asked, its place is made, it waits for its turn, it
+is told what to do, it lives, its result is looked through, its place is given back. `ChildTask` is
+that course as a piece of background work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from prong.agent import Verdict
+from prong.agent.answer import awaits_reply
+from prong.agent.life import Life, Turn, said
+from prong.entry import Text, User, user_text
+from prong.errors import JournalError, ProngError, UsageError
+from prong.event import Event, Warned
+from prong.host.worktree import Worktree
+from prong.team import fork
+from prong.team.child import Child
+from prong.team.claim import Claims
+from prong.team.handback import Classifier, Finding, check, inspect, warning
+from prong.team.log import Log
+from prong.team.place import Place, WorktreeSettings, close_place, open_place
+from prong.team.result import ending_of
+from prong.team.roster import Roster
+from prong.team.survey import survey
+from prong.team.task import TaskBoard
+from prong.team.work import Ending
+from prong.text import load_text
+
+_GRACE = 10.0
+"""Seconds that hooks have when a child has been stopped: somebody waits for its end."""
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Services:
+    """What the children of a session use together."""
+
+    board: TaskBoard
+    emit: Callable[[str, Event], None]
+    """Tells the faces something about the agent of that path."""
+    roster: Roster
+    journal: Path
+    worktrees: WorktreeSettings
+    claims: Claims | None = None
+    """Keeps writers of the same files apart, if the session's agents have files of their own."""
+    classifier: Classifier | None = None
+    """Looks at what children give back, beside the rules."""
+
+
+async def course(child: Child, services: Services) -> None:
+    """Lead a child from its start to its end, by which its status says how it ended."""
+    agent, place, started = child.agent, None, False
+    try:
+        await _may(child, "SubagentStart")
+        started = True
+        place = await open_place(child, services.worktrees)
+        if place is not None and place.notice:
+            await _may(child, "WorktreeCreate")
+        await _wait_turn(child, services)
+        _begin(child, place)
+        turn = await Life(agent).live(
+            after=None if agent.inbox else said(agent.prompt),
+            at_once=awaits_reply(agent.prompt),
+            until=_Stop(child).is_over,
+        )
+        assert turn is not None, "nobody stops a child's life but by cancelling its task"
+        child.suspect((*await inspect(child.text, services.classifier), *_met(child)))
+        child.end("completed" if turn.ok else "failed", turn.detail)
+    except ProngError as error:
+        child.end("failed", str(error))
+    finally:
+        with anyio.CancelScope(shield=True):
+            if started and child.status != "completed":
+                await _tell_end(child)
+            await _release(child, services)
+            if place is not None:
+                await _close_place(child, place)
+
+
+async def _close_place(child: Child, place: Place) -> None:
+    await close_place(child, place)
+    if child.spec.worktree is None:
+        await _announce(child, "WorktreeRemove", worktree=place.worktree)
+
+
+async def _wait_turn(child: Child, services: Services) -> None:
+    """Wait until siblings have written what this one can read, and until its files are free."""
+    if child.account.fan is not None:
+        await child.account.fan.admit(child.spec.task_id, child.agent)
+    if services.claims is not None:
+        await services.claims.admit(child.spec.task_id)
+
+
+def _begin(child: Child, place: Place | None) -> None:
+    """Tell a child what to do, and of its worktree; one that was told is told of that alone."""
+    spec, agent = child.spec, child.agent
+    notice = place.notice if place is not None else ""
+    if child.has_begun:
+        if notice:
+            kind = "directive" if spec.kind == "fork" else "user"
+            agent.inbox.put(User((Text(notice),), kind))
+        return
+    told = "\n\n".join(part for part in (spec.brief, notice) if part)
+    if spec.kind == "fork":
+        told = f"{load_text('fork')}\n{told}"
+        agent.extend(fork.child(agent.prompt, told, carrier=spec.carrier))
+    else:
+        agent.append(user_text(told))
+    child.account.made(agent.prompt)
+
+
+@dataclass(slots=True)
+class _Stop:
+    """Decides after every turn of a child whether it may stop."""
+
+    child: Child
+    refused: bool = False
+    """Whether hooks have kept it from stopping before."""
+
+    async def is_over(self, turn: Turn) -> bool:
+        """Say whether a turn was the last; a child that hooks keep from stopping is told why."""
+        child, agent = self.child, self.child.agent
+        if turn.why != "done":
+            return True
+        if agent.inbox or agent.context.tasks.busy():
+            # Its own background commands still run: it is woken by what they report.
+            return False
+        active = self.refused
+        verdict = await _announce(
+            child, "SubagentStop", status="completed", stop_hook_active=active
+        )
+        if verdict.stop is not None or verdict.block is None:
+            return not agent.inbox
+        self.refused = True
+        kind = "directive" if child.spec.kind == "fork" else "reminder"
+        agent.inbox.put(User((Text(verdict.block),), kind))
+        return False
+
+
+def _met(child: Child) -> tuple[Finding, ...]:
+    """Find what is suspicious in what a child has read."""
+    return survey(child.agent.prompt, child.spec.base, child.text)
+
+
+async def _release(child: Child, services: Services) -> None:
+    """Stop what a child has started and forget it: nothing of it outlives the child."""
+    await services.board.stop_owned(child.spec.path)
+    services.board.listen(child.spec.path, None)
+    if services.claims is not None:
+        services.claims.leave(child.spec.task_id)
+
+
+async def _announce(
+    child: Child, event: str, *, worktree: Worktree | None = None, **more: Any
+) -> Verdict:
+    """Tell the hooks of an event of a child; they select by its type."""
+    spec = child.spec
+    place = worktree or spec.worktree
+    payload: dict[str, Any] = {
+        "agent_path": spec.path,
+        "agent_type": spec.type,
+        "task_id": spec.task_id,
+        "parent_path": spec.parent,
+        "description": spec.description,
+        "run": child.runs,
+        "worktree_path": place.path if place else "",
+        "worktree_branch": place.branch if place else "",
+        **more,
+    }
+    verdict = await child.agent.hooks.fire(event, payload, matcher=spec.type)
+    for told in verdict.warnings:
+        child.agent.emit(Warned(text=told))
+    return verdict
+
+
+async def _may(child: Child, event: str) -> None:
+    """Tell the hooks of an event that they may forbid.
+
+    Raises UsageError with their reason if they do.
+    """
+    verdict = await _announce(child, event)
+    if verdict.block is not None:
+        raise UsageError(f"a {event} hook refused it: {verdict.block}")
+
+
+async def _tell_end(child: Child) -> None:
+    """Tell the hooks of a child that failed or was stopped: they cannot keep it."""
+    with anyio.move_on_after(_GRACE):
+        status = "failed" if child.status == "failed" else "killed"
+        await _announce(child, "SubagentStop", status=status, stop_hook_active=False)
+
+
+@dataclass(slots=True)
+class ChildTask:
+    """A child's course as background work: one run of it, which ends exactly once."""
+
+    child: Child
+    services: Services
+    ended: bool = False
+
+    @property
+    def kind(self) -> str:
+        """What faces call it."""
+        return self.child.kind
+
+    async def run(self, log: Log) -> Ending:
+        """Lead the child to its end, its own background tasks included."""
+        self.child.voice.log_to(log)
+        await course(self.child, self.services)
+        return self._end()
+
+    async def release(self) -> None:
+        """Give back what was reserved, and leave the fan-out."""
+        self.child.agent.purse.close()
+        # Last, with nothing to wait for between this and the notice: siblings whose notices go
+        # out together must not see this one as gone before its own is there.
+        self.child.account.leave()
+
+    def crashed(self, error: Exception) -> Ending:
+        """Fail by a failure that nobody foresaw; its trace is in the log."""
+        self.child.end("failed", f"a failure inside Prong ({error!r})")
+        return self._end()
+
+    def cut_short(self, *, stopped: bool, log: Log) -> Ending:
+        """Say what there is of a child that was stopped, or that ended with the session."""
+        del log
+        if self.child.status == "running" or stopped:
+            self.child.end("killed", "it was stopped" if stopped else "the session ended")
+        return self._end()
+
+    def _end(self) -> Ending:
+        # Once, also if it fails: the failure is an end of its own.
+        if not self.ended:
+            self.ended = True
+            end(self.child, self.services)
+        return ending_of(self.child)
+
+
+def end(child: Child, services: Services) -> None:
+    """Store a child's end and issue its receipt; a full disk must not keep it from ending."""
+    # First, so that nothing below can leave the parent waiting.
+    if child.wait is not None:
+        child.wait.end()
+    if child.status != "completed":
+        child.suspect((*check(child.text), *_met(child)))
+    try:
+        prices, notified = services.roster.prices, child.spec.notify
+        child.account.close(child.agent, child.status, prices, notified=notified)
+        child.note_end()
+    except JournalError as error:
+        child.agent.emit(Warned(text=str(error)))
+    if told := warning(child.findings):
+        child.agent.emit(Warned(text=told))
+    services.roster.retire()

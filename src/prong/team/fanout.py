@@ -1,0 +1,365 @@
+"""A fan-out: siblings of one base, planned by what is known of their parent's cache.
+
+How much of the parent's prompt is still cached decides whether its dispatching reply is kept and
+who sends first. Beside the plan stands an estimate of the other ways, fresh agents with a brief and
+going on alone, so that a fan-out that clearly costs more can be warned of or refused.
+
+A provider's cache entry can be read only once the response that wrote it has begun. If a large part
+of the base is not cached, one child leads and the rest wait for its first event; if the leader
+fails before that, the next one leads. A child that comes so late that the entry has died in the
+meantime finds the gate closed again, and leads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Annotated, Literal, TypeAlias
+
+import anyio
+import msgspec
+
+from prong.agent import Agent
+from prong.agent.request import prewarm
+from prong.cost import Prices, fact
+from prong.cost.breakeven import BreakEven, Option, Scenario, weigh
+from prong.cost.fan import LIFETIME, Dispatch, Schedule, plan_fan, rates
+from prong.cost.mark import takes_marks
+from prong.entry import Call, CallId
+from prong.errors import ProngError
+from prong.event import Warned
+from prong.prompt import Prompt
+from prong.provider import trait
+from prong.team import fork
+from prong.text import load_text
+from prong.wire import Ttl
+
+_MARGIN = 20.0
+"""Seconds before an entry's end at which it no longer counts as cached."""
+
+
+_BYTES = 4.0
+"""Of text, for each token, where nothing better is known."""
+
+_CLEARLY = 0.2
+"""Share of a fork's cost that another way must save before anybody is told."""
+
+_PARENT_WAITS = 10.0
+"""Seconds that a parent waits at most for the first event of a child."""
+
+Advice: TypeAlias = Literal["off", "warn", "choose"]
+"""What happens when another way is clearly cheaper than a fork."""
+
+
+class ForkSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user may set about forks."""
+
+    dispatch: Dispatch | None = None
+    """Keep or drop the dispatching reply; None chooses by cost."""
+    schedule: Schedule | None = None
+    """How siblings start; None chooses by cost."""
+    turns: Annotated[int, msgspec.Meta(ge=1)] = 3
+    """Requests a child is expected to make, its first included, for the choices above."""
+    break_even: Advice = "off"
+    """Whether a fork that clearly costs more than another way is warned of, or refused."""
+
+
+class FanOut:
+    """A fan-out: one base, one plan, and the gate before the first requests."""
+
+    def __init__(
+        self,
+        estimate: BreakEven,
+        base: Prompt,
+        *,
+        carrier: CallId | None = None,
+        used_at: float = 0.0,
+        lives: float = float("inf"),
+        marked: bool = True,
+        clock: Callable[[], float],
+    ) -> None:
+        """Take what was planned and estimated, and the base.
+
+        With a `carrier`, the last call of the dispatching reply, directives travel inside its
+        result: plain text would make the model drop its earlier thinking. `used_at` says when
+        a request last used the base, and `lives` for how many seconds an entry may be counted on
+        after that; without bound if it is not to be waited for. If the base is not `marked`, what
+        one child writes need not be found by the next.
+        """
+        self.plan = plan = estimate.plan
+        self.base = base
+        self.estimate = estimate
+        self.first = ""
+        """Task id of the first child, by which the fan-out is known."""
+        self.carrier = carrier
+        self.used_at = used_at
+        self.running: set[str] = set()
+        """Task ids of siblings that have not ended."""
+        self._lives = lives
+        self._clock = clock
+        self._open = plan.schedule == "at_once" or plan.size < 2
+        self._leader = ""
+        self._readable = plan.cached
+        self._written = plan.cached + plan.fresh if marked else plan.cached
+        self._predicted: dict[str, int] = {}
+        self._idle: dict[str, float] = {}
+        self._changed = anyio.Event()
+
+    def join(self, task_id: str) -> None:
+        """Take a child in: its siblings' notices may wait for its end."""
+        self.first = self.first or task_id
+        self.running.add(task_id)
+
+    def predicted_read(self, task_id: str) -> int:
+        """Say how many tokens a child's first request should read from the cache."""
+        return self._predicted.get(task_id, self.plan.cached)
+
+    def idle(self, task_id: str) -> float | None:
+        """Say how long the base had not been used when a child was admitted, if that is known."""
+        return self._idle.get(task_id)
+
+    async def admit(self, task_id: str, agent: Agent) -> None:
+        """Wait until a child, with that agent, may send its first request."""
+        while not self._may_go(task_id):
+            await self._changed.wait()
+        if self._leader == task_id and self.plan.schedule == "prewarm" and not self._open:
+            await self._warm_up(agent)
+        if self.used_at:
+            self._idle[task_id] = self._clock() - self.used_at
+        # Siblings that are made to start on a cold base all at once could have shared it.
+        rash = self.plan.schedule == "at_once" and bool(self._predicted)
+        self._predicted[task_id] = self._readable or (self.plan.fresh if rash else 0)
+
+    async def wait_led(self) -> None:
+        """Let the parent wait, for a while, if a child is just writing what it would write too."""
+        with anyio.move_on_after(_PARENT_WAITS):
+            while not self._open and self._leader:
+                await self._changed.wait()
+
+    def _may_go(self, task_id: str) -> bool:
+        if self._open and self.used_at and self._clock() - self.used_at >= self._lives:
+            self._open, self._leader, self._readable = False, "", 0
+        if not self._open and not self._leader:
+            self._leader = task_id
+        return self._open or self._leader == task_id
+
+    async def _warm_up(self, agent: Agent) -> None:
+        try:
+            await prewarm(agent, self.base)
+        except ProngError:
+            # Not every endpoint takes such a request; the child's own does the same for the rest.
+            return
+        self._release()
+
+    def began(self, task_id: str) -> None:
+        """Note that a child's response has begun: whatever it wrote can be read from now on."""
+        self._readable = self._written
+        if task_id == self._leader:
+            self._release()
+
+    def used(self, at: float) -> None:
+        """Note that a request has used the base, which keeps its entry alive."""
+        self.used_at = max(self.used_at, at)
+
+    def left(self, task_id: str) -> None:
+        """Note that a child has ended; if it led and never began, another leads."""
+        self.running.discard(task_id)
+        if task_id == self._leader and not self._open:
+            self._leader = ""
+            self._wake()
+
+    def _release(self) -> None:
+        self._readable = self._written
+        self.used(self._clock())
+        if not self._open:
+            self._open = True
+            self._wake()
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+
+def plan_fan_out(
+    parent: Agent,
+    prompt: Prompt,
+    calls: tuple[Call, ...],
+    directives: Sequence[str],
+    settings: ForkSettings,
+    prices: Prices,
+    *,
+    wakes: int,
+) -> FanOut:
+    """Plan a fan-out from a prompt; with `calls` it ends with the reply that dispatches it.
+
+    In so many requests, `wakes`, the parent will take the reports.
+    """
+    size = len(directives)
+    whole, before = (fork.base(prompt, calls), _before(prompt)) if calls else (prompt, prompt)
+    price, known = prices.of(prompt.head.model), fact(prompt.head.model)
+    ratios, carry = rates(price, ttl_of(parent)), _loses_thinking(before)
+    scenario = _scenario(
+        parent, before, directives, dispatched=len(whole) - len(before), turns=settings.turns
+    )
+    scenario = msgspec.structs.replace(scenario, wakes=wakes)
+    plan = plan_fan(
+        size=size,
+        cached=scenario.history,
+        dispatch_tokens=scenario.dispatch + scenario.placeholders,
+        tail_tokens=scenario.tail,
+        turns=settings.turns - 1,
+        rates=ratios,
+        warm=parent.last.at > 0 and parent.clock() - parent.last.at < _lives(parent),
+        dispatch=settings.dispatch,
+        schedule=settings.schedule,
+        carry=carry,
+        minimum=known.min_prefix,
+    )
+    keep = plan.dispatch == "keep"
+    carrier = calls[-1].id if carry and keep and calls else None
+    base = whole if keep else before
+    if carrier is not None:
+        base = fork.carrying_base(prompt, calls)
+    waits = settings.schedule != "at_once" and plan.cached + plan.fresh >= known.min_prefix
+    return FanOut(
+        weigh(scenario, plan, ratios, price),
+        base,
+        carrier=carrier,
+        used_at=parent.last.at,
+        lives=_lives(parent) if waits and size > 1 else float("inf"),
+        marked=takes_marks(prompt.head) or trait(parent.provider).lasting,
+        clock=parent.clock,
+    )
+
+
+def _before(prompt: Prompt) -> Prompt:
+    """Give a prompt without its last entry."""
+    assert prompt.tip is not None
+    return Prompt(prompt.head, prompt.tip.parent)
+
+
+def _scenario(
+    parent: Agent, prompt: Prompt, directives: Sequence[str], *, dispatched: int, turns: int
+) -> Scenario:
+    """Say in tokens what is known of a fan-out; `dispatched` bytes are its reply and results."""
+    history, added = parent.last.usage.input, tokens(parent, dispatched)
+    # The output that the provider counted may hold thinking that is not sent again.
+    reply = min(added, parent.last.usage.output or added)
+    frame = len(load_text("fork").encode())
+    told = sum(len(told.encode()) for told in directives) // max(1, len(directives))
+    return Scenario(
+        history=history,
+        children=len(directives),
+        turns=turns,
+        directive=tokens(parent, frame + told),
+        dispatch=reply,
+        placeholders=added - reply,
+        tail=tokens(parent, len(prompt) - parent.last.length),
+        setup=tokens(parent, len(prompt.head.data)),
+        idle=_idle(parent),
+        ttl=ttl_of(parent),
+    )
+
+
+def cheaper(told: BreakEven) -> Option | None:
+    """Give the way that clearly costs less than the fork from here on, if there is one.
+
+    The dispatching reply is written by now, so it speaks for neither side.
+    """
+    best = told.options[0]
+    ahead = _ahead(told)
+    return best if best.way != "fork" and best.equivalents < (1 - _CLEARLY) * ahead else None
+
+
+def _ahead(told: BreakEven) -> float:
+    return told.fork.equivalents - told.scenario.dispatch * told.output_rate
+
+
+_WAYS = {"fresh": "fresh agents with a brief", "alone": "going on alone"}
+
+_INSTEAD = {
+    "fresh": "start agents of a type instead (subagent_type, such as general-purpose), each with a "
+    "brief that says all it needs to know",
+    "alone": "do the parts yourself instead, one after another",
+}
+
+
+def advice(told: BreakEven, better: Option) -> str:
+    """Say what another way would cost, and what the fork."""
+    s, ahead = told.scenario, _ahead(told)
+    forks = "a fork" if s.children == 1 else f"{s.children} forks"
+    price = told.fork.cost / told.fork.equivalents if told.fork.cost is not None else None
+    dollars = f" (${price * better.equivalents:.4f} against ${price * ahead:.4f})" if price else ""
+    turns = "1 turn" if s.turns == 1 else f"{s.turns} turns"
+    return (
+        f"{_WAYS[better.way]} would cost about {better.equivalents:,.0f} input-token equivalents, "
+        f"{forks} of {turns} each {ahead:,.0f}{dollars}"
+    )
+
+
+def advise(parent: Agent, fan: FanOut, wanted: Advice, *, asked: bool) -> str | None:
+    """Warn of a fan-out that another way clearly undercuts, or say why the model may not have it.
+
+    What the user asked for by hand is never refused.
+    """
+    if wanted == "off" or (better := cheaper(fan.estimate)) is None:
+        return None
+    if wanted == "choose" and not asked:
+        return _refusal(fan.estimate, better)
+    parent.emit(Warned(text=advice(fan.estimate, better)))
+    return None
+
+
+def _refusal(told: BreakEven, better: Option) -> str:
+    """Tell the model why no fork was started, and what to do."""
+    return (
+        f"no fork was started: {advice(told, better)}, and the user wants the cheaper way "
+        f"(fork.breakEven). Do not fork for this; {_INSTEAD[better.way]}."
+    )
+
+
+def tokens(parent: Agent, length: int) -> int:
+    """Guess the tokens of so many bytes by what the parent's prompt was counted as."""
+    if length <= 0:
+        return 0
+    counted = parent.last.usage.input
+    share = parent.last.length / counted if counted else _BYTES
+    # More than twice the usual means that not all bytes are read: an engine may shorten the tools.
+    return round(length / (share if share <= 2 * _BYTES else _BYTES))
+
+
+def ttl_of(agent: Agent) -> Ttl:
+    """Say how long the provider keeps what an agent sends."""
+    if agent.ttl is not None:
+        return agent.ttl
+    head = agent.prompt.head
+    return "30m" if head.spec.explicit_marks and head.dialect.name != "anthropic" else "5m"
+
+
+def _idle(agent: Agent) -> float:
+    """Say for how many seconds nobody has used the cache entry of an agent's last request."""
+    if not agent.last.at:
+        return LIFETIME["12h"]
+    # A cache that keeps things for no set time does not forget them with time either.
+    return 0.0 if trait(agent.provider).lasting else max(0.0, agent.clock() - agent.last.at)
+
+
+def _lives(agent: Agent) -> float:
+    if trait(agent.provider).lasting:
+        return math.inf
+    return LIFETIME[ttl_of(agent)] - _MARGIN
+
+
+def _loses_thinking(prompt: Prompt) -> bool:
+    """Whether plain user text would make this model drop thinking that is in the prompt.
+
+    What came before the last such text has been dropped already.
+    """
+    if prompt.head.dialect.name != "anthropic" or fact(prompt.head.model).keeps_thinking:
+        return False
+    node = prompt.tip
+    while node is not None and node.kind in {"reply", "results"}:
+        if node.kind == "reply" and b'thinking"' in node.delta:
+            return True
+        node = node.parent
+    return False

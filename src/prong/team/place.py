@@ -1,0 +1,224 @@
+"""Where a child works that has a worktree of its own.
+
+The worktree is made in the child's own task, before its first prompt: git may take its time without
+anybody else waiting. What the child has to know of it stands after its directive, in the same text,
+so that everything before the directive stays shared. At the end the worktree is let go of, however
+the child ended: unchanged it is removed, and what was done in it is kept and told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from prong.agent import Agent
+from prong.errors import JournalError, ProngError, UsageError
+from prong.event import Warned, WorkKept
+from prong.host import Host, LocalHost
+from prong.host.confined import ConfinedHost
+from prong.host.slug import slug_from
+from prong.host.worktree import (
+    FOLDER,
+    Base,
+    Kept,
+    Removed,
+    Worktree,
+    create,
+    finish,
+    leftovers,
+    notice,
+    reopen,
+    sweep,
+)
+from prong.journal.note import ChildSpec
+from prong.team.child import Child
+from prong.team.route import REMOTE
+from prong.tools.confine import Ground
+from prong.tools.policy import PolicyBox
+
+_SHOWN = 20
+"""Files and commits that are named at most."""
+
+
+class WorktreeSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the user may set about worktrees."""
+
+    base: Base = "snapshot"
+    """Start from the files as they are, or as they were committed."""
+    symlink_directories: tuple[str, ...] = ()
+    """Heavy folders that git ignores, to be shared with the parent."""
+
+
+def read_settings(given: Mapping[str, Any]) -> WorktreeSettings:
+    """Read the setting `worktree`.
+
+    Raises UsageError.
+    """
+    try:
+        return msgspec.convert(dict(given), WorktreeSettings)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"the setting worktree is wrong: {error}") from error
+
+
+def barred(parent: Agent, isolation: str) -> str | None:
+    """Say why a child may not be isolated in that way; None if it may."""
+    if isolation == "remote":
+        return REMOTE
+    if isolation and parent.policy.policy.mode == "plan":
+        return "plan mode only reads, and a worktree would be made; leave isolation out"
+    return None
+
+
+@dataclass(slots=True, frozen=True)
+class Place:
+    """A child's worktree while it works there, and where the child was before."""
+
+    worktree: Worktree
+    host: ConfinedHost
+    maker: Host
+    """Makes and removes the worktree: it is not confined to it."""
+    before: tuple[Host, str, PolicyBox]
+    """The child's host, folder and policy, for another run."""
+    notice: str = ""
+    """What the child has to be told of it; empty if it was told in an earlier run."""
+
+
+async def open_place(child: Child, settings: WorktreeSettings) -> Place | None:
+    """Make a child's worktree or take it up again, and let the child work there and nowhere else.
+
+    None if it works where its parent does. Raises ProngError if there can be no worktree.
+    """
+    spec, agent = child.spec, child.agent
+    if not spec.isolation:
+        return None
+    before = (agent.context.host, agent.context.cwd, agent.policy)
+    maker, inherited = _maker(agent.context.host)
+    child.leave_behind(None)
+    try:
+        if spec.worktree is not None and await reopen(maker, spec.worktree):
+            host = _confine(agent, spec.worktree, inherited)
+            return Place(spec.worktree, host, maker, before)
+        link = settings.symlink_directories
+        worktree = await create(maker, _slug(spec), base=settings.base, link=link)
+    except OSError as error:
+        raise UsageError(f"no worktree could be made: {error}") from error
+    host = _confine(agent, worktree, inherited)
+    child.enter(worktree)
+    return Place(worktree, host, maker, before, notice(worktree, base=settings.base))
+
+
+def _maker(host: Host) -> tuple[Host, tuple[str, ...]]:
+    """Give the host that makes worktrees, and the folders a child's paths may still speak of."""
+    if isinstance(host, ConfinedHost):
+        # Worktrees lie side by side, so a confined parent's host could not make one.
+        return LocalHost(host.root, host.home, withhold=host.withheld), host.inherited
+    return host, ()
+
+
+def _confine(agent: Agent, worktree: Worktree, inherited: tuple[str, ...]) -> ConfinedHost:
+    # The user's own folder is always one of them, also if the parent is no longer at work.
+    main = worktree.path.partition(f"/{FOLDER}/")[0]
+    inherited = tuple(dict.fromkeys((worktree.parent, *inherited, main)))
+    policy = agent.policy.policy
+    opened = [one for one in (*policy.folders, policy.scratchpad) if one]
+    host = ConfinedHost(
+        worktree.cwd,
+        bounds=worktree.path,
+        inherited=inherited,
+        folders=(agent.context.storage, *(f for f in opened if _is_apart(f, inherited))),
+        home=agent.context.host.home,
+        withhold=_withheld(agent.context.host),
+    )
+    ground = Ground(host.root, worktree.path, inherited)
+    agent.move(host, worktree.cwd, agent.policy.narrow(ground=ground))
+    return host
+
+
+def _withheld(host: Host) -> frozenset[str]:
+    return host.withheld if isinstance(host, LocalHost) else frozenset()
+
+
+def _is_apart(folder: str, inherited: tuple[str, ...]) -> bool:
+    """Whether a folder neither holds a forebear's nor lies in it."""
+    return not any(
+        f"{folder}/".startswith(f"{one}/") or f"{one}/".startswith(f"{folder}/")
+        for one in inherited
+    )
+
+
+def _slug(spec: ChildSpec) -> str:
+    """Name a worktree by the child's own name, or by its work if it has none."""
+    nameless = spec.call_id and spec.task_id.startswith(spec.call_id)
+    return slug_from(spec.description if nameless else spec.task_id)
+
+
+async def close_place(child: Child, place: Place) -> None:
+    """Let go of a worktree, with nothing of the child's running in it any more; tells what is left.
+
+    Nothing keeps the child from ending.
+    """
+    agent = child.agent
+    await place.host.close()
+    agent.move(*place.before)
+    outcome = await _let_go(agent, place)
+    child.leave_behind(outcome)
+    if isinstance(outcome, Kept):
+        agent.emit(_told(child.spec.task_id, outcome))
+        return
+    try:
+        child.enter(None)
+    except JournalError as error:
+        agent.emit(Warned(text=str(error)))
+
+
+def _told(task_id: str, kept: Kept) -> WorkKept:
+    return WorkKept(
+        task_id=task_id,
+        path=kept.path,
+        branch=kept.branch,
+        commits=kept.commits,
+        files=kept.files,
+        uncommitted=kept.uncommitted,
+    )
+
+
+async def _let_go(agent: Agent, place: Place) -> Kept | Removed:
+    worktree = place.worktree
+    try:
+        return await finish(place.maker, worktree)
+    except (ProngError, OSError) as error:
+        why = f"it could not be looked through: {error}"
+        agent.emit(Warned(text=f"the worktree {worktree.path} is kept: {why}"))
+        return Kept(worktree.path, worktree.branch, (), (), uncommitted=True, why=why)
+
+
+async def tidy(host: Host, *, spare: frozenset[str], warn: Callable[[str], None]) -> None:
+    """Sweep the worktrees that a crash left unchanged, and name those that hold work."""
+    try:
+        swept = {one.path for one in await sweep(host, spare=spare)}
+        left = [one for one in await leftovers(host) if one.crashed and one.path not in spare]
+    except (ProngError, OSError) as error:
+        warn(f"the worktrees of earlier sessions could not be looked through: {error}")
+        return
+    if swept:
+        warn(f"removed unchanged worktrees that a crash had left: {_list(tuple(sorted(swept)))}")
+    if left:
+        named = _list(tuple(f"{one.path} (branch {one.branch})" for one in left))
+        warn(
+            f"worktrees that a crash left, with work in them: {named}; 'prong merge --commit' "
+            "brings it in, 'git worktree remove' throws one away"
+        )
+
+
+async def may_hold_worktrees(host: Host, root: str) -> bool:
+    """Whether there can be worktrees of earlier sessions: git is asked only then."""
+    return await host.stat(f"{root}/{FOLDER}") is not None
+
+
+def _list(texts: tuple[str, ...]) -> str:
+    shown = ["".join(c if c.isprintable() else "?" for c in text) for text in texts[:_SHOWN]]
+    more = len(texts) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")

@@ -1,0 +1,109 @@
+"""The children of a session by name: those in memory, and those the journal alone still has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from prong.agent import Agent
+from prong.cost import Prices
+from prong.cost.receipt import Receipt
+from prong.journal.note import ChildSpec
+from prong.team.archive import KEPT, Archive
+from prong.team.child import Child
+from prong.team.task import TaskBoard
+
+
+@dataclass(slots=True, kw_only=True)
+class Roster:
+    """Finds children, names new ones, and lets go of those that ended a while ago."""
+
+    board: TaskBoard
+    prices: Prices
+    agents: dict[str, Agent] = field(default_factory=dict[str, Agent])
+    """Every agent in memory by its path, the main agent included."""
+    _children: dict[str, Child] = field(default_factory=dict[str, Child])
+    _archive: Archive = field(default_factory=Archive)
+
+    def __iter__(self) -> Iterator[Child]:
+        """Go through those in memory, in the order in which they began."""
+        return iter(list(self._children.values()))
+
+    def __len__(self) -> int:
+        """Count all that there ever were."""
+        return len(self._children) + len(self._archive)
+
+    def get(self, name: str) -> Child | None:
+        """Find one in memory by its name or task id."""
+        return self._children.get(name)
+
+    def at(self, path: str) -> Child | None:
+        """Find one in memory by its path."""
+        return next((c for c in self._children.values() if c.spec.path == path), None)
+
+    def archived(self, name: str) -> ChildSpec | None:
+        """Say what a child was that only the journal still has."""
+        return self._archive.spec(name)
+
+    def has(self, name: str | None) -> bool:
+        """Whether there is or was a child of that name."""
+        return name in self._children or name in self._archive
+
+    def free(self, name: str) -> str:
+        """Give a name that no other agent has and no task had."""
+        found, number = name, 1
+        while self.has(found) or self.board.knows(found):
+            number += 1
+            found = f"{name}-{number}"
+        return found
+
+    def add(self, child: Child) -> None:
+        """Take a child in."""
+        self._archive.drop(child.spec.task_id)
+        self._children[child.spec.task_id] = child
+        self.agents[child.spec.path] = child.agent
+
+    def remove(self, child: Child) -> None:
+        """Take a child out."""
+        self._children.pop(child.spec.task_id, None)
+        self.agents.pop(child.spec.path, None)
+
+    def retire(self) -> None:
+        """Leave all but the last finished children to the journal, so that agents can be freed."""
+        if len(self._children) <= KEPT:
+            return
+        over = [child for child in self._children.values() if self._is_over(child)]
+        for child in over[: max(0, len(over) - KEPT)]:
+            self.remove(child)
+            self._archive.put(child.spec, self.receipt(child))
+
+    def _is_over(self, child: Child) -> bool:
+        # While a sibling runs, a child's notice may be held.
+        ended = child.status != "running" and not self.board.runs(child.spec.task_id)
+        return ended and not is_held(child)
+
+    def receipt(self, child: Child) -> Receipt:
+        """Settle a child's receipt by what it has paid so far."""
+        return child.account.settled(child.agent, child.status, self.prices)
+
+    def receipts(self) -> list[Receipt]:
+        """Give the receipts of all children."""
+        return [*self._archive.receipts(), *map(self.receipt, self._children.values())]
+
+
+@dataclass(slots=True, frozen=True)
+class Held:
+    """The tasks of children whose notices wait for their siblings."""
+
+    roster: Roster
+
+    def __contains__(self, task_id: object) -> bool:
+        """Whether a task's notice has to wait."""
+        child = self.roster.get(task_id) if isinstance(task_id, str) else None
+        return child is not None and is_held(child)
+
+
+def is_held(child: Child) -> bool:
+    """Whether a child's siblings are still at work."""
+    fan = child.account.fan
+    return fan is not None and bool(fan.running)
