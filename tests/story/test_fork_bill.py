@@ -34,7 +34,7 @@ async def test_forks_are_billed_as_estimated(world: Worlds, cold) -> None:
     """Forks of a live or an expired conversation cost what was estimated, within 5 %."""
     clock = WallClock()
     children = 4
-    async with world(script(children), files=FILES, clock=clock) as w:
+    async with world(script(children), files=FILES, clock=clock, mode="dontAsk") as w:
         await w.session.run("Here is all that is known: " + "fact " * 24_000)
         before, history = w.server.paid(), w.server.records[-1].usage.input
         if cold:

@@ -134,6 +134,11 @@ class Agent:
     refusals: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """Calls that were refused for good, by name and arguments."""
 
+    def begin_run(self) -> None:
+        """Forget what ended the run before, and what was repeated in it."""
+        self.halted = ""
+        self.repeats.forget()
+
     def heed(self, verdict: Verdict) -> Verdict:
         """Tell the user what hooks have to say, and note if the run must end."""
         for text in verdict.warnings:
@@ -189,8 +194,8 @@ class Agent:
 
     def move(self, host: Host, cwd: str, policy: PolicyBox) -> None:
         """Work in another place from now on, by the rules that hold there."""
-        self.context.host, self.context.cwd, self.policy = host, cwd, policy
-        self.context.keeps_back = policy.keeps_back
+        self.context.move(host, cwd, policy.keeps_back)
+        self.policy = policy
 
     def take_inbox(self) -> int:
         """Put what waits before the model; gives how many entries that were."""

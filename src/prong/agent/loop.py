@@ -44,8 +44,7 @@ async def run(agent: Agent) -> Stopped:
     Raises ProviderError when the model cannot be reached, JournalFull when nothing can be stored.
     """
     turns, text, stopped_before = 0, "", False
-    agent.halted = ""
-    agent.repeats.forget()
+    agent.begin_run()
     while True:
         agent.take_inbox()
         if spent := agent.spent(turns):

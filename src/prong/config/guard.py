@@ -32,10 +32,13 @@ class Guard:
     structured: StructuredOutput | None = None
     reminded: int = 0
 
-    def clone(self) -> Guard:
-        """Make the guard of a child: the same hooks, its own record of instructions, no schema."""
-        seen = self.instructions.clone() if self.instructions else None
-        return Guard(hooks=self.hooks, cwd=self.cwd, instructions=seen)
+    def clone(self, hooks: Hooks | None = None, *, instructed: bool = True) -> Guard:
+        """Make the guard of a child: its own record of instructions, if it has any, no schema.
+
+        It has the same hooks, unless others are given.
+        """
+        seen = self.instructions.clone() if self.instructions and instructed else None
+        return Guard(hooks=hooks or self.hooks, cwd=self.cwd, instructions=seen)
 
     async def fire(self, event: str, payload: dict[str, Any], matcher: str = "") -> Verdict:
         """Let the user's hooks speak first."""

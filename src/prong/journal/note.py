@@ -161,10 +161,6 @@ class ChildSpec(_Note, frozen=True, kw_only=True):
     kind: Literal["fork", "typed"]
     type: str
     description: str
-    brief: str = ""
-    """What it is to do, in the words of whoever started it."""
-    carrier: CallId | None = None
-    """The call in whose result a fork is told so, if it cannot be told in plain text."""
     call_id: str = ""
     """The call it came of, if one did."""
     notify: bool = True
@@ -185,6 +181,10 @@ class ChildSpec(_Note, frozen=True, kw_only=True):
     """Whether it works in a worktree of its own."""
     worktree: Worktree | None = None
     """That worktree, once it is made and for as long as it is there."""
+    brief: str = ""
+    """What it is to do, in the words of whoever started it."""
+    carrier: CallId | None = None
+    """The call in whose result a fork is told so, if it cannot be told in plain text."""
 
 
 class ReceiptOpened(_Note, frozen=True):

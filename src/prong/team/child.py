@@ -31,13 +31,13 @@ class Voice:
     def __init__(self, path: str, emit: Callable[[str, Event], None]) -> None:
         """Take the child's path, and the way to the faces."""
         self._path = path
-        self._emit = emit
+        self._tell = emit
         self._log: Log | None = None
         self.text = ""
         """The text of its last reply."""
         self.tool_uses = 0
 
-    def __call__(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         """Tell of an event."""
         match event:
             case ReplyFinished(text=text) if text:
@@ -48,7 +48,7 @@ class Voice:
                 self._write(f"* {title}")
             case _:
                 pass
-        self._emit(self._path, event)
+        self._tell(self._path, event)
 
     def _write(self, text: str) -> None:
         if self._log is not None:

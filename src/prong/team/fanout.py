@@ -23,7 +23,7 @@ from prong.agent import Agent
 from prong.agent.request import prewarm
 from prong.cost import Prices, fact
 from prong.cost.breakeven import BreakEven, Option, Scenario, weigh
-from prong.cost.fan import LIFETIME, Dispatch, Schedule, plan_fan, rates
+from prong.cost.fan import LIFETIME, Dispatch, FanPlan, Schedule, plan_fan, rates
 from prong.cost.mark import takes_marks
 from prong.entry import Call, CallId
 from prong.errors import ProngError
@@ -86,7 +86,7 @@ class FanOut:
         after that; without bound if it is not to be waited for. If the base is not `marked`, what
         one child writes need not be found by the next.
         """
-        self.plan = plan = estimate.plan
+        plan = estimate.plan
         self.base = base
         self.estimate = estimate
         self.first = ""
@@ -104,6 +104,11 @@ class FanOut:
         self._predicted: dict[str, int] = {}
         self._idle: dict[str, float] = {}
         self._changed = anyio.Event()
+
+    @property
+    def plan(self) -> FanPlan:
+        """How the siblings start, and the numbers it was chosen by."""
+        return self.estimate.plan
 
     def join(self, task_id: str) -> None:
         """Take a child in: its siblings' notices may wait for its end."""

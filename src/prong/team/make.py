@@ -150,7 +150,7 @@ def make_fork(
             "prompt": start.prompt,
             "policy": parent.policy.narrow(mode="bubble"),
             "hooks": _cloned(parent.hooks),
-            "emit": voice,
+            "emit": voice.emit,
             "limits": msgspec.structs.replace(parent.limits, max_turns=FORK_TURNS),
             "purse": purse,
             "last": start.last or parent.last,
@@ -194,7 +194,7 @@ def make_typed(
             "kit": made.kit,
             "policy": policy,
             "hooks": made.hooks,
-            "emit": voice,
+            "emit": voice.emit,
             "limits": msgspec.structs.replace(
                 parent.limits, max_turns=kind.max_turns or TYPED_TURNS
             ),
@@ -223,8 +223,8 @@ def _context(
     spec: ChildSpec, voice: Voice, services: Services, agents: Delegation
 ) -> dict[str, Any]:
     """Make what is new in every child's context."""
-    tasks = services.board.for_agent(spec.path, voice)
-    return {"emit": voice, "ask": nobody, "tasks": tasks, "agents": agents}
+    tasks = services.board.for_agent(spec.path, voice.emit)
+    return {"emit": voice.emit, "ask": nobody, "tasks": tasks, "agents": agents}
 
 
 def _mode(kind: AgentType) -> Mode:

@@ -199,11 +199,7 @@ class Recruiter:
         above = parent.hooks
         if not isinstance(above, Guard):
             return own
-        guard = above.clone()
-        guard.hooks = own
-        if kind.omit_instructions:
-            guard.instructions = None
-        return guard
+        return above.clone(own, instructed=not kind.omit_instructions)
 
 
 def known_type(types: AgentTypes, name: str) -> AgentType:

@@ -334,7 +334,7 @@ class Supervisor:
             task_id=spec.task_id,
             notice=child.notice_id,
             agent=spec.parent,
-            emit=child.voice,
+            emit=child.voice.emit,
             notify=spec.notify,
         )
 

@@ -136,6 +136,10 @@ class Context:
     keeps_back: Callable[[str, str], bool] = _nothing
     """Whether a path may not be shown that a search of a folder has found; both are resolved."""
 
+    def move(self, host: Host, cwd: str, keeps_back: Callable[[str, str], bool]) -> None:
+        """Let the tools work in another place from now on, by what is kept back there."""
+        self.host, self.cwd, self.keeps_back = host, cwd, keeps_back
+
 
 @runtime_checkable
 class Previewing(Protocol):
