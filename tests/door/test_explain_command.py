@@ -61,7 +61,7 @@ def script() -> Script:
 @pytest.mark.spec("F18")
 async def test_siblings_part_at_their_directives(world: Worlds) -> None:
     """Two forks' first requests differ first inside the directive, and share all before it."""
-    async with world(script(), files={"a.py": "x = 1\n" * 50}) as w:
+    async with world(script(), mode="dontAsk", files={"a.py": "x = 1\n" * 50}) as w:
         session = await forked(w)
         first, second = (f"{session}:main/fork-{n}:1" for n in (1, 2))
 
@@ -85,7 +85,7 @@ async def test_siblings_part_at_their_directives(world: Worlds) -> None:
 @pytest.mark.spec("F18")
 async def test_a_request_that_goes_on_loses_nothing(world: Worlds) -> None:
     """A session's next request extends the one before: nothing is written instead of read."""
-    async with world(script(), files={"a.py": "x = 1\n"}) as w:
+    async with world(script(), mode="dontAsk", files={"a.py": "x = 1\n"}) as w:
         session = await forked(w)
 
         for words in ([f"{session}:2"], [f"{session}:1", f"{session}:2"]):
@@ -233,7 +233,7 @@ async def test_what_cannot_be_compared_is_said(tmp_path) -> None:
 @pytest.mark.spec("K3", "F16")
 async def test_costs_are_told_by_agent_fan_and_session(world: Worlds) -> None:
     """Paid is what was billed, and the least possible what a perfect cache would have billed."""
-    async with world(script(), files={"a.py": "x = 1\n" * 50}) as w:
+    async with world(script(), mode="dontAsk", files={"a.py": "x = 1\n" * 50}) as w:
         await forked(w)
         server = w.server
         lines = await told(w.home, w.root, "cost")
@@ -266,7 +266,7 @@ async def test_costs_are_told_by_agent_fan_and_session(world: Worlds) -> None:
 @pytest.mark.spec("F16")
 async def test_receipts_outlive_the_session(world: Worlds) -> None:
     """What the library gave as receipts is what the command reads from the journal later."""
-    async with world(script(), files={"a.py": "x = 1\n" * 50}) as w:
+    async with world(script(), mode="dontAsk", files={"a.py": "x = 1\n" * 50}) as w:
         session = await forked(w)
         given = w.session.receipts()
     home, root = w.home, w.root

@@ -497,6 +497,7 @@ async def test_a_session_forks_on_the_embedded_model(tmp_path: Path):
         store=str(tmp_path / "store"),
         env=env,
         bare=True,
+        mode="dontAsk",
         system="Be brief.",
         tools=("Read",),
         max_output=12,

@@ -332,6 +332,7 @@ async def test_a_session_forks_through_the_server(
         store=str(tmp_path / "store"),
         env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]},
         bare=True,
+        mode="dontAsk",
         system=f"Be brief. {STORY}",
         tools=("Read",),
         max_output=3,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import anyio
 import msgspec
 import pytest
 
 from prong.agent.desk import Asked
+from prong.errors import UsageError
 from prong.event import (
     Answer,
     PermissionAsked,
@@ -385,3 +387,24 @@ async def test_what_is_a_forks_own(world: Worlds) -> None:
         assert main.context.todos == ()
         assert main.context.cwd != child.agent.context.cwd
         assert msgspec.json.encode(main.context.reads.hashes) != b"{}"
+
+
+@pytest.mark.spec("F2")
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({}, "nobody is here to answer"),
+        ({"mode": "dontAsk", "settings": '{"fork": {"enabled": false}}'}, "fork.enabled is false"),
+        ({"mode": "dontAsk", "coordinator": True}, "workers start from nothing"),
+    ],
+)
+async def test_forks_by_hand_are_bound_by_what_binds_the_models(
+    world: Worlds, options: dict[str, Any], why: str
+) -> None:
+    """Where forks are off, nobody forks: not the model, and not the caller either."""
+    async with world(Script([say("Hi.")]), **options) as w:
+        await w.session.run("Hi")
+        for fork in (w.session.fork, w.session.start_forks):
+            with pytest.raises(UsageError, match=why):
+                await fork(["Part 1."])
+        assert not w.session.receipts()
