@@ -8,16 +8,24 @@ who decide treat an opaque part as if it could be anything.
 
 from __future__ import annotations
 
-import os.path
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from prong.tools.syntax import check_apart, leaves, parse_text
+from prong.tools.builtin import (
+    enter,
+    evaluates,
+    evaluates_condition,
+    plain_test,
+    sets_shell,
+)
+from prong.tools.lexer import agree
+from prong.tools.syntax import check_apart, leaves, parse_text, runs_together
 from prong.tools.word import Muddled, Word, names, read_word, source, unparsed
 from prong.tools.wrapper import Nested, Script, Unclear, find_inner
 
@@ -33,6 +41,8 @@ class Target(Struct, frozen=True):
 
     word: Word
     folders: Folders
+    place: int
+    """How many commands were noted before it."""
 
 
 class Simple(Struct, frozen=True):
@@ -44,6 +54,8 @@ class Simple(Struct, frozen=True):
     """The variables set before it."""
     folders: Folders
     source: str
+    place: int
+    """Where it stands in `Parsed.commands`."""
     within: int = -1
     """The place in `Parsed.commands` of the command whose arguments hold this one, if any."""
     inner_at: int = -1
@@ -65,6 +77,8 @@ class Parsed(Struct, frozen=True):
     """Pieces whose effect shows only at run time."""
     code: tuple[str, ...] = ()
     """Programs in other languages, given on the line."""
+    together: bool = False
+    """Whether parts of it may run at the same time, or again."""
 
 
 _DEPTH = 40
@@ -73,9 +87,8 @@ _RESERVED = names(
     "if then else elif fi do done case esac while until for in function select { } [[ ]] !"
 )
 _INLINE = re.compile(
-    r"python[\d.]*|pypy3?|perl|ruby|node|nodejs|deno|bun|php|lua|[gmn]?awk|osascript|tclsh"
+    r"python[\d.]*|pypy3?|perl|ruby|node|nodejs|deno|bun|php|lua|[gmn]?awk|osascript|tclsh|g?sed"
 )
-_ARITHMETIC_TESTS = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"])
 _ENDING = frozenset(["&&", "||", "|", "|&", ";", "&", "<", ">", "(", ")"])
 _SEQUENCES = names(
     "program compound_statement do_group else_clause elif_clause case_item negated_command"
@@ -108,6 +121,7 @@ class _Walk:
         self._opaque: list[str] = []
         self._code: list[str] = []
         self._functions: set[str] = set()
+        self._together = False
 
     def result(self) -> Parsed:
         """Return what was found; a call of a function made on the line is opaque."""
@@ -120,18 +134,23 @@ class _Walk:
             tuple(self._writes),
             tuple(dict.fromkeys([*self._opaque, *shadowed])),
             tuple(self._code),
+            self._together,
         )
 
     def script(self, text: str, within: int = -1) -> None:
         """Walk a text that a shell reads."""
         before = len(self._commands)
         try:
-            self._visit(parse_text(text))
+            root = parse_text(text)
+            if not agree(root, text.encode()):
+                self._opaque.append(text)
+            self._together = self._together or runs_together(root)
+            self._visit(root)
         except (Muddled, RecursionError):
             self._opaque.append(text)
         for at in range(before, len(self._commands)):
             if self._commands[at].within < 0:
-                self._commands[at] = _put_within(self._commands[at], within)
+                self._commands[at] = replace(self._commands[at], within=within)
 
     def _hide(self, node: Node) -> None:
         self._opaque.append(source(node))
@@ -217,6 +236,9 @@ class _Walk:
         self._folders = folders
 
     def _branches(self, node: Node) -> None:
+        variable = node.child_by_field_name("variable")
+        if variable is not None:
+            self._add((), [(source(variable), Word("", sure=False))], f"for {source(variable)}")
         before = self._folders
         self._children(node)
         if node.type in {"while_statement", "for_statement"} and self._folders != before:
@@ -235,15 +257,22 @@ class _Walk:
         self._folders = folders
 
     def _test(self, node: Node) -> None:
-        double = source(node).startswith("[[")
-        operators = {source(leaf) for leaf in leaves(node) if leaf.type == "test_operator"}
-        outer = {leaf.type for leaf in leaves(node, whole="command_substitution")}
-        if not double and ("\n" in source(node) or outer & _ENDING):
-            # A single bracket is a command like any other, and ends where they end.
-            raise Muddled
-        if "-v" in operators or (double and operators & _ARITHMETIC_TESTS):
-            # Bash evaluates variables here, and a subscript in a value may run commands.
-            self._hide(node)
+        if source(node).startswith("[["):
+            if evaluates_condition(source(node)):
+                self._hide(node)
+        else:
+            outer = {leaf.type for leaf in leaves(node, whole="command_substitution")}
+            if "\n" in source(node) or outer & _ENDING:
+                # A single bracket is a command like any other, and ends where they end.
+                raise Muddled
+            parts = list(_operands(node))
+            for one, other in pairwise(parts):
+                check_apart(node, one.end_byte, other.start_byte)
+            read = (
+                read_word(p, self._home) if p.type in _WORDS else Word(source(p)) for p in parts
+            )
+            if not plain_test(list(read)):
+                self._hide(node)
         self._inside(node)
 
     def _inside(self, node: Node) -> None:
@@ -257,15 +286,14 @@ class _Walk:
             case "arithmetic_expansion":
                 self._arithmetic(node)
             case "simple_expansion":
-                if re.search(r"\s", source(node)):
-                    raise Muddled
+                pass
             case "expansion":
                 if "@" in [child.type for child in node.children]:
                     self._hide(node)
                 self._each_inside(node)
             case "subscript":
                 index = node.child_by_field_name("index")
-                if index is None or index.type != "number":
+                if index is None or not re.fullmatch(r"\d+|[@*]", source(index)):
                     self._hide(node)
                 self._each_inside(node)
             case _:
@@ -286,21 +314,31 @@ class _Walk:
         self._inside(node)
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         word = Word("") if value is None else read_word(value, self._home)
+        if value is not None and value.type == "array" and "[" in source(value):
+            # A subscript among the elements is evaluated.
+            self._hide(node)
         return (source(name) if name else "", word)
 
     def _redirected(self, node: Node) -> Folders:
         body = node.child_by_field_name("body")
+        simple = body is None or body.type in {"command", "declaration_command", "unset_command"}
+        before = success = after = self._folders
+        if body is not None and not simple:
+            # Of a list it is the last command's alone, wherever that one runs.
+            success, after = self._visit(body), self._folders
+            self._folders = _union(before, _union(success, after))
         extra: list[Word] = []
         for child in node.children_by_field_name("redirect"):
             extra += self._redirect(child)
+        self._folders = after
         if body is None:
             # The parser takes the words after a leading redirect for more targets of it.
             return self._add(extra, (), source(node)) if extra else self._folders
-        if body.type in {"command", "declaration_command", "unset_command"}:
+        if simple:
             return self._command(body, extra)
         if extra:
             self._hide(node)
-        return self._visit(body)
+        return success
 
     def _redirect(self, node: Node) -> list[Word]:
         """Note what a redirect touches; return words that belong to the command after all."""
@@ -321,9 +359,13 @@ class _Walk:
             raise Muddled
         first = words[0]
         duplicate = operator in {">&", "<&"} and re.fullmatch(r"\d+-?|-", first.text)
+        if operator in {">&", "<&"} and not (duplicate or re.fullmatch(r"[\w./-]+", first.text)):
+            # Bash expands this word once more after its quotes are gone.
+            self._hide(node)
         if not (first.plain and duplicate):
             reading = operator == "<" and not first.text.startswith(("/dev/tcp", "/dev/udp"))
-            (self._reads if reading else self._writes).append(Target(first, self._folders))
+            target = Target(first, self._folders, len(self._commands))
+            (self._reads if reading else self._writes).append(target)
         return words[1:]
 
     def _heredoc(self, node: Node) -> list[Word]:
@@ -386,18 +428,20 @@ class _Walk:
         if words and (not words[0].plain or words[0].text in {*_RESERVED, ""}):
             self._opaque.append(text)
             return self._folders
-        simple = Simple(tuple(words), tuple(env), self._folders, text, within, inner_at)
         place = len(self._commands)
+        simple = Simple(tuple(words), tuple(env), self._folders, text, place, within, inner_at)
         self._commands.append(simple)
         if not words:
+            if any(sets_shell(variable) for variable, _ in env):
+                self._opaque.append(text)
             return self._folders
         if _INLINE.fullmatch(simple.name):
             self._code.append(" ".join(word.text for word in words[1:]))
-        if _evaluates(simple):
+        if evaluates(simple.name, words) or any(sets_shell(variable) for variable, _ in env):
             self._opaque.append(text)
         success = self._unwrap(simple, place)
         if simple.name in {"cd", "pushd", "popd", "source", "."}:
-            success = _entered(simple, self._home)
+            success = enter(words, [name for name, _ in env], self._folders, self._home)
             self._folders = _union(self._folders, success)
         return success
 
@@ -426,23 +470,13 @@ class _Walk:
         return success
 
 
-def _evaluates(simple: Simple) -> bool:
-    """Whether a builtin may run commands in a subscript, or change what `cd` means."""
-    name, words = simple.name, simple.words[1:]
-    options = "".join(word.text for word in words if word.text[:1] in {"-", "+"})
-    if name in {"declare", "typeset", "local"} and not set("inA").isdisjoint(options):
-        return True
-    if name in {"test", "[", "printf"}:
-        return "v" in options or "R" in options or any(word.loose for word in words[:1])
-    if name in {"read", "unset", "mapfile", "readarray", "getopts", "wait"}:
-        return any(word.loose or "[" in word.text for word in words)
-    # With `set -P` every later `cd` goes by where links point.
-    physical = name == "set" and any("P" in w.text or w.text == "physical" for w in words)
-    return name == "let" or physical
-
-
-def _put_within(simple: Simple, within: int) -> Simple:
-    return Simple(simple.words, simple.env, simple.folders, simple.source, within, simple.inner_at)
+def _operands(node: Node) -> Iterator[Node]:
+    """Yield the words and operators between single brackets."""
+    for child in node.children:
+        if child.type.endswith("_expression") and child.type != "brace_expression":
+            yield from _operands(child)
+        elif child.type not in {"[", "]"}:
+            yield child
 
 
 def _union(one: Folders, other: Folders) -> Folders:
@@ -450,19 +484,3 @@ def _union(one: Folders, other: Folders) -> Folders:
         return None
     both = tuple(dict.fromkeys((*one, *other)))
     return both if len(both) <= _FOLDERS else None
-
-
-def _entered(simple: Simple, home: str) -> Folders:
-    """Return where a `cd` leads."""
-    operands = [w for w in simple.words[1:] if w.loose or not re.match(r"-[LPe@]+$|--$", w.text)]
-    if simple.name != "cd" or len(operands) > 1 or any(n == "CDPATH" for n, _ in simple.env):
-        return None
-    if any(re.match(r"-\w*P", w.text) for w in simple.words[1:]):
-        # It leads to where links point, and `..` from there is another folder than by name.
-        return None
-    if not operands:
-        return (home,)
-    word = operands[0]
-    if not word.plain or word.text == "-" or simple.folders is None:
-        return (word.text,) if word.plain and word.text.startswith("/") else None
-    return tuple(os.path.normpath(os.path.join(f, word.text)) for f in simple.folders)  # noqa: PTH118 - text only, no file system

@@ -11,9 +11,12 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from prong.tools.builtin import plain_set
 from prong.tools.command import Simple
+from prong.tools.option import read_options
+from prong.tools.sed import sed_only_prints
 from prong.tools.word import Word, names
-from prong.tools.wrapper import Nested, find_inner
+from prong.tools.wrapper import WRAPPERS, Nested, find_inner
 
 _MANY = 10_000
 
@@ -51,7 +54,7 @@ READERS: dict[str, Reader] = {
         names(
             "cat head tail ls cut nl tac rev comm paste fold expand unexpand stat df "
             "realpath readlink md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum "
-            "sum md5 shasum cmp diff od hexdump strings lsof lsblk findmnt pushd"
+            "sum md5 shasum cmp diff od hexdump strings lsblk findmnt pushd"
         ),
         _ANY,
     ),
@@ -59,7 +62,7 @@ READERS: dict[str, Reader] = {
         names(
             "pwd echo which type whereis basename dirname true false : sleep seq id whoami groups "
             "uname arch nproc uptime free ps printenv locale tty getconf wait exit return break "
-            "continue shift set cd popd tr expr factor cal tput umask times pgrep"
+            "continue shift cd popd tr expr factor cal tput umask times pgrep"
         ),
         _TALK,
     ),
@@ -74,7 +77,8 @@ READERS: dict[str, Reader] = {
     # A list of files in a file may name any; of these only counts and kinds would show.
     "wc": _ANY,
     "du": _ANY,
-    "file": _r("Cf", "compile files-from"),
+    "lsof": _r("D"),
+    "file": _r("Cfp", "compile files-from preserve-date"),
     "base64": _r("o", "output"),
     "iconv": _r("o", "output"),
     "sort": _r("oT", "output compress-program temporary-directory files0-from"),
@@ -125,25 +129,57 @@ _GIT_LISTS: dict[str, re.Pattern[str]] = {
 _GIT_NEEDED = {"stash": ("list", "show"), "worktree": ("list",), "notes": ("list", "show")}
 
 _VERSIONED = names(
-    "python python3 node npm npx pnpm yarn bun deno ruby perl go rustc cargo gcc g++ clang make "
-    "cmake java javac docker kubectl uv ruff pytest pip pip3 git bash zsh rg jq poetry mypy tsc"
+    "python python3 node bun deno ruby perl gcc g++ clang make cmake java javac docker kubectl uv "
+    "ruff pip pip3 git bash zsh rg jq mypy tsc"
 )
-_TOOL_LISTS = frozenset(
-    ["pip list", "pip freeze", "pip3 list", "pip3 freeze", "go version", "npm ls", "uv pip list"]
+"""Programs that say their version and do nothing else.
+
+Others run what a folder names even for that: pytest its conftest.py, cargo, rustc and go a
+toolchain, yarn and pnpm a release, poetry its plug-ins; npm writes a log where .npmrc says.
+"""
+_TOOL_LISTS = frozenset(["pip list", "pip freeze", "pip3 list", "pip3 freeze"])
+_PROGRAMS = (
+    READERS.keys()
+    | _VERSIONED
+    | WRAPPERS.keys()
+    | names(
+        "npm npx pnpm yarn corepack cargo rustc rustup go pytest pip poetry pdm hatch gem bundle "
+        "git gh hub ssh curl wget docker podman kubectl helm aws gcloud terraform ansible vault"
+    )
 )
+_LOCAL = names("declare typeset local readonly")
 _CARRIERS = names("env nohup nice ionice timeout gtimeout stdbuf command builtin time xargs")
 """Wrappers that do nothing of their own; what they run is looked at by itself."""
 
-_SAFE_NAME = re.compile(
-    r"[a-z_][a-z0-9_]*|LANG|LANGUAGE|LC_[A-Z]+|TZ|NO_COLOR|FORCE_COLOR|CLICOLOR"
-    r"|COLUMNS|LINES|TERM|CI|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|RUST_BACKTRACE"
-    r"|NODE_ENV|DEBIAN_FRONTEND|GIT_OPTIONAL_LOCKS|RUST_LOG"
+_FREE_NAME = re.compile(
+    r"LANG|LANGUAGE|LC_[A-Z]+|TZ|(?:NO|FORCE|CLICOLOR_FORCE)_?COLOR|CLICOLOR|COLUMNS|LINES|TERM|CI"
+    r"|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|RUST_BACKTRACE|RUST_LOG|NODE_ENV|DEBIAN_FRONTEND"
+    r"|GIT_OPTIONAL_LOCKS"
 )
+_LOCAL_NAME = re.compile(r"([a-z][a-z0-9]*)(?:_[a-z0-9]+)*|_")
+
+
+def is_free_name(name: str) -> bool:
+    """Whether a variable may be handed to any program: it changes no more than what is shown."""
+    return _FREE_NAME.fullmatch(name) is not None
+
+
+def is_local_name(name: str) -> bool:
+    """Whether a variable that is merely set is the script's own, and no program looks at it.
+
+    Should it be in the environment already, programs see the new value. Theirs are upper case, or
+    begin with the program's name (`npm_config_cache`), or say which proxy to use.
+    """
+    found = _LOCAL_NAME.fullmatch(name)
+    if found is None:
+        return is_free_name(name)
+    return name.isalnum() or not (found[1] in _PROGRAMS or name.endswith("proxy"))
 
 
 def has_safe_env(simple: Simple) -> bool:
-    """Whether the variables set for a command cannot change what it runs."""
-    return all(_SAFE_NAME.fullmatch(name) for name, _ in simple.env)
+    """Whether the variables set for a command, or by it, cannot change what is run."""
+    kept = not simple.words or simple.name in _LOCAL
+    return all((is_local_name if kept else is_free_name)(name) for name, _ in simple.env)
 
 
 def prove_read_only(simple: Simple) -> tuple[Word, ...] | None:
@@ -233,13 +269,11 @@ def _carry(name: str, words: Sequence[Word]) -> tuple[Word, ...] | None:
     outer = words[1 : nested[0].at] if nested else words[1:]
     if any(word.loose for word in outer):
         return None
-    names = [w.text.partition("=")[0] for w in outer if "=" in w.text and w.text[0] != "-"]
-    if not all(_SAFE_NAME.fullmatch(n) for n in names):
+    set_names = [w.text.partition("=")[0] for w in outer if "=" in w.text and w.text[0] != "-"]
+    if not all(is_free_name(n) for n in set_names):
         return None
-    if name == "time" and any(is_option(w.text, "oa", frozenset(["output"])) for w in outer):
-        return None
-    files = [w for w in outer if w.text.startswith(("-a", "--arg-file", "-C", "--chdir"))]
-    return None if files and name in {"xargs", "env"} else ()
+    given = read_options(WRAPPERS[name].options, words)
+    return () if given.known and not given.names & WRAPPERS[name].doubts else None
 
 
 _FIND_BAD = re.compile(r"-(?:exec|execdir|ok|okdir|delete|fprint.*|fls)")
@@ -258,25 +292,6 @@ def _find(words: Sequence[Word]) -> tuple[Word, ...] | None:
     # Tests such as -newer name files too; patterns rarely begin with a slash.
     named = [w for w in words[1 + len(places) :] if w.text.startswith(("/", "~", ".."))]
     return (*places, *named)
-
-
-_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\.)*/I?)"
-_SED = re.compile(
-    rf"[\s;{{}}]*(?:{_ADDRESS}(?:\s*,\s*(?:[+~]?\d+|{_ADDRESS}))?)?\s*!?\s*"
-    r"(?:[pdDPNnhHgGxl=](?=[\s;}]|$)|[qQ]\d*(?=[\s;}]|$)|\{|"
-    r"s([/|,#@:%!])(?:(?!\1)[^\\\n]|\\.)*\1(?:(?!\1)[^\\\n]|\\.)*\1[gpiI\d]*(?=[\s;}]|$))[\s;}]*"
-)
-
-
-def sed_only_prints(script: str) -> bool:
-    """Whether a sed script is made of printing, deleting and replacing alone."""
-    at = 0
-    while at < len(script):
-        found = _SED.match(script, at)
-        if found is None or found.end() == at:
-            return False
-        at = found.end()
-    return True
 
 
 def _sed(words: Sequence[Word]) -> tuple[Word, ...] | None:
@@ -347,12 +362,17 @@ def _fits(name: str, pattern: re.Pattern[str], args: list[str]) -> bool:
 
 
 def _declare(words: Sequence[Word]) -> tuple[Word, ...] | None:
-    return () if all(w.plain and _SAFE_NAME.fullmatch(w.text) for w in words[1:]) else None
+    fits = is_local_name if words[0].text in _LOCAL else is_free_name
+    return () if all(w.plain and fits(w.text) for w in words[1:]) else None
+
+
+def _set(words: Sequence[Word]) -> tuple[Word, ...] | None:
+    return () if plain_set(words[1:]) else None
 
 
 def _read(words: Sequence[Word]) -> tuple[Word, ...] | None:
     names = [w for w in words[1:] if not (w.plain and re.fullmatch(r"-[rsea]+|-[ntud]\S+", w.text))]
-    return () if all(w.plain and re.fullmatch(r"[a-z_][a-z0-9_]*", w.text) for w in names) else None
+    return () if all(w.plain and is_local_name(w.text) for w in names) else None
 
 
 def _wc(words: Sequence[Word]) -> tuple[Word, ...] | None:
@@ -379,6 +399,7 @@ _SPECIAL: dict[str, Callable[[Sequence[Word]], tuple[Word, ...] | None]] = {
     "sed": _sed,
     "git": _git,
     "read": _read,
+    "set": _set,
     "unset": _declare,
     "export": _declare,
     "local": _declare,

@@ -210,7 +210,7 @@ class _NarrowBox(PolicyBox):
         if self._ground is not None:
             limit = confine(self._parent.policy, self._ground, accesses, resolve, granted)
             own = strictest([own, _answered(self.policy, limit)])
-            granted = (*granted, self._ground.bounds)
+            granted = (*granted, self._ground.bounds, self._ground.root)
         return strictest([own, self._parent._judge(tool, accesses, resolve, granted)])  # noqa: SLF001 - its own kind
 
     def allow_for_session(self, rule: Rule | str) -> None:

@@ -102,11 +102,14 @@ def _starts(simple: Simple) -> tuple[Word, ...]:
     return words or (Word("."),)
 
 
-_PLACING = names("cp mv ln install rsync scp")
+_PLACING = names("rsync scp")
 
 
 def landing(simple: Simple) -> list[Word]:
-    """Give the names under which files come to lie in a folder that a command puts them into."""
+    """Give the names under which files may come to lie where a remote copy puts them.
+
+    Of other copying commands `shape` knows the options.
+    """
     if simple.name not in _PLACING:
         return []
     words = simple.words[1:]

@@ -6,17 +6,30 @@ import re
 
 from prong.tools.command import Simple
 from prong.tools.harmless import is_option
+from prong.tools.option import Options, options
+from prong.tools.shape import COPYING, LINKING
 from prong.tools.word import names
 from prong.tools.wrapper import SHELLS, WRAPPERS
 
-FILE_COMMANDS: dict[str, tuple[str, frozenset[str]]] = {
-    "mkdir": ("", frozenset()),
-    "touch": ("", frozenset()),
-    "rmdir": ("", frozenset()),
-    "mv": ("", frozenset()),
-    "cp": ("", frozenset()),
-    "tee": ("", frozenset()),
-    "rm": ("rR", names("recursive no-preserve-root")),
+FILE_COMMANDS: dict[str, tuple[Options, frozenset[str]]] = {
+    "mkdir": (options("pvZm:", "mode= parents verbose context=?"), frozenset()),
+    "touch": (
+        options("acfhmd:r:t:", "no-create date= no-dereference reference= time="),
+        frozenset(),
+    ),
+    "rmdir": (options("pv", "ignore-fail-on-non-empty parents verbose"), frozenset()),
+    "mv": (COPYING["mv"], names("exchange")),
+    # Links in the target lead out of it, and through a folder they are not seen beforehand.
+    "cp": (COPYING["cp"], LINKING - names("d P no-dereference preserve")),
+    "tee": (options("aip", "append ignore-interrupts output-error=?"), frozenset()),
+    "rm": (
+        options(
+            "fiIdvrR",
+            "force interactive=? dir verbose recursive one-file-system no-preserve-root "
+            "preserve-root=?",
+        ),
+        names("r R recursive no-preserve-root"),
+    ),
 }
 """Commands that are as good as an edit, and the options with which they are not."""
 

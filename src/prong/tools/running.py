@@ -5,6 +5,7 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import takewhile
 from typing import Literal
 
 from msgspec import Struct
@@ -28,10 +29,12 @@ from prong.tools.ground import (
     is_secret,
     strictest,
 )
-from prong.tools.harmless import has_safe_env, is_option, prove_read_only, reads_folder
+from prong.tools.harmless import has_safe_env, prove_read_only, reads_folder
+from prong.tools.option import read_options
 from prong.tools.reach import find_reach, landing
 from prong.tools.risk import FILE_COMMANDS, is_risky, suggest
 from prong.tools.rule import READING, WRITING, CommandPattern, Rule, command_pattern
+from prong.tools.shape import Shape, landings, read_shape
 from prong.tools.word import Word
 
 Resolve = Callable[[str], str]
@@ -39,6 +42,8 @@ Resolve = Callable[[str], str]
 
 Match = Literal["yes", "maybe", "no"]
 
+_KEPT = ("settings.json", "agents", "git")
+"""Names that are protected in a folder whose other files are not."""
 _FREE = re.compile(r"/dev/(?:null|stdout|stderr|tty|fd/\d+)")
 
 
@@ -49,12 +54,22 @@ class Case(Struct, frozen=True):
     line: str
     parsed: Parsed
     resolve: Resolve
+    shape: Shape
+
+    def settles(self, place: int, path: str) -> bool:
+        """Whether a path is still what it was when a part of the line comes to use it."""
+        free = path.removesuffix("/.") == self.policy.root or _FREE.fullmatch(path) is not None
+        return free or self.shape.settles(place, path, self.resolve)
+
+
+def _case(policy: Policy, run: Running, resolve: Resolve) -> Case:
+    parsed = parse_command(run.command, run.cwd, policy.home)
+    return Case(policy, run.command.strip(), parsed, resolve, read_shape(parsed, resolve))
 
 
 def decide_running(policy: Policy, run: Running, resolve: Resolve) -> Verdict:
     """Decide on one command line: every part of it has to be allowed."""
-    parsed = parse_command(run.command, run.cwd, policy.home)
-    case = Case(policy, run.command.strip(), parsed, resolve)
+    case = _case(policy, run, resolve)
     forbidden = _by_rules(case)
     if isinstance(forbidden, Deny):
         return forbidden
@@ -102,6 +117,9 @@ def _path_rules(case: Case) -> Iterator[Verdict]:
         if words and not all(word.plain for word in words):
             yield Ask(f"it cannot be told which files `{simple.source}` reads")
         yield from _reached(case, policy, simple)
+    for word, folders, place in _path_words(case):
+        if not all(case.settles(place, path) for path in _joined(case, word, folders)):
+            yield Ask(f"what `{word.text}` is may change before it is used")
 
 
 def _forbidden(policy: Policy, path: str, what: str, *, writing: bool) -> Iterator[Verdict]:
@@ -131,7 +149,7 @@ def _reached(case: Case, policy: Policy, simple: Simple) -> Iterator[Verdict]:
     if reach is None or not reach.reads:
         return
     for word in reach.words:
-        for path in _paths(case, word, simple.folders) or ("/",):
+        for path in _paths(case, word, simple.folders, simple.place) or ("/",):
             for effect in ("deny", "ask"):
                 if rule := find_below(policy, effect, path, writing=False):
                     yield Ask(
@@ -144,7 +162,7 @@ def _named_paths(case: Case) -> Iterator[tuple[str, bool]]:
     """Yield every path that a word may name, and whether it may be written there."""
     for simple in case.parsed.commands:
         changes = prove_read_only(simple) is None
-        for word in (*simple.words[1:], *landing(simple)):
+        for word in (*simple.words[1:], *landings(simple), *landing(simple)):
             for path in _possible(case, word, simple.folders):
                 yield path, False
                 if changes:
@@ -157,19 +175,33 @@ def _named_paths(case: Case) -> Iterator[tuple[str, bool]]:
 
 def paths_named(policy: Policy, run: Running, resolve: Resolve) -> Iterator[tuple[str, bool]]:
     """Yield every path that a command line may name or work in, and whether it may write there."""
-    parsed = parse_command(run.command, run.cwd, policy.home)
-    case = Case(policy, run.command.strip(), parsed, resolve)
+    case = _case(policy, run, resolve)
     yield from _named_paths(case)
-    for simple in parsed.commands:
+    for simple in case.parsed.commands:
         for folder in simple.folders or ():
             yield resolve(folder), prove_read_only(simple) is None
+
+
+def _path_words(case: Case) -> Iterator[tuple[Word, Folders, int]]:
+    for simple in case.parsed.commands:
+        proven = prove_read_only(simple)
+        for word in simple.words[1:] if proven is None else proven:
+            yield word, simple.folders, simple.place
+    for target in (*case.parsed.reads, *case.parsed.writes):
+        yield target.word, target.folders, target.place
+
+
+def _joined(case: Case, word: Word, folders: Folders) -> list[str]:
+    return [os.path.join(f, word.text) for f in folders or (case.policy.root,)]  # noqa: PTH118 - pure text
 
 
 def _possible(case: Case, word: Word, folders: Folders) -> Iterator[str]:
     """Yield the paths that a word may stand for, also behind an option's name."""
     texts = [word.text]
     if word.text.startswith("-"):
-        texts = [word.text[2:]]
+        # Behind a letter that takes a value, wherever it stands among others.
+        letters = re.match(r"-[A-Za-z0-9]{0,12}", word.text)
+        texts = [word.text[at:] for at in range(2, len(letters[0]) + 1 if letters else 2)]
     if "=" in word.text:
         texts.append(word.text.partition("=")[2])
     if ":" in word.text:
@@ -262,14 +294,27 @@ def _guarded(case: Case) -> Iterator[Verdict]:
             yield Ask(f"{path} holds secrets, so a command that names it is asked for every time")
 
     for simple in case.parsed.commands:
-        if prove_read_only(simple) is None and _reaches_guarded(case.policy, simple):
+        if prove_read_only(simple) is None and _reaches_guarded(case, simple):
             yield Ask(f"`{simple.source}` may change protected files")
 
 
-def _reaches_guarded(policy: Policy, simple: Simple) -> bool:
-    """Whether a command works in a protected folder, or on hidden files by pattern."""
+def _reaches_guarded(case: Case, simple: Simple) -> bool:
+    """Whether a command works in or on a folder with protected files, or on hidden ones."""
     hidden = (w for w in simple.words if w.glob and re.search(r"(?:^|/)\.[^/]*[*?\[]", w.text))
-    return any(hidden) or any(is_protected(policy, folder) for folder in simple.folders or ())
+    if any(hidden) or any(is_protected(case.policy, f) for f in simple.folders or ()):
+        return True
+    words = () if simple.name in {"mkdir", "rmdir"} else (*simple.words[1:], *landings(simple))
+    paths = (path for word in words for path in _possible(case, word, simple.folders))
+    return any(_holds_protected(case.policy, path) for path in paths)
+
+
+def _holds_protected(policy: Policy, path: str) -> bool:
+    """Whether a folder that comes to stand here may bring protected files with it."""
+    if is_inside(policy.root, path) or is_inside(policy.home, path):
+        # It is there already, so that nothing can take its place.
+        return False
+    inner = any(is_inside(guarded.lower(), path.lower()) for guarded in policy.protected)
+    return inner or any(is_protected(policy, f"{path}/{name}") for name in _KEPT)
 
 
 def _allow_rules(case: Case) -> list[Rule]:
@@ -352,25 +397,28 @@ def _one(case: Case, simple: Simple) -> Verdict:
     return Allow("the command is not known to be risky")
 
 
-def _paths(case: Case, word: Word, folders: Folders) -> tuple[str, ...] | None:
-    """Return the absolute paths a word stands for, or None if nobody knows."""
+def _paths(case: Case, word: Word, folders: Folders, place: int) -> tuple[str, ...] | None:
+    """Return the absolute paths a word stands for at its place, or None if nobody knows."""
     if not word.sure or (word.glob and re.search(r"(?:^|/)\.[^/]*[*?\[]", word.text)):
         return None
     if folders is None:
         return (case.resolve(word.text),) if word.text.startswith("/") else None
-    return tuple(case.resolve(os.path.join(f, word.text)) for f in folders)  # noqa: PTH118 - pure text
+    joined = _joined(case, word, folders)
+    if not all(case.settles(place, path) for path in joined):
+        return None
+    return tuple(case.resolve(path) for path in joined)
 
 
 def _on_pad(case: Case, simple: Simple) -> bool:
     """Whether everything that a command names is in the scratchpad."""
     pad = case.policy.scratchpad
     named = [word for word in simple.words[1:] if not word.text.startswith("-")]
-    found = [_paths(case, word, simple.folders) for word in named]
+    found = [_paths(case, word, simple.folders, simple.place) for word in named]
     return bool(pad and found) and all(p and all(is_inside(one, pad) for one in p) for p in found)
 
 
 def _on_own_ground(case: Case, word: Word, simple: Simple) -> bool:
-    paths = _paths(case, word, simple.folders)
+    paths = _paths(case, word, simple.folders, simple.place)
     return paths is not None and all(is_own_ground(case.policy, path) for path in paths)
 
 
@@ -379,6 +427,9 @@ def _reading(case: Case, simple: Simple) -> Verdict:
     words = list(prove_read_only(simple) or ())
     if reads_folder(simple):
         words.append(Word("."))
+    if simple.name == "git" and not _in_own_repository(case, simple):
+        why = "may use another repository than the project's, whose settings can name programs"
+        return Ask(f"`{simple.source}` {why}")
     found = [Allow("it only reads"), *(_read_word(case, w, simple) for w in words)]
     if (reach := find_reach(simple)) and reach.follows:
         why = f"`{simple.source}` follows links, which may lead out of the project"
@@ -386,11 +437,20 @@ def _reading(case: Case, simple: Simple) -> Verdict:
     return strictest(found)
 
 
+def _in_own_repository(case: Case, simple: Simple) -> bool:
+    """Whether git runs where the project begins, so that no folder in it takes its place."""
+    leading = [w.text for w in takewhile(lambda w: w.text.startswith("-"), simple.words[1:])]
+    if leading == ["--version"]:
+        return True
+    roots = {case.resolve(folder) for folder in (case.policy.root, *case.policy.folders)}
+    return "-C" not in leading and all(case.resolve(f) in roots for f in simple.folders or ("",))
+
+
 def _read_word(case: Case, word: Word, simple: Simple) -> Verdict:
     # What a substitution hands over is a pipe; the command in it is decided by itself.
     if re.fullmatch(r"-|<\(.*\)", word.text, re.DOTALL):
         return Allow("a pipe")
-    paths = _paths(case, word, simple.folders)
+    paths = _paths(case, word, simple.folders, simple.place)
     if paths is None:
         return Ask(f"it cannot be told which files `{simple.source}` reads", suggest(simple))
     return strictest(
@@ -403,19 +463,14 @@ def _file_command(case: Case, simple: Simple) -> Verdict:
     question = Ask(f"`{simple.source}` would be run", suggest(simple))
     if not has_safe_env(simple) or "/" in simple.words[0].text:
         return question
-    bad, bad_long = FILE_COMMANDS[simple.name]
-    for word in simple.words[1:]:
-        if word.loose:
-            return question
-        if word.text.startswith("-") and is_option(word.text, bad, bad_long):
-            return question
-        texts = [word.text]
-        if word.text.startswith("-"):
-            texts = [word.text.partition("=")[2], word.text[2:]]
-        for text in texts:
-            if not _on_own_ground(case, Word(text, glob=word.glob), simple):
-                return question
-    return Allow("file commands in the project are accepted")
+    table, asked = FILE_COMMANDS[simple.name]
+    given = read_options(table, simple.words, mixed=True)
+    if not given.known or given.names & asked:
+        return question
+    values = [option.value for option in given.options if option.value is not None]
+    if all(_on_own_ground(case, w, simple) for w in (*given.operands, *values, *landings(simple))):
+        return Allow("file commands in the project are accepted")
+    return question
 
 
 def _redirects(case: Case) -> Iterator[Verdict]:
@@ -427,9 +482,10 @@ def _targets(
     case: Case, targets: Iterable[Target], decide: Callable[[Policy, str, str], Verdict]
 ) -> Iterator[Verdict]:
     for target in targets:
-        paths = _paths(case, target.word, target.folders) if not target.word.glob else None
+        word = target.word
+        paths = None if word.glob else _paths(case, word, target.folders, target.place)
         if paths is None:
-            why = f"it cannot be told which file `{target.word.text}` is"
+            why = f"it cannot be told which file `{word.text}` is"
             plan = case.policy.mode == "plan" and decide is decide_writing
             yield Deny(f"plan mode only reads, and {why}") if plan else Ask(why)
             continue

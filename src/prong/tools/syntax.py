@@ -58,6 +58,29 @@ def leaves(root: Node, *, whole: str = "") -> Iterator[Node]:
                     return
 
 
+_TOGETHER = frozenset(
+    [
+        *["pipeline", "while_statement", "for_statement", "c_style_for_statement"],
+        *["function_definition", "process_substitution", "&"],
+    ]
+)
+
+
+def runs_together(root: Node) -> bool:
+    """Whether parts of a line may run at the same time, more than once, or later."""
+    cursor = root.walk()
+    while True:
+        node = cursor.node
+        assert node is not None
+        if node.type in _TOGETHER:
+            return True
+        if cursor.goto_first_child():
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return False
+
+
 def _check_text(text: str) -> None:
     if len(text) > _LIMIT or any(p.search(text) for p in (_ODD, _SPLICED, _LONELY, _CRASHING)):
         raise Muddled

@@ -8,6 +8,7 @@ from itertools import takewhile
 
 from msgspec import Struct
 
+from prong.tools.option import Given, Options, matching, options, read_options
 from prong.tools.word import Word, names
 
 
@@ -40,70 +41,107 @@ Inner = Nested | Script | Unclear
 class Wrapper(Struct, frozen=True):
     """How to get past the options of a wrapping command."""
 
-    short: str = ""
-    """Letters of the options that take the next word."""
-    long: frozenset[str] = frozenset()
-    """Long options that take the next word."""
+    options: Options = Options()
     skip: int = 0
     """Operands that come before the command."""
-    moves: str = ""
-    """Letters of the options that change the folder."""
-    halts: str = ""
-    """Letters of the options that hide what is run, or mean that nothing is."""
+    moves: frozenset[str] = frozenset()
+    """Options that change the folder."""
+    halts: frozenset[str] = frozenset()
+    """Options that hide what is run."""
+    prints: frozenset[str] = frozenset()
+    """Options that mean that nothing is run."""
+    doubts: frozenset[str] = frozenset()
+    """Options with which the wrapper itself does more than run a command."""
     adds: bool = False
     """Whether words unknown so far are added to the command."""
     joins: bool = False
     """Whether the words are joined and read by a shell, so that each of them counts."""
 
 
-def _w(long: str = "", **kw: str | int | bool) -> Wrapper:
-    return Wrapper(long=frozenset(long.split()), **kw)  # pyright: ignore[reportArgumentType]
+def _w(
+    short: str = "",
+    long: str = "",
+    *,
+    skip: int = 0,
+    moves: str = "",
+    halts: str = "",
+    prints: str = "",
+    doubts: str = "",
+    adds: bool = False,
+) -> Wrapper:
+    return Wrapper(
+        options(short, f"{long} help version"),
+        skip,
+        names(moves),
+        names(halts),
+        names(prints),
+        names(doubts),
+        adds=adds,
+    )
 
 
 WRAPPERS: dict[str, Wrapper] = {
-    "env": _w("unset chdir", short="uC", moves="C", halts="S"),
-    "sudo": _w(
-        "user group prompt close-from host role type other-user chdir chroot",
-        short="ugpCrtThDRU",
-        moves="DRi",
-        halts="sie",
+    "env": _w(
+        "i0vu:C:S:a:",
+        "ignore-environment null unset= chdir= split-string= argv0= debug block-signal=? "
+        "default-signal=? ignore-signal=? list-signal-handling",
+        moves="C chdir",
+        doubts="C chdir",
+        halts="S split-string",
     ),
-    "doas": _w(short="uC", halts="s"),
-    "pkexec": _w("user"),
+    "sudo": _w(
+        "ABbEeHiKklnPSsVvg:p:C:D:R:T:U:u:r:t:h:",
+        "askpass background bell close-from= chdir= preserve-env=? edit group= set-home host= "
+        "login remove-timestamp reset-timestamp list non-interactive preserve-groups prompt= "
+        "chroot= role= stdin shell type= command-timeout= other-user= user= validate",
+        moves="D R i chdir chroot login",
+        halts="s i e shell login edit",
+    ),
+    "doas": _w("nLsu:C:", halts="s"),
+    "pkexec": _w("", "user= disable-internal-agent keep-cwd"),
     "xargs": _w(
-        "arg-file delimiter max-lines max-args max-procs max-chars replace process-slot-var",
-        short="adEILnPs",
+        "0rtxpoa:d:E:I:L:n:P:s:e::i::l::",
+        "null arg-file= delimiter= eof=? replace=? max-lines=? max-args= max-procs= max-chars= "
+        "process-slot-var= open-tty interactive no-run-if-empty show-limits verbose exit",
         adds=True,
+        halts="process-slot-var",
+        doubts="a arg-file",
     ),
     "nohup": _w(),
-    "setsid": _w(),
-    "time": _w("format output", short="fo"),
-    "nice": _w("adjustment", short="n"),
-    "ionice": _w("class classdata pid", short="cnp"),
-    "chrt": _w(skip=1),
-    "taskset": _w(skip=1),
-    "timeout": _w("kill-after signal", short="ks", skip=1),
-    "gtimeout": _w("kill-after signal", short="ks", skip=1),
-    "stdbuf": _w("input output error", short="ioe"),
-    "unbuffer": _w(),
-    "command": _w(halts="vV"),
+    "setsid": _w("cfwhV", "ctty fork wait"),
+    "time": _w(
+        "apvqhVf:o:",
+        "append format= output= portability quiet verbose",
+        doubts="a o append output",
+    ),
+    "nice": Wrapper(options("n:", "adjustment= help version", numeric=True)),
+    "ionice": _w("tc:n:p:P:u:hV", "class= classdata= pid= pgid= uid= ignore"),
+    "chrt": _w("abdefiomprvRT:P:D:hV", skip=1),
+    "taskset": _w("apchV", "all-tasks pid cpu-list", skip=1),
+    **dict.fromkeys(
+        ["timeout", "gtimeout"],
+        _w("k:s:vfp", "kill-after= signal= verbose foreground preserve-status", skip=1),
+    ),
+    "stdbuf": _w("i:o:e:", "input= output= error="),
+    "unbuffer": _w("p"),
+    "command": _w("pvV", prints="v V"),
     "builtin": _w(),
-    "exec": _w(short="a"),
+    "exec": _w("cla:"),
     "coproc": _w(),
-    "chroot": _w(skip=1, moves=""),
-    "unshare": _w(),
-    "nsenter": _w(short="t"),
-    "strace": _w(short="abeEIoOpPsSuUX"),
-    "ltrace": _w(short="aeFlnopsSuwx"),
-    "valgrind": _w(),
-    "caffeinate": _w(short="tw"),
+    "chroot": _w("", "groups= userspec= skip-chdir", skip=1),
+    "unshare": _w("mfruinpUCT", "mount fork user map-root-user net pid ipc uts cgroup time"),
+    "nsenter": _w("at:miunpUCTF", "target= all"),
+    "strace": _w("CcDdFfhikqrTtVvwxyYzZa:b:e:E:I:o:O:p:P:s:S:u:U:X:", "follow-forks output="),
+    "ltrace": _w("bcCfhiLrtTVa:e:F:l:n:o:p:s:S:u:w:x:"),
+    "valgrind": _w("qv", "quiet verbose tool= leak-check= error-exitcode="),
+    "caffeinate": _w("disut:w:"),
     "arch": _w(),
-    "rlwrap": _w(short="abcCDfHlmPpqsSt"),
+    "rlwrap": _w("a:b:c:C:D:f:H:l:m:P:p:q:s:S:t:"),
     "busybox": _w(),
     "toybox": _w(),
-    "npx": _w("package call", short="p", halts="c"),
-    "bunx": _w(),
-    "dotenv": _w(short="fe"),
+    "npx": _w("p:c:yqw:", "package= call= yes no quiet workspace= no-install", halts="c call"),
+    "bunx": _w("", "bun silent verbose"),
+    "dotenv": _w("f:e:", "file= export="),
     "direnv": _w(skip=2),
 }
 """Plain wrappers: options, then the inner command's own words."""
@@ -124,10 +162,38 @@ _RUNNERS = {
     "mise": "exec x",
     "conda": "run",
 }
+_RUNNER = Wrapper(
+    options(
+        "p:n:c:qvmy",
+        "with= with-editable= with-requirements= python= project= directory= package= extra= "
+        "group= env-file= env= name= only-group= no-group= all-extras all-groups no-dev dev frozen "
+        "locked isolated no-sync exact active no-project no-env-file offline quiet verbose module "
+        "script yes silent no-capture-output live-stream prefix= filter= recursive color=? "
+        "all-packages",
+    )
+)
 SHELLS = names("bash sh zsh dash ksh ash mksh rbash fish csh tcsh")
 """Programs that read a command line or a script of one."""
 _FOREIGN = names("fish csh tcsh")
-_JOINING = frozenset(["watch", "ssh"])
+_JOINED = {
+    "watch": Wrapper(
+        options(
+            "bcCdegtpwxrfhvn:q:",
+            "beep color no-color differences=? errexit chgexit equexit= exec interval= no-title "
+            "no-wrap no-rerun precise follow",
+        ),
+        joins=True,
+    ),
+    "ssh": Wrapper(
+        options("46AaCfGgKkMNnqsTtVvXxYyB:b:c:D:E:e:F:I:i:J:L:l:m:O:o:P:p:Q:R:S:W:w:"),
+        skip=1,
+        joins=True,
+    ),
+}
+_LONG = re.compile(
+    r"-(?:rcfile|init-file|no\w+|login|posix|restricted|verbose|version|help|debug\w*|dump-[\w-]+"
+    r"|protected|wordexp|pretty-print|interactive)"
+)
 _EXECS = frozenset(["-exec", "-execdir", "-ok", "-okdir"])
 
 
@@ -138,7 +204,7 @@ def find_inner(name: str, words: Sequence[Word]) -> list[Inner]:
         return special(words)
     if name in SHELLS:
         return _shell(name, words)
-    if name in _JOINING:
+    if name in _JOINED:
         return _joining(name, words)
     if name in _RUNNERS:
         return _runner(_RUNNERS[name], words)
@@ -147,33 +213,29 @@ def find_inner(name: str, words: Sequence[Word]) -> list[Inner]:
 
 
 def _unwrap(wrapper: Wrapper, words: Sequence[Word], start: int = 1) -> list[Inner]:
-    at, moved, slot = start, False, None
-    while at < len(words):
-        word = words[at]
-        if word.loose:
-            return [Unclear(word.text)]
-        text = word.text
-        if text == "--":
-            at += 1
-            break
-        if text == "-" or not text.startswith("-"):
-            break
-        if _has(text, wrapper.halts) or text.startswith("--split-string"):
-            return [] if wrapper.halts == "vV" else [Unclear(text)]
-        moved = moved or _has(text, wrapper.moves) or text.startswith(("--chdir", "--chroot"))
-        slot = slot or _slot(wrapper, text, words[at + 1 : at + 2])
-        at += 2 if _takes_next(wrapper, text) else 1
+    given = read_options(wrapper.options, words, start)
+    at = given.at
+    while words[0].text.endswith("env") and at < len(words) and words[at].text == "-":
+        at += 1
+    if at < len(words) and words[at].loose:
+        return [Unclear(words[at].text)]
+    if given.names & wrapper.prints:
+        return []
+    found: list[Inner] = []
+    if given.names & wrapper.halts or not given.known:
+        found.append(Unclear(" ".join(word.text for word in words[start:at])))
     at += wrapper.skip
     if not wrapper.joins:
         at = _past_assignments(words, at)
     inner = tuple(words[at:])
     if not inner:
-        return []
+        return found
+    slot = _slot(given) if wrapper.adds else None
     if slot is not None:
         inner = tuple(w if slot not in w.text else Word(w.text, sure=False) for w in inner)
     if wrapper.adds:
         inner = (*inner, Word("...", sure=False))
-    return [Nested(inner, at, moved)]
+    return [*found, Nested(inner, at, bool(given.names & wrapper.moves))]
 
 
 def _past_assignments(words: Sequence[Word], at: int) -> int:
@@ -186,28 +248,12 @@ def _past_assignments(words: Sequence[Word], at: int) -> int:
     return at
 
 
-def _has(text: str, letters: str) -> bool:
-    return not text.startswith("--") and any(letter in text[1:] for letter in letters)
-
-
-def _takes_next(wrapper: Wrapper, text: str) -> bool:
-    if text.startswith("--"):
-        return "=" not in text and text[2:] in wrapper.long
-    for place, letter in enumerate(text[1:], 2):
-        if letter in wrapper.short:
-            return place == len(text)
-    return False
-
-
-def _slot(wrapper: Wrapper, text: str, after: Sequence[Word]) -> str | None:
+def _slot(given: Given) -> str | None:
     """Return the mark that an adding wrapper replaces by input."""
-    if not wrapper.adds:
-        return None
-    if text.startswith("--replace"):
-        return text.partition("=")[2] or "{}"
-    if text.startswith("-I"):
-        return text[2:] or (after[0].text if after else "{}")
-    return text[2:] or "{}" if text.startswith("-i") else None
+    for option in given.options:
+        if option.name in {"I", "i", "replace"}:
+            return option.value.text if option.value else "{}"
+    return None
 
 
 def _shell(name: str, words: Sequence[Word]) -> list[Inner]:
@@ -223,6 +269,9 @@ def _shell(name: str, words: Sequence[Word]) -> list[Inner]:
         if text in {"--version", "--help"}:
             return []
         short = not text.startswith("--")
+        if _LONG.fullmatch(text):
+            # Bash takes its long options with one dash too.
+            return [Unclear(text)]
         commanded = commanded or (short and "c" in text)
         if short and "s" in text:
             return [Unclear("a shell that reads its input")]
@@ -251,8 +300,7 @@ def _eval(words: Sequence[Word]) -> list[Inner]:
 
 
 def _joining(name: str, words: Sequence[Word]) -> list[Inner]:
-    short = "nqI" if name == "watch" else "BbcDEeFIiJLlmOopQRSWw"
-    found = _unwrap(Wrapper(short=short, skip=name == "ssh", joins=True), words)
+    found = _unwrap(_JOINED[name], words)
     nested = [inner for inner in found if isinstance(inner, Nested)]
     commands = [w for w in words if "command=" in w.text.lower()]
     hidden: list[Inner] = [Unclear(word.text) for word in commands]
@@ -270,8 +318,7 @@ def _runner(verb: str, words: Sequence[Word]) -> list[Inner]:
             operand = words[1 + len(leading) :][:1]
             return [Unclear(word.text) for word in (*leading, *operand) if word.loose]
         start = places[0] + 1
-    valued = "with with-requirements python project directory package extra group env-file name"
-    return _unwrap(Wrapper(short="pnc", long=frozenset(valued.split())), words, start)
+    return _unwrap(_RUNNER, words, start)
 
 
 def _find(words: Sequence[Word]) -> list[Inner]:
@@ -289,8 +336,10 @@ def _find(words: Sequence[Word]) -> list[Inner]:
 
 def _fd(words: Sequence[Word]) -> list[Inner]:
     for at, word in enumerate(words):
-        if word.text in {"-x", "-X", "--exec", "--exec-batch"}:
+        if re.fullmatch(r"-[A-Za-z]*[xX]|--exec(?:-batch)?", word.text):
             return [Nested((*words[at + 1 :], Word("...", sure=False)), at + 1)]
+        if re.match(r"-[A-Za-z]*[xX]|--e", word.text):
+            return [Unclear(word.text)]
     return []
 
 
@@ -312,30 +361,39 @@ def _sourced(words: Sequence[Word]) -> list[Inner]:
 
 
 def _parallel(words: Sequence[Word]) -> list[Inner]:
-    long = names("jobs arg-file colsep delimiter joblog results")
-    found = _unwrap(Wrapper(short="jaCdnNLSI", long=long, adds=True), words)
+    long = "jobs= arg-file= colsep= delimiter= joblog= results="
+    found = _unwrap(Wrapper(options("j:a:C:d:n:N:L:S:I:kqtuv0", long), adds=True), words)
     return [*found, Unclear("input lines become commands")]
 
 
 def _flock(words: Sequence[Word]) -> list[Inner]:
-    found = _unwrap(Wrapper(short="wE", long=frozenset(["timeout", "wait"]), skip=1), words)
+    long = "shared exclusive unlock nonblock nb timeout= wait= conflict-exit-code= close no-fork"
+    found = _unwrap(Wrapper(options("sxenuFovw:E:", long), skip=1), words)
     for inner in found:
-        if isinstance(inner, Nested) and inner.words[0].text in {"-c", "--command"}:
-            return _joined(inner.words[1:2])
+        if isinstance(inner, Nested) and inner.words[0].text[:1] == "-":
+            return _dash_c(inner.words)
     return found
 
 
 def _dash_c(words: Sequence[Word]) -> list[Inner]:
     """Find the text after `-c`, as su, runuser and script take it."""
     for at, word in enumerate(words):
-        if word.text.startswith("--command="):
-            return _joined([Word(word.text.partition("=")[2], sure=word.plain)])
-        if word.text in {"--command", "--run"} or _has(word.text, "c" * (word.text[:1] == "-")):
-            return _joined(words[at + 1 : at + 2])
+        name, equals, value = word.text.partition("=")
+        if name.startswith("--") and matching(name[2:], ["command", "run", "session-command"]):
+            glued = Word(value, sure=word.plain)
+            return _joined([glued] if equals else words[at + 1 : at + 2])
+        if name.startswith("-") and not name.startswith("--") and "c" in word.text:
+            value = word.text[word.text.index("c") + 1 :]
+            # Which letters before it take a value differs, so both readings count.
+            rest = _joined(words[at + 1 : at + 2])
+            return [*_joined([Word(value, sure=word.plain)]), *rest] if value else rest
     return [Unclear("an interactive shell")]
 
 
 _GIT_RUNS = ("pager", "editor", "command", "external", "textconv", "fsmonitor", "helper", "program")
+
+
+_GIT_COMMANDS = names("exec extcmd upload-pack receive-pack config-env open-files-in-pager")
 
 
 def git_config(key: str, value: str) -> list[Inner]:
@@ -349,6 +407,10 @@ def git_config(key: str, value: str) -> list[Inner]:
     return [Script(value.removeprefix("!"))] if runs else []
 
 
+def _runs_in_git(option: str) -> bool:
+    return len(option) > 2 and option[:2] == "--" and bool(matching(option[2:], _GIT_COMMANDS))
+
+
 def _git(words: Sequence[Word]) -> list[Inner]:
     found: list[Inner] = []
     texts = [word.text for word in words]
@@ -359,15 +421,17 @@ def _git(words: Sequence[Word]) -> list[Inner]:
             found += git_config(key, value) if after.plain else [Unclear(after.text)]
         elif text.startswith("alias.") and "config" in texts[:at]:
             found += git_config(text, texts[at + 1]) if after.plain else [Unclear(after.text)]
-        elif text in {"-x", "--exec", "foreach", "--extcmd", "--upload-pack", "--receive-pack"}:
+        elif text in {"-x", "foreach"} or _runs_in_git(text):
             rest = words[at + 1 :] if text == "foreach" else words[at + 1 : at + 2]
             found += _joined([w for w in rest if w.text not in {"--recursive", "--quiet"}])
         elif text == "run" and texts[at - 1] == "bisect":
             found.append(Nested(tuple(words[at + 1 :]), at + 1))
     for word in words:
         name, equals, value = word.text.partition("=")
-        if equals and name in {"--exec", "--extcmd", "--config-env", "--open-files-in-pager"}:
+        if equals and _runs_in_git(name):
             found += _joined([Word(value, sure=word.plain)])
+        elif re.match(r"-[a-zA-Z]*[xO].", word.text) and {"rebase", "grep", "difftool"} & {*texts}:
+            found.append(Unclear(word.text))
     if "filter-branch" in texts:
         found.append(Unclear("git filter-branch"))
     return found
