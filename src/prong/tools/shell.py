@@ -26,6 +26,7 @@ from prong.event import ToolOutput
 from prong.host import Process, make_private
 from prong.tools.access import Access, Running
 from prong.tools.base import Context, Effect, Failed, Outcome, done
+from prong.tools.gitenv import guard_git
 from prong.tools.output import Cleaner, Collector
 
 PART = 20_000
@@ -46,6 +47,7 @@ _QUIET = {
     "GIT_PAGER": "cat",
     "GIT_EDITOR": "true",
     "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
 }
 """Nobody sits at the terminal, so nothing should wait for a key."""
 
@@ -94,7 +96,7 @@ class Bash:
         with _trail(context.storage) as trail:
             try:
                 process = await context.host.start(
-                    trail.wrap(args.command), cwd=cwd, env={**_QUIET, **context.env}
+                    trail.wrap(args.command), cwd=cwd, env=_surroundings(context)
                 )
             except OSError as error:
                 return Failed(f"The command could not be started: {error}")
@@ -120,7 +122,7 @@ class Bash:
             process = await context.host.start(
                 f"trap 'builtin wait' EXIT; {args.command}",
                 cwd=cwd,
-                env={**_QUIET, **context.env},
+                env=_surroundings(context),
             )
         except OSError as error:
             return Failed(f"The command could not be started: {error}")
@@ -286,6 +288,11 @@ class _Run:
         if text:
             cut = f"…{text[-LIVE:]}" if len(text) > LIVE else text
             self._emit(ToolOutput(call_id=self._call_id, text=cut))
+
+
+def _surroundings(context: Context) -> dict[str, str]:
+    env = {**_QUIET, **context.env}
+    return {**env, **guard_git({**os.environ, **env})}
 
 
 def _ending(code: int) -> str:
