@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import os
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from prong.tools.access import Running
 from prong.tools.option import options, read_options
-from prong.tools.policy import Allow, Ask, Deny, Mode
+from prong.tools.policy import Allow, Ask, Deny, Mode, decide
 from prong.tools.word import Word
 from shared.gate import policy, rule, run
 
@@ -218,6 +221,36 @@ def test_a_variable_makes_another_command_of_it(line: str):
 def test_a_variable_that_changes_only_what_is_shown_does_not(line: str):
     """Variables for language, time and colour, and those of the script alone, are no matter."""
     assert isinstance(run(policy("default", rule("allow", "Bash(npm test)")), line), Allow)
+
+
+@pytest.mark.parametrize("line", ["cd $x && git status", "cd - && git log", "git -C . status"])
+def test_git_in_a_folder_that_is_not_known_is_asked_for(line: str):
+    """Also where paths are resolved by the machine, and Prong itself runs in the project."""
+    here = os.path.realpath(".")
+    value = replace(policy("plan"), root=here)
+
+    verdict = decide(value, "Bash", [Running(line, here)], resolve=os.path.realpath)
+
+    assert isinstance(verdict, Ask)
+    own = decide(value, "Bash", [Running("git status", here)], resolve=os.path.realpath)
+    assert isinstance(own, Allow)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mv a b; cat " + "x/" * 40_000,
+        "a}>" * 30_000,
+        "[[ a =~ 'b' ]];" * 6_000,
+        "cp " + "-ta " * 4_000 + "b",
+        "echo " + "`" * 50_000,
+        "echo " + "${x:-" * 15_000,
+        "cat <<E\n" + "$x " * 30_000 + "\nE",
+    ],
+)
+def test_a_long_line_is_decided(line: str):
+    """No line makes the gate think for ever."""
+    assert isinstance(run(policy("acceptEdits"), line), Ask | Allow)
 
 
 LONG = ["split-string", "chdir", "unset", "ignore-environment", "ignore-signal"]

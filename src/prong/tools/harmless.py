@@ -156,7 +156,7 @@ _FREE_NAME = re.compile(
     r"|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|RUST_BACKTRACE|RUST_LOG|NODE_ENV|DEBIAN_FRONTEND"
     r"|GIT_OPTIONAL_LOCKS"
 )
-_LOCAL_NAME = re.compile(r"([a-z][a-z0-9]*)(?:_[a-z0-9]+)*|_")
+_LOCAL_NAME = re.compile(r"([a-z][a-z0-9]*)(?:_[a-z0-9]+)*|[A-Z_]")
 
 
 def is_free_name(name: str) -> bool:

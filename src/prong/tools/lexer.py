@@ -41,7 +41,8 @@ _ANSI = re.compile(r"\$'(?:[^'\\]|\\.)*'", re.DOTALL)
 _HEREDOC = re.compile(
     r"<<(-?)[ \t]*(?:'([\w.-]+)'|\"([\w.-]+)\"|([\w.-]+))(?=[\s;&|()<>]|\Z)", re.ASCII
 )
-_NAMED_DESCRIPTOR = re.compile(r"(?<!\$)\{[A-Za-z_]\w*(?:\[[^\]]*\])?\}\Z", re.ASCII)
+_PATTERNS = 100
+"""More patterns than that on one line are not looked at."""
 _KINDS = {
     "command_substitution": "substitution",
     "process_substitution": "substitution",
@@ -66,6 +67,8 @@ def agree(root: Node, raw: bytes) -> bool:
     parsed: set[Span] = set()
     patterns: list[tuple[int, int]] = []
     _collect(root, parsed, patterns)
+    if len(patterns) > _PATTERNS:
+        return False
     # The grammar does not look for quotes in a pattern; a substitution in them is a span by itself.
     loose = {
         (kind, start, end)
@@ -126,6 +129,8 @@ class _Scanner:
         self._at = 0
         self._limit = len(text)
         self._depth = 0
+        self._marked = -1
+        """Where the last span ended."""
 
     def commands(self, closing: str) -> None:
         """Read commands up to a bracket that closes them, or to the end."""
@@ -239,8 +244,9 @@ class _Scanner:
         if text[start + 1 : start + 2] == "(":
             self._nested()
             return False
-        if text[start - 1 : start] == "}" and _NAMED_DESCRIPTOR.search(text[:start]):
-            # The descriptor's number is put into a variable.
+        before = text[max(0, start - 2) : start]
+        if before.endswith("}") and before[:1] not in " \t\n;&)}" and self._marked != start:
+            # `{name}>` puts the descriptor's number into a variable.
             raise Muddled
         if text.startswith("<<", start) and not text.startswith("<<<", start):
             found = _HEREDOC.match(text, start, self._limit)
@@ -281,7 +287,7 @@ class _Scanner:
 
     def _mark(self, kind: str, end: int, start: int = -1) -> None:
         self.spans.add((kind, self._at if start < 0 else start, end))
-        self._at = end
+        self._at = self._marked = end
 
     def _skip(self, count: int) -> None:
         self._at += count

@@ -442,8 +442,10 @@ def _in_own_repository(case: Case, simple: Simple) -> bool:
     leading = [w.text for w in takewhile(lambda w: w.text.startswith("-"), simple.words[1:])]
     if leading == ["--version"]:
         return True
+    if "-C" in leading or simple.folders is None:
+        return False
     roots = {case.resolve(folder) for folder in (case.policy.root, *case.policy.folders)}
-    return "-C" not in leading and all(case.resolve(f) in roots for f in simple.folders or ("",))
+    return all(case.resolve(folder) in roots for folder in simple.folders)
 
 
 def _read_word(case: Case, word: Word, simple: Simple) -> Verdict:

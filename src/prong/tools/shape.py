@@ -62,6 +62,8 @@ _SETTLED = names(
 )
 _GIT_SETTLED = names("add commit fetch push tag branch remote config notes init")
 Resolve = Callable[[str], str]
+_DEEP = 100
+"""More folders than that on the way to a path are not followed."""
 
 
 class Shape(Struct, frozen=True):
@@ -76,7 +78,9 @@ class Shape(Struct, frozen=True):
         for at, replaced in self.changes:
             if at == place or not (at < place or self.together):
                 continue
-            if replaced is None or any(step in replaced for step in _steps(path, resolve)):
+            if replaced is None or path.count("/") > _DEEP:
+                return False
+            if any(step in replaced for step in _steps(path, resolve)):
                 return False
         return True
 
@@ -102,7 +106,8 @@ def landings(simple: Simple) -> Iterator[Word]:
         folders = [Word(".")]
     elif not folders:
         folders, sources = [*sources[-1:]], sources[:-1]
-    for folder in folders:
+    # More than one is an error, and then nothing is copied.
+    for folder in folders[:2]:
         for word in sources:
             name = word.text.rstrip("/").rpartition("/")[2]
             yield Word(f"{folder.text}/{name}", word.sure and folder.sure, word.glob or folder.glob)

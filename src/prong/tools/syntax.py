@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 _LIMIT = 100_000
+_MANY = 2_000
 _ODD = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f\u3000\ufeff]"
 )
@@ -83,6 +84,9 @@ def runs_together(root: Node) -> bool:
 
 def _check_text(text: str) -> None:
     if len(text) > _LIMIT or any(p.search(text) for p in (_ODD, _SPLICED, _LONELY, _CRASHING)):
+        raise Muddled
+    if "<<" in text and text.count("$") > _MANY:
+        # In a here-document each of them costs the parser as much as all before it.
         raise Muddled
     if any("\ud800" <= char <= "\udfff" for char in text):
         raise Muddled
