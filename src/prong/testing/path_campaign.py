@@ -29,6 +29,8 @@ PATHS = [
     *[".claude/settings.json", "p", "p/settings.json", "settings.json", "deep", "deep/up", "x"],
     *["l/../outside/secret", "sub/up/secret", "up/../x", "s*", "sub/*", "l/x", "m/x", "out/.."],
 ]
+LIKELY = ["up", "up/secret", "sub/up", "sub/deep/up", "l", "l/secret", "m", "sub", "a", "x"]
+"""Names that mean something else after a move; most lines are made of these."""
 LINKS = ["l", "m", "up", "x", "new", "c"]
 COMMANDS = [
     "cp {o} {p} {p}",
@@ -37,12 +39,13 @@ COMMANDS = [
     "cp {o} -t {p} {p}",
     "cp {o} -vt{p} {p}",
     "cp --targ={p} {p}",
-    "mv {p} {p}",
-    "mv {p} {p}",
+    *["mv {p} {p}"] * 6,
+    *["cp -P {p} {p}"] * 3,
+    *["cat {p}", "echo x > {p}"] * 3,
     "mv {p} {p} {p}",
     "mv -vt{p} {p}",
     "mv -T {p} {p}",
-    "ln -s {p} {q}",
+    *["ln -sn {p} {q}", "ln -sfn ../outside {q}"] * 2,
     "ln -sfn {p} {q}",
     "mkdir {p}",
     "mkdir -p {p}",
@@ -95,7 +98,7 @@ def _command(rng: random.Random, root: str) -> str:
     # Whoever allows ln by a rule allows it everywhere, so that links are made in the project only.
     text = text.replace("{q}", f"{root}/{rng.choice(LINKS)}")
     while "{p}" in text:
-        text = text.replace("{p}", rng.choice(PATHS), 1)
+        text = text.replace("{p}", rng.choice(LIKELY if rng.random() < 0.8 else PATHS), 1)
     return text
 
 

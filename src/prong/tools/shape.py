@@ -66,21 +66,36 @@ _DEEP = 100
 """More folders than that on the way to a path are not followed."""
 
 
+class Change(Struct, frozen=True):
+    """A command after which paths may mean something else."""
+
+    place: int
+    replaced: tuple[str, ...] | None
+    """What it may put something else in the place of; None for anything."""
+    several: bool
+    """Whether it works on one operand after the other, so that it may meet what it has made."""
+
+
 class Shape(Struct, frozen=True):
     """The commands of a line after which paths may mean something else."""
 
-    changes: tuple[tuple[int, tuple[str, ...] | None], ...]
-    """Places of commands, and what they may replace; None for anything."""
+    changes: tuple[Change, ...]
     together: bool
 
     def settles(self, place: int, path: str, resolve: Resolve) -> bool:
         """Whether a path that the part of the line at `place` uses is what it was before."""
-        for at, replaced in self.changes:
-            if at == place or not (at < place or self.together):
+        for change in self.changes:
+            # In a loop a command also meets what it has made itself.
+            if change.place < place or self.together:
+                steps = _steps(path, resolve)
+            elif change.place == place and change.several:
+                steps = _steps(path.rpartition("/")[0], resolve)
+            else:
                 continue
+            replaced = change.replaced
             if replaced is None or path.count("/") > _DEEP:
                 return False
-            if any(step in replaced for step in _steps(path, resolve)):
+            if any(step in replaced for step in steps):
                 return False
         return True
 
@@ -88,7 +103,7 @@ class Shape(Struct, frozen=True):
 def read_shape(parsed: Parsed, resolve: Resolve) -> Shape:
     """Find the commands of a line that may change what its paths mean."""
     changes = tuple(
-        (simple.place, _replaced(simple, resolve))
+        Change(simple.place, _replaced(simple, resolve), len(list(landings(simple))) > 1)
         for simple in parsed.commands
         if not _is_settled(simple)
     )
@@ -139,9 +154,13 @@ def _replaced(simple: Simple, resolve: Resolve) -> tuple[str, ...] | None:
         return None
     paths = [os.path.join(folder, word.text) for folder in simple.folders for word in words]  # noqa: PTH118 - pure text
     # The folder that a file is put into is still the folder that it was.
-    into = {resolve(os.path.join(f, w.text)) for f in simple.folders for w in _folders(given)}  # noqa: PTH118 - pure text
-    both = {os.path.normpath(path) for path in paths} | {resolve(path) for path in paths}
-    return tuple(sorted(both - into))
+    into = [os.path.join(folder, w.text) for folder in simple.folders for w in _folders(given)]  # noqa: PTH118 - pure text
+    return tuple(sorted(_both(paths, resolve) - _both(into, resolve)))
+
+
+def _both(paths: Sequence[str], resolve: Resolve) -> set[str]:
+    """Return paths as text and as they are now."""
+    return {os.path.normpath(path) for path in paths} | {resolve(path) for path in paths}
 
 
 def _folders(given: Given) -> Sequence[Word]:
