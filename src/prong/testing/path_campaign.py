@@ -144,6 +144,9 @@ class Project:
                 folders[:] = [name for name in folders if name in {".claude", ".git"}]
             for name in (*(() if inside else files), *folders):
                 path = place / name
+                if place == self.root / ".claude" and name != "settings.json":
+                    # Not everything in there is protected.
+                    continue
                 regular = path.is_file() and not path.is_symlink()
                 found[str(path)] = path.read_text() if regular else "-"
         return found
