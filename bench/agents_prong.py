@@ -13,6 +13,7 @@ import anyio
 import fork_prong
 
 from prong.entry import User, plain
+from prong.testing import inside
 
 _SETTINGS = '{"fork": {"enabled": false}}'
 
@@ -26,7 +27,7 @@ async def work(url: str, folder: str) -> dict[str, Any]:
         said = await fork_prong.measured(session)
         notices = [
             plain(entry.parts)
-            for kind, entry in session.agent.prompt.entries()
+            for kind, entry in inside(session).agent.prompt.entries()
             if kind == "notice" and isinstance(entry, User)
         ]
     told = re.findall(r"<task-id>(\S+)</task-id>", "\n".join(notices))

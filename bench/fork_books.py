@@ -17,7 +17,19 @@ from prong.cost.fan import Rates
 from prong.event import Answer, PermissionAsked
 from prong.provider.api import Api, Patience
 from prong.session import Session
-from prong.testing import Script, Server, Step, call, calls, cut, delay, fail, malformed, say
+from prong.testing import (
+    Script,
+    Server,
+    Step,
+    call,
+    calls,
+    cut,
+    delay,
+    fail,
+    inside,
+    malformed,
+    say,
+)
 from prong.tools.base import Context, Effect, Outcome
 from prong.tools.kit import Kit
 
@@ -53,7 +65,7 @@ async def serving(
             Server(steps) as server,
             fork_prong.opened(server.url, folder, **options) as session,
         ):
-            session.agent.append(*fork_prong.entries(tokens))
+            inside(session).agent.append(*fork_prong.entries(tokens))
             await session.run("Are you ready?")
             yield server, session
 
@@ -81,7 +93,7 @@ async def cold(tokens: int, children: int) -> tuple[float, str]:
         if not late:
             late = True
             server.clock.advance(_LATER)
-            session.agent.clock = lambda: time.time() + _LATER
+            inside(session).agent.clock = lambda: time.time() + _LATER
         return Answer(request_id=asked.request_id, allow=True)
 
     steps = script(children)
@@ -106,7 +118,7 @@ async def woken(tokens: int) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         async with Server(steps) as server:
             async with fork_prong.opened(server.url, folder) as session:
-                session.agent.append(*fork_prong.entries(tokens))
+                inside(session).agent.append(*fork_prong.entries(tokens))
                 await session.run("Are you ready?")
                 await session.run(scenario.GO)
                 task_id = session.receipts()[0].task_id
@@ -219,7 +231,7 @@ async def faults(tokens: int, children: int) -> dict[str, tuple[int, int, bool]]
         steps = script(children)
         steps.routes["PART-1."] = [step] * 20
         async with serving(tokens, steps) as (server, session):
-            agent = session.agent
+            agent = inside(session).agent
             agent.kit = Kit([*agent.kit, Crash()])
             assert isinstance(agent.provider, Api)
             agent.provider._patience = Patience(tries=3, first=0.01)

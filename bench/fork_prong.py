@@ -18,6 +18,7 @@ import scenario
 
 from prong.entry import CallId, Entry, Reply, Result, Results, Text, user_text
 from prong.session import Session, open_session
+from prong.testing import inside
 
 
 def entries(tokens: int) -> list[Entry]:
@@ -71,7 +72,7 @@ def opened(url: str, folder: str, **more: Any) -> AbstractAsyncContextManager[Se
 async def work(url: str, tokens: int, folder: str) -> dict[str, Any]:
     """Open a session with a history, let it fan out, and say what that took."""
     async with opened(url, folder) as session:
-        session.agent.append(*entries(tokens))
+        inside(session).agent.append(*entries(tokens))
         return await measured(session)
 
 

@@ -13,7 +13,7 @@ from measure import Row
 
 FIGURES = (
     "rope", "fan", "sse", "resume", "start", "request", "fork", "agents", "worktree", "local",
-    "slots",
+    "slots", "events",
 )  # fmt: skip
 COMPARED = ("prong", "msgspec", "anyio", "anthropic", "openai", "httpx2")
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from prong.face.plain import _HELP
+from prong.face.slash import HELP
 
 PAGES = (Path(__file__).parent / "cli.md",)
 _BLOCK = re.compile(
@@ -36,7 +36,7 @@ def regenerated(page: str) -> str:
 
     def fresh(found: re.Match[str]) -> str:
         words = found["words"]
-        output = f"{_HELP}\n" if words is None else run(words)
+        output = f"{HELP}\n" if words is None else run(words)
         return f"{found['line']}\n{output}"
 
     return _BLOCK.sub(fresh, page)

@@ -19,8 +19,7 @@ ProngError
 │   └── NoSuchSession        no session of that name
 ├── GitFailed            git did not do what was asked; carries its own words
 ├── BudgetSpent          a bound on tokens, money or time was reached before a single request
-├── Contained            a fork kept asking for what is closed to it
-└── Interrupted          the user stopped the turn
+└── Contained            a fork kept asking for what is closed to it
 
 What the model can fix is a value (`prong.tools.Failed`); what only we can fix is an assert.
 """
@@ -158,10 +157,6 @@ class BudgetSpent(ProngError):
 
     A turn that reaches one ends with `why` `limit` or `budget` instead, and keeps its work.
     """
-
-
-class Interrupted(ProngError):
-    """The user stopped the turn."""
 
 
 class Contained(ProngError):

@@ -1,9 +1,22 @@
-"""What faces see, and what they may say.
+"""What faces see.
 
-Every face reads one stream of `Envelope`s and writes commands; none reaches into the loop. An
-envelope carries the path of the agent it speaks of (`main`, `main/fork-1`), so a child's event is
-the same event in another envelope. Events that wait for an answer carry a request id; the answer is
-a command with the same id.
+Every face reads one stream of `Envelope`s and sends commands (`prong.command`); none reaches into
+the loop. An envelope carries the path of the agent it speaks of (`main`, `main/fork-1`), so a
+child's event is the same event in another envelope. Events that wait for an answer carry a request
+id; the answer is a command with the same id.
+
+Whatever starts ends, also if it fails, is cancelled, or dies with the process:
+
+    session_started   session_finished
+    agent_started     agent_finished                       by the envelope's agent
+    turn_started      turn_finished                        by the envelope's agent
+    request_sent      reply_finished | request_failed      by request_id; reply_discarded is no end
+    tool_started      tool_finished                        by call_id
+    task_started      task_finished                        by task_id
+    permission_asked, question_asked   request_settled     by request_id
+
+What a process could not end because it was killed is ended by the next that takes up the session,
+before its own `session_started`.
 """
 
 from __future__ import annotations
@@ -12,7 +25,10 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from prong.entry import CallId, Stop, Usage
+from prong.entry import CallId, Kind, Stop, Usage
+
+MAIN = "main"
+"""The path of a session's first agent."""
 
 
 class _Event(msgspec.Struct, frozen=True, tag_field="type", kw_only=True):
@@ -20,14 +36,68 @@ class _Event(msgspec.Struct, frozen=True, tag_field="type", kw_only=True):
 
 
 class SessionStarted(_Event, tag="session_started", frozen=True):
-    """First event of a session."""
+    """First event of a session, and of each process that takes it up again."""
 
     session_id: str
     model: str
     cwd: str
     tools: tuple[str, ...]
     mode: str
+    title: str = ""
+    """Its name, if it has one already."""
     resumed: bool = False
+
+
+class AgentStarted(_Event, tag="agent_started", frozen=True):
+    """An agent begins to work, or is there to be talked to; the envelope has its path."""
+
+    kind: Literal["main", "fork", "typed"]
+    model: str
+    parent: str = ""
+    """The path of the agent that started it; empty for the main agent."""
+    agent_type: str = ""
+    """The type of a typed agent."""
+    title: str = ""
+    """What it is to do, in a few words."""
+    task_id: str = ""
+    """The task that it runs as; empty for the main agent."""
+    call_id: str = ""
+    """The call of the parent that it came of; empty if somebody started it by hand."""
+    isolation: Literal["", "worktree"] = ""
+    notify: bool = True
+    """Whether its end becomes a notice for the parent."""
+    run: int = 1
+    """How often it has begun: a message to an agent that has ended lets it go on."""
+    resumed: bool = False
+    """Whether it goes on from where an earlier process left it."""
+
+
+class AgentFinished(_Event, tag="agent_finished", frozen=True):
+    """An agent has ended this run."""
+
+    status: Literal["completed", "failed", "killed"]
+    detail: str = ""
+    """Why, where that needs words."""
+    result: str = ""
+    """What it gives back; of a fork's report the result alone."""
+
+
+class InputTaken(_Event, tag="input_taken", frozen=True):
+    """Something was put before the model: a user's message, a notice, a directive."""
+
+    kind: Kind
+    text: str
+
+
+class EntryRecalled(_Event, tag="entry_recalled", frozen=True):
+    """An entry that stood in the conversation before its events were recorded.
+
+    Told when a session is taken up that has no record of its own yet: one that is older than
+    records are, or a copy.
+    """
+
+    kind: Kind
+    text: str
 
 
 class TurnStarted(_Event, tag="turn_started", frozen=True):
@@ -38,8 +108,10 @@ class TurnStarted(_Event, tag="turn_started", frozen=True):
 
 
 class RequestSent(_Event, tag="request_sent", frozen=True):
-    """A request is on its way; every reply follows one."""
+    """A request is on its way; its end is `ReplyFinished` or `RequestFailed`, never both."""
 
+    request_id: str
+    model: str
     digest: str
     """Identifies the prompt."""
     bytes: int
@@ -78,17 +150,39 @@ class CallDelta(_Event, tag="call_delta", frozen=True):
 
 
 class ReplyDiscarded(_Event, tag="reply_discarded", frozen=True):
-    """What was streamed of this reply is void: the request failed and may be sent again."""
+    """What was streamed of this reply is void: the request is sent once more."""
 
+    request_id: str
     why: str
-    retry_in: float | None
-    """Seconds until the next try; None if there is none."""
+    retry_in: float
+    """Seconds until the next try."""
     attempt: int
+    usage: Usage = Usage()
+    """What the lost try was billed for."""
+    cost: float | None = 0.0
+    """In dollars; None when the model's price is unknown."""
+
+
+class RequestFailed(_Event, tag="request_failed", frozen=True):
+    """A request has ended without a whole reply; what was streamed of it is void."""
+
+    request_id: str
+    why: str
+    error: str
+    """The name of the error; `cancelled` if somebody stopped it."""
+    sidecar: str = ""
+    latency: float = 0.0
+    """Seconds from the request, or its last try, to the failure."""
+    usage: Usage = Usage()
+    """What the last try was billed for."""
+    cost: float | None = 0.0
+    """In dollars; None when the model's price is unknown."""
 
 
 class ReplyFinished(_Event, tag="reply_finished", frozen=True):
-    """A whole reply was stored."""
+    """A whole reply has come; unless it is a sidecar's it joins the conversation."""
 
+    request_id: str
     text: str
     thinking: str
     stop: Stop
@@ -102,6 +196,8 @@ class ReplyFinished(_Event, tag="reply_finished", frozen=True):
     first_event: float
     """Seconds from the request to its first event."""
     response_id: str = ""
+    sidecar: str = ""
+    """What for, if this request does not belong to the conversation itself."""
 
 
 class ToolStarted(_Event, tag="tool_started", frozen=True):
@@ -134,6 +230,8 @@ class ToolFinished(_Event, tag="tool_finished", frozen=True):
     duration: float = 0.0
     refused: bool = False
     """Whether it was not allowed to run."""
+    interrupted: bool = False
+    """Whether it was cut off, by somebody or by a failure of Prong's own."""
     title: str = ""
     """One line for people, where arguments could be read."""
 
@@ -217,6 +315,13 @@ class TaskFinished(_Event, tag="task_finished", frozen=True):
     summary: str
 
 
+class WorktreeEntered(_Event, tag="worktree_entered", frozen=True):
+    """A child works in a worktree of its own from now on."""
+
+    path: str
+    branch: str
+
+
 class WorkKept(_Event, tag="work_kept", frozen=True):
     """A child has ended, and its worktree stays because there is work in it."""
 
@@ -266,6 +371,14 @@ class PromptMoved(_Event, tag="prompt_moved", frozen=True):
     before: int
     """Bytes of the old prompt."""
     after: int
+    model: str = ""
+    """The model that answers from now on."""
+
+
+class TitleChanged(_Event, tag="title_changed", frozen=True):
+    """The session has a name, or another one."""
+
+    title: str
 
 
 class Warned(_Event, tag="warned", frozen=True):
@@ -284,8 +397,19 @@ class TurnFinished(_Event, tag="turn_finished", frozen=True):
     """Requests made in this turn."""
 
 
+class EventsSkipped(_Event, tag="events_skipped", frozen=True):
+    """The reader was too slow, or the record has a hole: events are missing here.
+
+    Of this reader alone, and never recorded. It can go on from `session.view()`, or read again
+    with `session.events(since=...)`.
+    """
+
+    until: int
+    """The last number that is missing."""
+
+
 class SessionFinished(_Event, tag="session_finished", frozen=True):
-    """Last event of a session."""
+    """Last event of a session, or of a process that had it open."""
 
     cost: float | None
     usage: Usage
@@ -293,6 +417,9 @@ class SessionFinished(_Event, tag="session_finished", frozen=True):
 
 Event: TypeAlias = (
     SessionStarted
+    | AgentStarted
+    | InputTaken
+    | EntryRecalled
     | TurnStarted
     | RequestSent
     | Progressed
@@ -300,6 +427,7 @@ Event: TypeAlias = (
     | ThinkingDelta
     | CallDelta
     | ReplyDiscarded
+    | RequestFailed
     | ReplyFinished
     | ToolStarted
     | ToolOutput
@@ -310,27 +438,37 @@ Event: TypeAlias = (
     | TodosChanged
     | TaskStarted
     | TaskFinished
+    | WorktreeEntered
     | WorkKept
     | CacheMissed
     | ReceiptIssued
     | ModeChanged
     | PromptMoved
+    | TitleChanged
     | Warned
     | TurnFinished
+    | AgentFinished
+    | EventsSkipped
     | SessionFinished
 )
 
+Delta: TypeAlias = TextDelta | ThinkingDelta | CallDelta | ToolOutput | Progressed
+"""What only shows how something goes on; its end says all of it once more."""
+
 
 class Envelope(msgspec.Struct, frozen=True):
-    """An event, whom it speaks of, and its number in the session."""
+    """An event, when it happened, and whom it speaks of."""
 
     seq: int
+    """Its number, without a gap from 1 over all processes of a session; 0 for a `Delta`."""
+    at: float
+    """Seconds since the epoch, on the session's clock."""
     agent: str
     event: Event
 
 
 class Answer(msgspec.Struct, frozen=True, tag_field="type", tag="answer"):
-    """Answers a permission request or a question."""
+    """Answers a permission request or a question; a command."""
 
     request_id: str
     allow: bool = True
@@ -338,22 +476,3 @@ class Answer(msgspec.Struct, frozen=True, tag_field="type", tag="answer"):
     """Allow by the suggested rules for the rest of the session."""
     text: str = ""
     """Why not, the answer to a question (one line per question), or a plan as edited."""
-
-
-class Say(msgspec.Struct, frozen=True, tag_field="type", tag="say"):
-    """A message of the user; while a turn runs it joins at the next turn boundary."""
-
-    text: str
-
-
-class Interrupt(msgspec.Struct, frozen=True, tag_field="type", tag="interrupt"):
-    """Stop the turn that runs; background tasks go on."""
-
-
-class SetMode(msgspec.Struct, frozen=True, tag_field="type", tag="set_mode"):
-    """Change the permission mode."""
-
-    mode: str
-
-
-Command: TypeAlias = Answer | Say | Interrupt | SetMode

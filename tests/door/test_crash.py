@@ -13,8 +13,10 @@ import anyio
 import pytest
 from anyio.abc import Process
 
+from prong.journal.eventlog import EventLog
 from prong.testing import Step, World, Worlds, call, calls, say, stall
 from prong.testing.request import Request
+from prong.testing.span import check_events
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L1", "L8")]
 
@@ -80,6 +82,9 @@ async def test_kill_at_many_points(world: Worlds, program: Any) -> None:
         assert said.count('"Go on"') >= 3
         log = (w.root / "log").read_text()
         assert log.count("one") == 1
+        [events] = (w.store / "projects").glob("*/*/events.jsonl")
+        told = EventLog(events)
+        check_events(told.replay(0, told.seq))
 
 
 async def test_kill_in_mid_stream_loses_only_the_reply(world: Worlds, program: Any) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from prong.errors import UsageError
-from prong.face.team import Team
+from prong.face.plain import _Talk
+from prong.face.terminal import Terminal
+from prong.session import Session
 from prong.testing import Script, Worlds, call, forks, report, say
 from prong.testing.repository import Repo
 
@@ -18,6 +19,19 @@ pytestmark = [pytest.mark.anyio, pytest.mark.door]
 ECHO = call("Bash", {"command": "sleep 0.1; echo x"})
 PARTS = ["Part 1.", "Part 2.", "Part 3."]
 LEAD = "Do what follows with care, as one part of several, and report: "
+
+
+class Typing:
+    """Enters commands at the prompt, and gives the lines that they show."""
+
+    def __init__(self, session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+        self._talk = _Talk(session, Terminal())
+        self._capsys = capsys
+
+    async def enter(self, line: str) -> list[str]:
+        self._capsys.readouterr()
+        await self._talk._command(line)
+        return self._capsys.readouterr().out.splitlines()
 
 
 def script() -> Script:
@@ -75,7 +89,9 @@ async def test_headless_without_a_policy_has_no_forks(world: Worlds, program: An
 
 
 @pytest.mark.spec("F21", "F22", "T6", "X2")
-async def test_the_commands_of_the_prompt(world: Worlds) -> None:
+async def test_the_commands_of_the_prompt(
+    world: Worlds, capsys: pytest.CaptureFixture[str]
+) -> None:
     """/fork, /tasks, /tell, /stop and /receipt do what they say, in 80 columns."""
     played = Script(
         [say("Hello.")],
@@ -87,39 +103,34 @@ async def test_the_commands_of_the_prompt(world: Worlds) -> None:
     )
     async with world(played, mode="bypassPermissions") as w:
         await w.session.run("Hi")
-        lines: list[str] = []
-        run = Team(w.session, lines.append).commands
+        talk = Typing(w.session, capsys)
 
-        await run["tasks"]("")
-        assert lines.pop() == "nothing has run in the background"
-        await run["fork"](f"{LEAD}Part 1. / {LEAD}Part 2.")
+        assert await talk.enter("/tasks") == ["nothing has run in the background"]
+        lines = await talk.enter(f"/fork {LEAD}Part 1. / {LEAD}Part 2.")
         assert [line.split()[0] for line in lines] == ["fork-1", "fork-2"]
-        await w.session.tasks.wait_ended("fork-1")
-        lines.clear()
-        await run["tasks"]("")
+        await w.parts.tasks.wait_ended("fork-1")
+        lines = await talk.enter("/tasks")
         assert lines[0].startswith("fork-1  completed  Do what follows")
         assert lines[1].startswith("fork-2  running")
-        await run["stop"]("fork-2")
+        await talk.enter("/stop fork-2")
         await w.session.wait_settled()
-        await run["tell"]("fork-1 And now?")
+        await talk.enter("/tell fork-1 And now?")
         await w.session.wait_settled()
-        lines.clear()
-        await run["tasks"]("")
-        assert "fork-2  killed" in lines[1]
-        lines.clear()
-        await run["receipt"]("")
-        assert len(lines) == 2
-        assert "read" in lines[0]
-        assert max(map(len, "\n".join(lines).splitlines())) <= 80
-        for name, rest in (("tell", "fork-1"), ("stop", ""), ("fork", " "), ("receipt", "x")):
-            with pytest.raises(UsageError):
-                await run[name](rest)
-        with pytest.raises(UsageError, match="Too late"):
-            await run["stop"]("fork-1")
+        assert "fork-2  killed" in (await talk.enter("/tasks"))[1]
+        lines = await talk.enter("/receipt")
+        assert sum(line.startswith("fork-") for line in lines) == 2
+        assert "read" in "\n".join(lines)
+        assert max(map(len, lines)) <= 80
+        for line in ("/tell fork-1", "/stop", "/fork  "):
+            assert (await talk.enter(line))[0].startswith("say w")
+        assert "no such receipt" in (await talk.enter("/receipt x"))[0]
+        assert "Too late" in (await talk.enter("/stop fork-1"))[0]
 
 
 @pytest.mark.spec("F21", "W1")
-async def test_forks_by_hand_in_worktrees(world: Worlds) -> None:
+async def test_forks_by_hand_in_worktrees(
+    world: Worlds, capsys: pytest.CaptureFixture[str]
+) -> None:
     """/fork --worktree gives each fork a working copy; the flag is no part of what it is told."""
     write = call("Write", {"file_path": "b.txt", "content": "made\n"})
     parts = {"Part 1.": [write, report("one")], "Part 2.": [report("two")]}
@@ -129,15 +140,14 @@ async def test_forks_by_hand_in_worktrees(world: Worlds) -> None:
         repo = Repo(w.root)
         repo.git("init", "-q")
         await w.session.run("Hi")
-        run = Team(w.session, lambda line: None).commands
-        await run["fork"](f"--worktree {LEAD}Part 1. / {LEAD}Part 2.")
+        talk = Typing(w.session, capsys)
+        await talk.enter(f"/fork --worktree {LEAD}Part 1. / {LEAD}Part 2.")
         await w.session.wait_settled()
 
-        one, two = w.session.supervisor.children
+        one, two = w.parts.supervisor.children
         assert one.spec.worktree is not None
         assert (Path(one.spec.worktree.path) / "b.txt").read_text() == "made\n"
         assert not (w.root / "b.txt").exists()
         assert two.spec.worktree is None, "nothing was done there"
         assert "--worktree" not in str(w.bodies())
-        with pytest.raises(UsageError, match="say what"):
-            await run["fork"]("--worktree")
+        assert "say what" in (await talk.enter("/fork --worktree"))[0]

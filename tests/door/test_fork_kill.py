@@ -12,17 +12,21 @@ from typing import Any
 import msgspec
 import pytest
 
+from prong.journal.eventlog import EventLog
 from prong.testing import Script, ServerProcess, call, forks, report, say
+from prong.testing.span import check_events
+from prong.view import fold_all
 
 DRIVER = """
 import sys, anyio, msgspec
 from prong.session import open_session
+from prong.testing import inside
 from prong.team.notice import mentions
 from prong.entry import User, plain
 
 async def tell_begun(session):
     # Before the dispatch is stored there is nothing to resume, and the server's reply is spent.
-    while not session.supervisor.children:
+    while not inside(session).supervisor.children:
         await anyio.sleep(0.001)
     print("begun", flush=True)
 
@@ -38,10 +42,10 @@ async def main(url, folder, resumed):
             if not resumed:
                 await session.run("Go")
             await session.wait_settled()
-        texts = [plain(e.parts) for k, e in session.agent.prompt.entries() if k == "notice"]
+        texts = [plain(e.parts) for k, e in inside(session).agent.prompt.entries() if k == "notice"]
         told = {c.spec.task_id: sum(t.count("<task-id>%s</task-id>" % c.spec.task_id)
-                for t in texts) for c in session.supervisor.children}
-        statuses = {c.spec.task_id: c.status for c in session.supervisor.children}
+                for t in texts) for c in inside(session).supervisor.children}
+        statuses = {c.spec.task_id: c.status for c in inside(session).supervisor.children}
         print(msgspec.json.encode({"told": told, "statuses": statuses}).decode(), flush=True)
 
 anyio.run(main, sys.argv[1], sys.argv[2], sys.argv[3] == "resumed")
@@ -87,3 +91,10 @@ def test_exactly_once(tmp_path: Path, seed: int, wake: str) -> None:
         assert set(found["told"].values()) == {1}
         assert set(found["statuses"].values()) == {"completed"}
         server.check_prefixes()
+    [path] = tmp_path.glob("store/projects/*/it/events.jsonl")
+    log = EventLog(path)
+    told = list(log.replay(0, log.seq))
+    check_events(told)
+    forks_seen = fold_all(told).children("main")
+    assert {fork.ended for fork in forks_seen} == {"completed"}
+    assert len(forks_seen) == len(names)

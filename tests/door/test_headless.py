@@ -109,11 +109,13 @@ async def test_stream_json(world: Worlds, program: Any) -> None:
         assert result["type"] == "result"
         assert {event["agent"] for event in events} == {"main"}
         kinds = [event["event"]["type"] for event in events]
-        assert kinds[:3] == ["session_started", "warned", "turn_started"]
-        assert kinds[-2:] == ["turn_finished", "session_finished"]
+        assert kinds[:4] == ["session_started", "agent_started", "warned", "turn_started"]
+        assert kinds[-3:] == ["turn_finished", "agent_finished", "session_finished"]
         assert {"request_sent", "tool_started", "tool_finished", "text_delta"} <= set(kinds)
-        numbers = [event["seq"] for event in events]
-        assert numbers == sorted(numbers)
+        numbers = [event["seq"] for event in events if event["seq"]]
+        assert numbers == list(range(1, len(numbers) + 1))
+        times = [event["at"] for event in events]
+        assert times == sorted(times)
 
 
 async def test_stream_json_input(world: Worlds, program: Any) -> None:
@@ -157,6 +159,31 @@ async def test_an_answer_on_standard_input(world: Worlds, program: Any) -> None:
                 pass
             assert await process.wait() == 0
         assert (w.root / "made").exists()
+
+
+@pytest.mark.spec("X1")
+async def test_commands_on_standard_input(world: Worlds, program: Any) -> None:
+    """Every command can come as a line; what it gives back is a line, and pictures are taken."""
+    picture = {"type": "image", "source": {"media_type": "image/png", "data": "aGk="}}
+    content = [{"type": "text", "text": "Look"}, picture]
+    given = [
+        {"type": "user", "message": {"content": content}},
+        {"type": "rename", "title": "mine"},
+        {"type": "stop", "task_id": "nothing"},
+        {"type": "set_mode", "mode": "acceptEdits"},
+    ]
+    async with world(Script(forever=say("Yes.")), opens=False) as w:
+        done = await program.run(
+            w, "--input-format", "stream-json", "--output-format", "stream-json",
+            stdin=b"\n".join(json.dumps(one).encode() for one in given),
+        )  # fmt: skip
+        assert done.returncode == 0
+        assert b'{"type":"accepted","text":"mine","ids":[]}\n' in done.stdout
+        assert done.stdout.count(b'"type":"accepted"') == 1
+        assert b"There is no task 'nothing'" in done.stderr
+        assert b'"type":"warned","text":"input line' in done.stdout
+        [message] = w.bodies()[0]["messages"]
+        assert [block["type"] for block in message["content"]] == ["text", "image"]
 
 
 SCHEMA = '{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}'

@@ -32,6 +32,7 @@ from prong.provider.local.form import BARE, LISTED, Form
 from prong.provider.local.place import library, weights
 from prong.provider.local.provider import make_reply
 from prong.provider.local.speech import Reader
+from prong.testing import inside
 from prong.wire import Began, Ended, HeadSpec, Tail, TextPiece, dialect
 
 pytestmark = [
@@ -505,7 +506,7 @@ async def test_a_session_forks_on_the_embedded_model(tmp_path: Path):
     async with open_session(options) as session:
         turn = await session.run("What is the capital of France?")
         results = await session.fork(["Say yes.", "Say no.", "Say maybe."])
-        counted = session.agent.last.usage.input
+        counted = inside(session).agent.last.usage.input
 
     assert turn.why == "done"
     assert session.cost == 0.0
@@ -540,14 +541,14 @@ async def test_an_engine_that_forgot_is_noticed_at_once(tmp_path: Path):
     async with open_session(options) as session:
         told = session.events()
         await session.run("Say yes.")
-        before = session.agent.last.usage
+        before = inside(session).agent.last.usage
         await session.run("Say no.")
-        kept = session.agent.last.usage
-        provider = session.agent.provider
+        kept = inside(session).agent.last.usage
+        provider = inside(session).agent.provider
         assert isinstance(provider, Local)
         provider.engine.close()
         await session.run("Say maybe.")
-        after = session.agent.last.usage
+        after = inside(session).agent.last.usage
     missed = [e.event async for e in told if isinstance(e.event, CacheMissed)]
 
     assert before.read == 0

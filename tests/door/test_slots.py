@@ -21,7 +21,7 @@ from prong.prompt import Prompt
 from prong.prompt.rope import Head
 from prong.provider import Endpoint, Http, Noticed, Patience
 from prong.provider.llama import Llama
-from prong.testing import Server, say
+from prong.testing import Server, inside, say
 from prong.testing.llama import CALLS, LlamaServer
 from prong.wire import Began, Ended, HeadSpec, Tail, TextPiece, dialect
 from prong.wire.chat import reply_of
@@ -340,8 +340,8 @@ async def test_a_session_forks_through_the_server(
     async with open_session(options) as session:
         await session.run("Remember it.")
         results = await session.fork(["Say yes.", "Say no."])
-        counted = session.agent.last.usage.input
-        window = session.agent.window
+        counted = inside(session).agent.last.usage.input
+        window = inside(session).agent.window
 
     assert counted > 200
     assert window == 1024

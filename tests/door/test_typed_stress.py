@@ -19,7 +19,7 @@ from prong.journal.note import ChildSpec
 from prong.journal.read import read_journal
 from prong.session import open_session
 from prong.team.archive import KEPT
-from prong.testing import Script, Server, ServerProcess, Step, calls, delay, say
+from prong.testing import Script, Server, ServerProcess, Step, calls, delay, inside, say
 from prong.testing.request import Request
 from prong.tools.delegate import PlainAgentArguments
 
@@ -157,7 +157,7 @@ async def test_a_thousand_tasks_leave_nothing_behind(tmp_path: Path):
                             subagent_type="worker",
                             name=f"w{number}",
                         )
-                        supervisor, main = session.supervisor, session.agent
+                        supervisor, main = inside(session).supervisor, inside(session).agent
                         group.start_soon(
                             supervisor.delegate, main.path, [(CallId(f"c{number}"), args)]
                         )
@@ -177,7 +177,7 @@ async def test_a_thousand_tasks_leave_nothing_behind(tmp_path: Path):
             tracemalloc.stop()
             agents = sum(isinstance(one, Agent) for one in gc.get_objects())
 
-            assert session.tasks.running() == 0
+            assert inside(session).tasks.running() == 0
             assert len(list(Path("/proc/self/fd").iterdir())) <= files
             assert agents <= KEPT + 25
             assert len(session.receipts()) == 1000

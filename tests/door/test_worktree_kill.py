@@ -21,6 +21,7 @@ from prong.testing.repository import make_repo
 DRIVER = """
 import sys, anyio, msgspec
 from prong.session import open_session
+from prong.testing import inside
 
 async def main(url, folder, resumed):
     given = {"resume": "it"} if resumed else {"session_id": "it"}
@@ -30,10 +31,10 @@ async def main(url, folder, resumed):
         settings='{"retry": {"first": 0.01}}', **given,
     ) as session:
         print("open", flush=True)
-        if not resumed or not session.agent.prompt.depth:
+        if not resumed or not inside(session).agent.prompt.depth:
             await session.run("Go")
         await session.wait_settled()
-        results = [session.supervisor.result(c) for c in session.supervisor.children]
+        results = [inside(session).supervisor.result(c) for c in inside(session).supervisor.children]
         found = [[r.status, r.detail, r.worktree] for r in results]
         print(msgspec.json.encode(found).decode(), flush=True)
 

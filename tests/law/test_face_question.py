@@ -9,7 +9,7 @@ from prong.errors import UsageError
 from prong.event import Choice, PermissionAsked, Question, QuestionAsked, ToolFinished, ToolStarted
 from prong.face.call import Calls
 from prong.face.line import chosen, counted, describe_question
-from prong.face.plain import _HELP
+from prong.face.slash import HELP
 
 OPTIONS = (Choice("red"), Choice("blue"))
 ONE = QuestionAsked(request_id="ask-1", questions=(Question("Colour?", "", OPTIONS),))
@@ -88,5 +88,5 @@ def test_a_failure_stands_below_its_own_call() -> None:
 
 def test_words_fit() -> None:
     """Help fits a terminal of 80 columns, and one thing is not said to be several."""
-    assert max(map(len, _HELP.splitlines())) <= 80
+    assert max(map(len, HELP.splitlines())) <= 80
     assert (counted(1, "file"), counted(2, "file")) == ("1 file", "2 files")

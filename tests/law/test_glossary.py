@@ -11,15 +11,17 @@ from collections.abc import Iterable
 from shared.structure import modules, shapes
 
 CLASSES = (
-    "Agent Ask Block Call Child Choice Collector Connection Document Done Door Ended Event "
-    "Fan Function InputDetails Item Kept Kind Limits Line Listed Message OutputDetails Part "
-    "Parts Past Prompt Reader Refused Removed Reply Report Response Row Server Settings Shelf "
-    "Slot State Stream Tail Turn Url Usage Watch Written"
+    "Agent Ask Block Bounds Call Child Choice Collector Connection Delegation Document Done "
+    "Event Finished Fork Function Given InputDetails Item Kept Kind Leave Limits Line Listed "
+    "Lost Message Option Options OutputDetails Part Parts Place Prompt Reader Reading Refused "
+    "Removed Reply Report Response Row Server Settings Slot Source State Stop Stream Tail "
+    "Turn Url Usage View Walk Watch Written Wrong"
 )
 
 FILES = (
-    "account agent base connection edit fan fault hook local merge move place process "
-    "provider pull question read session shelf skill task team write"
+    "account agent base command compare connection edit fault forecast hook local merge move "
+    "option output place process provider pull question read roster session shape skill task "
+    "team write"
 )
 
 

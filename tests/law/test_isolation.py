@@ -38,9 +38,9 @@ ROWS: list[tuple[str, str, Kind]] = [
 async def _children(w: Any) -> dict[Kind, Child]:
     session = w.session
     await session.run("Begin")
-    (forked,) = await session.supervisor.fork(session.agent, ["FORKED"])
-    await session.supervisor.wait([forked])
-    typed = session.supervisor.child("typed")
+    (forked,) = await w.parts.supervisor.fork(w.parts.agent, ["FORKED"])
+    await w.parts.supervisor.wait([forked])
+    typed = w.parts.supervisor.child("typed")
     assert typed is not None
     return {"fork": forked, "typed": typed}
 
@@ -127,14 +127,14 @@ GIVEN: dict[str, Check] = {
     "context.tasks": lambda w, p, c: (
         isinstance(c.agent.context.tasks, _Door)
         and c.agent.context.tasks.agent == c.spec.path
-        and c.agent.context.tasks.board is w.session.tasks
+        and c.agent.context.tasks.board is w.parts.tasks
     ),
     "context.keeps_back": lambda w, p, c: c.agent.context.keeps_back == c.agent.policy.keeps_back,
     "context.images": lambda w, p, c: c.agent.context.images and not p.context.images,
     "context.agents": lambda w, p, c: (
         isinstance(c.agent.context.agents, _Delegation)
         and c.agent.context.agents.path == c.spec.path
-        and c.agent.context.agents.supervisor is w.session.supervisor
+        and c.agent.context.agents.supervisor is w.parts.supervisor
     ),
 }
 
@@ -168,10 +168,10 @@ async def _observe() -> dict[tuple[str, str, str], bool]:
     """
     seen: dict[tuple[str, str, str], bool] = {}
     async with world(_script(), mode="dontAsk", moves_prefix="forks by hand") as w:
-        session, parent = w.session, w.session.agent
+        session, parent = w.session, w.parts.agent
         await session.run("Begin")
         _fill(parent)
-        (forked,) = await session.supervisor.fork(parent, ["FORKED"])
+        (forked,) = await w.parts.supervisor.fork(parent, ["FORKED"])
         args = PlainAgentArguments(
             description="look",
             prompt="TYPED",
@@ -180,8 +180,8 @@ async def _observe() -> dict[tuple[str, str, str], bool]:
             model="claude-haiku-5-5",
             run_in_background=True,
         )
-        await session.supervisor.delegate(parent.path, [(CallId("c1"), args)])
-        typed = session.supervisor.child("other")
+        await w.parts.supervisor.delegate(parent.path, [(CallId("c1"), args)])
+        typed = w.parts.supervisor.child("other")
         assert typed is not None
         assert not forked.rows
         assert not typed.rows
@@ -230,7 +230,7 @@ async def test_a_new_field_without_a_row_stops_every_spawn():
     """Children are built from the table: without a row for every field none is made."""
     async with world([say("Hi.")]) as w:
         with pytest.raises(AssertionError, match="secret"):
-            _build(_Wider, w.session.agent.context, CONTEXT, "fork", _context(w))
+            _build(_Wider, w.parts.agent.context, CONTEXT, "fork", _context(w))
 
 
 @pytest.mark.anyio
@@ -239,11 +239,11 @@ async def test_what_is_new_has_to_be_given():
     async with world([say("Hi.")]) as w:
         for kind in ("fork", "typed"):
             with pytest.raises(AssertionError, match="was not given"):
-                make_agent(w.session.agent, kind, agent={}, context=_context(w))
+                make_agent(w.parts.agent, kind, agent={}, context=_context(w))
 
 
 def _context(w: Any) -> dict[str, Any]:
-    context = w.session.agent.context
+    context = w.parts.agent.context
     return {
         "emit": context.emit,
         "ask": context.ask,
@@ -261,7 +261,7 @@ async def test_reads_are_cloned():
     files = {"a.py": "x = 1\n"}
     async with world(script, mode="dontAsk", files=files, moves_prefix="forks by hand") as w:
         children = await _children(w)
-        known = w.session.agent.context.reads
+        known = w.parts.agent.context.reads
 
         assert known.hashes
         for child in children.values():
@@ -276,7 +276,7 @@ async def test_a_childs_changes_never_reach_its_parent():
     """What a child does to its environment, list, folder and record stays with the child."""
     async with world(_script(), mode="dontAsk", moves_prefix="forks by hand") as w:
         children = await _children(w)
-        context = w.session.agent.context
+        context = w.parts.agent.context
         before = (dict(context.env), context.todos, context.cwd, dict(context.reads.hashes))
         for child in children.values():
             mine = child.agent.context
@@ -286,7 +286,7 @@ async def test_a_childs_changes_never_reach_its_parent():
             child.agent.refusals["Agent", "{}"] += 1
 
         assert (context.env, context.todos, context.cwd, context.reads.hashes) == before
-        assert not w.session.agent.refusals
+        assert not w.parts.agent.refusals
 
 
 @pytest.mark.anyio
@@ -304,7 +304,7 @@ async def test_a_child_asks_for_leave_where_its_parent_does_and_puts_no_question
     """Its permission requests go to the session's desk; a question to the user it cannot put."""
     async with world(_script(), attended=True, moves_prefix="forks by hand") as w:
         for child in (await _children(w)).values():
-            assert child.agent.desk is w.session.agent.desk
+            assert child.agent.desk is w.parts.agent.desk
             assert await child.agent.context.ask(()) is None
 
 
@@ -312,7 +312,7 @@ async def test_a_child_asks_for_leave_where_its_parent_does_and_puts_no_question
 async def test_a_child_of_the_same_model_sees_as_much_as_its_parent():
     """Whether pictures can be shown goes with the model: the parent's, or one of its own."""
     async with world(_script(), mode="dontAsk", moves_prefix="forks by hand") as w:
-        w.session.agent.context.images = False
+        w.parts.agent.context.images = False
         assert {c.agent.context.images for c in (await _children(w)).values()} == {False}
 
 

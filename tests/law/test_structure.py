@@ -21,27 +21,14 @@ LARGE = {
     "provider.connection.Connection",
     "provider.local.job.Job",
     "provider.rack.Rack",
-    "session.session.Session",
     "team.child.Child",
-    "team.fan.Fan",
-    "team.supervisor.Supervisor",
     "team.task.TaskBoard",
 }
 
-CALLBACKS = {
-    "admit",
-    "close",
-    "compose",
-    "inspect",
-    "leave",
-    "may_stop",
-    "on_end",
-    "prepare",
-}
+CALLBACKS = set[str]()
 
-INTRUSIONS = {
+INTRUSIONS: dict[str, str] = {
     "agent.loop": "finale",
-    "agent.request": "gate last_at last_id last_length last_usage sent",
     "provider.dial": "transport",
     "provider.local.core": "begun given over processed reused sampler strand text told watch",
     "provider.local.engine": "keep",
@@ -49,22 +36,8 @@ INTRUSIONS = {
     "session.beginning": "warnings",
     "session.main": "compact_at",
     "session.move": "images provider",
-    "session.opening": "agents keep role warn warnings words",
-    "session.past": "last_at last_id last_length last_usage sent",
+    "session.opening": "keep role warn warnings words",
     "session.planning": "finale",
-    "session.recruit": "hooks instructions",
-    "session.session": "reads todos",
-    "team.account": "miss on_paid receipt used_at",
-    "team.child": "emit on_began on_paid",
-    "team.departure": "refusal",
-    "team.office": "admit compose policy receipt spec waiting waits_for",
-    "team.revival": "base last_at last_id last_length last_usage miss prompt receipt sent",
-    "team.supervisor": (
-        "agents ask close compose detail fan findings first gate inspect leave may_stop "
-        "on_began on_end on_paid prepare receipt runs since status tasks used_at"
-    ),
-    "team.typed": "desk",
-    "team.workplace": "arrived compose cwd outcome policy prompt receipt spec workplace",
     "tools.shell": "cwd",
     "tools.todo": "todos",
 }
@@ -76,7 +49,6 @@ FOREIGN = {
 """Objects of libraries, with fields that are named like some of ours."""
 
 HIDDEN_BY_FUNCTIONS = {
-    "face.account face.compare face.forecast",
     "wire.anthropic wire.anthropic_stream",
     "wire.chat wire.chat_stream",
     "wire.responses wire.responses_stream",
@@ -84,26 +56,12 @@ HIDDEN_BY_FUNCTIONS = {
 
 HIDDEN_BY_TYPING = {
     "provider.http provider.rack",
-    "team.child team.typed team.usher team.workplace",
-    "team.door team.supervisor",
 }
 
-FACES_MAY_KNOW = {"about", "entry", "errors", "event", "session", "view"}
+FACES_MAY_KNOW = {"about", "command", "entry", "errors", "event", "session", "view"}
 """Of `session` its door, not the modules behind it."""
 
-FACES_KNOW = {
-    "face.account": "cost cost.breakeven cost.least cost.receipt journal.read journal.store",
-    "face.compare": "cost.receipt journal.read prompt",
-    "face.forecast": "cost cost.breakeven cost.fan cost.receipt journal.read provider.pick",
-    "face.headless": "cost.receipt wire.raw",
-    "face.inspect": (
-        "config.trust cost.receipt journal.read journal.store journal.verify prompt.outline wire"
-    ),
-    "face.merge": "host host.merge wire.raw",
-    "face.plain": "config.place config.trust journal.read session.recruit",
-    "face.roster": "agent.spec config.place session.recruit session.toolbox tools.filter",
-    "face.team": "cost.receipt",
-}
+FACES_KNOW: dict[str, str] = {}
 
 
 def compare(found: AbstractSet[str], known: AbstractSet[str]) -> None:

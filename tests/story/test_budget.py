@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from prong.command import Aside, Compact, Refused, Rename, Suggest
 from prong.errors import BudgetSpent, UsageError
 from prong.testing import Request, Script, Step, Worlds, call, say
 
@@ -37,18 +38,16 @@ async def test_money(world: Worlds) -> None:
 
 
 async def test_nothing_is_asked_beside_a_spent_budget(world: Worlds) -> None:
-    """What has no turn to end with raises: a question aside, a title, a compaction by hand."""
+    """What has no turn to end with is refused: a question aside, a title, a compaction by hand."""
     async with world(AGAIN, max_tokens=20_000) as w:
         assert (await w.session.run("Go")).why == "budget"
         sent = len(w.server.records)
-        for ask in (
-            lambda: w.session.aside("Why?"),
-            w.session.title,
-            w.session.suggest,
-            w.session.compact,
-        ):
-            with pytest.raises(BudgetSpent, match="20000 tokens"):
-                await ask()
+        with pytest.raises(BudgetSpent, match="20000 tokens"):
+            await w.session.aside("Why?")
+        for command in (Aside("Why?"), Rename(), Suggest(), Compact()):
+            outcome = await w.session.send(command)
+            assert isinstance(outcome, Refused)
+            assert "20000 tokens" in outcome.why
         assert len(w.server.records) == sent
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from prong.command import Clear, Compact
 from prong.cost.receipt import describe, line
 from prong.event import CacheMissed
 from prong.testing import Options, Script, Worlds, forks, report, say
@@ -48,9 +49,9 @@ async def test_no_alarm_while_all_is_well(world: Worlds, api: str) -> None:
         await w.session.aside("A title?")
         await w.session.run("And now?")
         w.server.moves_prefix = "the conversation is replaced"
-        await w.session.compact()
+        await w.session.send(Compact())
         await w.session.run("And now?")
-        w.session.clear()
+        await w.session.send(Clear())
         await w.session.run(f"Once more. {LONG}")
         await w.session.run("And now?")
 

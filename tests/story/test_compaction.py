@@ -9,7 +9,7 @@ import anyio
 import msgspec
 import pytest
 
-from prong.errors import BrokenReply, ContextOverflow, Interrupted
+from prong.command import Accepted, Clear, Compact, Interrupt, Refused
 from prong.event import PromptMoved, RequestSent, Warned
 from prong.testing import Options, Step, Worlds, call, calls, delay, say, stall
 from prong.testing.request import Request
@@ -27,7 +27,7 @@ async def test_on_command(world: Worlds, api: str) -> None:
     script = [say(LONG), say("THE SUMMARY"), say("Going on.")]
     async with world(script, api=api) as w:
         await w.session.run(f"Tell me. {LONG}")
-        await w.session.compact("the plot")
+        await w.session.send(Compact("the plot"))
         moved = w.told(PromptMoved)
         assert [m.reason for m in moved] == ["compaction"]
         assert moved[0].after < moved[0].before
@@ -136,11 +136,12 @@ async def test_a_summary_that_is_longer_is_not_taken(world: Worlds) -> None:
     """A conversation never becomes longer by compaction; it stays as it was, and that is said."""
     async with world([say("Hello."), say(LONG), say("Still here.")]) as w:
         await w.session.run("Hi")
-        before = w.session.agent.prompt
-        with pytest.raises(ContextOverflow, match="no shorter"):
-            await w.session.compact()
+        before = w.parts.agent.prompt
+        outcome = await w.session.send(Compact())
+        assert isinstance(outcome, Refused)
+        assert "no shorter" in outcome.why
 
-        assert w.session.agent.prompt is before
+        assert w.parts.agent.prompt is before
         assert (await w.session.run("And?")).text == "Still here."
 
 
@@ -180,10 +181,11 @@ async def test_no_summary_no_change(world: Worlds) -> None:
     script = [say("Hello."), call("Read", {"file_path": "a"}), say("Still here.")]
     async with world(script) as w:
         await w.session.run("Hi")
-        before = w.session.agent.prompt
-        with pytest.raises(BrokenReply, match="stays as it was"):
-            await w.session.compact()
-        assert w.session.agent.prompt is before
+        before = w.parts.agent.prompt
+        refused = await w.session.send(Compact())
+        assert isinstance(refused, Refused)
+        assert "stays as it was" in refused.why
+        assert w.parts.agent.prompt is before
         assert (await w.session.run("And?")).text == "Still here."
 
 
@@ -194,7 +196,7 @@ async def test_a_cut_off_summary_is_told(world: Worlds) -> None:
     cut_off = msgspec.structs.replace(say("HALF A SUMM"), stop="length")
     async with world([say("Hello."), cut_off, say("Fine.")]) as w:
         await w.session.run(f"Hi. {LONG}")
-        await w.session.compact()
+        await w.session.send(Compact())
         assert any("cut off" in e.text for e in w.told(Warned))
 
 
@@ -203,9 +205,9 @@ async def test_clear_starts_over(world: Worlds) -> None:
     """After a clear the model sees nothing of what was said."""
     async with world([say("Hello."), say("Who?")]) as w:
         await w.session.run("I am Ishmael")
-        w.session.agent.context.reads.hashes["/a"] = "b"
-        w.session.clear()
-        assert not w.session.agent.context.reads.hashes
+        w.parts.agent.context.reads.hashes["/a"] = "b"
+        await w.session.send(Clear())
+        assert not w.parts.agent.context.reads.hashes
         await w.session.run("Who am I?")
         assert "Ishmael" not in w.server.records[1].body.decode()
         assert [m.reason for m in w.told(PromptMoved)] == ["clear"]
@@ -216,19 +218,18 @@ async def test_a_compaction_can_be_interrupted(world: Worlds) -> None:
     """An interrupt stops a compaction by command, and the conversation is as it was."""
     async with world([say("Hello."), stall(600), say("Still here.")]) as w:
         await w.session.run("Hi")
-        before = w.session.agent.prompt
+        before = w.parts.agent.prompt
 
         async def stop() -> None:
             while len(w.server.records) < 2:
                 await anyio.sleep(0.01)
-            assert w.session.busy
-            assert w.session.interrupt()
+            assert w.parts.busy
+            assert isinstance(await w.session.send(Interrupt()), Accepted)
 
         async with anyio.create_task_group() as group:
             group.start_soon(stop)
-            with pytest.raises(Interrupted):
-                await w.session.compact()
-        assert w.session.agent.prompt is before
+            assert isinstance(await w.session.send(Compact()), Refused)
+        assert w.parts.agent.prompt is before
         assert (await w.session.run("And?")).text == "Still here."
 
 
@@ -239,12 +240,12 @@ async def test_a_message_waits_for_a_compaction(world: Worlds) -> None:
     async with world(script) as w:
         await w.session.run(f"Hi. {LONG}")
         async with anyio.create_task_group() as group:
-            group.start_soon(w.session.compact)
+            group.start_soon(w.session.send, Compact())
             while len(w.server.records) < 2:
                 await anyio.sleep(0.01)
             turn = await w.session.run("Meanwhile")
             assert turn.text == "Fine."
-        kinds = [kind for kind, _ in w.session.agent.prompt.entries()]
+        kinds = [kind for kind, _ in w.parts.agent.prompt.entries()]
         assert kinds == ["summary", "user", "reply"]
 
 
@@ -257,7 +258,7 @@ async def test_nested_instructions_come_again(world: Worlds) -> None:
     files = {"sub/AGENTS.md": "Here use spaces.", "sub/a.py": "x = 1", "AGENTS.md": "Tabs."}
     async with world(script, files=files) as w:
         await w.session.run("Go")
-        await w.session.compact()
+        await w.session.send(Compact())
         await w.session.run("Go")
         assert "Here use spaces." in w.server.records[4].request.last_text
         assert "Tabs." not in w.server.records[4].request.last_text

@@ -10,7 +10,7 @@ import pytest
 from prong.agent.request import LINEAGE
 from prong.errors import UsageError
 from prong.event import TaskFinished, TaskStarted, ToolFinished, Warned
-from prong.testing import Request, Script, Step, World, Worlds, call, calls, refuse, say
+from prong.testing import Request, Script, Step, World, Worlds, call, calls, inside, refuse, say
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +39,7 @@ async def test_exactly_its_tools(world: Worlds, api: str) -> None:
         script, api=api, coordinator=True, mode="bypassPermissions", settings=settings
     ) as w:
         await w.session.run("Go")
-        assert w.session.started.tools == ("Agent", "SendMessage", "TaskStop")
+        assert w.started.tools == ("Agent", "SendMessage", "TaskStop")
         assert [e.failed for e in w.told(ToolFinished)] == [True] * 3
         assert list(w.root.iterdir()) == []
         assert "never uses Bash" in w.server.records[1].body.decode()
@@ -90,7 +90,7 @@ async def test_workers(world: Worlds, tools: str, has: list[str]) -> None:
         assert "Secret of the user" not in child.body.decode()
         told = w.server.records[0].body.decode()
         assert f"Tools: {', '.join(sorted(has))}" in told
-        pad = w.session.agent.policy.policy.scratchpad
+        pad = w.parts.agent.policy.policy.scratchpad
         assert pad in told
         assert pad in child.body.decode()
         assert [e.kind for e in w.told(TaskStarted)] == ["worker"]
@@ -101,7 +101,7 @@ async def test_workers(world: Worlds, tools: str, has: list[str]) -> None:
 async def test_the_scratchpad(world: Worlds) -> None:
     """Workers share the scratchpad without questions, and nothing else by links or dots."""
     async with world(opens=False) as w, w.open(coordinator=True) as session:
-        pad = session.agent.policy.policy.scratchpad
+        pad = inside(session).agent.policy.policy.scratchpad
         outside = pad.rpartition("/")[0]
         steps = [
             call("Write", {"file_path": f"{pad}/a.txt", "content": "one"}),
@@ -189,7 +189,7 @@ async def test_resumed(world: Worlds) -> None:
             await session.run("Go")
         async with w.open(continue_last=True) as session:
             assert (await session.run("Once more")).text == "Done."
-            assert session.started.tools == ("Agent", "SendMessage", "TaskStop")
+            assert w.started.tools == ("Agent", "SendMessage", "TaskStop")
         assert (w.root / "one.txt").read_text() == "1\n2\n"
         failed = [e.name for e in w.told(ToolFinished) if e.failed]
         assert failed == ["Bash"]

@@ -17,7 +17,7 @@ import anyio
 import pytest
 
 from prong.team.pull import Pull, read_reference
-from prong.testing import Script, World, Worlds, call, say
+from prong.testing import Script, World, Worlds, call, inside, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("C6")]
 
@@ -144,7 +144,7 @@ async def test_events_are_told_once_each(world: Worlds, service: Service) -> Non
     script = Script([SUBSCRIBE, say("Watching.")], forever=say("Noted."))
     async with world(script, opens=False) as w:
         async with w.open(**prepare(w, service)) as session:
-            assert session.started.tools[-1] == "subscribe_pr_activity"
+            assert w.started.tools[-1] == "subscribe_pr_activity"
             turn = await session.run("Watch it")
             assert turn.text == "Watching."
             service.comments += [said(2, "please rename"), said(3, "and a test")]
@@ -163,7 +163,7 @@ async def test_events_are_told_once_each(world: Worlds, service: Service) -> Non
             service.pull |= {"state": "closed", "merged": True}
             await until(w, "it was merged")
             await session.wait_settled()
-            assert not session.tasks.runs("pr-o-r-7")
+            assert not inside(session).tasks.runs("pr-o-r-7")
         for text in ("please rename", "and a test", "typo", "check unit: failure", "it was merged"):
             assert told(w, text) == 1, text
         assert told(w, "an early word") == 0
@@ -189,7 +189,7 @@ async def test_resumed_and_stopped(world: Worlds, service: Service) -> None:
             await session.run("Stop it")
         assert told(w, "before the stop") == told(w, "while away") == 1
         async with w.open(continue_last=True, **options) as session:
-            assert not session.tasks.runs("pr-o-r-7")
+            assert not inside(session).tasks.runs("pr-o-r-7")
 
 
 async def test_faults_are_waited_out(world: Worlds, service: Service) -> None:
@@ -224,8 +224,8 @@ async def test_without_gh_it_is_not_offered(world: Worlds, tmp_path: Path) -> No
     async with world(opens=False) as w:
         subprocess.run(["git", "init", "-q"], cwd=w.root, check=True)
         env = {"HOME": str(w.home), "PATH": str(tmp_path / "nothing")}
-        async with w.open(coordinator=True, env=env) as session:
-            assert session.started.tools == ("Agent", "SendMessage", "TaskStop")
+        async with w.open(coordinator=True, env=env):
+            assert w.started.tools == ("Agent", "SendMessage", "TaskStop")
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ async def test_research_synthesis_implementation_verification(world: Worlds) -> 
     async with world(
         model, files=FILES, coordinator=True, mode="acceptEdits", allow=("Bash",)
     ) as w:
-        model.play(w.session.agent.policy.policy.scratchpad)
+        model.play(w.parts.agent.policy.policy.scratchpad)
         assert suite(w.root) != 0
 
         turn = await w.session.run("Discounts are ignored and stock goes below zero. Fix it.")

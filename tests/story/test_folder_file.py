@@ -193,4 +193,4 @@ async def test_a_session_starts_without_the_denied_import(world: Worlds) -> None
         assert "Be kind." in sent
         assert "TOKEN-1" not in sent
         assert "TOKEN-2" not in sent
-        assert sum("reading it is under" in one for one in w.session.warnings) == 2
+        assert sum("reading it is under" in one for one in w.warnings) == 2

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from prong.agent.desk import Asked
+from prong.command import SetMode
 from prong.errors import UsageError
 from prong.event import (
     Answer,
@@ -22,7 +23,7 @@ from prong.event import (
 from prong.journal import store
 from prong.journal.record import Opened
 from prong.journal.write import Journal
-from prong.testing import Script, World, Worlds, call, calls, forks, report, say
+from prong.testing import Script, World, Worlds, call, calls, forks, inside, report, say
 from prong.tools.policy import PolicyBox
 
 pytestmark = pytest.mark.anyio
@@ -46,9 +47,9 @@ def parts(count: int) -> list[str]:
 async def until_asked(w: World, count: int) -> list[tuple[str, Asked]]:
     """Wait until so many requests wait for an answer."""
     with anyio.fail_after(10):
-        while len(w.session.agent.desk.pending) < count:
+        while len(w.parts.agent.desk.pending) < count:
             await anyio.sleep(0.01)
-    return list(w.session.agent.desk.pending.values())
+    return list(w.parts.agent.desk.pending.values())
 
 
 @pytest.mark.spec("F10")
@@ -58,13 +59,13 @@ async def test_a_fork_may_try_twice(world: Worlds) -> None:
     script = Script([forks("Part 1."), say("x"), say("done")], {"Part 1.": tries})
     async with world(script, mode="bypassPermissions") as w:
         await w.session.run("Go")
-        (child,) = w.session.supervisor.children
+        (child,) = w.parts.supervisor.children
         for tool in ("Agent", "TeamCreate", "ExitPlanMode"):
             (refused,) = finished(w, child.spec.path, tool)
             assert refused.failed
             assert "This is permanent" in refused.text
         assert child.status == "completed"
-        assert len(w.session.supervisor.children) == 1
+        assert len(w.parts.supervisor.children) == 1
 
 
 @pytest.mark.spec("F10", "T4")
@@ -94,7 +95,7 @@ async def test_other_arguments_are_another_call(world: Worlds) -> None:
     script = Script([forks("Part 1."), say("x"), say("done")], {"Part 1.": [*tries, report()]})
     async with world(script, mode="bypassPermissions") as w:
         await w.session.run("Go")
-        (child,) = w.session.supervisor.children
+        (child,) = w.parts.supervisor.children
         refused = finished(w, child.spec.path, "Agent")
         assert len(refused) == 7
         assert all("permanent" in e.text for e in refused)
@@ -111,9 +112,9 @@ async def test_a_quoted_protocol_changes_nothing(world: Worlds) -> None:
     )
     async with world(script, files={"p.md": protocol}, mode="bypassPermissions") as w:
         assert (await w.session.run(protocol)).text == "done"
-        assert [c.status for c in w.session.supervisor.children] == ["completed"]
+        assert [c.status for c in w.parts.supervisor.children] == ["completed"]
     async with w.open(resume=w.session.id) as session:
-        assert not session.agent.lineage.is_fork
+        assert not inside(session).agent.lineage.is_fork
 
 
 @pytest.mark.spec("F11")
@@ -123,7 +124,7 @@ async def test_a_forks_conversation_without_lineage_stays_a_forks(world: Worlds)
     async with world(script, mode="bypassPermissions") as w:
         await w.session.run("Hi")
         await w.session.fork(["Part 1."])
-        prompt = w.session.supervisor.children[0].agent.prompt
+        prompt = w.parts.supervisor.children[0].agent.prompt
         path = store.location(str(w.root), "imported", w.store)
         opened = Opened(session="imported", created=time.time(), cwd=str(w.root))
         journal = Journal.create(path, opened)
@@ -131,7 +132,7 @@ async def test_a_forks_conversation_without_lineage_stays_a_forks(world: Worlds)
         journal.close()
         w.server.service.player.push([], {"Go on.": [NOT_DELEGATED, say("I see.")]})
         async with w.open(resume="imported") as session:
-            assert session.agent.lineage.is_fork
+            assert inside(session).agent.lineage.is_fork
             await session.run("Go on.")
             assert "This is permanent" in finished(w, "main", "Agent")[0].text
 
@@ -142,7 +143,7 @@ async def test_the_directive_is_wrapped_in_the_protocol(world: Worlds) -> None:
     script = Script([forks("Part 1."), say("x"), say("done")], {"Part 1.": [report("all fine")]})
     async with world(script, mode="bypassPermissions") as w:
         await w.session.run("Go")
-        (child,) = w.session.supervisor.children
+        (child,) = w.parts.supervisor.children
         text = w.server.lineages()[child.spec.path][0].request.last_text
         assert text.endswith("Directive:\nPart 1.")
         for words in (
@@ -190,12 +191,14 @@ async def test_a_forks_request_carries_its_path_and_the_answer_goes_to_it(world:
         await w.session.say("Go")
         pending = await until_asked(w, 2)
         paths = [path for path, _ in pending]
-        assert sorted(paths) == sorted(c.spec.path for c in w.session.supervisor.children)
+        assert sorted(paths) == sorted(c.spec.path for c in w.parts.supervisor.children)
         told = [e.agent for e in w.envelopes if isinstance(e.event, PermissionAsked)]
         assert told == paths
         for (path, asked), allow in zip(pending, (True, False), strict=True):
             assert path != "main"
-            w.session.send(Answer(asked.request_id, allow=allow, text="" if allow else "not now"))
+            await w.session.send(
+                Answer(asked.request_id, allow=allow, text="" if allow else "not now")
+            )
         await w.session.wait_settled()
         allowed, refused = (finished(w, path, "Bash")[0] for path in paths)
         assert not allowed.failed
@@ -219,9 +222,9 @@ async def test_requests_queue_in_order(world: Worlds) -> None:
         numbers = [int(asked.request_id.removeprefix("ask-")) for _, asked in pending]
         assert numbers == sorted(numbers)
         for _, asked in pending:
-            w.session.send(Answer(asked.request_id))
+            await w.session.send(Answer(asked.request_id))
         await w.session.wait_settled()
-        assert {c.status for c in w.session.supervisor.children} == {"completed"}
+        assert {c.status for c in w.parts.supervisor.children} == {"completed"}
 
 
 @pytest.mark.spec("F13", "L5")
@@ -234,7 +237,7 @@ async def test_always_holds_for_the_whole_tree(world: Worlds) -> None:
     async with world(script, attended=True) as w:
         await w.session.say("Go")
         ((_, asked),) = await until_asked(w, 1)
-        w.session.send(Answer(asked.request_id, always=True))
+        await w.session.send(Answer(asked.request_id, always=True))
         await w.session.wait_settled()
         assert not finished(w, "main", "Bash")[0].failed
         assert len(w.told(PermissionAsked)) == 1
@@ -250,14 +253,14 @@ async def test_always_settles_what_waits_for_the_same(world: Worlds) -> None:
         await w.session.say("Go")
         pending = await until_asked(w, 4)
         rule = next(asked for _, asked in pending if "touch f" in str(asked))
-        w.session.send(Answer(rule.request_id, always=True))
+        await w.session.send(Answer(rule.request_id, always=True))
         with anyio.fail_after(10):
             while len(w.told(RequestSettled)) < 3:
                 await anyio.sleep(0.01)
-        ((_, left),) = w.session.agent.desk.pending.values()
+        ((_, left),) = w.parts.agent.desk.pending.values()
         assert "mkdir g" in str(left)
         assert {e.outcome for e in w.told(RequestSettled)} == {"allowed"}
-        w.session.send(Answer(left.request_id, allow=False))
+        await w.session.send(Answer(left.request_id, allow=False))
         await w.session.wait_settled()
         assert (w.root / "f").exists()
         assert not (w.root / "g").exists()
@@ -270,7 +273,7 @@ async def test_always_answers_for_a_function_too(world: Worlds) -> None:
     withdrawn: list[str] = []
 
     async def respond(path: str, asked: Asked) -> Answer:
-        if len(w.session.agent.desk.pending) < 3:
+        if len(w.parts.agent.desk.pending) < 3:
             try:
                 await anyio.sleep_forever()
             finally:
@@ -284,7 +287,7 @@ async def test_always_answers_for_a_function_too(world: Worlds) -> None:
         with anyio.fail_after(20):
             await w.session.run("Go")
         assert len(withdrawn) == 2
-        assert {c.status for c in w.session.supervisor.children} == {"completed"}
+        assert {c.status for c in w.parts.supervisor.children} == {"completed"}
         assert [e.outcome for e in w.told(RequestSettled)] == ["allowed"] * 3
 
 
@@ -300,12 +303,12 @@ async def test_a_hook_that_asks_is_not_answered_by_a_rule(world: Worlds) -> None
     async with world(script, files=files, attended=True) as w:
         await w.session.say("Go")
         (_, first), (_, second) = await until_asked(w, 2)
-        w.session.send(Answer(first.request_id, always=True))
+        await w.session.send(Answer(first.request_id, always=True))
         with anyio.fail_after(10):
             while not w.told(RequestSettled):
                 await anyio.sleep(0.01)
-        assert second.request_id in w.session.agent.desk.pending
-        w.session.send(Answer(second.request_id))
+        assert second.request_id in w.parts.agent.desk.pending
+        await w.session.send(Answer(second.request_id))
         await w.session.wait_settled()
 
 
@@ -337,7 +340,7 @@ async def test_rules_and_modes_bind_forks(world: Worlds, mode: str) -> None:
     options = {"deny": ("Bash(rm:*)", "Write"), "mode": mode, "attended": True}
     async with world(script, files={"x/y": "z"}, **options) as w:
         await w.session.run("Go")
-        (child,) = w.session.supervisor.children
+        (child,) = w.parts.supervisor.children
         assert finished(w, child.spec.path, "Bash")[0].failed
         assert finished(w, child.spec.path, "Write")[0].failed
         assert (w.root / "x/y").exists()
@@ -351,13 +354,13 @@ async def test_a_mode_changed_later_reaches_running_forks(world: Worlds) -> None
     script = Script([forks("Part 1."), say("x"), say("done")], {"Part 1.": [wait, late, report()]})
     async with world(script, mode="bypassPermissions") as w:
         await w.session.say("Go")
-        while not w.session.supervisor.children:
+        while not w.parts.supervisor.children:
             await anyio.sleep(0.01)
-        w.session.set_mode("plan")
+        await w.session.send(SetMode("plan"))
         w.write("go", "")
         await w.session.wait_settled()
         assert not (w.root / "w").exists()
-        (child,) = w.session.supervisor.children
+        (child,) = w.parts.supervisor.children
         assert isinstance(child.agent.policy, PolicyBox)
         assert finished(w, child.spec.path, "Write")[0].failed
 
@@ -379,7 +382,7 @@ async def test_what_is_a_forks_own(world: Worlds) -> None:
     files = {"a.txt": "one\n", "b.txt": "b\n", "sub/c": "c"}
     async with world(script, files=files, mode="bypassPermissions") as w:
         await w.session.run("Go")
-        main, (child,) = w.session.agent, w.session.supervisor.children
+        main, (child,) = w.parts.agent, w.parts.supervisor.children
         # It could edit what its parent had read: that reading was inherited.
         assert (w.root / "a.txt").read_text() == "two\n"
         mine, its = set(main.context.reads.hashes), set(child.agent.context.reads.hashes)

@@ -70,7 +70,7 @@ async def test_choose_refuses_what_another_way_undercuts(
         assert len(told) == len(PARTS)
         assert all(way in text and instead in text and "$" in text for text in told)
         assert not w.told(TaskStarted)
-        assert not w.session.supervisor.children
+        assert not w.parts.supervisor.children
 
 
 async def test_warn_names_the_cheaper_way_once(world: Worlds) -> None:
@@ -120,7 +120,7 @@ async def test_the_estimate_is_stored_and_compared(world: Worlds) -> None:
     async with world(script(), **given()) as w:
         await w.session.run(LONG)
         await w.session.fork([f"Again: {part}" for part in PARTS[:2]])
-        replay, prices = replayed(w), w.session.agent.prices
+        replay, prices = replayed(w), w.parts.agent.prices
         receipts = w.session.receipts()
 
     noted = [replay.last("main", FanPlanned, receipts[index].fan) for index in (0, 3)]
@@ -145,7 +145,7 @@ async def test_turns_count_the_first_request(world: Worlds) -> None:
     """With one expected turn the plan counts no later request: each child reads the base once."""
     async with world(script(), **given(turns=1)) as w:
         await w.session.run(LONG)
-        fan = w.session.supervisor.children[0].account.fan
+        fan = w.parts.supervisor.children[0].account.fan
 
     assert fan is not None
     plan, rates = fan.plan, fan.estimate.rates
@@ -166,7 +166,7 @@ async def test_cost_at_the_prompt(world: Worlds, capsys: pytest.CaptureFixture[s
             while "sleep 60" not in [e.title for e in w.told(ToolStarted)][-1]:
                 await anyio.sleep(0.01)
         capsys.readouterr()
-        await _Talk(w.session, Terminal())._cost("")
+        await _Talk(w.session, Terminal())._command("/cost")
         shown, cost = capsys.readouterr().out, w.session.cost
 
     assert "\n3 forks of main: $" in shown
@@ -180,7 +180,7 @@ async def test_bytes_that_no_model_reads_do_not_count(world: Worlds) -> None:
     """Tokens are guessed by what was counted, unless the provider cannot have read all bytes."""
     async with world(Script([say("Yes.")])) as w:
         await w.session.run("Hi")
-        agent = w.session.agent
+        agent = w.parts.agent
         seen = agent.last.length / agent.last.usage.input
         usual = tokens(agent, 1_000)
         agent.answered(

@@ -95,11 +95,11 @@ async def test_siblings_and_parent_finish_untouched(world: Worlds, fault: str, a
         {PARTS[0]: [ECHO, report()], PARTS[1]: broken, PARTS[2]: [ECHO, report()]},
     )
     async with world(script, settings=QUICK, mode="bypassPermissions") as w:
-        agent = w.session.agent
+        agent = w.parts.agent
         agent.kit = Kit([*agent.kit, Crash()])
         turn = await w.session.run("Go")
         assert (turn.text, turn.why) == ("done", "done")
-        first, failed, last = w.session.supervisor.children
+        first, failed, last = w.parts.supervisor.children
         assert (first.status, failed.status, last.status) == ("completed", "failed", "completed")
         assert failed.detail
         assert sorted(e.status for e in w.told(TaskFinished)) == ["completed"] * 2 + ["failed"]
@@ -108,7 +108,7 @@ async def test_siblings_and_parent_finish_untouched(world: Worlds, fault: str, a
         assert notice.count("<task-notification>") == 3
         assert len(w.told(ReceiptIssued)) == 3
         assert [r.status for r in w.session.receipts()] == ["completed", "failed", "completed"]
-        assert not w.session.tasks.running()
+        assert not w.parts.tasks.running()
 
 
 @pytest.mark.spec("L10")
@@ -121,10 +121,10 @@ async def test_a_fault_that_passes_is_got_over(world: Worlds, fault: str) -> Non
     )
     async with world(script, settings=QUICK, mode="bypassPermissions") as w:
         assert (await w.session.run("Go")).text == "done"
-        assert {c.status for c in w.session.supervisor.children} == {"completed"}
+        assert {c.status for c in w.parts.supervisor.children} == {"completed"}
         assert all(r.requests >= 2 for r in w.session.receipts())
-        paid = sum(row.usage.input for row in w.session.ledger.rows)
-        parent = sum(row.usage.input for row in w.session.ledger.rows if row.agent == "main")
+        paid = sum(row.usage.input for row in w.parts.ledger.rows)
+        parent = sum(row.usage.input for row in w.parts.ledger.rows if row.agent == "main")
         assert sum(r.usage.input for r in w.session.receipts()) == paid - parent
         assert all(r.read > 0 for r in w.session.receipts())
 
@@ -138,7 +138,7 @@ async def test_a_fork_ends_at_its_limit_of_turns(world: Worlds) -> None:
     )
     async with world(script, mode="bypassPermissions") as w:
         await w.session.run("Go")
-        (child,) = w.session.supervisor.children
+        (child,) = w.parts.supervisor.children
         assert len(w.server.lineages()[child.spec.path]) == 200
         assert child.status == "failed"
         assert "200 turns" in child.detail

@@ -93,7 +93,7 @@ async def test_a_wide_fan_out_is_no_problem_for_the_parent(world: Worlds, dispat
         mine = w.server.lineages()["main"]
         for before, after in itertools.pairwise(mine):
             assert after.usage.read >= before.usage.read + before.usage.written
-        assert {c.status for c in w.session.supervisor.children} == {"completed"}
+        assert {c.status for c in w.parts.supervisor.children} == {"completed"}
         assert not w.told(CacheMissed)
 
 
@@ -180,7 +180,7 @@ async def test_a_directive_that_must_not_be_plain_text(world: Worlds) -> None:
             assert {block["type"] for block in last} == {"tool_result"}
             assert "forked worker" in str(last[-1])
             assert len(marks(w.server.lineages()[receipt.agent][1])) <= 4
-        children = w.session.supervisor.children
+        children = w.parts.supervisor.children
         assert len({id(c.account.fan.base) for c in children if c.account.fan}) == 1
         for child in children:
             assert child.account.fan is not None

@@ -86,7 +86,7 @@ async def tell() -> World:
         await w.session.wait_settled()
         await w.session.message(task, "Once more.")
         await w.session.wait_settled()
-        assert not w.session.busy
+        assert not w.parts.busy
     return w
 
 
@@ -136,8 +136,8 @@ def one_effort_and_thinking(w: World) -> None:
 
 
 def the_system_is_not_rendered_again(w: World) -> None:
-    heads = {id(c.agent.prompt.head) for c in w.session.supervisor.children}
-    assert heads == {id(w.session.agent.prompt.head)}
+    heads = {id(c.agent.prompt.head) for c in w.parts.supervisor.children}
+    assert heads == {id(w.parts.agent.prompt.head)}
     assert not any(b"Changed instructions" in r.body for r in everyone(w))
 
 
@@ -176,7 +176,7 @@ def content_is_always_an_array(w: World) -> None:
 
 
 def every_mark_arrives(w: World) -> None:
-    sent = {row.response_id: row.marks for row in w.session.ledger.rows}
+    sent = {row.response_id: row.marks for row in w.parts.ledger.rows}
     for record in everyone(w):
         assert record.body.count(b'"cache_control"') == sent[record.message_id]
 

@@ -9,6 +9,7 @@ import anyio
 import msgspec
 import pytest
 
+from prong.command import Interrupt, Stop
 from prong.event import TaskFinished, TurnFinished
 from prong.testing import Script, World, Worlds, call, delay, forks, report, say
 
@@ -48,7 +49,7 @@ async def test_sixty_four_at_once(world: Worlds, wake: str) -> None:
     )
     async with world(script, mode="bypassPermissions", settings=settings(wake=wake)) as w:
         await w.session.run("Go")
-        ids = [c.spec.task_id for c in w.session.supervisor.children]
+        ids = [c.spec.task_id for c in w.parts.supervisor.children]
         assert sorted(told(w)) == sorted(ids)
         assert len(w.told(TaskFinished)) == 64
         turns = [e for e in w.envelopes if isinstance(e.event, TurnFinished) and e.agent == "main"]
@@ -106,7 +107,7 @@ async def test_a_stopped_fork_is_told_as_stopped(world: Worlds) -> None:
         with anyio.fail_after(10):
             while not w.told(TaskFinished):
                 await anyio.sleep(0.01)
-        await w.session.stop(w.session.supervisor.children[0].spec.task_id)
+        await w.session.send(Stop(w.parts.supervisor.children[0].spec.task_id))
         await w.session.wait_settled()
         assert len(told(w)) == 2
         notice = w.bodies()[-1]["messages"][-1]["content"][-1]["text"]
@@ -126,12 +127,12 @@ async def test_stopped_first_and_completing_later(world: Worlds) -> None:
     async with world(script, mode="bypassPermissions") as w:
         await w.session.say("Go")
         with anyio.fail_after(10):
-            while not w.session.supervisor.children:
+            while not w.parts.supervisor.children:
                 await anyio.sleep(0.01)
-        task = w.session.supervisor.children[0].spec.task_id
+        task = w.parts.supervisor.children[0].spec.task_id
         async with anyio.create_task_group() as group:
             for _ in range(3):
-                group.start_soon(w.session.tasks.stop, task)
+                group.start_soon(w.parts.tasks.stop, task)
         await w.session.wait_settled()
         assert told(w) == [task]
         assert [e.status for e in w.told(TaskFinished)] == ["killed"]
@@ -151,11 +152,11 @@ async def test_an_interrupted_parent_leaves_its_forks_running(world: Worlds) -> 
             while len(w.server.lineages().get("main", ())) < 2:
                 await anyio.sleep(0.01)
         await anyio.sleep(0.05)
-        w.session.interrupt()
+        await w.session.send(Interrupt())
         with anyio.fail_after(10):
-            while w.session.busy:
+            while w.parts.busy:
                 await anyio.sleep(0.01)
-        assert w.session.tasks.running() == 1
+        assert w.parts.tasks.running() == 1
         w.write("go", "")
         await w.session.wait_settled()
         assert len(told(w)) == 1

@@ -56,7 +56,7 @@ async def test_siblings_share_everything_but_the_directive(
         turn = await w.session.run("Go")
 
         assert turn.text == "all done"
-        children = w.session.supervisor.children
+        children = w.parts.supervisor.children
         assert len(children) == count
         bases = {id(child.account.fan.base) for child in children if child.account.fan}
         assert len(bases) == 1
@@ -73,7 +73,7 @@ async def test_siblings_share_everything_but_the_directive(
         if dispatch == "keep":
             fan = children[0].account.fan
             assert fan is not None
-            assert w.session.agent.prompt.extends(fan.base)
+            assert w.parts.agent.prompt.extends(fan.base)
         assert {e.status for e in w.told(TaskFinished)} == {"completed"}
         assert not w.told(CacheMissed)
 
@@ -100,8 +100,8 @@ async def test_the_head_is_the_parents_head(world: Worlds, api: str) -> None:
     options = {"effort": "high", "extra": {"temperature": 0.5}, "mode": "bypassPermissions"}
     async with world(script, files={"a.txt": "x"}, api=api, **options) as w:
         await w.session.run("Go")
-        main = w.session.agent
-        for child in w.session.supervisor.children:
+        main = w.parts.agent
+        for child in w.parts.supervisor.children:
             agent = child.agent
             assert agent.prompt.head is main.prompt.head
             assert agent.kit is main.kit
@@ -124,7 +124,7 @@ async def test_another_model_is_refused(world: Worlds) -> None:
         (result,) = [e for e in w.told(ToolFinished) if e.name == "Agent"]
         assert result.failed
         assert "leave `model` out" in result.text
-        assert not w.session.supervisor.children
+        assert not w.parts.supervisor.children
 
 
 @pytest.mark.spec("F3")
@@ -164,7 +164,7 @@ async def test_a_policy_or_a_person_turns_forks_on(world: Worlds, options: Any) 
         assert (await w.session.run("Go")).text == "done"
         (tool,) = [t for t in w.bodies()[0]["tools"] if t["name"] == "Agent"]
         assert "run_in_background" not in tool["input_schema"]["properties"]
-        assert [c.status for c in w.session.supervisor.children] == ["completed"]
+        assert [c.status for c in w.parts.supervisor.children] == ["completed"]
 
 
 @pytest.mark.spec("F12")
@@ -195,7 +195,7 @@ async def test_tasks_go_by_call_id_or_name(world: Worlds) -> None:
     )
     async with world(script, mode="bypassPermissions") as w:
         await w.session.run("Go")
-        ids = [c.spec.task_id for c in w.session.supervisor.children]
+        ids = [c.spec.task_id for c in w.parts.supervisor.children]
         assert ids == ["lexer", "toolu_000002"]
         assert "choose another name" in w.told(ToolFinished)[-1].text
 
@@ -231,7 +231,7 @@ async def test_receipts_are_right_to_the_token(world: Worlds, api: str, count: i
             if api == "anthropic":
                 # A sibling or the parent may have written more of the base by then.
                 assert receipt.predicted_read <= receipt.read <= receipt.tokens_shared + 20
-        paid = total(w.session.ledger.rows)
+        paid = total(w.parts.ledger.rows)
         assert paid.usage.input == sum(r.usage.input for r in w.server.records)
         issued = [msgspec.json.decode(e.receipt) for e in w.told(ReceiptIssued)]
         settled = [as_json(r) for r in w.session.receipts()]
@@ -276,13 +276,13 @@ async def test_forking_by_hand(world: Worlds, api: str) -> None:
     )
     async with world(script, api=api, mode="bypassPermissions") as w:
         await w.session.run(f"Hi {LONG}")
-        before = w.session.agent.prompt
+        before = w.parts.agent.prompt
         results = await w.session.fork(names(3))
         assert [r.report.result for r in results] == ["part 0", "part 1", "part 2"]
         assert {r.status for r in results} == {"completed"}
         assert all(r.receipt.saved is not None for r in results)
         assert {r.receipt.delivered for r in results} == {"returned"}
-        assert w.session.agent.prompt is before
+        assert w.parts.agent.prompt is before
         assert (await w.session.run("And?")).text == "Still here."
 
 

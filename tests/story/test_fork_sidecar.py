@@ -5,8 +5,9 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from prong.command import Accepted, Clear, Compact, Rename, Suggest
 from prong.event import PromptMoved
-from prong.testing import Script, Worlds, call, forks, report, say
+from prong.testing import Script, Worlds, call, forks, inside, report, say
 
 pytestmark = pytest.mark.anyio
 
@@ -21,9 +22,9 @@ async def test_an_aside_reads_the_cache_and_touches_nothing(world: Worlds, api: 
     script = Script([say("Hello."), say("Still here.")], {"what was it": [say("A greeting.")]})
     async with world(script, api=api, mode="bypassPermissions") as w:
         await w.session.run(f"Hi {LONG}")
-        before = w.session.agent.prompt
+        before = w.parts.agent.prompt
         assert await w.session.aside("So what was it?", purpose="memory") == "A greeting."
-        assert w.session.agent.prompt is before
+        assert w.parts.agent.prompt is before
         assert (await w.session.run("And?")).text == "Still here."
         first, beside, after = w.server.records
         assert beside.headers["x-prong-sidecar"] == "memory"
@@ -31,7 +32,7 @@ async def test_an_aside_reads_the_cache_and_touches_nothing(world: Worlds, api: 
         assert beside.usage.read >= first.usage.input - 128
         assert after.usage.read >= first.usage.input - 128
         assert "what was it" not in after.body.decode()
-        (row,) = [row for row in w.session.ledger.rows if row.sidecar]
+        (row,) = [row for row in w.parts.ledger.rows if row.sidecar]
         assert (row.sidecar, row.usage) == ("memory", beside.usage)
 
 
@@ -42,16 +43,16 @@ async def test_a_suggestion_and_a_title(world: Worlds) -> None:
     async with world(script, opens=False, mode="bypassPermissions") as w:
         async with w.open() as session:
             await session.run(f"Hi {LONG}")
-            assert session.wants_title
-            assert await session.suggest() == "Now the tests."
-            assert await session.title() == "A title"
-            assert not session.wants_title
-            assert await session.title() == "A title"
+            assert session.records.wants_title
+            assert await session.send(Suggest()) == Accepted("Now the tests.")
+            assert await session.send(Rename()) == Accepted("A title")
+            assert not session.records.wants_title
+            assert await session.send(Rename()) == Accepted("A title")
             kinds = [r.headers.get("x-prong-sidecar", "") for r in w.server.records]
             assert kinds == ["", "suggestion", "title"]
             assert all(r.usage.read > 4000 for r in w.server.records[1:])
-            assert session.agent.prompt.depth == 2
-        assert [info.title for info in session.others()] == ["A title"]
+            assert inside(session).agent.prompt.depth == 2
+        assert [info.title for info in session.records.others()] == ["A title"]
 
 
 @pytest.mark.spec("F20")
@@ -59,10 +60,10 @@ async def test_a_session_with_a_name_keeps_it(world: Worlds) -> None:
     """No title is asked for where the user gave one, or where settings forbid it."""
     async with world([say("Hello.")], name="mine") as w:
         await w.session.run("Hi")
-        assert not w.session.wants_title
-        assert await w.session.title() == "mine"
+        assert not w.session.records.wants_title
+        assert await w.session.send(Rename()) == Accepted("mine")
     async with w.open(name=None, settings='{"titles": false}') as session:
-        assert not session.wants_title
+        assert not session.records.wants_title
 
 
 @pytest.mark.spec("F20")
@@ -73,10 +74,10 @@ async def test_an_aside_while_a_turn_runs(world: Worlds) -> None:
     script = Script([say("Hello."), wait, say("done")], {"what was it": [say("A greeting.")]})
     async with world(script, mode="bypassPermissions") as w:
         await w.session.run(f"Hi {LONG}")
-        snapshot = w.session.agent.prompt
+        snapshot = w.parts.agent.prompt
         await w.session.say("Go")
         with anyio.fail_after(10):
-            while w.session.agent.prompt.depth < 4:
+            while w.parts.agent.prompt.depth < 4:
                 await anyio.sleep(0.01)
         assert w.session.snapshot is snapshot
         assert await w.session.aside("what was it") == "A greeting."
@@ -92,7 +93,7 @@ async def test_an_aside_in_the_very_first_turn(world: Worlds) -> None:
     async with world(script, mode="bypassPermissions") as w:
         await w.session.say("Go")
         with anyio.fail_after(10):
-            while w.session.agent.prompt.depth < 2:
+            while w.parts.agent.prompt.depth < 2:
                 await anyio.sleep(0.01)
         assert await w.session.aside("what was it") == "Nothing yet."
         w.write("go", "")
@@ -106,7 +107,7 @@ async def test_nothing_of_a_cleared_conversation_is_asked(world: Worlds) -> None
     script = Script([say("Hello.")], {"what was it": [say("Nothing.")]})
     async with world(script) as w:
         await w.session.run("I am Ishmael")
-        w.session.clear()
+        await w.session.send(Clear())
         await w.session.aside("what was it")
         assert "Ishmael" not in w.server.records[-1].body.decode()
 
@@ -117,7 +118,7 @@ async def test_the_summary_rides_on_the_cache(world: Worlds) -> None:
     """The request for a summary reads everything the conversation had cached."""
     async with world([say("Hello."), say("THE SUMMARY")]) as w:
         await w.session.run(f"Hi {LONG}")
-        await w.session.compact()
+        await w.session.send(Compact())
         first, summary = w.server.records
         assert summary.headers["x-prong-sidecar"] == "compaction"
         assert summary.usage.read == first.usage.input

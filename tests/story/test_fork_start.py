@@ -8,6 +8,7 @@ import anyio
 import msgspec
 import pytest
 
+from prong.command import Stop
 from prong.event import Answer, CacheMissed
 from prong.testing import (
     Script,
@@ -108,11 +109,11 @@ async def test_an_entry_that_dies_during_an_approval(world: Worlds) -> None:
         await w.session.run(f"Hi {LONG * 4}")
         await w.session.say("Go")
         with anyio.fail_after(10):
-            while len(w.session.agent.desk.pending) < 8:
+            while len(w.parts.agent.desk.pending) < 8:
                 await anyio.sleep(0.01)
         w.advance(301)
-        for _, asked in list(w.session.agent.desk.pending.values()):
-            w.session.send(Answer(asked.request_id))
+        for _, asked in list(w.parts.agent.desk.pending.values()):
+            await w.session.send(Answer(asked.request_id))
         await w.session.wait_settled()
         leader, *others = firsts(w)
         assert leader.usage.read == 0
@@ -132,15 +133,15 @@ async def test_siblings_start_together_once_all_are_decided(world: Worlds) -> No
         await w.session.run(f"Hi {LONG}")
         await w.session.say("Go")
         with anyio.fail_after(10):
-            while len(w.session.agent.desk.pending) < 6:
+            while len(w.parts.agent.desk.pending) < 6:
                 await anyio.sleep(0.01)
-        early, *late = list(w.session.agent.desk.pending)
-        w.session.send(Answer(early))
+        early, *late = list(w.parts.agent.desk.pending)
+        await w.session.send(Answer(early))
         await anyio.sleep(0.05)
-        assert not w.session.supervisor.children
+        assert not w.parts.supervisor.children
         w.advance(301)
         for request_id in late:
-            w.session.send(Answer(request_id))
+            await w.session.send(Answer(request_id))
         await w.session.wait_settled()
         leader, *others = firsts(w)
         assert leader.usage.read == 0
@@ -182,9 +183,9 @@ async def test_a_stopped_leader_is_replaced(world: Worlds) -> None:
         while len(w.server.records) < 2:
             await anyio.sleep(0.01)
         w.server.service.player.push([], None, say("done"))
-        await w.session.stop(ids[0])
+        await w.session.send(Stop(ids[0]))
         await w.session.wait_settled()
-        assert [c.status for c in w.session.supervisor.children] == ["killed"] + ["completed"] * 3
+        assert [c.status for c in w.parts.supervisor.children] == ["killed"] + ["completed"] * 3
         whole = [r for r in firsts(w) if r.outcome == "whole"]
         assert [r.usage.read > 4000 for r in whole] == [False, True, True]
 
@@ -204,7 +205,7 @@ async def test_prewarm_on_request(world: Worlds, api: str) -> None:
         assert {r.receipt.schedule for r in results} == {"prewarm"}
         assert all(r.receipt.read > 4000 for r in results)
         assert all(r.receipt.predicted_read > 4000 for r in results)
-        (row,) = [row for row in w.session.ledger.rows if row.sidecar == "prewarm"]
+        (row,) = [row for row in w.parts.ledger.rows if row.sidecar == "prewarm"]
         assert row.usage.written > 4000
         assert not w.told(CacheMissed)
 

@@ -7,10 +7,11 @@ import shutil
 import anyio
 import pytest
 
+from prong.command import Stop
 from prong.errors import UsageError
 from prong.event import CacheMissed
 from prong.team.fork import PLACEHOLDER
-from prong.testing import Script, Worlds, call, fail, forks, report, say
+from prong.testing import Script, Worlds, call, fail, forks, inside, report, say
 
 pytestmark = pytest.mark.anyio
 
@@ -47,9 +48,9 @@ async def test_a_woken_fork_reads_its_very_prompt(
                     while len(w.server.lineages().get(f"main/{task}", ())) < 2:
                         await anyio.sleep(0.01)
                 await anyio.sleep(0.05)
-                await session.stop(task)
+                await session.send(Stop(task))
             await session.wait_settled()
-            assert [c.status for c in session.supervisor.children] == [how]
+            assert [c.status for c in inside(session).supervisor.children] == [how]
             if not restarted:
                 await session.message(task, "Go on.")
                 await session.wait_settled()
@@ -61,7 +62,7 @@ async def test_a_woken_fork_reads_its_very_prompt(
         before = len(requests) - 3
         had = requests[before].usage
         assert requests[before + 1].usage.read >= 0.99 * (had.read + had.written)
-        (child,) = session.supervisor.children
+        (child,) = inside(session).supervisor.children
         assert (child.status, child.report.result, child.runs) == ("completed", "two", 2)
         assert not w.told(CacheMissed)
 
@@ -82,7 +83,7 @@ async def test_a_running_fork_reads_a_message_at_its_next_step(world: Worlds) ->
         await w.session.wait_settled()
         (_, second) = w.server.lineages()[f"main/{task}"]
         assert "Mind the gap." in second.body.decode()
-        assert w.session.supervisor.children[0].runs == 1
+        assert w.parts.supervisor.children[0].runs == 1
 
 
 @pytest.mark.spec("F22")
@@ -108,17 +109,25 @@ async def test_a_session_comes_back_with_its_running_forks(world: Worlds, api: s
         async with w.open() as session:
             await session.say("Go")
             with anyio.fail_after(10):
-                while len(w.server.records) < 3 + 6 or session.busy or session.tasks.running() > 2:
+                while (
+                    len(w.server.records) < 3 + 6
+                    or inside(session).busy
+                    or inside(session).tasks.running() > 2
+                ):
                     await anyio.sleep(0.01)
             await anyio.sleep(0.05)
-            sent = {c.spec.task_id: c.agent.prompt.open() for c in session.supervisor.children}
-            await session.message(session.supervisor.children[1].spec.task_id, "Mind the gap.")
+            sent = {
+                c.spec.task_id: c.agent.prompt.open() for c in inside(session).supervisor.children
+            }
+            await session.message(
+                inside(session).supervisor.children[1].spec.task_id, "Mind the gap."
+            )
             # What is on disk now is what a kill would leave.
             left = shutil.copytree(w.store, w.folder / "left")
         w.write("go", "")
         async with w.open(resume=session.id, store=str(left)) as session:
             await session.wait_settled()
-            children = session.supervisor.children
+            children = inside(session).supervisor.children
             assert {c.status for c in children} == {"completed"}
             for child in children:
                 assert child.agent.prompt.open().startswith(sent[child.spec.task_id])
@@ -151,17 +160,20 @@ async def test_a_copy_of_a_session_leaves_running_forks_to_the_original(world: W
         original = w.session
         await original.say("Go")
         with anyio.fail_after(10):
-            while original.busy or len(w.server.records) < 3:
+            while inside(original).busy or len(w.server.records) < 3:
                 await anyio.sleep(0.01)
         async with w.open(resume=original.id, fork_session=True) as copy:
             await copy.wait_settled()
-            assert [c.status for c in copy.supervisor.children] == ["killed"]
-            assert "it goes on in the session it began in" in copy.supervisor.children[0].detail
-            assert copy.tasks.running() == 0
-        assert original.tasks.running() == 1
+            assert [c.status for c in inside(copy).supervisor.children] == ["killed"]
+            assert (
+                "it goes on in the session it began in"
+                in inside(copy).supervisor.children[0].detail
+            )
+            assert inside(copy).tasks.running() == 0
+        assert inside(original).tasks.running() == 1
         w.write("go", "")
         await original.wait_settled()
-        assert [c.status for c in original.supervisor.children] == ["completed"]
+        assert [c.status for c in inside(original).supervisor.children] == ["completed"]
 
 
 @pytest.mark.spec("L1", "F12", "T4")
@@ -179,7 +191,7 @@ async def test_calls_whose_forks_had_started_are_not_interrupted(
         async with w.open() as session:
             await session.say("Go")
             with anyio.fail_after(10):
-                while session.busy or len(w.server.records) < 3:
+                while inside(session).busy or len(w.server.records) < 3:
                     await anyio.sleep(0.01)
             left = shutil.copytree(w.store, w.folder / "left")
         (journal,) = left.rglob(f"{session.id}.jsonl")
@@ -191,7 +203,7 @@ async def test_calls_whose_forks_had_started_are_not_interrupted(
         w.write("go", "")
         async with w.open(resume=session.id, store=str(left)) as session:
             await session.wait_settled()
-            (child,) = session.supervisor.children
+            (child,) = inside(session).supervisor.children
             assert child.status == "completed"
             body = w.server.lineages()["main"][-1].body.decode()
             assert PLACEHOLDER in body
@@ -213,7 +225,7 @@ async def test_an_end_that_was_stored_without_its_notice(world: Worlds, cut: str
             await session.run("Go")
         (journal,) = w.store.rglob(f"{session.id}.jsonl")
         lines = journal.read_bytes().splitlines(keepends=True)
-        path = session.supervisor.children[0].spec.path
+        path = inside(session).supervisor.children[0].spec.path
         last = max(
             i
             for i, line in enumerate(lines)

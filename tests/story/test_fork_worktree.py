@@ -99,7 +99,7 @@ async def test_forks_change_their_own_files_and_no_others(world: Worlds, tmp_pat
     async with repository(world, script) as (w, repo):
         before = repo.fingerprint()
         await w.session.run("Go")
-        first, second = w.session.supervisor.children
+        first, second = w.parts.supervisor.children
         place = w.root / ".prong/worktrees/part-1"
 
         assert repo.fingerprint() == before
@@ -277,13 +277,13 @@ async def test_failed_and_stopped_children_keep_their_work(world: Worlds) -> Non
         with anyio.fail_after(20):
             while len(told(w, "P1")) < 2:
                 await anyio.sleep(0.01)
-        first, _second = w.session.supervisor.children
-        await w.session.tasks.stop(first.spec.task_id)
+        first, _second = w.parts.supervisor.children
+        await w.parts.tasks.stop(first.spec.task_id)
         await w.session.wait_settled()
 
         assert (place / "part-1/x.txt").exists()
         assert (place / "part-2/y.txt").exists()
-        results = [w.session.supervisor.result(c) for c in w.session.supervisor.children]
+        results = [w.parts.supervisor.result(c) for c in w.parts.supervisor.children]
         assert [r.status for r in results] == ["killed", "failed"]
         assert [r.branch for r in results] == ["prong/part-1", "prong/part-2"]
         assert [r.files for r in results] == [("x.txt",), ("y.txt",)]
@@ -304,12 +304,12 @@ async def test_a_message_brings_a_child_back_to_its_worktree(world: Worlds) -> N
         for name in (kept.task_id, gone.task_id):
             await w.session.message(name, "Look again.")
         await w.session.wait_settled()
-        again = w.session.supervisor.child(gone.task_id)
+        again = w.parts.supervisor.child(gone.task_id)
         assert again is not None
 
         assert "x.txt" in str(told(w, "P1")[-1][-1])
         assert "Your root is" in str(told(w, "P2")[1][-1])
-        assert w.session.supervisor.result(again).files == ("z.txt",)
+        assert w.parts.supervisor.result(again).files == ("z.txt",)
 
 
 @pytest.mark.spec("W4")
@@ -326,11 +326,11 @@ async def test_a_resumed_session_knows_its_worktrees(world: Worlds) -> None:
         async with w.open(resume=session.id):
             await w.session.message(kept.task_id, "Look again.")
             await w.session.wait_settled()
-            child = w.session.supervisor.child(kept.task_id)
+            child = w.parts.supervisor.child(kept.task_id)
             assert child is not None
 
             assert "a.txt\\nb.txt\\nx.txt" in str(told(w, "P1")[3][-1])
-            assert w.session.supervisor.result(child).worktree == kept.worktree
+            assert w.parts.supervisor.result(child).worktree == kept.worktree
 
 
 TYPE = """{"fixer": {"description": "d", "prompt": "p", "isolation": "worktree",

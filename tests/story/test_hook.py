@@ -57,7 +57,7 @@ async def test_hooks_of_an_untrusted_folder_stop_nothing(world: Worlds) -> None:
     files = {".claude/settings.json": settings("PreToolUse", {"command": "x", "async": True})}
     async with world([say("Hello.")], files=files) as w:
         assert (await w.session.run("Hi")).text == "Hello."
-        assert any("'async'" in warning for warning in w.session.warnings)
+        assert any("'async'" in warning for warning in w.warnings)
 
 
 LIST = call("Bash", {"command": "ls"})
@@ -261,4 +261,4 @@ async def test_a_session_that_hooks_cannot_stop_says_so(world: Worlds, command: 
     files = {"~/.prong/settings.json": settings("SessionStart", {"command": command})}
     async with world([say("Hello.")], files=files) as w:
         assert (await w.session.run("Hi")).text == "Hello."
-        assert any("cannot stop the session" in text for text in w.session.warnings)
+        assert any("cannot stop the session" in text for text in w.warnings)

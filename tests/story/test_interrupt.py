@@ -7,6 +7,7 @@ from collections.abc import Callable
 import anyio
 import pytest
 
+from prong.command import Accepted, Interrupt, Refused
 from prong.event import TextDelta, ToolFinished, ToolStarted, TurnFinished
 from prong.testing import Step, World, Worlds, call, calls, delay, say, stall, think
 
@@ -21,7 +22,7 @@ async def _interrupt_when(w: World, ready: Callable[[], object]) -> None:
         group.start_soon(w.session.run, "Go")
         while not ready():
             await anyio.sleep(0.01)
-        assert w.session.interrupt()
+        assert isinstance(await w.session.send(Interrupt()), Accepted)
     assert w.session.last is not None
     assert w.session.last.why == "interrupted"
 
@@ -39,7 +40,7 @@ async def test_in_the_middle_of_streaming(world: Worlds, api: str, then: Step) -
     """A half-streamed reply is not stored, the connection is closed, the next turn works."""
     async with world([stall(600, then=then), say("Better.")], api=api) as w:
         await _interrupt_when(w, lambda: w.server.records and w.server.records[0].status == 200)
-        kinds = [kind for kind, _ in w.session.agent.prompt.entries()]
+        kinds = [kind for kind, _ in w.parts.agent.prompt.entries()]
         assert kinds == ["user", "reminder"]
         assert (await w.session.run("Again")).text == "Better."
         assert w.server.records[0].outcome == "gone"
@@ -61,7 +62,7 @@ async def test_in_the_middle_of_a_tool(world: Worlds, api: str) -> None:
     )
     async with world([step, say("Better.")], api=api, mode="bypassPermissions") as w:
         await _interrupt_when(w, (w.root / "begun").exists)
-        kinds = [kind for kind, _ in w.session.agent.prompt.entries()]
+        kinds = [kind for kind, _ in w.parts.agent.prompt.entries()]
         assert kinds == ["user", "reply", "results", "reminder"]
         assert not (w.root / "never").exists()
         assert (await w.session.run("Again")).text == "Better."
@@ -112,15 +113,15 @@ async def test_leaving_the_session_in_mid_turn(world: Worlds) -> None:
             await anyio.sleep(0.01)
     assert [e.why for e in w.told(TurnFinished)] == ["interrupted"]
     assert len(w.told(ToolStarted)) == 1
-    assert not w.told(ToolFinished)
+    assert [e.interrupted for e in w.told(ToolFinished)] == [True]
 
 
 async def test_an_interrupt_when_nothing_runs(world: Worlds) -> None:
     """There is nothing to stop, and that is said."""
     async with world([say("Hi.")]) as w:
-        assert not w.session.interrupt()
+        assert isinstance(await w.session.send(Interrupt()), Refused)
         await w.session.run("Hi")
-        assert not w.session.interrupt()
+        assert isinstance(await w.session.send(Interrupt()), Refused)
 
 
 @pytest.mark.spec("K1")
@@ -130,6 +131,6 @@ async def test_what_an_interrupted_request_read_is_in_the_ledger(world: Worlds) 
         await w.session.run("First")
         await _interrupt_when(w, lambda: any("Two." in d.text for d in w.told(TextDelta)))
 
-        rows = w.session.ledger.rows
+        rows = w.parts.ledger.rows
         assert [row.broken for row in rows] == [False, True]
         assert rows[1].usage.read >= rows[0].usage.written > 0

@@ -94,12 +94,12 @@ async def test_a_session_that_has_ended_takes_nothing_more(world: Worlds) -> Non
             await session.run("Hi")
         for late in (
             session.run("More"),
-            session.say("More"),
             session.fork(["More"]),
             session.aside("More"),
         ):
             with pytest.raises(UsageError, match="the session has ended"):
                 await late
+        assert "the session has ended" in str(await session.say("More"))
 
 
 async def test_a_failing_respond_function_is_named(world: Worlds) -> None:
@@ -133,7 +133,7 @@ async def test_no_answer_of_the_schema_is_no_success(world: Worlds) -> None:
         turn = await w.session.run("How many?")
         assert (turn.why, turn.ok, turn.text) == ("error", False, "No.")
         assert "JSON schema" in turn.detail
-        assert w.session.structured is None
+        assert turn.structured is None
 
 
 async def test_an_answer_of_the_schema_is_one(world: Worlds) -> None:
@@ -141,12 +141,12 @@ async def test_an_answer_of_the_schema_is_one(world: Worlds) -> None:
     script = [call(StructuredOutput.name, {"n": 3}), say("")]
     async with world(script, json_schema=SCHEMA) as w:
         turn = await w.session.run("How many?")
-        assert (turn.why, w.session.structured) == ("done", b'{"n":3}')
+        assert (turn.why, turn.structured) == ("done", b'{"n":3}')
 
 
 async def test_a_setting_that_is_not_a_boolean_turns_forks_off(world: Worlds) -> None:
     """`fork.enabled: "no"` was meant to turn them off; it does, and is complained about."""
     files = {"~/.prong/settings.json": '{"fork": {"enabled": "no"}}'}
     async with world(files=files, attended=True) as w:
-        assert not w.session.supervisor.forks.on
-        assert any("'fork.enabled' must be true or false" in text for text in w.session.warnings)
+        assert not w.parts.supervisor.forks.on
+        assert any("'fork.enabled' must be true or false" in text for text in w.warnings)

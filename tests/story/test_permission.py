@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from prong import Answer, PermissionAsked, QuestionAsked
-from prong.errors import UsageError
-from prong.event import Interrupt, RequestSettled, SetMode, ToolFinished, ToolStarted
+from prong.command import Interrupt, Leave, Refused, SetMode
+from prong.event import RequestSettled, ToolFinished, ToolStarted
 from prong.testing import World, Worlds, call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L5")]
@@ -64,9 +64,8 @@ async def _when_asked(w: World, answer: Answer) -> None:
     while not w.told(PermissionAsked):
         await anyio.sleep(0.01)
     request_id = w.told(PermissionAsked)[-1].request_id
-    w.session.send(Answer(request_id, allow=answer.allow, text=answer.text))
-    with pytest.raises(UsageError):
-        w.session.send(Answer(request_id))
+    await w.session.send(Answer(request_id, allow=answer.allow, text=answer.text))
+    assert isinstance(await w.session.send(Answer(request_id)), Refused)
 
 
 @pytest.mark.spec("X1")
@@ -98,7 +97,7 @@ async def test_leaving_refuses_what_waits(world: Worlds) -> None:
             group.start_soon(w.session.run, "Go")
             while not w.told(PermissionAsked):
                 await anyio.sleep(0.01)
-            w.session.leave()
+            await w.session.send(Leave())
         assert "nobody is here" in w.server.records[1].request.last_text
 
 
@@ -109,7 +108,7 @@ async def test_interrupted_while_a_question_waits(world: Worlds) -> None:
             group.start_soon(w.session.run, "Go")
             while not w.told(PermissionAsked):
                 await anyio.sleep(0.01)
-            w.session.send(Interrupt())
+            await w.session.send(Interrupt())
         assert [e.outcome for e in w.told(RequestSettled)] == ["unanswered"]
         assert (await w.session.run("Else?")).text == "Fine."
         assert "interrupted" in w.server.records[1].body.decode()
@@ -130,14 +129,15 @@ async def test_rules_and_modes(world: Worlds) -> None:
         await w.session.run("Go")
         assert [e.failed for e in w.told(ToolFinished)] == [True, False]
         assert sorted(p.name for p in w.root.iterdir()) == ["two"]
-        w.session.send(SetMode("bypassPermissions"))
+        await w.session.send(SetMode("bypassPermissions"))
         await w.session.run("More")
         assert (w.root / "three").is_dir()
-        w.session.send(SetMode("plan"))
+        await w.session.send(SetMode("plan"))
         await w.session.run("More")
         assert not (w.root / "four").exists()
-        with pytest.raises(UsageError, match="no permission mode"):
-            w.session.send(SetMode("yolo"))
+        refused = await w.session.send(SetMode("yolo"))
+        assert isinstance(refused, Refused)
+        assert "no permission mode" in refused.why
 
 
 @pytest.mark.spec("L5")

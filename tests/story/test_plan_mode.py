@@ -8,10 +8,11 @@ import anyio
 import pytest
 
 from prong import Answer, PermissionAsked, QuestionAsked
+from prong.command import SetMode
 from prong.event import ModeChanged, ToolFinished, Warned
 from prong.session import Session
 from prong.session.planning import slug
-from prong.testing import Script, Worlds, call, calls, say
+from prong.testing import Script, Worlds, call, calls, inside, say
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +56,7 @@ async def test_a_plan_is_written_and_approved(world: Worlds, tmp_path: Path, api
         say("Done."),
     ]
     async with world(script, api=api, mode="acceptEdits", respond=user) as w:
-        w.session.set_mode("plan")
+        await w.session.send(SetMode("plan"))
         turn = await w.session.run("Add a cache!")
         assert turn.text == "Done."
         assert [e.failed for e in w.told(ToolFinished)] == [True, False, False, False]
@@ -154,7 +155,7 @@ async def test_the_model_enters_only_if_somebody_can_let_it_out(world: Worlds) -
 
 
 def rules(session: Session) -> list[str]:
-    return [str(rule) for rule in session.agent.policy.policy.rules]
+    return [str(rule) for rule in inside(session).agent.policy.policy.rules]
 
 
 BROAD = ("Bash(npm test:*)", "Bash(python:*)", "Agent(*)", "Bash", "Edit(/src/**)")
@@ -165,9 +166,9 @@ async def test_broad_rules_are_put_aside_and_come_back(world: Worlds) -> None:
     """Coming from auto, shell and agent rules are away in plan mode, and there again after it."""
     async with world([], mode="auto", allow=BROAD) as w:
         before = rules(w.session)
-        w.session.set_mode("plan")
+        await w.session.send(SetMode("plan"))
         assert rules(w.session) == ["Edit(/src/**)"]
-        w.session.set_mode("auto")
+        await w.session.send(SetMode("auto"))
         assert sorted(rules(w.session)) == sorted(before)
 
 
@@ -176,7 +177,7 @@ async def test_rules_stay_when_not_coming_from_auto(world: Worlds) -> None:
     """From another mode nothing is put aside: plan mode itself is what forbids."""
     async with world([], mode="default", allow=BROAD) as w:
         before = rules(w.session)
-        w.session.set_mode("plan")
+        await w.session.send(SetMode("plan"))
         assert rules(w.session) == before
 
 
@@ -195,11 +196,11 @@ async def test_a_resumed_session_is_still_in_plan_mode(world: Worlds, tmp_path: 
     async with world(script, opens=False, respond=user, allow=BROAD) as w:
         async with w.open(mode="auto") as session:
             before = rules(session)
-            session.agent.policy.allow_for_session("Bash(make:*)")
-            session.set_mode("plan")
+            inside(session).agent.policy.allow_for_session("Bash(make:*)")
+            await session.send(SetMode("plan"))
             await session.run("Fix the parser")
         async with w.open(continue_last=True) as session:
-            assert session.mode == session.started.mode == "plan"
+            assert session.mode == w.started.mode == "plan"
             assert rules(session) == ["Edit(/src/**)"]
             await session.run("Go on")
             assert session.mode == "auto"
@@ -213,11 +214,11 @@ async def test_what_was_put_aside_comes_back_after_a_crash(world: Worlds) -> Non
     """What stands in the journal of a session that never closed is enough to come back."""
     async with world([], mode="auto", allow=BROAD) as w:
         before, crashed = rules(w.session), w.session
-        crashed.set_mode("plan")
+        await crashed.send(SetMode("plan"))
         async with w.open(resume=crashed.id, fork_session=True, mode=None) as session:
             assert session.mode == "plan"
             assert rules(session) == ["Edit(/src/**)"]
-            session.set_mode("auto")
+            await session.send(SetMode("auto"))
             assert sorted(rules(session)) == sorted(before)
 
 
@@ -238,7 +239,7 @@ async def test_forks_that_were_there_before_are_bound(world: Worlds, tmp_path: P
         await w.session.start_forks([f"{'Work on it. ' * 9} To the very end."])
         while len(w.server.records) < 2:
             await anyio.sleep(0.01)
-        w.session.set_mode("plan")
+        await w.session.send(SetMode("plan"))
         (w.root / "go").touch()
         w.server.push(say("I see."))
         await w.session.wait_settled()
@@ -257,8 +258,8 @@ async def test_a_call_that_waited_for_leave_is_decided_anew(world: Worlds) -> No
             group.start_soon(w.session.run, "Go")
             while not w.told(PermissionAsked):
                 await anyio.sleep(0.01)
-            w.session.set_mode("plan")
-            w.session.send(Answer(w.told(PermissionAsked)[0].request_id))
+            await w.session.send(SetMode("plan"))
+            await w.session.send(Answer(w.told(PermissionAsked)[0].request_id))
         assert not (w.root / "made").exists()
         assert "five phases" in w.server.records[1].body.decode()
 
@@ -271,7 +272,7 @@ async def test_background_shells(world: Worlds) -> None:
     script = [call("Bash", wait), say("Started."), calls(("Bash", late)), say("I see.")]
     async with world(script, mode="bypassPermissions") as w:
         await w.session.run("Go", wait_tasks=False)
-        w.session.set_mode("plan")
+        await w.session.send(SetMode("plan"))
         assert any("go on" in e.text and "until" in e.text for e in w.told(Warned))
         await w.session.run("Now", wait_tasks=False)
         assert not (w.root / "made").exists()
@@ -295,7 +296,7 @@ async def test_links_do_not_lead_the_plan_out_of_the_project(world: Worlds, tmp_
         (w.root / ".prong").symlink_to(tmp_path / "elsewhere")
         async with w.open(mode="plan") as session:
             await session.run("Go")
-            assert session.plan_file.startswith(str(w.store.resolve()))
+            assert session.records.plan_file.startswith(str(w.store.resolve()))
         assert w.told(Warned)
 
 
@@ -307,7 +308,7 @@ async def test_plan_files_have_readable_names_of_their_own(world: Worlds) -> Non
         for number, name in enumerate(["fix-the-cafe-menu", "fix-the-cafe-menu-2"]):
             async with w.open(mode="plan") as session:
                 await session.run("Fix the Café menu")
-                assert Path(session.plan_file).stem == name, number
+                assert Path(session.records.plan_file).stem == name, number
                 w.write(f".prong/plans/{name}.md", "x")
 
 

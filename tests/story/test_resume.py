@@ -5,10 +5,20 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from prong.command import (
+    Accepted,
+    Clear,
+    Compact,
+    Interrupt,
+    Refused,
+    SetMode,
+    SetModel,
+    TakeUp,
+)
 from prong.config.option import Given
 from prong.errors import JournalBusy, NoSuchSession, UsageError
-from prong.event import PromptMoved, ToolFinished, TurnStarted, Warned
-from prong.testing import Worlds, call, fail, say, stall, think
+from prong.event import PromptMoved, ToolFinished, TurnStarted
+from prong.testing import Worlds, call, fail, inside, say, stall, think
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L8")]
 
@@ -28,11 +38,11 @@ async def test_resumed_bytes_are_the_same(world: Worlds, api: str, fork: bool) -
     async with world(script, files={"a.py": "x = 1\n"}, api=api, opens=False) as w:
         async with w.open() as session:
             await session.run(f"What is x? {STORY}")
-            opened, first = session.agent.prompt.open(), session.id
+            opened, first = inside(session).agent.prompt.open(), session.id
         async with w.open(continue_last=True, fork_session=fork) as session:
-            assert session.started.resumed
+            assert w.started.resumed
             assert (session.id == first) != fork
-            assert session.agent.prompt.open() == opened
+            assert inside(session).agent.prompt.open() == opened
             assert (await session.run("And now?")).text == "Still 1."
         before, after = w.server.records[1:]
         assert [b.raw for b in after.request.blocks[: len(before.request.blocks)]] == [
@@ -41,7 +51,7 @@ async def test_resumed_bytes_are_the_same(world: Worlds, api: str, fork: bool) -
         assert after.usage.read >= 0.9 * before.usage.input > 1000
         assert not w.told(PromptMoved)
         if not fork:
-            assert len(w.session.ledger.rows) == 3
+            assert len(w.parts.ledger.rows) == 3
 
 
 async def test_found_by_id_name_and_place(world: Worlds) -> None:
@@ -89,11 +99,11 @@ async def test_what_was_read_is_remembered(world: Worlds) -> None:
     ]
     async with world(script, files={"a.py": "x = 1\n"}, opens=False) as w:
         async with w.open() as session:
-            session.set_mode("acceptEdits")
+            await session.send(SetMode("acceptEdits"))
             await session.run("Read")
         async with w.open(continue_last=True) as session:
             assert session.mode == "acceptEdits"
-            assert [t.content for t in session.agent.context.todos] == ["Edit"]
+            assert [t.content for t in inside(session).agent.context.todos] == ["Edit"]
             await session.run("Edit")
         assert not any(e.failed for e in w.told(ToolFinished))
         assert (w.root / "a.py").read_text() == "x = 2\n"
@@ -135,7 +145,7 @@ async def test_the_model_changed_in_mid_session(world: Worlds) -> None:
     script = [think("Hm.", then=call("Bash", {"command": "ls"})), say("One."), say("Two.")]
     async with world(script) as w:
         await w.session.run("Hi")
-        w.session.set_model("claude-opus-5")
+        await w.session.send(SetModel("claude-opus-5"))
         assert (await w.session.run("More")).text == "Two."
         moved = w.told(PromptMoved)
         assert [(m.reason, m.detail) for m in moved] == [
@@ -148,11 +158,10 @@ async def test_nothing_changes_while_a_turn_runs(world: Worlds) -> None:
     """Clear, compact and a change of model are refused while a turn runs."""
     async with world([call("Bash", {"command": "sleep 600"})], mode="bypassPermissions") as w:
         await w.session.say("Go")
-        for act in (w.session.clear, lambda: w.session.set_model("claude-opus-5")):
-            with pytest.raises(UsageError, match="while a turn runs"):
-                act()
-        with pytest.raises(UsageError, match="while a turn runs"):
-            await w.session.compact()
+        for command in (Clear(), SetModel("claude-opus-5"), Compact()):
+            refused = await w.session.send(command)
+            assert isinstance(refused, Refused)
+            assert "while a turn runs" in refused.why
 
 
 @pytest.mark.spec("L11")
@@ -163,10 +172,10 @@ async def test_changed_tools_are_told(world: Worlds) -> None:
             await session.run("Hi")
         async with w.open(continue_last=True, tools=("Read", "Glob")) as session:
             await session.run("More")
-            assert any("+Glob, -Grep" in text for text in session.warnings)
+            assert any("+Glob, -Grep" in text for text in w.warnings)
         tools = [[t["name"] for t in body["tools"]] for body in w.bodies()]
         assert tools == [["Read", "Grep"]] * 2
-        assert not w.told(Warned)
+        assert len(w.warnings) == 1
 
 
 @pytest.mark.spec("L7")
@@ -176,10 +185,10 @@ async def test_options_that_a_resumed_session_cannot_take_are_told(world: Worlds
         async with w.open(append_system="Be brief.") as session:
             await session.run("Hi")
         async with w.open(continue_last=True, append_system="Be brief.") as session:
-            assert session.warnings == []
+            assert w.warnings == []
         async with w.open(continue_last=True, append_system="Be long.", effort="low") as session:
             await session.run("More")
-            warned = "\n".join(session.warnings)
+            warned = "\n".join(w.warnings)
             assert "--append-system-prompt is left out" in warned
             assert "--effort is left out" in warned
 
@@ -194,11 +203,11 @@ async def test_a_schema_for_a_resumed_session(world: Worlds) -> None:
         async with w.open() as session:
             await session.run("Hi")
         async with w.open(continue_last=True, json_schema=schema) as session:
-            await session.run("How many?")
-            assert session.structured == b'{"n":1}'
-            prompt = session.agent.prompt
+            turn = await session.run("How many?")
+            assert turn.structured == b'{"n":1}'
+            prompt = inside(session).agent.prompt
         async with w.open(continue_last=True, json_schema=schema) as session:
-            assert session.agent.prompt.open() == prompt.open()
+            assert inside(session).agent.prompt.open() == prompt.open()
 
 
 @pytest.mark.parametrize(
@@ -227,7 +236,7 @@ async def test_damaged_notices_are_spoken_of(world: Worlds) -> None:
         outbox.write_bytes(b'{"type":"written"}\nnonsense\n')
         async with w.open(resume=session.id) as session:
             assert (await session.run("Go on")).text == "Two."
-        (warned,) = [text for text in session.warnings if "outbox" in text]
+        (warned,) = [text for text in w.warnings if "outbox" in text]
         assert warned.startswith(f"{outbox}: 2 of its lines could not be read")
 
 
@@ -237,11 +246,11 @@ async def test_a_message_that_failed_is_taken_up(world: Worlds) -> None:
         async with w.open() as session:
             assert (await session.run("Where?")).why == "error"
         async with w.open(continue_last=True) as session:
-            assert session.take_up()
+            assert isinstance(await session.send(TakeUp()), Accepted)
             await session.wait_settled()
             assert session.last is not None
             assert session.last.text == "Here."
-            assert not session.take_up()
+            assert isinstance(await session.send(TakeUp()), Refused)
         assert w.server.records[-1].body.count(b"Where?") == 1
         assert [event.text for event in w.told(TurnStarted)] == ["Where?", "Where?"]
 
@@ -264,7 +273,7 @@ async def test_what_came_to_an_end_is_not_taken_up(world: Worlds, how: str) -> N
                 group.start_soon(session.run, "Hi")
                 while not session.last and not (how == "interrupted" and w.server.records):
                     await anyio.sleep(0.01)
-                session.interrupt()
+                await session.send(Interrupt())
         async with w.open(**{**given, "resume": session.id}) as session:
-            assert not session.take_up()
-            assert not session.busy
+            assert isinstance(await session.send(TakeUp()), Refused)
+            assert not inside(session).busy

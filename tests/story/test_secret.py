@@ -70,7 +70,7 @@ async def test_a_key_can_be_passed_on_and_is_masked(world: Worlds) -> None:
         assert all(KEY.encode() not in record.body for record in w.server.records)
         assert KEY not in str(w.envelopes)
         assert HIDDEN in str(w.envelopes)
-        journal = w.session.journal.path
+        journal = w.parts.journal.path
         assert KEY.encode() not in journal.read_bytes()
         assert KEY.encode() not in everything(journal.with_suffix("") / "results")
 
@@ -83,7 +83,7 @@ async def test_a_server_that_repeats_the_key_is_masked(world: Worlds) -> None:
         assert turn.why == "error"
         assert f"invalid key {HIDDEN}" in turn.detail
         assert KEY not in str(w.envelopes)
-        assert KEY.encode() not in w.session.journal.path.read_bytes()
+        assert KEY.encode() not in w.parts.journal.path.read_bytes()
 
 
 async def test_hosts_of_children_withhold_too(tmp_path: Path) -> None:

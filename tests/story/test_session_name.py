@@ -9,7 +9,7 @@ import pytest
 from prong.errors import NoSuchSession, UsageError
 from prong.journal import store
 from prong.journal.note import Titled
-from prong.testing import Worlds, say
+from prong.testing import Worlds, inside, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L8")]
 
@@ -28,7 +28,7 @@ async def test_an_empty_session_is_neither_listed_nor_continued(world: Worlds) -
         assert listed(w.root, w.store) == [first.id]
         async with w.open(continue_last=True) as again:
             assert again.id == first.id
-            assert again.others()[0].id == first.id
+            assert again.records.others()[0].id == first.id
 
 
 async def test_only_empty_sessions_are_none(world: Worlds) -> None:
@@ -83,13 +83,13 @@ async def test_of_several_with_one_name_it_is_the_latest(world: Worlds) -> None:
         for name in ("job", "other"):
             async with w.open(name=name) as session:
                 await session.run("Hi")
-            session.journal.path.chmod(0o600)
+            inside(session).journal.path.chmod(0o600)
         async with w.open(resume="other", name="spare") as session:
-            session.journal.note("main", Titled("job"))
+            inside(session).journal.note("main", Titled("job"))
             await session.run("More")
         async with w.open(resume="job") as again:
             assert again.id == session.id
-            assert "2 sessions are named 'job'; this is the latest" in again.warnings[0]
+            assert "2 sessions are named 'job'; this is the latest" in w.warnings[0]
 
 
 async def test_a_copy_of_a_damaged_session_says_what_is_lost(world: Worlds) -> None:
@@ -97,9 +97,9 @@ async def test_a_copy_of_a_damaged_session_says_what_is_lost(world: Worlds) -> N
     async with world([say("One."), say("Two.")], opens=False) as w:
         async with w.open() as first:
             await first.run("Hi")
-        path = first.journal.path
+        path = inside(first).journal.path
         path.write_bytes(path.read_bytes().replace(b"One.", b"0ne.", 1))
-        async with w.open(resume=first.id, fork_session=True) as copy:
-            (told,) = [text for text in copy.warnings if "damaged" in text]
+        async with w.open(resume=first.id, fork_session=True):
+            (told,) = [text for text in w.warnings if "damaged" in text]
         assert f"{path} is damaged at line " in told
         assert told.endswith("from there on are lost")

@@ -123,7 +123,7 @@ async def test_skills(world: Worlds) -> None:
         await w.session.run("Greet Ada")
         assert "How to greet" in w.server.records[0].body.decode()
         assert "Say moin to Ada." in w.server.records[1].request.last_text
-        started = w.session.skill("greet", "Bob")
+        started = w.session.records.skill("greet", "Bob")
         assert started is not None
         assert "Say moin to Bob." in started
 
@@ -160,7 +160,7 @@ async def test_an_untrusted_folder_runs_nothing(world: Worlds) -> None:
         assert [e.failed for e in w.told(ToolFinished)] == [True, True]
         made = {p.name for p in w.root.iterdir()}
         assert made == {".prong", ".mcp.json"}
-        warned = "\n".join(w.session.warnings)
+        warned = "\n".join(w.warnings)
         assert "trust" in warned
         assert "evil" in warned
         assert "hook" in warned
@@ -172,7 +172,7 @@ async def test_a_trusted_folder_is_heard(world: Worlds) -> None:
         await w.session.run("Go")
         assert (w.root / "ran").exists()
         assert [e.failed for e in w.told(ToolFinished)] == [False, True]
-        assert any("evil" in text for text in w.session.warnings)
+        assert any("evil" in text for text in w.warnings)
 
 
 async def test_bare_takes_nothing(world: Worlds) -> None:
@@ -182,7 +182,7 @@ async def test_bare_takes_nothing(world: Worlds) -> None:
         await w.session.run("Go")
         assert not (w.root / "ran").exists()
         assert "Use tabs." not in w.server.records[0].body.decode()
-        assert w.session.warnings == []
+        assert w.warnings == []
 
 
 async def test_a_broken_file_does_not_hide_the_rest(world: Worlds) -> None:
@@ -196,7 +196,7 @@ async def test_a_broken_file_does_not_hide_the_rest(world: Worlds) -> None:
     async with world([LIST, say("Hi.")], files=files) as w:
         await w.session.run("Go")
         assert w.told(ToolFinished)[0].failed
-        assert w.session.skill("greet", "") is not None
-        warned = "\n".join(w.session.warnings)
+        assert w.session.records.skill("greet", "") is not None
+        warned = "\n".join(w.warnings)
         assert "settings.json:2" in warned
         assert "bad/SKILL.md:1" in warned

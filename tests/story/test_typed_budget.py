@@ -37,8 +37,8 @@ async def test_the_sessions_budget_holds_for_children():
         turn = await w.session.run("Go")
 
         assert turn.why == "budget"
-        assert w.session.agent.purse.tokens == w.session.usage.input + w.session.usage.output
-        assert w.session.agent.purse.turns == len(w.session.ledger.rows)
+        assert w.parts.agent.purse.tokens == w.session.usage.input + w.session.usage.output
+        assert w.parts.agent.purse.turns == len(w.parts.ledger.rows)
 
 
 async def test_the_receipt_of_a_typed_child_claims_no_fork():
@@ -74,13 +74,13 @@ async def test_many_children_overdraw_a_budget_by_one_reply_each_at_most(bound: 
     async with world(script, max_tokens=bound) as w:
         await w.session.run("Go")
         total, late = 0, list[str]()
-        for row in w.session.ledger.rows:
+        for row in w.parts.ledger.rows:
             late += [row.agent] if total >= bound else []
             total += row.usage.input + row.usage.output
-        most = max(row.usage.input + row.usage.output for row in w.session.ledger.rows)
+        most = max(row.usage.input + row.usage.output for row in w.parts.ledger.rows)
 
-        assert total == w.session.agent.purse.tokens
+        assert total == w.parts.agent.purse.tokens
         assert total >= bound, "the budget was used up"
         assert len(set(late)) == len(late), "nobody began a request after the bound was reached"
         assert total - bound <= most * (len(late) + 1)
-        assert w.session.tasks.running() == 0
+        assert w.parts.tasks.running() == 0

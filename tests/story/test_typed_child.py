@@ -7,8 +7,9 @@ from pathlib import Path
 import anyio
 import pytest
 
+from prong.command import Background, Interrupt, Refused, Stop
 from prong.event import TaskFinished
-from prong.testing import Script, Step, call, delay, say, world
+from prong.testing import Script, Step, call, delay, inside, say, world
 from shared.typed import agent, of, result
 
 pytestmark = pytest.mark.anyio
@@ -181,7 +182,7 @@ async def test_a_child_is_sent_to_the_background_by_a_call():
     async with world(script) as w:
         async with anyio.create_task_group() as group:
             group.start_soon(w.session.run, "Go")
-            while not w.session.to_background("bob"):
+            while isinstance(await w.session.send(Background("bob")), Refused):
                 await anyio.sleep(0.01)
 
         assert "bob goes on in the background" in result(w, 1)
@@ -207,15 +208,18 @@ async def test_an_interrupt_stops_the_child_that_is_waited_for_and_no_other():
             group.start_soon(session.run, "Go")
             while not of(w, "BRIEF"):
                 await anyio.sleep(0.01)
-            session.interrupt()
-        loud, quiet = session.supervisor.child("loud"), session.supervisor.child("quiet")
+            await session.send(Interrupt())
+        loud, quiet = (
+            inside(session).supervisor.child("loud"),
+            inside(session).supervisor.child("quiet"),
+        )
         assert loud is not None
         assert quiet is not None
 
         assert loud.status == "killed"
-        await session.supervisor.wait([quiet])
+        await inside(session).supervisor.wait([quiet])
         assert quiet.status == "completed"
-        assert session.tasks.running() == 0
+        assert inside(session).tasks.running() == 0
 
 
 @pytest.mark.spec("T6", "T8")
@@ -230,18 +234,18 @@ async def test_stopping_an_agent_stops_what_it_started():
     async with world(script, allow=("Bash",), settings='{"fork": {"enabled": false}}') as w:
         session = w.session
         await session.run("Go", wait_tasks=False)
-        while session.tasks.running("main/bob") == 0:
+        while inside(session).tasks.running("main/bob") == 0:
             await anyio.sleep(0.01)
-        child = session.supervisor.child("bob")
+        child = inside(session).supervisor.child("bob")
         assert child is not None
         while len(of(w, "BRIEF")) < 2 or child.text != "I wait.":
             await anyio.sleep(0.01)
 
         assert child.status == "running"
-        await session.stop("bob")
+        await session.send(Stop("bob"))
 
         assert child.status == "killed"
-        assert session.tasks.running() == 0
+        assert inside(session).tasks.running() == 0
         await session.wait_settled()
         last = str(w.bodies()[-1]["messages"][-1])
         assert "<status>killed</status>" in last
@@ -267,7 +271,7 @@ async def test_tools_look_after_agents():
     async with world(script, files={"a.py": ""}) as w:
         await w.session.run("Go")
         told = [result(w, number) for number in range(2, 7)]
-        child = w.session.supervisor.child("bob")
+        child = w.parts.supervisor.child("bob")
         assert child is not None
 
         assert told[0].startswith("bob is running. Output file: ")
@@ -299,11 +303,11 @@ async def test_the_output_of_a_running_agent_can_be_followed():
             while len(of(w, "BRIEF")) < 2:
                 await anyio.sleep(0.01)
 
-        assert w.session.tasks.runs("bob")
+        assert w.parts.tasks.runs("bob")
         shown = (await path.read_text()).splitlines()
         assert shown[0] == "I begin."
         assert shown[1].startswith("* ")
-        await w.session.stop("bob")
+        await w.session.send(Stop("bob"))
 
 
 @pytest.mark.spec("T8")
@@ -370,12 +374,12 @@ async def test_old_children_are_let_go_and_read_again():
         session = w.session
         await session.run("Go")
 
-        assert len(session.supervisor.children) < count
+        assert len(inside(session).supervisor.children) < count
         assert len(session.receipts()) == count
-        assert session.supervisor.child("w0") is None
+        assert inside(session).supervisor.child("w0") is None
         await session.message("w0", "Once more.")
         await session.wait_settled()
-        assert session.supervisor.child("w0") is not None
+        assert inside(session).supervisor.child("w0") is not None
 
 
 @pytest.mark.spec("S2")
@@ -416,5 +420,5 @@ async def test_a_child_works_from_its_parents_record_of_reads():
         assert "a.py has not been read yet" in last
         assert "edited a.py: 1 replacement" in last
         assert (w.root / "a.py").read_text() == "x = 2\n"
-        child = w.session.supervisor.children[0].agent.context.reads
-        assert child.hashes != w.session.agent.context.reads.hashes
+        child = w.parts.supervisor.children[0].agent.context.reads
+        assert child.hashes != w.parts.agent.context.reads.hashes

@@ -56,8 +56,8 @@ async def test_what_the_parent_had_read_is_not_held_against_a_fork():
     files = {"notes.md": f"{PLANTED}\n"}
     async with world(script, files=files, mode="dontAsk", moves_prefix="by hand") as w:
         await w.session.run("Go")
-        children = await w.session.supervisor.fork(w.session.agent, ["FORKED"])
-        await w.session.supervisor.wait(children)
+        children = await w.parts.supervisor.fork(w.parts.agent, ["FORKED"])
+        await w.parts.supervisor.wait(children)
 
         assert children[0].findings == ()
         assert not w.told(Warned)
@@ -75,4 +75,4 @@ async def test_a_model_may_look_at_results_too():
         await w.session.run("Go")
 
         assert "Tries to sell something." in result(w)
-        assert [row.sidecar for row in w.session.ledger.rows].count("handback") == 1
+        assert [row.sidecar for row in w.parts.ledger.rows].count("handback") == 1

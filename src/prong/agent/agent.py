@@ -23,8 +23,8 @@ from prong.agent.lineage import Lineage
 from prong.agent.repeat import Repeats
 from prong.cost import Ledger, Prices, Row, markable, window
 from prong.cost.budget import Purse
-from prong.entry import Entry, Part, Results, Text, Usage, User
-from prong.event import Event, PromptMoved, Warned
+from prong.entry import Entry, Part, Results, Text, Usage, User, plain
+from prong.event import Event, InputTaken, PromptMoved, Warned
 from prong.host import Host
 from prong.journal.read import Replay
 from prong.journal.recorder import Recorder
@@ -186,7 +186,15 @@ class Agent:
         before, self.prompt = self.prompt, prompt
         self.base, self.last = None, Sent(at=self.last.at)
         self.repeats.forget()
-        self.emit(PromptMoved(reason=reason, detail=detail, before=len(before), after=len(prompt)))
+        self.emit(
+            PromptMoved(
+                reason=reason,
+                detail=detail,
+                before=len(before),
+                after=len(prompt),
+                model=prompt.head.model,
+            )
+        )
 
     def answered(self, sent: Sent) -> None:
         """Remember a request that was answered."""
@@ -204,6 +212,7 @@ class Agent:
             self.repeats.forget()
         for entry, taken in items:
             self.append(entry)
+            self.emit(InputTaken(kind=entry.kind, text=plain(entry.parts)))
             if taken is not None:
                 taken()
         return len(items)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Generator, Iterator, Sequence
+from contextlib import contextmanager
 
 import anyio
 import msgspec
@@ -100,6 +101,10 @@ def _groups(agent: Agent, calls: Sequence[Call]) -> Iterator[list[int]]:
         yield group
 
 
+class _Lost(Failed, frozen=True):
+    """A call that was cut off."""
+
+
 class _Admitted(msgspec.Struct, frozen=True):
     """A call that may run, and since when it has been looked at."""
 
@@ -112,11 +117,12 @@ async def _perform(agent: Agent, call: Call) -> Result:
     if isinstance(admitted, Result):
         return admitted
     leave = admitted.leave
-    try:
-        outcome = await leave.tool.run(call.id, leave.args, agent.context)
-    except OSError as error:
-        outcome = Failed(f"{call.name}: {error}")
-    return await _conclude(agent, admitted, outcome)
+    with _seen_to_its_end(agent, [admitted]):
+        try:
+            outcome = await leave.tool.run(call.id, leave.args, agent.context)
+        except OSError as error:
+            outcome = Failed(f"{call.name}: {error}")
+        return await _conclude(agent, admitted, outcome)
 
 
 async def _perform_together(agent: Agent, tool: Together, calls: Sequence[Call]) -> list[Result]:
@@ -131,12 +137,28 @@ async def _perform_together(agent: Agent, tool: Together, calls: Sequence[Call])
             asking.start_soon(admit, index)
     admitted = [one for one in found if isinstance(one, _Admitted)]
     given = [(one.leave.call.id, one.leave.args) for one in admitted]
-    outcomes = await tool.run_all(given, agent.context) if given else []
-    results = {
-        one.leave.call.id: await _conclude(agent, one, outcome)
-        for one, outcome in zip(admitted, outcomes, strict=True)
-    }
+    results: dict[str, Result] = {}
+    with _seen_to_its_end(agent, admitted, results):
+        outcomes = await tool.run_all(given, agent.context) if given else []
+        for one, outcome in zip(admitted, outcomes, strict=True):
+            results[one.leave.call.id] = await _conclude(agent, one, outcome)
     return [one if isinstance(one, Result) else results[one.leave.call.id] for one in found]
+
+
+@contextmanager
+def _seen_to_its_end(
+    agent: Agent, admitted: Sequence[_Admitted], concluded: Container[str] = ()
+) -> Generator[None, None, None]:
+    """Say of calls that were cut off that they ended: whoever saw them start sees that."""
+    try:
+        yield
+    except BaseException:
+        for one in admitted:
+            call, seconds = one.leave.call, time.monotonic() - one.since
+            if call.id not in concluded:
+                title = one.leave.tool.title(one.leave.args)
+                _finish(agent, call, _Lost(INTERRUPTED), title, seconds, 0)
+        raise
 
 
 async def _admit(agent: Agent, call: Call) -> _Admitted | Result:
@@ -219,6 +241,7 @@ def _finish(
             shown="" if failed else outcome.shown,
             duration=seconds,
             refused=isinstance(outcome, _Refused),
+            interrupted=isinstance(outcome, _Lost),
             title=title,
         )
     )

@@ -45,6 +45,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     cost: float | None = None
     """In dollars; None when the model's price is unknown."""
+    structured: bytes | None = None
+    """The answer as JSON, if a schema was given and the model has answered."""
 
     @property
     def ok(self) -> bool:
@@ -179,7 +181,13 @@ class Life:
         spent = total(made)
         turns = sum(not (row.sidecar or row.broken) and row.agent == agent.path for row in made)
         turn = self.last = Turn(
-            text=text, why=why, detail=detail, turns=turns, usage=spent.usage, cost=spent.cost
+            text=text,
+            why=why,
+            detail=detail,
+            turns=turns,
+            usage=spent.usage,
+            cost=spent.cost,
+            structured=self._answer.answer if self._answer is not None else None,
         )
         self._rest()
         self.ended += 1
@@ -200,9 +208,13 @@ class Life:
         return stopped.text, stopped.why, stopped.detail
 
     @property
-    def _owes_answer(self) -> bool:
+    def _answer(self) -> StructuredOutput | None:
         tool = self._agent.kit.get(StructuredOutput.name)
-        return isinstance(tool, StructuredOutput) and tool.answer is None
+        return tool if isinstance(tool, StructuredOutput) else None
+
+    @property
+    def _owes_answer(self) -> bool:
+        return self._answer is not None and self._answer.answer is None
 
     def _mark_interrupted(self) -> None:
         """Tell the model, with the next message, that its turn was stopped."""

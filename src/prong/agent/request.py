@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self, TypeVar
+
+from msgspec.structs import replace
 
 from prong.agent.agent import Agent, Sent
 from prong.cost import Row, fact, markable, plan
@@ -15,12 +21,13 @@ from prong.event import (
     Progressed,
     ReplyDiscarded,
     ReplyFinished,
+    RequestFailed,
     RequestSent,
     TextDelta,
     ThinkingDelta,
     Warned,
 )
-from prong.prompt import Prompt
+from prong.prompt import Mark, Prompt
 from prong.provider import Noticed, Preparing, Retrying
 from prong.wire import (
     Began,
@@ -72,9 +79,6 @@ class _Stream:
 class _Try:
     """One try of a request, as far as the ledger needs it."""
 
-    prompt: Prompt
-    sidecar: str
-    marks: int
     at: float
     """When it was sent, on the agent's clock."""
     start: float = field(default_factory=time.monotonic)
@@ -82,24 +86,145 @@ class _Try:
     usage: Usage = field(default_factory=Usage)
     """What the provider had counted when the response began."""
 
-    def row(self, agent: Agent, usage: Usage, *, response_id: str = "", broken: bool) -> Row:
-        """Make the row of the ledger."""
-        model = self.prompt.head.model
-        price = agent.prices.of(model, usage)
+
+class _Exchange:
+    """One request from its sending to its end; says both, and enters what each try has cost."""
+
+    def __init__(self, agent: Agent, prompt: Prompt, sidecar: str, marks: int) -> None:
+        self.agent, self.prompt, self.sidecar, self.marks = agent, prompt, sidecar, marks
+        # Only faces see it: what is sent to a provider has no ids of ours.
+        self.id = os.urandom(8).hex()
+        self.now = _Try(agent.clock())
+        self._over = False
+
+    def __enter__(self) -> Self:
+        sent = RequestSent(
+            request_id=self.id,
+            model=self.prompt.head.model,
+            digest=self.prompt.digest,
+            bytes=len(self.prompt),
+            entries=self.prompt.depth,
+            sidecar=self.sidecar,
+        )
+        self.agent.emit(sent)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._over:
+            self._fail(error)
+
+    def begin(self, usage: Usage) -> None:
+        """Note that the response has begun, and what was counted by then."""
+        self.now.began, self.now.usage = time.monotonic(), usage
+        self.agent.watch.began()
+
+    def retry(self, why: str, wait: float, attempt: int) -> None:
+        """Give this try up for another."""
+        row = self._lose()
+        told = ReplyDiscarded(request_id=self.id, why=why, retry_in=wait, attempt=attempt)
+        self.agent.emit(_billed(told, row))
+        self.now = _Try(self.agent.clock())
+
+    def finish(self, ended: Ended) -> Ended:
+        """Enter a whole reply."""
+        agent, usage = self.agent, ended.usage
+        row = self._row(usage, response_id=ended.id, broken=False)
+        self.now.began = None
+        _charge(agent, row)
+        agent.watch.paid(agent, row, ended, self.now.at)
+        if not self.sidecar:
+            agent.answered(
+                Sent(
+                    node=markable(self.prompt.tip),
+                    usage=usage,
+                    length=len(self.prompt),
+                    response_id=ended.id,
+                    at=self.now.at,
+                )
+            )
+        self._over = True
+        reply = ended.reply
+        agent.emit(
+            ReplyFinished(
+                request_id=self.id,
+                text=reply.text,
+                thinking=reply.thinking,
+                stop=reply.stop,
+                stop_detail=ended.stop_detail,
+                usage=usage,
+                cost=row.cost,
+                model=ended.model or row.model,
+                latency=row.latency,
+                first_event=row.first_event,
+                response_id=ended.id,
+                sidecar=self.sidecar,
+            )
+        )
+        return ended
+
+    def _fail(self, error: BaseException | None) -> None:
+        failed = isinstance(error, Exception)
+        told = RequestFailed(
+            request_id=self.id,
+            why=str(error) if failed else "it was stopped",
+            error=type(error).__name__ if failed else "cancelled",
+            sidecar=self.sidecar,
+            latency=time.monotonic() - self.now.start,
+        )
+        row = None
+        try:
+            row = self._lose()
+        finally:
+            self.agent.emit(_billed(told, row))
+
+    def _lose(self) -> Row | None:
+        """Enter a try that gave no whole reply: what it read and wrote is paid for even so."""
+        began, self.now.began = self.now.began, None
+        if began is None or not self.now.usage.input:
+            return None
+        row = self._row(self.now.usage, first=began, broken=True)
+        _charge(self.agent, row)
+        self.agent.watch.paid(self.agent, row, None, self.now.at)
+        return row
+
+    def _row(
+        self, usage: Usage, *, response_id: str = "", first: float | None = None, broken: bool
+    ) -> Row:
+        model, now = self.prompt.head.model, time.monotonic()
+        price = self.agent.prices.of(model, usage)
         return Row(
-            agent=agent.path,
+            agent=self.agent.path,
             model=model,
             usage=usage,
             cost=price.cost(usage) if price else None,
             uncached=price.uncached(usage) if price else None,
-            latency=time.monotonic() - self.start,
-            first_event=(self.began or time.monotonic()) - self.start,
+            latency=now - self.now.start,
+            first_event=(first or self.now.began or now) - self.now.start,
             digest=self.prompt.digest,
             response_id=response_id,
             sidecar=self.sidecar,
             marks=self.marks,
             broken=broken,
         )
+
+
+_Void = TypeVar("_Void", ReplyDiscarded, RequestFailed)
+
+
+def _billed(event: _Void, row: Row | None) -> _Void:
+    return event if row is None else replace(event, usage=row.usage, cost=row.cost)
+
+
+def _charge(agent: Agent, row: Row) -> None:
+    agent.recorder.request(row)
+    agent.ledger.add(row)
+    tokens, turns = row.usage.input + row.usage.output, 0 if row.sidecar or row.broken else 1
+    agent.purse.charge(tokens, row.cost, turns=turns, model=row.model)
 
 
 async def request(agent: Agent, prompt: Prompt | None = None, *, sidecar: str = "") -> Ended:
@@ -116,94 +241,38 @@ async def request(agent: Agent, prompt: Prompt | None = None, *, sidecar: str = 
     most = agent.max_output or fact(prompt.head.model).max_output
     previous = agent.last.response_id if agent.diagnose else ""
     tail = Tail(max_tokens=most, previous_id=previous or None)
-    headers = {LINEAGE: agent.path} | ({"x-prong-sidecar": sidecar} if sidecar else {})
-    agent.emit(
-        RequestSent(digest=prompt.digest, bytes=len(prompt), entries=prompt.depth, sidecar=sidecar)
-    )
     stream = _Stream(agent, quiet=bool(sidecar))
-    current = _Try(prompt, sidecar, len(marks), agent.clock())
-    try:
-        async with aclosing(agent.provider.stream(prompt, marks, tail, headers=headers)) as events:
-            async for event in events:
-                match event:
-                    case Retrying(why=why, seconds=wait, attempt=number):
-                        _lose(agent, current)
-                        agent.emit(ReplyDiscarded(why=why, retry_in=wait, attempt=number))
-                        current = _Try(prompt, sidecar, len(marks), agent.clock())
-                    case Preparing():
-                        stream.progress(event)
-                    case Noticed(text=text):
-                        agent.emit(Warned(text=text))
-                    case Began():
-                        current.began, current.usage = time.monotonic(), event.usage
-                        agent.watch.began()
-                    case Ended():
-                        return _enter(agent, current, event)
-                    case _:
-                        stream.show(event)
-    finally:
-        _lose(agent, current)
+    with _Exchange(agent, prompt, sidecar, len(marks)) as exchange:
+        return await _reply(exchange, marks, tail, stream)
+
+
+async def _reply(exchange: _Exchange, marks: Sequence[Mark], tail: Tail, stream: _Stream) -> Ended:
+    agent, prompt, sidecar = exchange.agent, exchange.prompt, exchange.sidecar
+    headers = {LINEAGE: agent.path} | ({"x-prong-sidecar": sidecar} if sidecar else {})
+    async with aclosing(agent.provider.stream(prompt, marks, tail, headers=headers)) as events:
+        async for event in events:
+            match event:
+                case Retrying(why=why, seconds=wait, attempt=number):
+                    exchange.retry(why, wait, number)
+                case Preparing():
+                    stream.progress(event)
+                case Noticed(text=text):
+                    agent.emit(Warned(text=text))
+                case Began():
+                    exchange.begin(event.usage)
+                case Ended():
+                    return exchange.finish(event)
+                case _:
+                    stream.show(event)
     raise BrokenReply("the reply ended without an end")
 
 
-def _lose(agent: Agent, lost: _Try) -> None:
-    """Enter a request that gave no whole reply: what it read and wrote is paid for even so."""
-    if lost.began is not None and lost.usage.input:
-        row = lost.row(agent, lost.usage, broken=True)
-        _charge(agent, row)
-        agent.watch.paid(agent, row, None, lost.at)
-    lost.began = None
-
-
-def _charge(agent: Agent, row: Row) -> None:
-    agent.recorder.request(row)
-    agent.ledger.add(row)
-    tokens, turns = row.usage.input + row.usage.output, 0 if row.sidecar or row.broken else 1
-    agent.purse.charge(tokens, row.cost, turns=turns, model=row.model)
-
-
-def _enter(agent: Agent, answered: _Try, ended: Ended) -> Ended:
-    prompt, usage = answered.prompt, ended.usage
-    row = answered.row(agent, usage, response_id=ended.id, broken=False)
-    answered.began = None
-    _charge(agent, row)
-    agent.watch.paid(agent, row, ended, answered.at)
-    if not answered.sidecar:
-        agent.answered(
-            Sent(
-                node=markable(prompt.tip),
-                usage=usage,
-                length=len(prompt),
-                response_id=ended.id,
-                at=answered.at,
-            )
-        )
-        reply = ended.reply
-        agent.emit(
-            ReplyFinished(
-                text=reply.text,
-                thinking=reply.thinking,
-                stop=reply.stop,
-                stop_detail=ended.stop_detail,
-                usage=usage,
-                cost=row.cost,
-                model=ended.model or row.model,
-                latency=row.latency,
-                first_event=row.first_event,
-                response_id=ended.id,
-            )
-        )
-    return ended
-
-
 async def prewarm(agent: Agent, prompt: Prompt) -> None:
-    """Fill the cache with a prompt, without any output; the cost is entered as a sidecar's."""
+    """Fill the cache with a prompt, without any output; the cost is entered as a sidecar's.
+
+    Raises ProviderError when that fails.
+    """
     marks = plan(prompt, sent=agent.last.node, base=prompt.tip, ttl=agent.ttl)
     tail = Tail(stream=False, max_tokens=0, prewarm=True)
-    headers = {LINEAGE: agent.path, "x-prong-sidecar": "prewarm"}
-    current = _Try(prompt, "prewarm", len(marks), agent.clock())
-    async with aclosing(agent.provider.stream(prompt, marks, tail, headers=headers)) as events:
-        async for event in events:
-            if isinstance(event, Ended):
-                _enter(agent, current, event)
-                return
+    with _Exchange(agent, prompt, "prewarm", len(marks)) as exchange:
+        await _reply(exchange, marks, tail, _Stream(agent, quiet=True))

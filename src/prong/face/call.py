@@ -15,6 +15,8 @@ class Calls:
 
     def lines(self, event: ToolStarted | ToolFinished) -> list[tuple[str, str]]:
         """Say the beginning or the end of a call."""
+        if isinstance(event, ToolFinished) and event.interrupted:
+            return []
         orphan = isinstance(event, ToolFinished) and event.failed and self._last != event.call_id
         self._last = event.call_id
         above = [(f"* {event.title or event.name}", "bold")] if orphan else []

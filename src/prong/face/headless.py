@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any, Literal, TypeAlias
@@ -15,24 +16,34 @@ from typing import Any, Literal, TypeAlias
 import anyio
 import msgspec
 
-from prong.cost.receipt import as_json
-from prong.entry import Usage
-from prong.errors import ProngError, UsageError
-from prong.event import (
+from prong.command import (
+    Accepted,
+    Aside,
     Command,
+    Compact,
+    Leave,
+    Outcome,
+    Refused,
+    Rename,
+    Say,
+    Suggest,
+    TakeUp,
+)
+from prong.entry import Image, Part, Text, Usage
+from prong.errors import UsageError
+from prong.event import (
+    MAIN,
     Envelope,
     Event,
     Progressed,
     ReplyDiscarded,
-    Say,
     ToolFinished,
     Warned,
     WorkKept,
 )
 from prong.face.line import describe_work, dumb, progress_bar, stop_signals
 from prong.face.output import answer, draw, flush, send, show_json, tell
-from prong.session import Options, Session, Subscription, Turn, open_session
-from prong.wire.raw import dump
+from prong.session import Options, Session, Subscription, Turn, as_json, dump, open_session
 
 Format: TypeAlias = Literal["text", "json", "stream-json"]
 
@@ -85,17 +96,13 @@ async def run(options: Options, prompt: str | None, *, output: Format, reads: Fo
     turn = Turn(text="", why="interrupted", detail="a signal stopped it")
     teller = _Teller(output)
     async with open_session(options, attended=attended) as session:
-        events = session.events()
-        if output == "stream-json":
-            send(dump(Envelope(0, "main", session.started)))
-        for text in session.warnings:
-            teller.show(Envelope(0, "main", Warned(text=text)))
+        events = session.events(since=session.began)
         async with anyio.create_task_group() as group:
             group.start_soon(teller.show_all, events)
             with anyio.CancelScope() as work:
                 group.start_soon(_on_signals, work)
                 if prompt is None:
-                    turn = await _follow(session, output)
+                    turn = await _follow(session, teller)
                 elif prompt.strip():
                     turn = await session.run(_skill(session, prompt))
                 else:
@@ -111,7 +118,7 @@ async def _go_on(session: Session) -> Turn:
 
     Raises UsageError if there is nothing of the kind.
     """
-    session.take_up()
+    await session.send(TakeUp())
     await session.wait_settled()
     if session.last is None:
         raise UsageError(
@@ -124,26 +131,26 @@ async def _go_on(session: Session) -> Turn:
 def _skill(session: Session, prompt: str) -> str:
     """Give the text of a skill that is called by name, as at the interactive prompt."""
     name, *rest = prompt.removeprefix("/").split(maxsplit=1) or [""]
-    body = session.skill(name, rest[0] if rest else "") if prompt.startswith("/") else None
+    body = session.records.skill(name, rest[0] if rest else "") if prompt.startswith("/") else None
     return prompt if body is None else body
 
 
 def _finish(session: Session, turn: Turn, teller: _Teller) -> int:
     if teller.output == "text":
-        if session.structured is not None:
-            show_json(session.structured)
+        if turn.structured is not None:
+            show_json(turn.structured)
         elif turn.text:
             answer(turn.text)
         if not turn.ok or turn.detail:
             tell(f"{turn.why}: {turn.detail}")
     else:
-        structured = session.structured
+        structured = turn.structured
         summary = Summary(
             session_id=session.id,
             text=turn.text,
             why=turn.why,
             detail=turn.detail,
-            turns=len(session.ledger.rows),
+            turns=session.records.requests,
             usage=session.usage,
             cost=session.cost,
             structured=msgspec.UNSET if structured is None else msgspec.Raw(structured),
@@ -186,6 +193,17 @@ class _Teller:
         elif told := _told(event):
             tell(f"{badge}{told}")
 
+    def answer(self, line: bytes, outcome: Outcome) -> None:
+        """Say what came of a line of input, as far as no event does."""
+        if isinstance(outcome, Refused):
+            text = f"input line {line[:80].decode(errors='replace')!r}: {outcome.why}"
+            self.show(Envelope(0, time.time(), MAIN, Warned(text=text)))
+            if self.output == "stream-json":
+                # Also for whoever reads no events.
+                tell(text)
+        elif outcome != Accepted() and self.output == "stream-json":
+            send(dump(outcome))
+
     def _draw(self, bar: str) -> None:
         """Show a bar in the place of the last one; nothing wipes it away."""
         if bar or self._bar:
@@ -201,7 +219,7 @@ def _told(event: Event) -> str:
             return f"not allowed: {event.title or event.name}: {event.text}"
         case WorkKept():
             return describe_work(event)
-        case ReplyDiscarded(retry_in=float(wait)):
+        case ReplyDiscarded(retry_in=wait):
             return f"{event.why}; again in {wait:.0f} s"
         case _:
             return ""
@@ -216,24 +234,27 @@ async def _on_signals(work: anyio.CancelScope) -> None:
             work.cancel()
 
 
-async def _follow(session: Session, output: Format) -> Turn:
+async def _follow(session: Session, teller: _Teller) -> Turn:
     """Carry out commands, a line each, until they end; gives the last turn."""
-    async for line in _lines(sys.stdin.fileno()):
-        try:
-            command = read_command(line)
-            if isinstance(command, Say):
-                await session.say(command.text)
+    async with anyio.create_task_group() as group:
+        async for line in _lines(sys.stdin.fileno()):
+            try:
+                command = read_command(line)
+            except (msgspec.MsgspecError, RecursionError) as error:
+                teller.answer(line, Refused(str(error)))
+                continue
+            if isinstance(command, Compact | Aside | Suggest | Rename):
+                # The model is asked: an interrupt must be heard meanwhile.
+                group.start_soon(_carry_out, session, teller, line, command)
             else:
-                session.send(command)
-        except (ProngError, msgspec.MsgspecError, RecursionError) as error:
-            wrong = f"input line {line[:80].decode(errors='replace')!r}: {error}"
-            session.warn(wrong)
-            if output == "stream-json":
-                # Also for whoever reads no events; in the other formats warnings come here anyway.
-                tell(wrong)
-    session.leave()
+                await _carry_out(session, teller, line, command)
+    await session.send(Leave())
     await session.wait_settled()
     return session.last or Turn(text="", why="done")
+
+
+async def _carry_out(session: Session, teller: _Teller, line: bytes, command: Command) -> None:
+    teller.answer(line, await session.send(command))
 
 
 async def _lines(source: int) -> AsyncIterator[bytes]:
@@ -252,8 +273,25 @@ async def _lines(source: int) -> AsyncIterator[bytes]:
             return
 
 
+class _Source(msgspec.Struct):
+    media_type: str
+    data: str
+
+
+class _Block(msgspec.Struct):
+    type: str
+    text: str = ""
+    source: _Source | None = None
+
+    def part(self) -> Part | None:
+        """Read it as a part of a message; None if it is of another kind."""
+        if self.type == "image" and self.source is not None:
+            return Image(self.source.media_type, self.source.data)
+        return Text(self.text) if self.type == "text" else None
+
+
 class _Message(msgspec.Struct):
-    content: str | list[dict[str, object]]
+    content: str | list[_Block]
 
 
 class _UserLine(msgspec.Struct, tag_field="type", tag="user"):
@@ -274,4 +312,5 @@ def read_command(line: bytes) -> Command:
             raise error from None
     if isinstance(content, str):
         return Say(content)
-    return Say("\n".join(str(block["text"]) for block in content if "text" in block))
+    parts = (block.part() for block in content)
+    return Say(parts=tuple(part for part in parts if part is not None))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+from prong.command import Background, Command, Fork, Outcome, Refused, Say
 from prong.entry import Usage
 from prong.errors import UsageError
 from prong.event import (
@@ -18,6 +19,7 @@ from prong.event import (
     QuestionAsked,
     ReceiptIssued,
     ReplyDiscarded,
+    SessionStarted,
     TaskFinished,
     TaskStarted,
     TodosChanged,
@@ -51,16 +53,36 @@ def describe(event: Event) -> list[tuple[str, str]]:
         case Warned():
             return [(f"! {event.text}", "bad")]
         case ReplyDiscarded():
-            wait = "" if event.retry_in is None else f"; again in {event.retry_in:.0f} s"
-            return [(f"({event.why}{wait})", "bad")]
+            return [(f"({event.why}; again in {event.retry_in:.0f} s)", "bad")]
         case CacheMissed():
             return [(f"! cache missed: {event.why}", "bad")]
         case _:
             return [(text, "dim") for text in _noted(event)]
 
 
+def describe_outcome(command: Command, outcome: Outcome) -> list[tuple[str, str]]:
+    """Say what came of a command, as far as no event does."""
+    if isinstance(outcome, Refused):
+        match command:
+            case Say():
+                # A warning has told it already.
+                return []
+            case Background():
+                return [(f"({outcome.why})", "")]
+            case _:
+                return [(outcome.why, "bad")]
+    if isinstance(command, Fork):
+        told = "works in the background; /tell"
+        return [(f"{task_id} {told} {task_id} TEXT reaches it", "") for task_id in outcome.ids]
+    return [(outcome.text, "")] if outcome.text else []
+
+
 def _noted(event: Event) -> list[str]:
     match event:
+        case SessionStarted():
+            verb = "resumed" if event.resumed else "session"
+            told = f"{event.model} · {event.mode} · {verb} {event.session_id}"
+            return [f"prong · {told} · /help"]
         case TaskStarted():
             return [f"{event.task_id} started: {event.title}"]
         case TaskFinished():
@@ -98,6 +120,9 @@ def progress_bar(event: Progressed, width: int = 24, *, badge: str = "") -> str:
 
 
 def _finished(event: ToolFinished) -> list[tuple[str, str]]:
+    if event.interrupted:
+        # Whatever cut it off has a line of its own.
+        return []
     if event.failed:
         return [(f"  failed: {line}", "bad") for line in few(event.text, 4)]
     if event.shown:

@@ -10,20 +10,36 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import anyio
 
-from prong.errors import ProngError
+from prong.command import (
+    Accepted,
+    Background,
+    Command,
+    Interrupt,
+    Outcome,
+    Refused,
+    Rename,
+    Say,
+    TakeUp,
+    UseSkill,
+)
+from prong.errors import ProngError, UsageError
 from prong.event import (
+    MAIN,
+    AgentStarted,
+    Envelope,
     Event,
     PermissionAsked,
     Progressed,
     QuestionAsked,
     ReplyFinished,
+    RequestFailed,
     RequestSettled,
     TaskFinished,
+    TaskStarted,
     TextDelta,
     ToolFinished,
     ToolStarted,
@@ -31,38 +47,15 @@ from prong.event import (
     Warned,
 )
 from prong.face.call import Calls
-from prong.face.edit import SHIFT_TAB, following
-from prong.face.line import describe, progress_bar, stop_signals
+from prong.face.edit import SHIFT_TAB
+from prong.face.line import describe, describe_outcome, progress_bar, stop_signals
 from prong.face.output import flat
 from prong.face.question import Questions
 from prong.face.screen import Line, Prompt, Screen
-from prong.face.team import Team
+from prong.face.slash import HELP, Show, read_slash
+from prong.face.team import describe_leaving, list_tasks, report, tell_stopping
 from prong.face.terminal import Terminal
-from prong.session import Options, Session, Subscription, open_session
-
-_HELP = """\
-/help              this list
-/cost              what agents and the session cost, and would have cost
-/clear             start over with an empty conversation
-/compact [focus]   replace the conversation by a summary
-/model [name]      show the model, or change it
-/mode [mode]       show the permission mode, or change it
-/mode next         go on to the next mode (also Shift+Tab)
-/plan [task]       plan first: only reading, until you approve a plan
-/resume [ID]       list the sessions of this folder, or go on with one
-/agents [name]     the types of agents, or one with its tools
-/fork TEXT         split off a fork that works in the background
-/fork ONE / TWO    split off several
-/fork --worktree TEXT
-                   the same, each in a working copy and a branch of its own
-/tasks             what runs in the background, and what has ended
-/tell ID TEXT      send a message to a fork or agent
-/stop ID           stop a task
-/background        do not wait for the agent that works now (also Ctrl+B)
-/receipt [ID]      what forks shared and paid
-/outline           the conversation as the model sees it
-/quit              leave, and stop what runs (also Ctrl+D)
-Ctrl+C interrupts the turn that runs. Commands work while a question is open."""
+from prong.session import Options, Session, open_session
 
 
 async def run(options: Options, first: str) -> int:
@@ -75,9 +68,7 @@ async def run(options: Options, first: str) -> int:
         async with open_session(options, attended=True) as session:
             talk = _Talk(session, terminal)
             following = await talk.run(message)
-            told = len(session.warnings)
-        for text in session.warnings[told:]:
-            talk.warn(text)
+        talk.show_rest()
         if following is None:
             with suppress(OSError):
                 sys.stdout.flush()
@@ -126,55 +117,51 @@ class _Talk:
         self._screen = Screen()
         self._questions = Questions(self._screen)
         self._calls = Calls()
-        self._team = Team(session, self._screen.line)
         self._titling = anyio.CancelScope()
         self._ready = anyio.Event()
         self._turned = anyio.Event()
         self._idle = True
         self._reading = ""
         self._following: str | None = None
+        self._revived: set[str] = set()
+        self._events = session.events(since=session.began)
 
     async def run(self, first: str) -> str | None:
         """Talk; gives the id of a session to go on with, or None to leave."""
-        started = self._session.started
-        verb = "resumed" if started.resumed else "session"
-        self._screen.line(
-            f"prong · {started.model} · {started.mode} · {verb} {started.session_id} · /help",
-            style="dim",
-        )
-        events = self._session.events()
-        for text in self._session.warnings:
-            self._one("", "main", Warned(text=text))
-        self._team.tell_revived()
+        for envelope in self._events.drain():
+            self._take_in(envelope)
         async with anyio.create_task_group() as group:
-            group.start_soon(self._show, events)
+            group.start_soon(self._show)
             group.start_soon(self._on_interrupt, group.cancel_scope)
             group.start_soon(self._see_to_title)
             if first:
                 self._screen.line(f"> {first}")
                 await self._take(Line(first, ""))
-            elif started.resumed:
-                self._idle = not self._session.take_up()
+            else:
+                self._idle = isinstance(await self._session.send(TakeUp()), Refused)
             await self._read()
             group.cancel_scope.cancel()
-        self._team.tell_stopping()
+        for text in tell_stopping(self._session.view()):
+            self._screen.line(text)
         if self._following is None:
             # A closed terminal hangs up more than once; the session must still end in order.
             for number in (signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
         return self._following
 
-    def warn(self, text: str) -> None:
+    def show_rest(self) -> None:
         """Say what only the end of the session has shown."""
-        self._one("", "main", Warned(text=text))
+        for envelope in self._events.drain():
+            if isinstance(envelope.event, Warned):
+                self._take_in(envelope)
 
     async def _see_to_title(self) -> None:
         """After the first turn that worked, have the session named for the list of sessions."""
         await self._turned.wait()
-        if self._session.wants_title:
+        if self._session.records.wants_title:
             # A scope of its own: an interrupt before this was not meant for it.
-            with anyio.CancelScope() as self._titling, suppress(ProngError):
-                await self._session.title()
+            with anyio.CancelScope() as self._titling:
+                await self._session.send(Rename())
 
     async def _read(self) -> None:
         """Take one line after the other, each for whatever waits for one at that moment."""
@@ -196,10 +183,9 @@ class _Talk:
         elif line.key:
             answer = await self._questions.answer(line)
             if answer is not None:
-                with suppress(ProngError):
-                    self._session.send(answer)
+                await self._session.send(answer)
         elif line.text.strip():
-            await self._say(line.text)
+            await self._say(Say(line.text))
 
     async def _wanted(self) -> None:
         """Wait until a line is wanted; only the keys that work at any time are heard before."""
@@ -219,9 +205,11 @@ class _Talk:
         prompt = self._questions.defer() if begun else self._questions.pose()
         return await self._screen.ask(prompt, bind=SHIFT_TAB)
 
-    async def _say(self, text: str) -> None:
+    async def _say(self, command: Say | UseSkill) -> Outcome:
         self._idle = False
-        self._idle = await self._session.say(text) is None
+        outcome = await self._session.send(command)
+        self._idle = isinstance(outcome, Refused)
+        return outcome
 
     async def _on_interrupt(self, scope: anyio.CancelScope) -> None:
         warned = False
@@ -231,31 +219,30 @@ class _Talk:
                 if number != signal.SIGINT:
                     # The terminal is gone or the system ends: leave, so that all is stored.
                     scope.cancel()
-                elif self._session.interrupt():
+                elif isinstance(await self._session.send(Interrupt()), Accepted):
                     warned = False
                 elif warned:
                     scope.cancel()
                 else:
                     warned = True
-                    self._screen.line(self._team.describe_leaving())
+                    self._screen.line(describe_leaving(self._session.view()))
 
-    def _background(self) -> None:
-        """Let the agents that are waited for go on by themselves."""
-        if not self._session.to_background():
-            self._screen.line("(no agent is waited for)")
+    async def _show(self) -> None:
+        async for envelope in self._events:
+            self._take_in(envelope)
 
-    async def _show(self, events: Subscription) -> None:
-        async for envelope in events:
-            badge = "" if envelope.agent == "main" else f"[{envelope.agent}] "
-            if isinstance(envelope.event, Progressed):
-                self._reading = envelope.agent
-                self._screen.bar(progress_bar(envelope.event, badge=badge))
-            else:
-                if isinstance(envelope.event, TextDelta) and envelope.agent == self._reading:
-                    # A child's text is not shown, so it would not draw over the bar.
-                    self._screen.wipe()
-                self._one(badge, envelope.agent, envelope.event)
-            self._ready.set()
+    def _take_in(self, envelope: Envelope) -> None:
+        own = envelope.agent == MAIN or isinstance(envelope.event, AgentStarted)
+        badge = "" if own else f"[{envelope.agent}] "
+        if isinstance(envelope.event, Progressed):
+            self._reading = envelope.agent
+            self._screen.bar(progress_bar(envelope.event, badge=badge))
+        else:
+            if isinstance(envelope.event, TextDelta) and envelope.agent == self._reading:
+                # A child's text is not shown, so it would not draw over the bar.
+                self._screen.wipe()
+            self._one(badge, envelope.agent, envelope.event)
+        self._ready.set()
 
     def _one(self, badge: str, agent: str, event: Event) -> None:
         screen = self._screen
@@ -263,7 +250,7 @@ class _Talk:
             case TextDelta():
                 if not badge:
                     screen.text(event.text)
-            case ReplyFinished():
+            case ReplyFinished(sidecar="") | RequestFailed(sidecar=""):
                 screen.end()
             case PermissionAsked() | QuestionAsked():
                 self._questions.add(agent, event)
@@ -276,106 +263,107 @@ class _Talk:
                     screen.line(badge + text, style=style)
 
     def _end(self, badge: str, event: TurnFinished) -> None:
-        self._idle = not badge or self._idle
+        if badge:
+            # Of a child its task tells how it ended.
+            return
+        self._idle = True
         if event.why != "done":
-            self._screen.line(f"{badge}({event.why}: {event.detail})", style="bad")
-        elif not badge:
+            self._screen.line(f"({event.why}: {event.detail})", style="bad")
+        else:
             self._turned.set()
             if event.detail:
                 self._screen.line(f"({event.detail})", style="dim")
 
     def _lines(self, event: Event) -> list[tuple[str, str]]:
-        if isinstance(event, ToolStarted | ToolFinished):
-            return self._calls.lines(event)
-        report = self._team.report(event.task_id) if isinstance(event, TaskFinished) else []
-        return describe(event) + [(f"  {line}", "") for line in report]
+        match event:
+            case ToolStarted() | ToolFinished():
+                return self._calls.lines(event)
+            case TaskFinished(task_id=task_id):
+                told = report(self._session.view(), task_id)
+                return describe(event) + [(f"  {line}", "") for line in told]
+            case TaskStarted(task_id=task_id) if task_id in self._revived:
+                self._revived.remove(task_id)
+                return []
+            case AgentStarted(resumed=True, task_id=task_id) if task_id:
+                self._revived.add(task_id)
+                return [(f"{task_id} goes on: {event.title}", "")]
+            case _:
+                return describe(event)
 
     async def _command(self, line: str) -> None:
-        name, _, rest = line[1:].strip().partition(" ")
-        commands: dict[str, Callable[[str], Awaitable[None]]] = {
-            "help": self._help,
-            "cost": self._cost,
-            "clear": self._clear,
-            "compact": self._compact,
-            "model": self._model,
-            "mode": self._mode,
-            "plan": self._plan,
-            "resume": self._resume,
-            "outline": self._outline,
-            "agents": self._agents,
-            "background": self._to_background,
-            **self._team.commands,
-        }
         try:
-            if name in commands:
-                await commands[name](rest.strip())
-            elif (body := self._session.skill(name, rest.strip())) is not None:
-                await self._say(body)
-            else:
-                self._screen.line(f"there is no command /{name}; /help lists them")
+            read = read_slash(line, self._session.view())
+            for step in read:
+                if isinstance(step, Show):
+                    await self._show_wish(step)
+                elif not await self._carry_out(step):
+                    return
         except ProngError as error:
             self._screen.line(str(error), style="bad")
 
-    async def _to_background(self, _: str) -> None:
-        self._background()
+    async def _carry_out(self, command: Command) -> bool:
+        """Send a command and say what came of it; gives whether it was accepted."""
+        if isinstance(command, Say | UseSkill):
+            outcome = await self._say(command)
+        else:
+            outcome = await self._session.send(command)
+        for text, style in describe_outcome(command, outcome):
+            self._screen.line(text, style=style)
+        return isinstance(outcome, Accepted)
 
-    async def _help(self, _: str) -> None:
-        self._screen.line(_HELP)
+    async def _background(self) -> None:
+        """Let the agents that are waited for go on by themselves."""
+        await self._carry_out(Background())
 
-    async def _cost(self, _: str) -> None:
-        from prong.face.account import describe_cost
-        from prong.session import costs_now
-
-        for text in describe_cost(await costs_now(self._session)):
+    async def _show_wish(self, wish: Show) -> None:
+        for text in await self._wished(wish):
             self._screen.line(text)
 
-    async def _clear(self, _: str) -> None:
-        if self._session.empty:
-            self._screen.line("there is nothing to clear")
-        else:
-            self._session.clear()
+    async def _wished(self, wish: Show) -> list[str]:
+        view, records = self._session.view(), self._session.records
+        match wish.what:
+            case "cost":
+                return await self._cost()
+            case "agents":
+                return self._agents(wish.rest)
+            case "receipt":
+                return self._receipts(wish.rest)
+            case "resume":
+                return self._resume(wish.rest)
+            case "outline":
+                return [records.outline()]
+            case "plan":
+                return [f"plan mode {records.plan_file}".strip()]
+            case _:
+                simple = {"help": [HELP], "model": [view.model], "mode": [view.mode]}
+                return simple.get(wish.what) or list_tasks(view)
 
-    async def _compact(self, focus: str) -> None:
-        if self._session.empty:
-            self._screen.line("there is nothing to compact")
-        else:
-            await self._session.compact(focus)
+    async def _cost(self) -> list[str]:
+        from prong.face.account import describe_cost
 
-    async def _model(self, name: str) -> None:
-        if name:
-            self._session.set_model(name)
-        self._screen.line(self._session.model)
+        return list(describe_cost(await self._session.records.costs()))
 
-    async def _mode(self, mode: str) -> None:
-        if mode:
-            self._session.set_mode(following(self._session.mode) if mode == "next" else mode)
-        self._screen.line(self._session.mode)
+    def _receipts(self, task_id: str) -> list[str]:
+        from prong.session import describe as describe_receipt
 
-    async def _plan(self, task: str) -> None:
-        if self._session.mode != "plan":
-            self._session.set_mode("plan")
-        if task:
-            await self._say(task)
-        else:
-            self._screen.line(f"plan mode {self._session.plan_file}".strip())
+        found = [r for r in self._session.receipts() if task_id in {"", r.task_id}]
+        if not found:
+            raise UsageError("there is no such receipt; /tasks lists what has run")
+        return [describe_receipt(receipt) for receipt in found]
 
-    async def _resume(self, wanted: str) -> None:
+    def _resume(self, wanted: str) -> list[str]:
         if wanted:
-            self._following = self._session.other(wanted).id
-            return
-        for info in self._session.others()[:20]:
-            self._screen.line(f"{info.id}  {info.title[:60]}")
-        self._screen.line("/resume ID goes on with one")
+            self._following = self._session.records.other(wanted).id
+            return []
+        others = self._session.records.others()[:20]
+        lines = [f"{info.id}  {info.title[:60]}" for info in others]
+        return [*lines, "/resume ID goes on with one"]
 
-    async def _agents(self, name: str) -> None:
+    def _agents(self, name: str) -> list[str]:
         from prong.face.roster import list_types, show_type
         from prong.session import type_report
 
-        types = self._session.types
-        kit = self._session.agent.kit.names
-        lines = show_type(type_report(types, name, kit)) if name else list_types(types)
-        for line in lines:
-            self._screen.line(line)
-
-    async def _outline(self, _: str) -> None:
-        self._screen.line(self._session.outline())
+        types = self._session.records.types
+        if not name:
+            return list_types(types)
+        return show_type(type_report(types, name, self._session.view().tools))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 
 import anyio
@@ -30,7 +30,7 @@ class Terminal:
         with suppress(termios.error, ValueError):
             self._before = termios.tcgetattr(sys.stdin.fileno())
 
-    async def listen(self, pressed: Callable[[], None]) -> None:
+    async def listen(self, pressed: Callable[[], Awaitable[None]]) -> None:
         """Collect what is typed until cancelled; calls `pressed` for Ctrl+B and /background."""
         if self._before is None:
             return
@@ -40,10 +40,10 @@ class Terminal:
                 line = os.read(sys.stdin.fileno(), _LONGEST)
                 # What was typed before the key is not thrown away: it begins the next line.
                 if line.endswith(_KEY):
-                    pressed()
+                    await pressed()
                     line = line.removesuffix(_KEY) or b"\n"
                 if line.strip() == b"/background":
-                    pressed()
+                    await pressed()
                 elif line.strip() or not line:
                     self._ahead.append(line)
 

@@ -171,6 +171,7 @@ def discard(path: Path) -> None:
     path.unlink(missing_ok=True)
     folder = path.with_suffix("")
     with suppress(OSError):
+        (folder / "events.jsonl").unlink(missing_ok=True)
         outbox = folder / "outbox.jsonl"
         if not outbox.stat().st_size:
             outbox.unlink()

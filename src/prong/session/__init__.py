@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from prong.session.catalogue import (
         Forecast,
         books_of,
-        costs_now,
         explain,
         forecast,
         list_sessions,
@@ -75,7 +74,6 @@ _HOMES = {
     "agent_types": "session.project",
     "as_json": "cost.receipt",
     "books_of": "session.catalogue",
-    "costs_now": "session.catalogue",
     "decide_trust": "session.project",
     "describe": "cost.receipt",
     "dump": "wire.raw",
@@ -122,7 +120,6 @@ __all__ = [
     "agent_types",
     "as_json",
     "books_of",
-    "costs_now",
     "decide_trust",
     "describe",
     "dump",

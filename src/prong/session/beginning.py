@@ -9,56 +9,93 @@ import anyio.abc
 from prong.agent import Agent
 from prong.agent.answer import interrupted
 from prong.config.model import left_out, remembered
+from prong.entry import Reply, Results, User, plain
+from prong.event import MAIN, EntryRecalled, TitleChanged, Warned
 from prong.journal.note import Titled
 from prong.journal.read import Replay
+from prong.session.end import tell_escaped
 from prong.session.foundation import Foundation
 from prong.session.move import move
+from prong.session.parts import Parts
 from prong.session.preference import answer_schema
-from prong.session.session import MAIN, Session
+from prong.team.announce import announce, tell_end
 from prong.team.notice import told_in
 from prong.team.place import may_hold_worktrees, tidy
 
 
-async def begin(session: Session, base: Foundation, group: anyio.abc.TaskGroup) -> None:
+async def begin(parts: Parts, base: Foundation, group: anyio.abc.TaskGroup) -> None:
     """Take up what a resumed session left, and say to everybody that the session has begun."""
-    agent, journal, options = session.agent, base.journal, base.place.options
+    agent, journal, options = parts.agent, base.journal, base.place.options
+    warn = partial(_warn, agent)
     journal.note(MAIN, remembered(base.chosen))
     if options.name or (options.fork_session and journal.tally.title):
         # A copy is another session: the name goes on meaning the one it was given to.
         journal.note(MAIN, Titled(options.name or ""))
-    running = _revive(session, base, base.replay) if base.replay else set[str]()
-    for lost in session.tasks.recover(keep=running):
-        session.warn(f"{lost} ended with the process that started it; its agent is told so")
-    outbox = session.tasks.outbox
+        agent.emit(TitleChanged(title=options.name or ""))
+    running = _revive(parts, base, base.replay) if base.replay else set[str]()
+    for lost in parts.tasks.recover(keep=running):
+        warn(f"{lost} ended with the process that started it; its agent is told so")
+    outbox = parts.tasks.outbox
     outbox.ack(told_in(agent.prompt, outbox.uncertain))
-    session.tasks.listen(MAIN, session.collect)
-    session.collect()
-    await _tidy(session, base, group)
+    parts.tasks.listen(MAIN, parts.intake.collect)
+    parts.intake.collect()
+    await _tidy(parts, base, group)
     if base.replay is not None:
-        group.start_soon(session.tell_escaped, "which it started earlier, still runs")
+        group.start_soon(tell_escaped, parts, "which it started earlier, still runs")
     if outbox.damaged:
-        session.warn(
+        warn(
             f"{outbox.path}: {outbox.damaged} of its lines could not be read; notices of finished "
             "tasks may be missing, the tasks' own output is in the folder beside it"
         )
     for warning in base.place.warnings:
-        session.warn(warning)
+        warn(warning)
     source = "resume" if base.replay else "startup"
     verdict = await agent.hooks.fire("SessionStart", {"source": source}, matcher=source)
-    session.heed(verdict)
+    parts.intake.heed(verdict)
     if verdict.block is not None:
-        session.warn(f"a SessionStart hook cannot stop the session, which goes on: {verdict.block}")
+        warn(f"a SessionStart hook cannot stop the session, which goes on: {verdict.block}")
 
 
-def _revive(session: Session, base: Foundation, replay: Replay) -> set[str]:
+def _warn(agent: Agent, text: str) -> None:
+    agent.emit(Warned(text=text))
+
+
+def _revive(parts: Parts, base: Foundation, replay: Replay) -> set[str]:
     """Take up the agents of a resumed session where they were; gives the tasks that run again."""
-    agent = session.agent
-    results = session.supervisor.answered(replay, agent.prompt) or interrupted(agent.prompt)
+    agent = parts.agent
+    results = parts.supervisor.answered(replay, agent.prompt) or interrupted(agent.prompt)
     if results is not None:
         agent.append(results)
-    running = session.supervisor.resume(replay, run=not base.place.options.fork_session)
+    if not parts.bus.began:
+        _recall(agent)
+    running = parts.supervisor.resume(replay, run=not base.place.options.fork_session)
+    if not parts.bus.began or parts.bus.mended:
+        _introduce(parts)
     _compare(agent, base)
     return running
+
+
+def _introduce(parts: Parts) -> None:
+    """Tell of children whose end no event has told, or not as the journal has it."""
+    seen = parts.bus.view().agents
+    for child in parts.supervisor.children:
+        known = seen.get(child.spec.path)
+        if child.status != "running" and (known is None or known.ended != child.status):
+            announce(child, resumed=False)
+            tell_end(child)
+
+
+def _recall(agent: Agent) -> None:
+    """Tell of a conversation that has no recorded events."""
+    for kind, entry in agent.prompt.entries():
+        match entry:
+            case User(parts=said):
+                agent.emit(EntryRecalled(kind=kind, text=plain(said)))
+            case Reply(text=text):
+                agent.emit(EntryRecalled(kind=kind, text=text))
+            case Results(results=results):
+                for result in results:
+                    agent.emit(EntryRecalled(kind=kind, text=plain(result.parts)))
 
 
 def _compare(agent: Agent, base: Foundation) -> None:
@@ -84,10 +121,10 @@ def _compare(agent: Agent, base: Foundation) -> None:
         )
 
 
-async def _tidy(session: Session, base: Foundation, group: anyio.abc.TaskGroup) -> None:
+async def _tidy(parts: Parts, base: Foundation, group: anyio.abc.TaskGroup) -> None:
     """Look for worktrees that a crash has left, without making anybody wait."""
     if not await may_hold_worktrees(base.host, base.place.root):
         return
-    specs = [child.spec for child in session.supervisor.children]
+    specs = [child.spec for child in parts.supervisor.children]
     spare = frozenset(spec.worktree.path for spec in specs if spec.worktree is not None)
-    group.start_soon(partial(tidy, base.host, spare=spare, warn=session.warn))
+    group.start_soon(partial(tidy, base.host, spare=spare, warn=partial(_warn, parts.agent)))

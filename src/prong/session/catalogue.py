@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -20,15 +20,11 @@ from prong.cost.breakeven import BreakEven
 from prong.cost.fan import Rates
 from prong.errors import UsageError
 from prong.journal import store
-from prong.journal.book import Books, CostLine
+from prong.journal.book import Books
 from prong.journal.compare import Explanation, Side, captured, compare, last_two, numbered
-from prong.journal.read import Replay, examine, read_journal
+from prong.journal.read import Replay, examine
 from prong.journal.store import SessionInfo
 from prong.journal.verify import Report, verify
-
-if TYPE_CHECKING:
-    # Only to be named: a list of sessions must not load what opens one.
-    from prong.session.session import Session
 
 Say = Callable[[str], None]
 
@@ -53,14 +49,6 @@ def outlines(wanted: str | None, say: Say) -> dict[str, str]:
 def books_of(wanted: str | None, say: Say) -> Books:
     """Open the books of a session, by the user's own prices where there are any."""
     return Books(_replay(wanted, say), _prices())
-
-
-async def costs_now(session: Session) -> list[CostLine]:
-    """Say what an open session has cost so far, children that still run included."""
-    import anyio.to_thread
-
-    replay = await anyio.to_thread.run_sync(read_journal, session.journal.path)
-    return Books(replay, session.agent.prices, session.receipts()).lines()
 
 
 def _journal(wanted: str | None, say: Say) -> Path:

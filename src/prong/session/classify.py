@@ -8,9 +8,9 @@ from dataclasses import replace
 from prong.agent import Agent, NoWatch, Sent, request
 from prong.config.model import Chosen
 from prong.entry import user_text
+from prong.event import MAIN
 from prong.prompt import Head, Prompt
 from prong.provider import Http, Provider
-from prong.session.session import MAIN
 from prong.team.handback import Classifier
 from prong.text import load_text
 from prong.wire import HeadSpec, dialect

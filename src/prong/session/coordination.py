@@ -10,9 +10,9 @@ import msgspec
 from prong.agent.spec import AgentTypes
 from prong.config.place import Place
 from prong.errors import UsageError
+from prong.event import MAIN
 from prong.journal.note import CoordinatorSet, ToolSet
 from prong.session.foundation import Foundation
-from prong.session.session import MAIN
 from prong.team.coordinator import describe_workers, worker_type
 from prong.team.pull import SECONDS, Pulls
 from prong.team.recruit import filtered

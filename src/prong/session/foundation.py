@@ -16,6 +16,7 @@ from prong.journal.read import Replay
 from prong.journal.write import Journal
 from prong.provider import Http
 from prong.provider.secret import Secrets
+from prong.session.bus import Bus
 from prong.team.task import TaskBoard
 from prong.tools.policy import PolicyBox
 from prong.tools.structured import StructuredOutput
@@ -29,6 +30,7 @@ class Foundation:
     http: Http
     desk: Desk
     clock: Callable[[], float]
+    bus: Bus
     emit: Callable[[Event], None]
     """Says what happens to the main agent."""
     journal: Journal

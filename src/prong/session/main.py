@@ -13,14 +13,13 @@ from prong.cost import Ledger, Prices
 from prong.cost.budget import Bounds, Purse
 from prong.entry import Usage
 from prong.errors import UsageError
-from prong.event import Answer, Question, QuestionAsked
+from prong.event import MAIN, Answer, Question, QuestionAsked
 from prong.journal.note import FilesRead, FolderEntered, ModeSet, PlanKept, TodosKept
 from prong.journal.read import Replay
 from prong.prompt import Prompt
 from prong.session.foundation import Foundation
 from prong.session.planning import Planner, read_plan
 from prong.session.preference import compact_share, make_limits, session_budget
-from prong.session.session import MAIN
 from prong.tools.base import Context, Delegation, Reads
 from prong.tools.kit import Kit
 

@@ -8,9 +8,9 @@ from prong.agent import Agent
 from prong.agent.compact import carried
 from prong.config.model import Chosen, choose, remembered, render_head
 from prong.config.place import Place
+from prong.event import MAIN
 from prong.prompt import Prompt
 from prong.provider import Http
-from prong.session.session import MAIN, Session
 
 
 def move(
@@ -28,12 +28,12 @@ def move(
     agent.context.images = chosen.images
 
 
-def switch(place: Place, http: Http, session: Session, model: str) -> None:
+def switch(place: Place, http: Http, agent: Agent, model: str) -> None:
     """Let another model answer from now on.
 
     Raises UsageError or Unauthorised if it cannot be used.
     """
     chosen = choose(place, model)
-    session.agent.provider = chosen.connect(http)
-    move(session.agent, place, chosen, f"from {session.model} to {chosen.model}")
-    session.journal.note(MAIN, remembered(chosen))
+    agent.provider = chosen.connect(http)
+    move(agent, place, chosen, f"from {agent.prompt.head.model} to {chosen.model}")
+    agent.recorder.note(MAIN, remembered(chosen))

@@ -13,7 +13,7 @@ import anyio
 import anyio.abc
 import msgspec
 
-from prong.agent import Agent, Desk, Life, NoHooks, Respond
+from prong.agent import Agent, Desk, Life, NoHooks, Respond, Turn
 from prong.agent.lineage import COORDINATOR, told_by
 from prong.agent.spec import AgentTypes
 from prong.config.firing import CommandHooks
@@ -22,19 +22,24 @@ from prong.config.model import choose
 from prong.config.option import Given, Options
 from prong.config.place import Place, look_around, make_policy
 from prong.config.secrecy import secrets, withheld
-from prong.errors import ProngError
-from prong.event import Event, SessionStarted, Warned
+from prong.errors import JournalError, ProngError
+from prong.event import MAIN, AgentStarted, Event, SessionStarted, Warned
 from prong.host import LocalHost
 from prong.journal import store
+from prong.journal.eventlog import NAME as EVENTS
+from prong.journal.eventlog import EventLog
 from prong.journal.note import CoordinatorSet, ModelChosen, PullsSeen, TurnSettled
 from prong.provider import Http
 from prong.session.beginning import begin
 from prong.session.bus import Bus
 from prong.session.coordination import Before, coordinate, make_pulls
+from prong.session.end import finish, stop_turns
 from prong.session.entrance import enter
 from prong.session.foundation import Foundation
+from prong.session.intake import Intake
 from prong.session.main import first_prompt, make_agent, make_planner
 from prong.session.move import switch
+from prong.session.parts import Parts
 from prong.session.planning import Planner
 from prong.session.preference import (
     fork_settings,
@@ -45,7 +50,7 @@ from prong.session.preference import (
     task_budget,
     wakes_once,
 )
-from prong.session.session import MAIN, Session
+from prong.session.session import Session
 from prong.session.toolbox import built_in, make_kit
 from prong.team.account import CacheWatch
 from prong.team.claim import Claims
@@ -93,9 +98,9 @@ async def open_session(
     async with anyio.create_task_group() as group, make_http(place) as http:
         maker = _Maker(place, http, group, Desk(respond, attended=attended), clock)
         try:
-            session = await maker.make()
-            group.start_soon(session.drive)
-            yield session
+            parts = await maker.make()
+            group.start_soon(_drive, parts)
+            yield Session(parts)
         except anyio.get_cancelled_exc_class():
             raise
         except BaseException as error:  # noqa: BLE001 - given back below, bare of its group
@@ -107,6 +112,21 @@ async def open_session(
             group.cancel_scope.cancel()
     if failure is not None:
         raise failure
+
+
+async def _drive(parts: Parts) -> None:
+    """Run the turns of the main agent until the session is closed."""
+
+    async def until(turn: Turn) -> bool:
+        # Notices must survive what the turn was told of.
+        del turn
+        try:
+            await parts.tasks.outbox.sync()
+        except JournalError as error:
+            parts.agent.emit(Warned(text=str(error)))
+        return False
+
+    await parts.life.live(until=until)
 
 
 class _Crew(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,12 +160,12 @@ class _Maker:
         self._group = group
         self._desk = desk
         self._secrets = secrets(place)
-        self._bus = Bus(self._secrets)
+        self._parts: Parts | None = None
         self._closers: list[Callable[[], Any]] = []
         self._created: Path | None = None
         """The journal this start has made; it goes again if the start fails."""
 
-    async def make(self) -> Session:
+    async def make(self) -> Parts:
         """Put everything together."""
         base = self._lay()
         planner = make_planner(base)
@@ -171,31 +191,36 @@ class _Maker:
             ),
         )
         planner.bind(agent)
-        session = Session(
+        parts = self._parts = Parts(
             agent=agent,
-            bus=self._bus,
+            bus=base.bus,
             life=Life(agent, settled=_settled(base)),
+            intake=Intake(agent, supervisor, planner),
             journal=base.journal,
             place=base.place,
-            supervisor=supervisor,
             planner=planner,
-            started=_started(base, crew.kit),
-            switch=partial(switch, self._place, self._http),
+            supervisor=supervisor,
+            switch=partial(switch, self._place, self._http, agent),
         )
-        self._closers.append(session.finish)
-        await begin(session, base, self._group)
+        self._closers.append(partial(stop_turns, parts))
+        base.bus.open(MAIN, *_started(base, agent))
+        await begin(parts, base, self._group)
         if base.replay is not None and not base.place.options.fork_session:
             seen = base.replay.last(MAIN, PullsSeen)
             pulls.restore(seen.value if seen is not None else {})
         self._created = None
-        return session
+        return parts
 
     def _lay(self) -> Foundation:
         """Make what has to be there before the first agent."""
-        place, emit = self._place, partial(self._bus.emit, MAIN)
+        place = self._place
         entered = enter(place)
         journal, replay, self._created = entered.journal, entered.replay, entered.made
         self._closers.append(journal.close)
+        self._closers.append(self._finish)
+        log = EventLog(journal.path.with_suffix("") / EVENTS)
+        bus = Bus(log, self._clock, self._secrets)
+        emit = partial(bus.emit, MAIN)
         host = LocalHost(place.cwd, place.home, withhold=withheld(place))
         host.warn = lambda text: emit(Warned(text=text))
         self._closers.append(host.close)
@@ -206,6 +231,7 @@ class _Maker:
             http=self._http,
             desk=self._desk,
             clock=self._clock,
+            bus=bus,
             emit=emit,
             journal=journal,
             replay=replay,
@@ -264,7 +290,7 @@ class _Maker:
         place = base.place
         return Services(
             board=base.board,
-            emit=self._bus.emit,
+            emit=base.bus.emit,
             roster=roster,
             journal=base.journal.path,
             worktrees=read_settings(place.settings.map("worktree")),
@@ -301,6 +327,11 @@ class _Maker:
 
         return classifier(agents, choose(self._place, str(model)), self._http)
 
+    async def _finish(self) -> None:
+        """End the stream of events, after everything that could say something."""
+        if self._parts is not None:
+            await finish(self._parts)
+
     async def close(self) -> Exception | None:
         """Take everything apart, the last part first; gives what went wrong in that."""
         failures: list[Exception] = []
@@ -333,12 +364,15 @@ def _settled(base: Foundation) -> str:
     return noted.value if noted is not None else ""
 
 
-def _started(base: Foundation, kit: Kit) -> SessionStarted:
-    return SessionStarted(
+def _started(base: Foundation, agent: Agent) -> tuple[SessionStarted, AgentStarted]:
+    resumed = base.replay is not None
+    started = SessionStarted(
         session_id=base.journal.session,
         model=base.chosen.model,
         cwd=base.place.cwd,
-        tools=kit.names,
+        tools=agent.kit.names,
         mode=base.policy.policy.mode,
-        resumed=base.replay is not None,
+        title=base.journal.tally.title,
+        resumed=resumed,
     )
+    return started, AgentStarted(kind="main", model=base.chosen.model, resumed=resumed)

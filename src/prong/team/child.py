@@ -40,7 +40,7 @@ class Voice:
     def emit(self, event: Event) -> None:
         """Tell of an event."""
         match event:
-            case ReplyFinished(text=text) if text:
+            case ReplyFinished(text=text, sidecar="") if text:
                 self.text = text
                 self._write(text)
             case ToolStarted(title=title):

@@ -22,6 +22,7 @@ from prong.errors import JournalError, ProngError, UsageError
 from prong.event import Event, Warned
 from prong.host.worktree import Worktree
 from prong.team import fork
+from prong.team.announce import tell_end, tell_task
 from prong.team.child import Child
 from prong.team.claim import Claims
 from prong.team.handback import Classifier, Finding, check, inspect, warning
@@ -114,6 +115,7 @@ def _begin(child: Child, place: Place | None) -> None:
     else:
         agent.append(user_text(told))
     child.account.made(agent.prompt)
+    tell_task(child)
 
 
 @dataclass(slots=True)
@@ -258,4 +260,5 @@ def end(child: Child, services: Services) -> None:
         child.agent.emit(Warned(text=str(error)))
     if told := warning(child.findings):
         child.agent.emit(Warned(text=told))
+    tell_end(child)
     services.roster.retire()

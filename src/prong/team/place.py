@@ -16,7 +16,7 @@ import msgspec
 
 from prong.agent import Agent
 from prong.errors import JournalError, ProngError, UsageError
-from prong.event import Warned, WorkKept
+from prong.event import Warned, WorkKept, WorktreeEntered
 from prong.host import Host, LocalHost
 from prong.host.confined import ConfinedHost
 from prong.host.slug import slug_from
@@ -134,6 +134,7 @@ def _confine(agent: Agent, worktree: Worktree, inherited: tuple[str, ...]) -> Co
     )
     ground = Ground(host.root, worktree.path, inherited)
     agent.move(host, worktree.cwd, agent.policy.narrow(ground=ground))
+    agent.emit(WorktreeEntered(path=worktree.path, branch=worktree.branch))
     return host
 
 

@@ -26,6 +26,7 @@ from prong.journal.read import Replay, read_journal
 from prong.prompt import Prompt
 from prong.team import fork
 from prong.team.account import CacheWatch, keep_estimate
+from prong.team.announce import announce
 from prong.team.child import Child
 from prong.team.course import ChildTask, Services, end
 from prong.team.fanout import FanOut, ForkSettings, advise, plan_fan_out
@@ -322,12 +323,13 @@ class Supervisor:
             child.agent.recorder.note(spec.path, gone)
             raise
 
-    def _launch(self, child: Child) -> TaskHandle:
+    def _launch(self, child: Child, *, resumed: bool = False) -> TaskHandle:
         """Run a child's course as a task."""
         spec, agent, services = child.spec, child.agent, self.services
         services.board.listen(spec.path, partial(self._collect, agent))
         if services.claims is not None and spec.kind == "typed" and not spec.isolation:
             child.wait_for(tuple(services.claims.enter(spec.task_id, declared(spec))))
+        announce(child, resumed=resumed)
         return services.board.start(
             ChildTask(child, services),
             title=spec.description,
@@ -450,10 +452,11 @@ class Supervisor:
             elif run:
                 if spec.kind == "typed":
                     child.notify()
-                self._launch(child)
+                self._launch(child, resumed=True)
                 running.add(spec.task_id)
             else:
                 child.end("killed", "it goes on in the session it began in")
+                announce(child, resumed=False)
                 end(child, self.services)
                 board.tell(child.notice_id, spec.parent, spec.task_id, ending_of(child))
         return running

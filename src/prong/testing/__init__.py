@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from prong.testing.model import Model
     from prong.testing.process import ServerProcess
     from prong.testing.request import Request
-    from prong.testing.scene import World, Worlds, world
+    from prong.testing.scene import World, Worlds, inside, world
     from prong.testing.script import (
         Script,
         Step,
@@ -64,6 +64,7 @@ __all__ = [
     "fail",
     "flood",
     "forks",
+    "inside",
     "malformed",
     "refuse",
     "report",
@@ -88,6 +89,7 @@ _HOMES = {
     "WallClock": "clock",
     "World": "scene",
     "Worlds": "scene",
+    "inside": "scene",
     "world": "scene",
 }
 

@@ -35,6 +35,7 @@ from prong.session import Options, Session, open_session
 from prong.team.child import Child
 from prong.testing.page import Story, heading, put, watch, wrap
 from prong.testing.plot import PLOT, Plan, Plot, marked
+from prong.testing.scene import inside
 from prong.wire import Ended, Tail
 
 Claims: TypeAlias = dict[str, bool]
@@ -61,7 +62,7 @@ def _said(event: Event) -> str | None:
             return "starts"
         case TaskFinished(status=status):
             return status
-        case ReplyFinished(text=text) if text and not text.startswith("Result:"):
+        case ReplyFinished(text=text, sidecar="") if text and not text.startswith("Result:"):
             return f"says: {marked(text)}"
         case _:
             return None
@@ -77,7 +78,7 @@ def _reports(children: Sequence[Child], last: str) -> None:
 
 def _receipts(session: Session, parent: int, slack: int | None) -> Claims:
     """Show what each fork shared with its parent."""
-    children, receipts = session.supervisor.children, session.receipts()
+    children, receipts = inside(session).supervisor.children, session.receipts()
     columns = f"{'tokens':>9}{'reused':>8}{'computed':>10}{'first token':>13}  report"
     put(f"{'':<8} {'bytes shared':<18}{columns}")
     for child, receipt in zip(children, receipts, strict=True):
@@ -196,9 +197,9 @@ async def _play(root: Path, plot: Plot) -> Claims:
         system="You help with a small Python project. Be brief.",
     )
     async with open_session(options) as session:
-        provider = session.agent.provider
+        provider = inside(session).agent.provider
         assert isinstance(provider, Local)
-        session.agent.provider = planned = Local(provider.engine, "local", plan=Plan(plot))
+        inside(session).agent.provider = planned = Local(provider.engine, "local", plan=Plan(plot))
         try:
             return await _perform(session, planned, plot)
         except anyio.get_cancelled_exc_class():
@@ -224,14 +225,14 @@ async def _perform(session: Session, provider: Local, plot: Plot) -> Claims:
 
 async def _account(session: Session, provider: Local, plan: Plan, last: str) -> Claims:
     """Show what came of it."""
-    children = session.supervisor.children
+    children = inside(session).supervisor.children
     done = all(child.status == "completed" and child.report.structured for child in children)
     heading("What the forks reported")
     _reports(children, last)
     if not done:
         return {"every fork completes": False}
     heading("Their receipts: what each shared with its parent in its first request")
-    dispatching = [row for row in session.ledger.rows if row.agent == "main"][1]
+    dispatching = [row for row in inside(session).ledger.rows if row.agent == "main"][1]
     shared = _receipts(session, dispatching.usage.input, provider.trait.slack)
     heading("Now the same requests with nothing shared, to compare")
     compared = await _compare(children, provider, plan)

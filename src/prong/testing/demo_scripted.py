@@ -28,7 +28,7 @@ from prong.prompt import first_difference
 from prong.session import Session
 from prong.testing.page import Story, heading, put, watch, wrap
 from prong.testing.sample import ALLOWED, DIRECTIVES, FILES, QUESTION, script
-from prong.testing.scene import World, world
+from prong.testing.scene import World, inside, world
 from prong.testing.service import Record
 
 
@@ -37,10 +37,10 @@ def _said(event: Event) -> str | None:
     match event:
         case ToolStarted(title=title):
             return title
-        case ToolFinished(failed=True, text=text):
+        case ToolFinished(failed=True, interrupted=False, text=text):
             last = text.strip().splitlines()[-1]
             return f"  failed: {last}"
-        case ReplyFinished(text=text) if text and not text.startswith("Scope:"):
+        case ReplyFinished(text=text, sidecar="") if text and not text.startswith("Scope:"):
             return f'says "{text}"'
         case TaskStarted(title=title):
             return f"fork started: {title}"
@@ -66,7 +66,7 @@ async def _tests(made: World) -> str:
 
 
 def _reports(session: Session) -> None:
-    for child in session.supervisor.children:
+    for child in inside(session).supervisor.children:
         report = child.report
         put(f"{child.spec.task_id}: {report.scope}")
         wrap(report.result, "    ")
@@ -86,9 +86,10 @@ def _receipts(session: Session) -> None:
 
 def _costs(session: Session) -> None:
     put(f"{'agent':<16}{'requests':>9}{'new':>7}{'written':>9}{'read':>9}{'paid':>10}{'bare':>10}")
-    for path, summed in session.totals().items():
-        _cost(path, summed)
-    _cost("session", total(session.ledger.rows))
+    rows = inside(session).ledger.rows
+    for path in dict.fromkeys(row.agent for row in rows):
+        _cost(path, total(row for row in rows if row.agent == path))
+    _cost("session", total(rows))
     put("(bare: the same requests without any cache; dollars)")
 
 

@@ -19,12 +19,14 @@ from typing import Any, TypeAlias, TypeVar, Unpack
 from prong.agent import Respond
 from prong.config.option import Given
 from prong.config.trust import Trust
-from prong.event import Envelope, Event
+from prong.event import Envelope, Event, SessionStarted, Warned
 from prong.session import Session, Subscription, open_session
+from prong.session.parts import Parts
 from prong.testing.clock import AnyClock
 from prong.testing.script import AnyScript
 from prong.testing.server import Server
 from prong.testing.service import Options
+from prong.testing.span import check_events, check_view
 
 MODELS: Mapping[str, str] = {
     "anthropic": "claude-sonnet-5-5",
@@ -35,6 +37,9 @@ MODELS: Mapping[str, str] = {
 
 Worlds: TypeAlias = Callable[..., AbstractAsyncContextManager["World"]]
 """What makes worlds; for the type of a fixture."""
+
+_ALL = 1_000_000
+"""Events that wait until the story looks at them."""
 
 _Kind = TypeVar("_Kind", bound=Event)
 
@@ -76,6 +81,11 @@ class World:
         return self._session
 
     @property
+    def parts(self) -> Parts:
+        """What the session that was opened last is made of."""
+        return inside(self.session)
+
+    @property
     def envelopes(self) -> list[Envelope]:
         """Everything that was told so far, by all sessions of this world."""
         for subscription in self._subscriptions:
@@ -90,6 +100,16 @@ class World:
     def told(self, kind: type[_Kind]) -> list[_Kind]:
         """Give the events of one kind so far."""
         return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the user was warned of so far."""
+        return [event.text for event in self.told(Warned)]
+
+    @property
+    def started(self) -> SessionStarted:
+        """How the session that was opened last began."""
+        return self.told(SessionStarted)[-1]
 
     def write(self, name: str, content: str | bytes) -> Path:
         """Put a file into the project; a name that begins with `~/` goes into the home."""
@@ -118,8 +138,21 @@ class World:
             **options,
         ) as session:
             self._session = session
-            self._subscriptions.append(session.events())
+            began = session.began
+            self._subscriptions.append(session.events(began, limit=_ALL))
+            witness = session.events(began, limit=_ALL)
             yield session
+        told = witness.drain()
+        check_events(told, since=began)
+        check_view(session, told)
+
+
+def inside(session: Session) -> Parts:
+    """Look inside a session: its agents, tasks, ledger and journal.
+
+    For tests of what no event and no command tells; a program has the session's own methods.
+    """
+    return session._parts  # noqa: SLF001 - the one way in, so that there need be no public one
 
 
 @asynccontextmanager
@@ -143,7 +176,8 @@ async def world(  # noqa: PLR0913 - one keyword for each thing a story may need
 
     `files` are put into the project, or into the home if their names begin with `~/`; `serving`
     and `clock` are the server's. On leaving, the server checks that every request extended the one
-    before, unless `moves_prefix` says why one need not.
+    before, unless `moves_prefix` says why one need not; and of every session's events it is checked
+    that they are numbered without a gap and that whatever started has ended.
     """
     async with AsyncExitStack() as stack:
         if folder is None:

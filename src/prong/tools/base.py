@@ -136,6 +136,10 @@ class Context:
     keeps_back: Callable[[str, str], bool] = _nothing
     """Whether a path may not be shown that a search of a folder has found; both are resolved."""
 
+    def forget(self) -> None:
+        """Know nothing of the conversation any more: whoever remembers nothing has read nothing."""
+        self.reads, self.todos = Reads(), ()
+
     def move(self, host: Host, cwd: str, keeps_back: Callable[[str, str], bool]) -> None:
         """Let the tools work in another place from now on, by what is kept back there."""
         self.host, self.cwd, self.keeps_back = host, cwd, keeps_back

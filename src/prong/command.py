@@ -1,0 +1,153 @@
+"""What a person can do, as values: the only way into a session for every face.
+
+`await session.send(command)` gives an `Outcome`. What a person could get wrong is `Refused`, never
+an exception. Commands are read from JSON by their `type`, so that they can come over a pipe.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from prong.entry import Part, Text
+from prong.event import Answer
+
+
+class _Command(msgspec.Struct, frozen=True, tag_field="type"):
+    """What all commands share."""
+
+
+class Say(_Command, frozen=True, tag="say"):
+    """A message of the user; while a turn runs it joins at the next turn boundary."""
+
+    text: str = ""
+    parts: tuple[Part, ...] = ()
+    """What follows the text: more text, or pictures."""
+
+    @property
+    def all_parts(self) -> tuple[Part, ...]:
+        """The whole message."""
+        return (Text(self.text), *self.parts) if self.text else self.parts
+
+
+class UseSkill(_Command, frozen=True, tag="use_skill"):
+    """Start a skill by its name, as a message of the user."""
+
+    name: str
+    arguments: str = ""
+
+
+class Interrupt(_Command, frozen=True, tag="interrupt"):
+    """Stop the turn that runs; background tasks go on. Refused if nothing runs."""
+
+
+class SetMode(_Command, frozen=True, tag="set_mode"):
+    """Change the permission mode."""
+
+    mode: str
+
+
+class SetModel(_Command, frozen=True, tag="set_model"):
+    """Go on with another model, which has to read the conversation anew."""
+
+    model: str
+
+
+class Fork(_Command, frozen=True, tag="fork"):
+    """Split off one fork per directive; accepted with their task ids."""
+
+    directives: tuple[str, ...]
+    isolation: Literal["worktree"] | None = None
+
+
+class Tell(_Command, frozen=True, tag="tell"):
+    """Send a message to a child by name or task id; it goes on from where it was."""
+
+    to: str
+    text: str
+
+
+class Stop(_Command, frozen=True, tag="stop"):
+    """Stop a background task and everything it started."""
+
+    task_id: str
+
+
+class Background(_Command, frozen=True, tag="background"):
+    """Let the agent that is waited for, or all of them, go on in the background."""
+
+    task_id: str | None = None
+
+
+class Compact(_Command, frozen=True, tag="compact"):
+    """Replace the conversation by a summary; accepted when that is done."""
+
+    focus: str = ""
+
+
+class Clear(_Command, frozen=True, tag="clear"):
+    """Start over with an empty conversation."""
+
+
+class Rename(_Command, frozen=True, tag="rename"):
+    """Give the session a name; without one, the model is asked for a title."""
+
+    title: str = ""
+
+
+class Aside(_Command, frozen=True, tag="aside"):
+    """Ask something beside the conversation; accepted with the answer."""
+
+    question: str
+
+
+class Suggest(_Command, frozen=True, tag="suggest"):
+    """Ask the model, beside the conversation, what the user may want to say next."""
+
+
+class Leave(_Command, frozen=True, tag="leave"):
+    """Say that nobody is here any more to answer: what waits for an answer is refused."""
+
+
+class TakeUp(_Command, frozen=True, tag="take_up"):
+    """Go on with a message, or the work on one, that a kill or an error left unanswered."""
+
+
+Command: TypeAlias = (
+    Say
+    | UseSkill
+    | Answer
+    | Interrupt
+    | SetMode
+    | SetModel
+    | Fork
+    | Tell
+    | Stop
+    | Background
+    | Compact
+    | Clear
+    | Rename
+    | Aside
+    | Suggest
+    | Leave
+    | TakeUp
+)
+
+
+class Accepted(msgspec.Struct, frozen=True, tag_field="type", tag="accepted"):
+    """The command was carried out, or is on its way."""
+
+    text: str = ""
+    """What there is to say about it."""
+    ids: tuple[str, ...] = ()
+    """Of what was started or moved."""
+
+
+class Refused(msgspec.Struct, frozen=True, tag_field="type", tag="refused"):
+    """The command was not carried out; nothing has changed."""
+
+    why: str
+
+
+Outcome: TypeAlias = Accepted | Refused

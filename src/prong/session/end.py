@@ -1,0 +1,33 @@
+"""How a session ends: no turn begins any more, then nothing runs, then it says so."""
+
+from __future__ import annotations
+
+import anyio.to_thread
+
+from prong.event import AgentFinished, SessionFinished, Warned
+from prong.host.escape import escaped
+from prong.host.guardian import GUARDIAN
+from prong.session.parts import Parts
+
+
+async def tell_escaped(parts: Parts, what: str) -> None:
+    """Tell the user of processes that do not end with this session."""
+    for one in await anyio.to_thread.run_sync(escaped, parts.journal.session):
+        parts.agent.emit(Warned(text=f"This session's process {one}, {what}."))
+
+
+async def stop_turns(parts: Parts) -> None:
+    """Let no turn begin any more, and wait for the end of the one that runs."""
+    await parts.life.stop()
+    if GUARDIAN.pid is not None:
+        await tell_escaped(parts, "which it started, has left its group and goes on running")
+
+
+async def finish(parts: Parts) -> None:
+    """Store what there is and say goodbye, when nothing runs any more."""
+    try:
+        await parts.journal.sync()
+    finally:
+        parts.agent.emit(AgentFinished(status="completed"))
+        parts.agent.emit(SessionFinished(cost=parts.ledger.cost, usage=parts.ledger.usage))
+        parts.bus.close()

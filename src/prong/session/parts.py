@@ -1,0 +1,75 @@
+"""What a session is made of, once everything has been put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from prong.agent import Agent, Life
+from prong.config.place import Place
+from prong.cost import Ledger
+from prong.errors import UsageError
+from prong.journal.write import Journal
+from prong.prompt import Prompt
+from prong.session import sidecar
+from prong.session.bus import Bus
+from prong.session.intake import Intake
+from prong.session.planning import Planner
+from prong.team.supervisor import Supervisor
+from prong.team.task import TaskBoard
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The parts of a session that has been opened; they change, their places do not."""
+
+    agent: Agent
+    """The main agent."""
+    bus: Bus
+    life: Life
+    intake: Intake
+    journal: Journal
+    place: Place
+    planner: Planner
+    supervisor: Supervisor
+    switch: Callable[[str], None]
+    """Lets another model answer."""
+
+    @property
+    def tasks(self) -> TaskBoard:
+        """Everything that runs in the background."""
+        return self.supervisor.services.board
+
+    @property
+    def ledger(self) -> Ledger:
+        """Every request so far."""
+        return self.agent.ledger
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn runs or is about to."""
+        return self.life.working or len(self.agent.inbox) > 0
+
+    @property
+    def snapshot(self) -> Prompt:
+        """The conversation as it stood when the last turn ended."""
+        now, before = self.agent.prompt, self.life.snapshot
+        if before is not None and (self.busy or now.extends(before)):
+            return before
+        return sidecar.sendable(now)
+
+    def must_live(self) -> None:
+        """Make sure that the session can still do something.
+
+        Raises UsageError if it has ended.
+        """
+        if self.life.stopped or self.bus.closed:
+            raise UsageError("the session has ended; open another, or resume it")
+
+    def must_be_idle(self, what: str) -> None:
+        """Make sure that nobody works on the conversation.
+
+        Raises UsageError if a turn runs.
+        """
+        if self.busy:
+            raise UsageError(f"cannot {what} while a turn runs; interrupt it or wait for its end")

@@ -1,0 +1,256 @@
+"""Carries out commands: each thing a person can do to a session is done here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, cast
+
+from prong.agent import compact
+from prong.command import (
+    Accepted,
+    Aside,
+    Background,
+    Clear,
+    Command,
+    Compact,
+    Fork,
+    Interrupt,
+    Leave,
+    Outcome,
+    Refused,
+    Rename,
+    Say,
+    SetMode,
+    SetModel,
+    Stop,
+    Suggest,
+    TakeUp,
+    Tell,
+    UseSkill,
+)
+from prong.config.place import read_mode
+from prong.entry import Part, User, plain
+from prong.errors import ProngError, UsageError
+from prong.event import Answer, TitleChanged, TodosChanged, Warned
+from prong.journal.note import Titled
+from prong.prompt import Prompt
+from prong.session import sidecar
+from prong.session.parts import Parts
+from prong.session.records import Records
+from prong.team.child import Child
+from prong.text import load_text
+from prong.tools.base import Failed
+from prong.tools.base import Outcome as ToolOutcome
+
+_DONE = Accepted()
+
+
+async def perform(parts: Parts, command: Command) -> Outcome:
+    """Carry out a command; what a person could get wrong is refused."""
+    try:
+        return await _perform(parts, command)
+    except ProngError as error:
+        return Refused(str(error))
+
+
+async def _perform(parts: Parts, command: Command) -> Outcome:
+    match command:
+        case Say():
+            said = await say(parts, command.all_parts)
+            return said if isinstance(said, Refused) else _DONE
+        case UseSkill():
+            text = Records(parts).skill(command.name, command.arguments)
+            if text is None:
+                return Refused(f"there is no command /{command.name}; /help lists them")
+            return await _perform(parts, Say(text))
+        case Fork():
+            children = await fork(parts, command.directives, isolation=command.isolation)
+            return Accepted(ids=tuple(child.spec.task_id for child in children))
+        case Tell():
+            return Accepted(await tell(parts, command.to, command.text))
+        case Stop():
+            return Accepted(await stop(parts, command.task_id))
+        case Compact():
+            return await _compact(parts, command.focus)
+        case Rename() | Aside() | Suggest():
+            return Accepted(await _beside(parts, command))
+        case _:
+            return _at_once(parts, command)
+
+
+async def _beside(parts: Parts, command: Rename | Aside | Suggest) -> str:
+    """Carry out what asks the model beside the conversation."""
+    match command:
+        case Rename(title=title):
+            return await rename(parts, title)
+        case Aside(question=question):
+            return await aside(parts, question)
+        case Suggest():
+            return await aside(parts, load_text("suggest"), purpose="suggestion")
+
+
+def _at_once(
+    parts: Parts,
+    command: Answer | Interrupt | SetMode | SetModel | Background | Clear | Leave | TakeUp,
+) -> Outcome:
+    """Carry out a command for which nobody has to wait."""
+    match command:
+        case Answer(request_id=request_id):
+            if not parts.agent.desk.settle(command):
+                return Refused(f"nothing waits for an answer to {request_id!r}")
+            return _DONE
+        case Interrupt():
+            return _DONE if parts.life.interrupt() else Refused("nothing runs")
+        case SetMode(mode=mode):
+            return _set_mode(parts, mode)
+        case SetModel(model=model):
+            parts.must_be_idle("change the model")
+            parts.switch(model)
+            return _DONE
+        case Background(task_id=task_id):
+            moved = parts.supervisor.to_background(task_id)
+            return Accepted(ids=tuple(moved)) if moved else Refused("no agent is waited for")
+        case Clear():
+            return _clear(parts)
+        case Leave():
+            parts.agent.desk.leave()
+            return _DONE
+        case TakeUp():
+            return _take_up(parts)
+
+
+def _take_up(parts: Parts) -> Outcome:
+    """Go on with a message, or the work on one, that a kill or an error left unanswered."""
+    parts.must_live()
+    said = None if parts.busy else parts.life.take_up()
+    if said is None:
+        return Refused("no message waits for an answer")
+    line = " ".join(said.split())
+    what = f"to {line[:60]!r}" if line else "to what it was told"
+    told = f"the last turn has no answer {what}; it goes on now"
+    parts.agent.emit(Warned(text=told))
+    return Accepted(told)
+
+
+async def say(
+    parts: Parts, message: Sequence[Part], *, taken: Callable[[], None] | None = None
+) -> User | Refused:
+    """Put a message before the main agent without waiting for an answer.
+
+    `taken` is called once it stands in the conversation.
+    Raises UsageError if the session has ended, or nothing is said.
+    """
+    parts.must_live()
+    if not message:
+        raise UsageError("the message is empty")
+    why = await parts.intake.consult(message)
+    # Hooks may take their time.
+    parts.must_live()
+    return parts.intake.put(message, taken=taken) if why is None else Refused(why)
+
+
+async def fork(
+    parts: Parts,
+    directives: Sequence[str],
+    *,
+    notify: bool = True,
+    isolation: Literal["worktree"] | None = None,
+) -> list[Child]:
+    """Split the main agent, one fork per directive.
+
+    Raises UsageError if that is not a list of texts, or forks are not possible.
+    """
+    parts.must_live()
+    given = cast("object", directives)
+    texts = [*cast("Sequence[object]", given)] if isinstance(given, Sequence) else []
+    bad = isinstance(given, str) or not all(isinstance(t, str) and t.strip() for t in texts)
+    if bad or not texts:
+        raise UsageError("fork takes a list of directives, each a text that says what to do")
+    return await parts.supervisor.fork(
+        parts.agent, directives, notify=notify, isolated=isolation is not None
+    )
+
+
+async def tell(parts: Parts, to: str, text: str) -> str:
+    """Send a message to a child, which goes on from where it was.
+
+    Raises UsageError if there is no such child.
+    """
+    parts.must_live()
+    return _text(await parts.supervisor.send(parts.agent.path, to, text))
+
+
+async def stop(parts: Parts, task_id: str) -> str:
+    """Stop a background task and everything it started.
+
+    Raises UsageError if it does not run.
+    """
+    return _text(await parts.tasks.stop(task_id))
+
+
+def _text(outcome: ToolOutcome) -> str:
+    if isinstance(outcome, Failed):
+        raise UsageError(outcome.why)
+    return plain(outcome.parts)
+
+
+async def aside(parts: Parts, question: str, *, purpose: str = "aside") -> str:
+    """Ask something beside the conversation: it reads the same cache and leaves no trace.
+
+    Raises ProviderError if there is no answer, UsageError if the session has ended.
+    """
+    parts.must_live()
+    return await sidecar.ask(parts.agent, parts.snapshot, question, purpose=purpose)
+
+
+async def rename(parts: Parts, title: str) -> str:
+    """Name the session; without a name the one it has stays, or the model is asked for one.
+
+    Raises ProviderError if the model gives none.
+    """
+    now = parts.journal.tally.title
+    if not title and now:
+        return now
+    named = title or await sidecar.title(parts.agent, parts.snapshot)
+    parts.journal.note(parts.agent.path, Titled(named))
+    parts.agent.emit(TitleChanged(title=named))
+    return named
+
+
+def _set_mode(parts: Parts, mode: str) -> Outcome:
+    """Change the permission mode for the whole tree of agents.
+
+    Into plan mode and out of it too: what plan mode put aside comes back. The model is told
+    with the next message, or at the next turn boundary while a turn runs.
+    """
+    parts.planner.change(read_mode(mode))
+    if parts.life.working and (note := parts.planner.reminder()) is not None:
+        parts.agent.inbox.put(note)
+    return _DONE
+
+
+async def _compact(parts: Parts, focus: str) -> Outcome:
+    """Replace the conversation by a summary of it, now; an interrupt stops that."""
+    parts.must_be_idle("compact")
+    if not parts.agent.prompt.depth:
+        return Refused("there is nothing to compact")
+    sidecar.must_afford(parts.agent)
+    async with parts.life.hold() as scope:
+        await compact(parts.agent, detail="the user asked for it", focus=focus)
+    if scope.cancelled_caught:
+        return Refused("the compaction was stopped; the conversation is as it was")
+    return _DONE
+
+
+def _clear(parts: Parts) -> Outcome:
+    """Start over with an empty conversation; the old one stays in the journal."""
+    parts.must_be_idle("clear")
+    agent, context = parts.agent, parts.agent.context
+    if not agent.prompt.depth:
+        return Refused("there is nothing to clear")
+    agent.restart(Prompt(agent.prompt.head), reason="clear", detail="the user cleared it")
+    had_todos = bool(context.todos)
+    context.forget()
+    if had_todos:
+        agent.emit(TodosChanged(todos=()))
+    return _DONE

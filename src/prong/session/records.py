@@ -1,0 +1,72 @@
+"""What is stored: of this session, and of the others in its folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import anyio.to_thread
+
+from prong.agent.spec import AgentTypes
+from prong.journal import store
+from prong.journal.book import Books, CostLine
+from prong.journal.read import read_journal
+from prong.journal.store import SessionInfo
+from prong.prompt import outline
+from prong.session.parts import Parts
+from prong.tools.skill import render as render_skill
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Looks up what a face may show and no event tells."""
+
+    _parts: Parts
+
+    def outline(self) -> str:
+        """Draw the conversation as the model sees it, one line per entry."""
+        return outline(self._parts.agent.prompt)
+
+    @property
+    def types(self) -> AgentTypes:
+        """The types of agents that can be started."""
+        return self._parts.place.types
+
+    @property
+    def plan_file(self) -> str:
+        """The plan file; empty outside of plan mode and before the first message in it."""
+        return self._parts.planner.file
+
+    @property
+    def wants_title(self) -> bool:
+        """Whether a face should see to a title: there is none, and settings do not forbid it."""
+        allowed = self._parts.place.settings.values.get("titles") is not False
+        return allowed and not self._parts.journal.tally.title
+
+    @property
+    def requests(self) -> int:
+        """How many requests were made, sidecars included."""
+        return len(self._parts.ledger.rows)
+
+    def skill(self, name: str, arguments: str) -> str | None:
+        """Give the text of a skill that the user starts by name; None if there is none."""
+        for one in self._parts.place.skills:
+            if one.name == name and one.for_user:
+                return render_skill(one, arguments)
+        return None
+
+    async def costs(self) -> list[CostLine]:
+        """Say what the session has cost so far, children that still run included."""
+        replay = await anyio.to_thread.run_sync(read_journal, self._parts.journal.path)
+        receipts = self._parts.supervisor.roster.receipts()
+        return Books(replay, self._parts.agent.prices, receipts).lines()
+
+    def others(self) -> list[SessionInfo]:
+        """List the sessions of this folder, the latest first."""
+        return store.sessions(self._parts.place.cwd, self._parts.place.store)
+
+    def other(self, wanted: str) -> SessionInfo:
+        """Find a session by id or name.
+
+        Raises NoSuchSession.
+        """
+        return store.find(wanted, self._parts.place.cwd, self._parts.place.store)

@@ -1,0 +1,37 @@
+"""A session as a face draws it: `view = fold(view, envelope)`."""
+
+from prong.view.close import endings
+from prong.view.fold import fold, fold_all, settled
+from prong.view.series import Series
+from prong.view.state import (
+    AgentView,
+    AskedView,
+    Called,
+    Item,
+    Live,
+    ReceiptView,
+    Replied,
+    Restarted,
+    Said,
+    TaskView,
+    View,
+)
+
+__all__ = [
+    "AgentView",
+    "AskedView",
+    "Called",
+    "Item",
+    "Live",
+    "ReceiptView",
+    "Replied",
+    "Restarted",
+    "Said",
+    "Series",
+    "TaskView",
+    "View",
+    "endings",
+    "fold",
+    "fold_all",
+    "settled",
+]

@@ -1,0 +1,346 @@
+"""Makes a view of events, one after the other; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from prong.event import (
+    MAIN,
+    AgentFinished,
+    AgentStarted,
+    CacheMissed,
+    CallDelta,
+    Delta,
+    EntryRecalled,
+    Envelope,
+    Event,
+    EventsSkipped,
+    InputTaken,
+    ModeChanged,
+    PermissionAsked,
+    Progressed,
+    PromptMoved,
+    QuestionAsked,
+    ReceiptIssued,
+    ReplyDiscarded,
+    ReplyFinished,
+    RequestFailed,
+    RequestSent,
+    RequestSettled,
+    SessionFinished,
+    SessionStarted,
+    TaskFinished,
+    TaskStarted,
+    TextDelta,
+    ThinkingDelta,
+    TitleChanged,
+    TodosChanged,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+    Warned,
+    WorkKept,
+    WorktreeEntered,
+)
+from prong.view.state import (
+    AgentView,
+    AskedView,
+    Called,
+    Live,
+    OpenRequest,
+    ReceiptView,
+    Replied,
+    Restarted,
+    Said,
+    TaskView,
+    View,
+)
+
+_OUTPUT = 4_000
+"""Characters kept of a running call's output."""
+
+
+def fold(view: View, envelope: Envelope) -> View:
+    """Take an event into a view; one that is in it already changes nothing."""
+    event = envelope.event
+    if isinstance(event, Delta):
+        return _flow(view, envelope.agent, event)
+    if isinstance(event, EventsSkipped):
+        if event.until <= view.seq:
+            return view
+        return replace(view, seq=event.until, at=envelope.at, holes=view.holes + 1)
+    if envelope.seq <= view.seq:
+        return view
+    view = _session(view, envelope, event)
+    agent = view.agents.get(envelope.agent)
+    known = agent or AgentView(path=envelope.agent, parent=envelope.agent.rpartition("/")[0])
+    changed = _agent(known, event, envelope.at)
+    if changed is known:
+        return replace(view, seq=envelope.seq, at=envelope.at)
+    agents = _put(view.agents, envelope.agent, changed)
+    return replace(view, seq=envelope.seq, at=envelope.at, agents=agents)
+
+
+def fold_all(envelopes: Iterable[Envelope], view: View | None = None) -> View:
+    """Take events into a view, or make one of them."""
+    return reduce(fold, envelopes, view or View())
+
+
+def settled(view: View) -> View:
+    """Leave out what only deltas have told."""
+    agents = {path: replace(agent, live=None) for path, agent in view.agents.items()}
+    return replace(view, agents=agents)
+
+
+def _session(view: View, envelope: Envelope, event: Event) -> View:
+    """Take in what an event says of the session as a whole."""
+    match event:
+        case SessionStarted():
+            return replace(
+                view,
+                session_id=event.session_id,
+                title=event.title or view.title,
+                cwd=event.cwd,
+                model=event.model,
+                mode=event.mode,
+                tools=event.tools,
+                is_open=True,
+            )
+        case SessionFinished():
+            return replace(view, is_open=False)
+        case ModeChanged(mode=mode):
+            return replace(view, mode=mode)
+        case TitleChanged(title=title):
+            return replace(view, title=title)
+        case Warned(text=text):
+            return replace(view, warnings=view.warnings.add(text))
+        case PromptMoved(model=model) if model and envelope.agent == MAIN:
+            return replace(view, model=model)
+        case ReplyFinished() | ReplyDiscarded() | RequestFailed():
+            return replace(view, usage=view.usage + event.usage, cost=_sum(view.cost, event.cost))
+        case _:
+            return _work(view, envelope, event)
+
+
+def _work(view: View, envelope: Envelope, event: Event) -> View:
+    """Take in what an event says of tasks, questions and what children leave."""
+    match event:
+        case TaskStarted():
+            task = TaskView(
+                task_id=event.task_id,
+                agent=envelope.agent,
+                title=event.title,
+                kind=event.kind,
+                output_file=event.output_file,
+                started_at=envelope.at,
+            )
+            return replace(view, tasks=_put(view.tasks, event.task_id, task))
+        case TaskFinished(task_id=task_id):
+            unknown = TaskView(task_id=task_id, agent=envelope.agent, title="", kind="")
+            task = replace(
+                view.tasks.get(task_id, unknown),
+                state=event.status,
+                summary=event.summary,
+                ended_at=envelope.at,
+            )
+            return replace(view, tasks=_put(view.tasks, task_id, task))
+        case PermissionAsked() | QuestionAsked():
+            asked = AskedView(envelope.agent, event, envelope.at)
+            return replace(view, questions=_put(view.questions, event.request_id, asked))
+        case RequestSettled(request_id=request_id):
+            return replace(view, questions=_without(view.questions, request_id))
+        case ReceiptIssued(task_id=task_id):
+            receipt = ReceiptView(event.text, event.receipt)
+            return replace(view, receipts=_put(view.receipts, task_id, receipt))
+        case WorkKept(path=path):
+            return replace(view, works=_put(view.works, path, event))
+        case _:
+            return view
+
+
+def _agent(agent: AgentView, event: Event, at: float) -> AgentView:
+    """Take in what an event says of the agent it speaks of."""
+    match event:
+        case AgentStarted():
+            return _started(agent, event, at)
+        case AgentFinished():
+            return replace(
+                agent,
+                ended=event.status,
+                detail=event.detail,
+                result=event.result,
+                ended_at=at,
+                live=None,
+                branch=agent.branch if agent.kept else "",
+            )
+        case TurnStarted():
+            return replace(agent, in_turn=True)
+        case TurnFinished():
+            return replace(agent, in_turn=False)
+        case InputTaken(kind=kind, text=text) | EntryRecalled(kind=kind, text=text):
+            return replace(agent, transcript=agent.transcript.add(Said(at, kind, text)))
+        case PromptMoved():
+            moved = Restarted(at, event.reason, event.detail)
+            model = event.model or agent.model
+            return replace(agent, model=model, transcript=agent.transcript.add(moved))
+        case _:
+            return _noted(agent, event, at)
+
+
+def _noted(agent: AgentView, event: Event, at: float) -> AgentView:
+    """Take in what an event says of an agent in passing."""
+    match event:
+        case PermissionAsked() | QuestionAsked():
+            return replace(agent, asks=agent.asks + 1)
+        case RequestSettled():
+            return replace(agent, asks=max(0, agent.asks - 1))
+        case TodosChanged(todos=todos):
+            return replace(agent, todos=todos)
+        case WorktreeEntered(branch=branch):
+            return replace(agent, branch=branch, kept=False)
+        case WorkKept(branch=branch):
+            return replace(agent, branch=branch, kept=True)
+        case CacheMissed(why=why):
+            return replace(agent, missed=why)
+        case _:
+            return _exchange(agent, event, at)
+
+
+def _started(agent: AgentView, event: AgentStarted, at: float) -> AgentView:
+    return replace(
+        agent,
+        kind=event.kind,
+        agent_type=event.agent_type,
+        parent=event.parent,
+        title=event.title,
+        task_id=event.task_id,
+        call_id=event.call_id,
+        model=event.model,
+        isolation=event.isolation,
+        notify=event.notify,
+        run=event.run,
+        started_at=at,
+        ended_at=None,
+        ended="",
+        detail="",
+        result="",
+    )
+
+
+def _exchange(agent: AgentView, event: Event, at: float) -> AgentView:
+    """Take in what an event says of requests and calls."""
+    match event:
+        case RequestSent():
+            sent = OpenRequest(event.request_id, at, event.sidecar)
+            sent_at = agent.sent_at if event.sidecar else at
+            return replace(agent, open_requests=(*agent.open_requests, sent), sent_at=sent_at)
+        case ReplyDiscarded():
+            tried = tuple(
+                replace(one, tries=one.tries + 1) if one.id == event.request_id else one
+                for one in agent.open_requests
+            )
+            return replace(_paid(agent, event), open_requests=tried, live=None)
+        case RequestFailed():
+            return _answered(_paid(agent, event), event)
+        case ReplyFinished():
+            return _replied(_answered(_paid(agent, event), event), event, at)
+        case ToolStarted():
+            call = Called(at, event.call_id, event.name, event.title, event.arguments)
+            opened = _put(agent.open_calls, event.call_id, len(agent.transcript))
+            return replace(agent, transcript=agent.transcript.add(call), open_calls=opened)
+        case ToolFinished():
+            return _returned(agent, event, at)
+        case _:
+            return agent
+
+
+def _paid(agent: AgentView, event: ReplyFinished | ReplyDiscarded | RequestFailed) -> AgentView:
+    return replace(agent, usage=agent.usage + event.usage, cost=_sum(agent.cost, event.cost))
+
+
+def _answered(agent: AgentView, event: ReplyFinished | RequestFailed) -> AgentView:
+    left = tuple(one for one in agent.open_requests if one.id != event.request_id)
+    return replace(agent, open_requests=left, live=agent.live if event.sidecar else None)
+
+
+def _replied(agent: AgentView, event: ReplyFinished, at: float) -> AgentView:
+    if event.sidecar:
+        return agent
+    said = Replied(at, event.text, event.thinking, event.stop, event.usage, event.cost)
+    return replace(
+        agent,
+        requests=agent.requests + 1,
+        last=event.usage,
+        transcript=agent.transcript.add(said),
+    )
+
+
+def _returned(agent: AgentView, event: ToolFinished, at: float) -> AgentView:
+    place = agent.open_calls.get(event.call_id)
+    if place is None:
+        # It never started: refused, or not understood.
+        call = Called(at, event.call_id, event.name, event.title)
+        return replace(agent, transcript=agent.transcript.add(_result(call, event)))
+    call = agent.transcript[place]
+    assert isinstance(call, Called)
+    live = agent.live
+    if live is not None and live.outputs:
+        live = replace(live, outputs=_without(live.outputs, event.call_id))
+    return replace(
+        agent,
+        transcript=agent.transcript.put(place, _result(call, event)),
+        open_calls=_without(agent.open_calls, event.call_id),
+        live=live,
+    )
+
+
+def _result(call: Called, event: ToolFinished) -> Called:
+    if event.refused:
+        state = "refused"
+    elif event.interrupted:
+        state = "interrupted"
+    else:
+        state = "failed" if event.failed else "done"
+    return replace(call, state=state, text=event.text, shown=event.shown, duration=event.duration)
+
+
+def _flow(view: View, path: str, event: Delta) -> View:
+    """Take a delta in; of an agent that nobody knows it tells nothing."""
+    agent = view.agents.get(path)
+    if agent is None:
+        return view
+    live = agent.live or Live()
+    match event:
+        case TextDelta(text=text):
+            live = replace(live, text=live.text + text, progress=None)
+        case ThinkingDelta(text=text):
+            live = replace(live, thinking=live.thinking + text, progress=None)
+        case CallDelta(name=name):
+            live = replace(live, writing=name)
+        case ToolOutput(call_id=call_id, text=text):
+            kept = (live.outputs.get(call_id, "") + text)[-_OUTPUT:]
+            live = replace(live, outputs=_put(live.outputs, call_id, kept))
+        case Progressed():
+            live = replace(live, progress=(event.what, event.done, event.total))
+    return replace(view, agents=_put(view.agents, path, replace(agent, live=live)))
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
+
+
+_Value = TypeVar("_Value")
+
+
+def _put(held: Mapping[str, _Value], key: str, value: _Value) -> dict[str, _Value]:
+    return {**held, key: value}
+
+
+def _without(held: Mapping[str, _Value], key: str) -> dict[str, _Value]:
+    return {name: value for name, value in held.items() if name != key}

@@ -1,0 +1,261 @@
+"""What there is to see of a session at one moment, as values that never change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from prong.entry import CallId, Kind, Stop, Usage
+from prong.event import MAIN, PermissionAsked, QuestionAsked, Todo, WorkKept
+from prong.view.series import Series
+
+
+class Said(msgspec.Struct, frozen=True, tag_field="type", tag="said"):
+    """Something that was put before the model; of another kind only if it was recalled."""
+
+    at: float
+    kind: Kind
+    text: str
+
+
+class Replied(msgspec.Struct, frozen=True, tag_field="type", tag="replied"):
+    """A reply of the model."""
+
+    at: float
+    text: str
+    thinking: str
+    stop: Stop
+    usage: Usage
+    cost: float | None
+
+
+class Called(msgspec.Struct, frozen=True, tag_field="type", tag="called"):
+    """A tool call, with its result once it has one."""
+
+    at: float
+    call_id: CallId
+    name: str
+    title: str
+    arguments: str = ""
+    state: Literal["running", "done", "failed", "refused", "interrupted"] = "running"
+    text: str = ""
+    """What the model saw of its result."""
+    shown: str = ""
+    """What people should see instead."""
+    duration: float = 0.0
+
+
+class Restarted(msgspec.Struct, frozen=True, tag_field="type", tag="restarted"):
+    """From here on the model sees a new prompt."""
+
+    at: float
+    reason: str
+    detail: str
+
+
+Item: TypeAlias = Said | Replied | Called | Restarted
+"""One line of a transcript."""
+
+
+class Live(msgspec.Struct, frozen=True):
+    """What deltas have told so far; void as soon as an event says all of it."""
+
+    text: str = ""
+    thinking: str = ""
+    writing: str = ""
+    """The tool whose call is being written."""
+    progress: tuple[str, int, int] | None = None
+    """What a model on this machine is at, how far it is, and of how much."""
+    outputs: Mapping[str, str] = {}
+    """The last output of running calls, by their ids."""
+
+
+class OpenRequest(msgspec.Struct, frozen=True):
+    """A request on its way."""
+
+    id: str
+    at: float
+    sidecar: str = ""
+    tries: int = 1
+
+
+State: TypeAlias = Literal["waiting", "idle", "working", "asking", "completed", "failed", "killed"]
+
+
+class AgentView(msgspec.Struct, frozen=True, kw_only=True):
+    """One agent."""
+
+    path: str
+    kind: Literal["main", "fork", "typed"] = "fork"
+    agent_type: str = ""
+    parent: str = ""
+    title: str = ""
+    task_id: str = ""
+    call_id: str = ""
+    model: str = ""
+    isolation: str = ""
+    branch: str = ""
+    """That of its worktree, for as long as that is there."""
+    kept: bool = False
+    """Whether there is work in it that stays."""
+    notify: bool = True
+    run: int = 1
+    started_at: float = 0.0
+    ended_at: float | None = None
+    ended: Literal["", "completed", "failed", "killed"] = ""
+    """How its last run ended; empty while it can work."""
+    detail: str = ""
+    result: str = ""
+    """What it gave back."""
+    in_turn: bool = False
+    asks: int = 0
+    """Its questions without an answer."""
+    requests: int = 0
+    """Replies it has got, sidecars left out."""
+    usage: Usage = Usage()
+    cost: float | None = 0.0
+    """In dollars; None when a price is unknown."""
+    last: Usage = Usage()
+    """What its last request used."""
+    sent_at: float = 0.0
+    """When its last request was sent: from then on the provider's cache holds what it read."""
+    missed: str = ""
+    """Why it read less from the cache than it should have, if it did."""
+    todos: tuple[Todo, ...] = ()
+    transcript: Series[Item] = Series()
+    open_requests: tuple[OpenRequest, ...] = ()
+    open_calls: Mapping[str, int] = {}
+    """Where in the transcript the calls are that run, by their ids."""
+    live: Live | None = None
+
+    @property
+    def state(self) -> State:
+        """What it is at."""
+        if self.ended:
+            return self.ended
+        if self.asks:
+            return "asking"
+        if self.kind == "main":
+            return "working" if self.in_turn or self.open_requests else "idle"
+        return "working" if self.sent_at else "waiting"
+
+    @property
+    def cached(self) -> float | None:
+        """The share of its input that was read from the cache; None if nothing is known of it."""
+        return _share(self.usage)
+
+    @property
+    def last_cached(self) -> float | None:
+        """The same of its last request."""
+        return _share(self.last)
+
+    @property
+    def doing(self) -> str:
+        """What it does now, in a few words; empty if nothing."""
+        if self.ended:
+            return ""
+        for index in reversed(list(self.open_calls.values())):
+            call = self.transcript[index]
+            if isinstance(call, Called):
+                return call.title or call.name
+        if not self.open_requests:
+            return ""
+        if self.live is not None and self.live.writing:
+            return f"writes {self.live.writing}"
+        if self.live is not None and self.live.text:
+            return "writes"
+        return self.open_requests[-1].sidecar or "thinks"
+
+
+class TaskView(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of background work."""
+
+    task_id: str
+    agent: str
+    """The agent whose event told of it: of a child's own task the child, else who started it."""
+    title: str
+    kind: str
+    output_file: str = ""
+    state: Literal["running", "completed", "failed", "killed"] = "running"
+    summary: str = ""
+    started_at: float = 0.0
+    ended_at: float | None = None
+
+
+class AskedView(msgspec.Struct, frozen=True):
+    """A question that waits for an answer."""
+
+    agent: str
+    asked: PermissionAsked | QuestionAsked
+    at: float
+
+
+class ReceiptView(msgspec.Struct, frozen=True):
+    """A receipt, in one line and as JSON."""
+
+    text: str
+    receipt: msgspec.Raw
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole session at one moment."""
+
+    seq: int = 0
+    """The last event that is in it."""
+    at: float = 0.0
+    """When that was."""
+    session_id: str = ""
+    title: str = ""
+    cwd: str = ""
+    model: str = ""
+    mode: str = ""
+    tools: tuple[str, ...] = ()
+    is_open: bool = False
+    """Whether a process has the session open."""
+    agents: Mapping[str, AgentView] = {}
+    """By path, in the order in which they began."""
+    tasks: Mapping[str, TaskView] = {}
+    """By id, in the order in which they began; those that have ended too."""
+    questions: Mapping[str, AskedView] = {}
+    """By request id, in the order in which they came."""
+    receipts: Mapping[str, ReceiptView] = {}
+    """By task id."""
+    works: Mapping[str, WorkKept] = {}
+    """Worktrees with work in them, by path."""
+    warnings: Series[str] = Series()
+    usage: Usage = Usage()
+    """All tokens, sidecars included."""
+    cost: float | None = 0.0
+    """In dollars; None when a price is unknown."""
+    holes: int = 0
+    """How often events were missing; what they told is missing here too."""
+
+    @property
+    def main(self) -> AgentView:
+        """The session's first agent."""
+        return self.agents.get(MAIN) or AgentView(path=MAIN, kind="main")
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn runs."""
+        return self.main.in_turn
+
+    @property
+    def running(self) -> list[TaskView]:
+        """The background work that has not ended."""
+        return [task for task in self.tasks.values() if task.state == "running"]
+
+    def children(self, path: str) -> list[AgentView]:
+        """Give the agents that an agent has started."""
+        return [agent for agent in self.agents.values() if agent.parent == path]
+
+    def child(self, task_id: str) -> AgentView | None:
+        """Find a child by its task id."""
+        found = (agent for agent in self.agents.values() if agent.task_id == task_id)
+        return next(found, None) if task_id else None
+
+
+def _share(usage: Usage) -> float | None:
+    return usage.read / usage.input if usage.input and not usage.silent else None
