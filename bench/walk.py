@@ -15,9 +15,11 @@ no step of anybody's, and no two runs agree on it.
 A *hop* is a pair of caller and function, counted once however often it is passed: three forks that
 go the same way and a reply that arrives in thirty pieces make the path no longer. A *crossing* is a
 hop between two packages (the second part of a module's name). Those to or from the *upper floor*,
-that is every package but the ones in `GROUND`, are counted by themselves too. *Entries* are calls
-into a module of the upper floor from another module, all of them, for each child: the difference
-that one child more makes. The table names the module that has the most.
+that is every package but the ones in `GROUND`, are counted by themselves too, and so are those that
+lead *back up*: into a layer above, through whatever was handed down. *Entries* are calls into a
+module of the upper floor from another module, all of them, for each child: the difference that one
+child more makes. The table names the module that has the most. Telling of an event (`emit`) is the
+one way up that everybody has; it is neither counted as leading back up nor as an entry.
 
 Each walk is played once for warmth and then five times. A hop counts if all five passed it, and
 of entries the smallest number is taken: the rest is the noise of scheduling.
@@ -55,9 +57,15 @@ from prong.testing.repository import make_repo
 
 GROUND = {
     *("about", "entry", "errors", "event", "text", "wire", "prompt", "provider", "host", "cost"),
-    *("journal", "tool", "tools", "config", "agent"),
+    *("journal", "tool", "tools", "config", "agent", "view", "command"),
 }
 """Packages that stay; whatever else there is, under whatever name, is the upper floor."""
+
+LAYERS = (
+    *("face", "session", "team", "config", "agent", "tool", "tools", "journal", "cost", "provider"),
+    *("host", "prompt", "wire", "view", "command", "event", "entry", "errors", "about", "text"),
+)
+"""From above, under the names of today and of before."""
 
 WORLD = {"provider", "host"}
 
@@ -85,6 +93,11 @@ class Place:
     @property
     def upper(self) -> bool:
         return self.package not in GROUND
+
+    @property
+    def tells(self) -> bool:
+        """Whether this is the way of an event to the faces."""
+        return self.name.rpartition(".")[2] in {"emit", "told"}
 
     def __str__(self) -> str:
         return f"{self.module.removeprefix('prong.')}:{self.name}"
@@ -314,6 +327,12 @@ class Trail:
     def upper(self) -> int:
         return sum(1 for a, b in self.crossings if a.upper or b.upper)
 
+    @property
+    def back_up(self) -> int:
+        rank = {name: number for number, name in enumerate(LAYERS)}
+        known = [(a, b) for a, b in self.crossings if a.package in rank and b.package in rank]
+        return sum(1 for a, b in known if rank[b.package] < rank[a.package] and not b.tells)
+
 
 def _play(walk: Walk, recorder: Recorder) -> list[Hop]:
     with (
@@ -349,7 +368,7 @@ def _within(caller: Place | None, place: Place) -> bool:
 
 def _entries(calls: list[Hop]) -> Counter[str]:
     between = (b for a, b in calls if a is not None and a.module != b.module)
-    return Counter(place.module for place in between if place.upper)
+    return Counter(place.module for place in between if place.upper and not place.tells)
 
 
 def _show(walk: Walk, path: Trail, child: Counter[str]) -> None:
@@ -373,15 +392,17 @@ def main() -> None:
     recorder = Recorder()
     threading.setprofile(recorder)
     sys.setprofile(recorder)
-    print("| walk | hops | modules | crossings | of the upper floor | most entries per child |")
-    print("|---|---|---|---|---|---|")
+    print(
+        "| walk | hops | modules | crossings | of the upper floor | back up | most entries per child |"
+    )
+    print("|---|---|---|---|---|---|---|")
     shown: list[tuple[Walk, Trail, Counter[str]]] = []
     for walk, larger in zip(_walks(0), _walks(1), strict=True):
         path, child = _measure(walk, recorder), Counter[str]()
         if walk.script != larger.script or walk.killed != larger.killed:
             child = _measure(larger, recorder).entries - path.entries
         most = ", ".join(f"`{m.removeprefix('prong.')}` {n}" for m, n in child.most_common(1))
-        figures = (len(path.hops), path.modules, len(path.crossings), path.upper)
+        figures = (len(path.hops), path.modules, len(path.crossings), path.upper, path.back_up)
         print("|", " | ".join([walk.title, *map(str, figures), most or "-"]), "|", flush=True)
         shown.append((walk, path, child))
     if asked.trace:

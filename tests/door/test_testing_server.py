@@ -180,7 +180,7 @@ async def test_an_exhausted_script_says_what_was_asked() -> None:
     async with Server([]) as server:
         answer = await post(server, body("What now?"))
 
-        assert answer.startswith(b"HTTP/1.1 500")
+        assert answer.startswith(b"HTTP/1.1 400")
         assert b"script exhausted" in answer
         assert b"What now?" in answer
         assert b"request-id: req_000001" in answer

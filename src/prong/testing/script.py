@@ -250,7 +250,8 @@ class Player:
             return self._forever
         which = "the script" if route is None else f"the route {route!r} of the script"
         raise Refused(
-            500,
-            "api_error",
+            # Not to be tried again: another try finds no more steps either.
+            400,
+            "invalid_request_error",
             f"script exhausted: {which} has no step for: {request.last_text[:300]}",
         )
