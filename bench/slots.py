@@ -70,8 +70,8 @@ async def _fan(provider: Provider, word: str) -> tuple[float, int, int]:
 
 
 async def _ask(provider: Provider, prompt: Prompt, agent: str, most: int) -> Ended:
-    tail, named = Tail(max_tokens=most), {"x-prong-lineage": agent}
-    async with aclosing(provider.stream(prompt, (), tail, headers=named)) as events:
+    reply = provider.stream(prompt, (), Tail(max_tokens=most), who=agent)
+    async with aclosing(reply) as events:
         async for event in events:
             if isinstance(event, Ended):
                 return event

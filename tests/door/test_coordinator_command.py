@@ -8,7 +8,7 @@ import anyio
 import msgspec
 import pytest
 
-from prong.agent.request import LINEAGE
+from prong.provider.api import LINEAGE
 from prong.testing import Request, Step, World, Worlds, call, calls, delay, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("C1", "C3")]

@@ -92,8 +92,7 @@ def story(name: str, tools: tuple[ToolSpec, ...] = ()) -> Prompt:
 
 async def ask(model: Llama, prompt: Prompt, agent: str, most: int = 3) -> tuple[Ended, list[str]]:
     said: list[str] = []
-    named = {"x-prong-lineage": agent}
-    async with aclosing(model.stream(prompt, (), Tail(max_tokens=most), headers=named)) as events:
+    async with aclosing(model.stream(prompt, (), Tail(max_tokens=most), who=agent)) as events:
         async for event in events:
             if isinstance(event, Noticed):
                 said.append(event.text)
@@ -166,8 +165,7 @@ async def test_a_parent_that_goes_on_does_not_keep_its_children_waiting(
 
     async def go_on() -> None:
         prompt = base.append(parent.reply, user_text("Tell the whole story."))
-        named = {"x-prong-lineage": "main"}
-        async with aclosing(model.stream(prompt, (), Tail(max_tokens=3), headers=named)) as events:
+        async with aclosing(model.stream(prompt, (), Tail(max_tokens=3), who="main")) as events:
             async for event in events:
                 if isinstance(event, Began):
                     began.set()
@@ -201,8 +199,7 @@ async def test_a_fork_of_a_running_request_waits_while_that_is_worth_it(
     began = anyio.Event()
 
     async def go_on() -> None:
-        named = {"x-prong-lineage": "main"}
-        async with aclosing(model.stream(went, (), Tail(max_tokens=3), headers=named)) as events:
+        async with aclosing(model.stream(went, (), Tail(max_tokens=3), who="main")) as events:
             async for event in events:
                 if isinstance(event, Began):
                     began.set()
@@ -274,9 +271,8 @@ async def test_without_a_folder_it_is_said_once(http: Http):
 
 async def die_of(server: LlamaServer, model: Llama, prompt: Prompt) -> None:
     """Kill the server at the first word of a long reply."""
-    named = {"x-prong-lineage": "main/1"}
     tail = Tail(max_tokens=200, extra={"ignore_eos": True})
-    async with aclosing(model.stream(prompt, (), tail, headers=named)) as events:
+    async with aclosing(model.stream(prompt, (), tail, who="main/1")) as events:
         async for event in events:
             if isinstance(event, TextPiece):
                 server.kill()

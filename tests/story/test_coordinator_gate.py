@@ -7,9 +7,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from prong.agent.request import LINEAGE
 from prong.errors import UsageError
 from prong.event import TaskFinished, TaskStarted, ToolFinished, Warned
+from prong.provider.api import LINEAGE
 from prong.testing import Request, Script, Step, World, Worlds, call, calls, inside, refuse, say
 
 pytestmark = pytest.mark.anyio

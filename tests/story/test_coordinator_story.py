@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from prong.agent.request import LINEAGE
 from prong.event import TaskFinished, TaskStarted, ToolFinished, ToolStarted
+from prong.provider.api import LINEAGE
 from prong.testing import Request, Step, Worlds, call, calls, refuse, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("C1", "C3", "C4", "C5", "C7")]

@@ -29,7 +29,7 @@ from prong.host import Host
 from prong.journal.read import Replay
 from prong.journal.recorder import Recorder
 from prong.prompt import Node, Prompt
-from prong.provider import Provider, trait
+from prong.provider import Provider
 from prong.provider.secret import Secrets
 from prong.tools.base import Context
 from prong.tools.kit import Kit
@@ -236,7 +236,7 @@ class Agent:
     @property
     def window(self) -> int:
         """How many tokens the model can read."""
-        known = trait(self.provider).context
+        known = self.provider.trait.context
         return self.context_tokens or known or window(self.prompt.head.model)
 
     @property

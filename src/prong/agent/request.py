@@ -40,9 +40,6 @@ from prong.wire import (
     ThinkingPiece,
 )
 
-LINEAGE = "x-prong-lineage"
-"""Names the agent to a test server; sent to loopback addresses only."""
-
 
 class _Stream:
     """Turns wire events into events for faces; keeps count of calls being written."""
@@ -248,8 +245,8 @@ async def request(agent: Agent, prompt: Prompt | None = None, *, sidecar: str = 
 
 async def _reply(exchange: _Exchange, marks: Sequence[Mark], tail: Tail, stream: _Stream) -> Ended:
     agent, prompt, sidecar = exchange.agent, exchange.prompt, exchange.sidecar
-    headers = {LINEAGE: agent.path} | ({"x-prong-sidecar": sidecar} if sidecar else {})
-    async with aclosing(agent.provider.stream(prompt, marks, tail, headers=headers)) as events:
+    reply = agent.provider.stream(prompt, marks, tail, who=agent.path, sidecar=sidecar)
+    async with aclosing(reply) as events:
         async for event in events:
             match event:
                 case Retrying(why=why, seconds=wait, attempt=number):

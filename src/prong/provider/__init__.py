@@ -9,7 +9,6 @@ from prong.provider.base import (
     Retrying,
     Streamed,
     Trait,
-    trait,
 )
 from prong.provider.http import Http, Limits
 from prong.provider.pick import is_local, pick
@@ -28,5 +27,4 @@ __all__ = [
     "Trait",
     "is_local",
     "pick",
-    "trait",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from prong.about import __version__
 from prong.errors import BadRequest, BrokenReply, ProviderError, Unreachable
 from prong.prompt import Mark, Prompt
 from prong.provider.address import is_loopback, read_url
-from prong.provider.base import Endpoint, Provider, Retrying, Streamed
+from prong.provider.base import Endpoint, Provider, Retrying, Streamed, Trait
 from prong.provider.http import Http, Response
 from prong.wire import Bounds, Dialect, Ended, Event, Fault, Tail
 
@@ -26,7 +26,10 @@ _ERROR_BODY_SECONDS = 30.0
 _STEP = 32_768
 """Bytes that are decoded before others get their turn."""
 _PLAIN = Tail()
-_NO_HEADERS: Mapping[str, str] = {}
+_COMMON = Trait()
+LINEAGE = "x-prong-lineage"
+SIDECAR = "x-prong-sidecar"
+"""Who asks, and for what: told to servers on this machine, where tests hold requests to the law."""
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,19 +97,25 @@ class Api:
         """The wire format of the endpoint."""
         return self._dialect
 
+    @property
+    def trait(self) -> Trait:
+        """Nothing special."""
+        return _COMMON
+
     async def stream(
         self,
         prompt: Prompt,
         marks: Sequence[Mark] = (),
         tail: Tail = _PLAIN,
         *,
-        headers: Mapping[str, str] = _NO_HEADERS,
+        who: str = "",
+        sidecar: str = "",
     ) -> AsyncGenerator[Streamed, None]:
         """Ask for one reply; see `Provider.stream`."""
         assert prompt.head.dialect.name == self._dialect.name, "a prompt has one dialect for good"
         # In pieces, which many requests share: a body may be held for as long as a reply takes.
         body = prompt.pieces(marks, tail)
-        sent = self._headers_for(prompt, headers)
+        sent = self._headers_for(prompt, who, sidecar)
         attempt, waited, absent, stalls = 1, 0.0, 0, 0
         while True:
             begun = False
@@ -219,15 +228,15 @@ class Api:
         )
         return mapped(refusal, self.endpoint, model)
 
-    def _headers_for(self, prompt: Prompt, extra: Mapping[str, str]) -> list[tuple[str, str]]:
-        if not self._local:
-            # Words for a test server are nobody else's business.
-            extra = {name: value for name, value in extra.items() if name[:8] != "x-prong-"}
-        headers = [pair for pair in self._headers if pair[0] not in extra]
+    def _headers_for(self, prompt: Prompt, who: str, sidecar: str) -> list[tuple[str, str]]:
+        headers = list(self._headers)
         betas = prompt.head.spec.betas
         if betas and self._dialect.name == "anthropic":
             headers.append(("anthropic-beta", ",".join(betas)))
-        return [*headers, *extra.items()]
+        if self._local:
+            # Nobody else's business.
+            headers += [pair for pair in ((LINEAGE, who), (SIDECAR, sidecar)) if pair[1]]
+        return headers
 
 
 def address(base_url: str, path: str) -> str:

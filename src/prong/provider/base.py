@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
@@ -75,14 +75,6 @@ class Trait(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens that a reader of a prefix may miss at its end; None leaves it to the dialect."""
 
 
-_COMMON = Trait()
-
-
-def trait(provider: Provider) -> Trait:
-    """Say how a provider's cache works; most have nothing to say."""
-    return getattr(provider, "trait", _COMMON)
-
-
 Streamed: TypeAlias = Event | Retrying | Preparing | Noticed
 """What a provider gives out; never a `Fault`, which becomes `Retrying` or an exception."""
 
@@ -100,15 +92,25 @@ class Provider(Protocol):
         """The wire format it speaks; prompts must be made for it."""
         ...
 
+    @property
+    def trait(self) -> Trait:
+        """How its cache works; `Trait()` says that there is nothing special about it."""
+        ...
+
     def stream(
         self,
         prompt: Prompt,
         marks: Sequence[Mark] = (),
         tail: Tail = ...,
         *,
-        headers: Mapping[str, str] = ...,
+        who: str = ...,
+        sidecar: str = ...,
     ) -> AsyncGenerator[Streamed, None]:
         """Ask for one reply; close the generator with `contextlib.aclosing`.
+
+        `who` names the agent that asks, by which a provider may know its forks; `sidecar` is what a
+        request beside the agent's conversation is for. Neither is part of the prompt, and neither
+        leaves this machine.
 
         The events of a try begin with `Began`; the last event of all is `Ended`, exactly once.
 

@@ -7,7 +7,7 @@ Why, and what else was tried: docs/decisions/011-slots-of-a-server.md.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -22,9 +22,7 @@ from prong.provider.http import Http, Response
 from prong.provider.rack import Lease, Rack
 from prong.wire import Began, Dialect, Ended, Event, Tail
 
-_AGENT = "x-prong-lineage"
 _PLAIN = Tail()
-_NO_HEADERS: Mapping[str, str] = {}
 
 
 def may_be_llama(endpoint: Endpoint) -> bool:
@@ -63,21 +61,23 @@ class Llama(Api):
         marks: Sequence[Mark] = (),
         tail: Tail = _PLAIN,
         *,
-        headers: Mapping[str, str] = _NO_HEADERS,
+        who: str = "",
+        sidecar: str = "",
     ) -> AsyncGenerator[Streamed, None]:
         """Ask for one reply; see `Provider.stream`."""
-        rack, agent = self._rack, headers.get(_AGENT, "")
-        if rack.meet(prompt, agent):
+        rack = self._rack
+        if rack.meet(prompt, who):
             await rack.recognise()
             if text := rack.remark():
                 yield Noticed(text)
-        async with rack.lease(prompt, agent) as lease:
+        async with rack.lease(prompt, who) as lease:
             slot = lease.slot
             extra = {} if slot is None else {"id_slot": slot.number, "cache_prompt": True}
             sent = msgspec.structs.replace(tail, extra={**tail.extra, **extra})
             self._leases[id(sent)] = lease
             try:
-                async with aclosing(self._reply(prompt, marks, sent, lease, headers)) as events:
+                reply = super().stream(prompt, marks, sent, who=who, sidecar=sidecar)
+                async with aclosing(self._follow(reply, lease)) as events:
                     async for event in events:
                         yield event
             except ProviderError:
@@ -86,16 +86,12 @@ class Llama(Api):
             finally:
                 del self._leases[id(sent)]
 
-    async def _reply(
-        self,
-        prompt: Prompt,
-        marks: Sequence[Mark],
-        tail: Tail,
-        lease: Lease,
-        headers: Mapping[str, str],
+    async def _follow(
+        self, reply: AsyncGenerator[Streamed, None], lease: Lease
     ) -> AsyncGenerator[Streamed, None]:
+        """Pass a reply on, and tell the rack how it goes."""
         first = 0.0
-        async with aclosing(super().stream(prompt, marks, tail, headers=headers)) as events:
+        async with aclosing(reply) as events:
             async for event in events:
                 if isinstance(event, Retrying):
                     self._rack.doubt()

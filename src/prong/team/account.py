@@ -27,7 +27,6 @@ from prong.cost.receipt import (
 from prong.event import CacheMissed, ReceiptIssued
 from prong.journal.note import ChildSpec, ChildStatus, FanPlanned, ReceiptClosed, ReceiptOpened
 from prong.prompt import Prompt
-from prong.provider import trait
 from prong.team.fanout import FanOut, tokens, ttl_of
 from prong.wire import Ended
 
@@ -214,7 +213,7 @@ def keep_estimate(parent: Agent, fan: FanOut) -> None:
 
 
 def _usual(agent: Agent, ended: Ended, row: Row, idle: float | None) -> Circumstance:
-    head, special = agent.prompt.head, trait(agent.provider)
+    head, special = agent.prompt.head, agent.provider.trait
     rounds = 0 if takes_marks(head) else 128
     return Circumstance(
         diagnostics=ended.diagnostics,
@@ -234,7 +233,7 @@ def _left(agent: Agent, *, here: bool) -> int:
     such a provider may have been another.
     """
     used = agent.last.usage
-    if here and trait(agent.provider).lasting:
+    if here and agent.provider.trait.lasting:
         return used.input
     return used.read + used.written
 

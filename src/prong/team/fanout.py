@@ -29,7 +29,6 @@ from prong.entry import Call, CallId
 from prong.errors import ProngError
 from prong.event import Warned
 from prong.prompt import Prompt
-from prong.provider import trait
 from prong.team import fork
 from prong.text import load_text
 from prong.wire import Ttl
@@ -232,7 +231,7 @@ def plan_fan_out(
         carrier=carrier,
         used_at=parent.last.at,
         lives=_lives(parent) if waits and size > 1 else float("inf"),
-        marked=takes_marks(prompt.head) or trait(parent.provider).lasting,
+        marked=takes_marks(prompt.head) or parent.provider.trait.lasting,
         clock=parent.clock,
     )
 
@@ -346,11 +345,11 @@ def _idle(agent: Agent) -> float:
     if not agent.last.at:
         return LIFETIME["12h"]
     # A cache that keeps things for no set time does not forget them with time either.
-    return 0.0 if trait(agent.provider).lasting else max(0.0, agent.clock() - agent.last.at)
+    return 0.0 if agent.provider.trait.lasting else max(0.0, agent.clock() - agent.last.at)
 
 
 def _lives(agent: Agent) -> float:
-    if trait(agent.provider).lasting:
+    if agent.provider.trait.lasting:
         return math.inf
     return LIFETIME[ttl_of(agent)] - _MARGIN
 

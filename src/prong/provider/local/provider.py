@@ -23,7 +23,6 @@ from prong.wire.chat import reply_of
 from prong.wire.raw import dump
 
 _PLAIN = Tail()
-_NO_HEADERS: Mapping[str, str] = {}
 _MAX_TOKENS: Final = 1_024
 _STOPS: Final[dict[str, Stop]] = {"stop": "end", "length": "length", "loop": "end"}
 _TRIES: Final = 2
@@ -65,10 +64,11 @@ class Local:
         marks: Sequence[Mark] = (),
         tail: Tail = _PLAIN,
         *,
-        headers: Mapping[str, str] = _NO_HEADERS,
+        who: str = "",
+        sidecar: str = "",
     ) -> AsyncGenerator[Streamed, None]:
         """Ask for one reply; see `Provider.stream`."""
-        del marks, headers
+        del marks, who, sidecar
         assert prompt.head.dialect.name == self._dialect.name, "a prompt has one dialect for good"
         for attempt in range(1, _TRIES + 1):
             begun = False
