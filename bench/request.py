@@ -12,6 +12,7 @@ import httpx2
 from measure import Row
 
 from prong.provider import Http
+from prong.provider.transport import read
 
 REQUESTS, ROUNDS = 150, 6
 BODY = b'{"messages":[' + b"x" * 100_000
@@ -50,7 +51,7 @@ async def _ours(url: str) -> float:
 
         async def send() -> int:
             async with http.request("POST", url, [("content-type", "text/plain")], BODY) as reply:
-                return len(await reply.read())
+                return len(await read(reply))
 
         return await _timed(send)
 

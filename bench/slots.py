@@ -15,8 +15,7 @@ from measure import Row, at_least
 from prong.entry import user_text
 from prong.prompt import Prompt
 from prong.prompt.rope import Head
-from prong.provider import Api, Endpoint, Http, Provider
-from prong.provider.llama import Llama
+from prong.provider import Api, Endpoint, Http, Provider, Providers
 from prong.testing.llama import LlamaServer
 from prong.wire import Ended, HeadSpec, Tail, dialect
 
@@ -36,8 +35,8 @@ def rows() -> Iterator[Row]:
 
 async def _compare(url: str) -> Row:
     endpoint = Endpoint(base_url=url, dialect="chat", explicit=False)
-    async with Http(env={}) as http:
-        quick, mine, held = await _fan(Llama(http, endpoint, CHAT), "Box")
+    async with Http(env={}) as http, Providers(http, env={}) as providers:
+        quick, mine, held = await _fan(providers.connect(endpoint, "any"), "Box")
         slow, whole, _ = await _fan(Api(http, endpoint, CHAT), "Bag")
     return at_least(
         f"{SIZE} children through llama.cpp's server, slots to none",

@@ -12,6 +12,7 @@ import pytest
 
 from prong.errors import BrokenReply, Unreachable, UsageError
 from prong.provider.http import Http, Limits
+from prong.provider.transport import read
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
 
@@ -27,7 +28,7 @@ async def echo(peer, _number):
 
 async def post(http: Http, url: str, body: bytes = b"x", headers=()) -> bytes:
     async with http.request("POST", url, headers, body) as response:
-        return await response.read()
+        return await read(response)
 
 
 async def test_a_finished_connection_is_used_again(serve):
@@ -40,7 +41,7 @@ async def test_a_finished_connection_is_used_again(serve):
 
         async with http.request("POST", server.url, (), b"held open") as response:
             await post(http, server.url)
-            assert await response.read() == b"held open"
+            assert await read(response) == b"held open"
         assert server.connections == 2
 
 
@@ -244,7 +245,7 @@ async def test_an_early_refusal_is_read_although_the_body_was_not_sent(serve):
     async with serve(play) as server, Http(env={}) as http:
         async with http.request("POST", server.url, (), b"x" * (32 << 20)) as response:
             assert response.status == 413
-            assert await response.read() == b"too big"
+            assert await read(response) == b"too big"
         with anyio.fail_after(5):
             assert await post(http, server.url, b"small") == b"small"
         done.set()

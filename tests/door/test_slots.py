@@ -19,7 +19,7 @@ from prong.entry import ToolSpec, Usage, user_text
 from prong.errors import ProviderError
 from prong.prompt import Prompt
 from prong.prompt.rope import Head
-from prong.provider import Endpoint, Http, Noticed, Patience
+from prong.provider import Endpoint, Http, Noticed, Patience, Providers
 from prong.provider.llama import Llama
 from prong.testing import Server, inside, say
 from prong.testing.llama import CALLS, LlamaServer
@@ -71,15 +71,17 @@ def server(folder: Path) -> Iterator[LlamaServer]:
 
 
 @pytest.fixture
-async def http() -> AsyncIterator[Http]:
-    async with Http(env={}) as client:
-        yield client
+async def providers() -> AsyncIterator[Providers]:
+    async with Providers(Http(env={}), env={}) as made:
+        yield made
 
 
-def provider(http: Http, server: LlamaServer, tries: int = 1) -> Llama:
-    endpoint = Endpoint(base_url=server.url, dialect="chat", explicit=False)
+def provider(providers: Providers, url: str) -> Llama:
+    endpoint = Endpoint(base_url=url, dialect="chat", explicit=False)
     names = frozenset({"Agent"})
-    return Llama(http, endpoint, CHAT, patience=Patience(tries=tries), dispatching=names)
+    made = providers.connect(endpoint, "any", patience=Patience(tries=1), dispatching=names)
+    assert isinstance(made, Llama)
+    return made
 
 
 def story(name: str, tools: tuple[ToolSpec, ...] = ()) -> Prompt:
@@ -122,9 +124,11 @@ def shares(usage: Usage, parent: Usage) -> bool:
 
 
 @pytest.mark.spec("L9", "F16")
-async def test_children_compute_their_directive_and_nothing_else(http: Http, server: LlamaServer):
+async def test_children_compute_their_directive_and_nothing_else(
+    providers: Providers, server: LlamaServer
+):
     """Children at once, more of them than slots, and one that is woken: each reads its parent."""
-    model = provider(http, server)
+    model = provider(providers, server.url)
     base = story("one")
     parent, _ = await ask(model, base, "main")
     done = await fan(model, base, 6)
@@ -152,10 +156,10 @@ def called(base: Prompt) -> Prompt:
 
 @pytest.mark.spec("L9", "F16")
 async def test_a_parent_that_goes_on_does_not_keep_its_children_waiting(
-    http: Http, server: LlamaServer, folder: Path
+    providers: Providers, server: LlamaServer, folder: Path
 ):
     """What a dispatching reply leaves is saved before the parent's next request overtakes."""
-    model = provider(http, server)
+    model = provider(providers, server.url)
     base = called(story("two", (SPAWN,)))
     parent, _ = await ask(model, base, "main", 40)
     saved = {file.name for file in folder.iterdir() if file.stat().st_size > 100}
@@ -188,10 +192,10 @@ async def test_a_parent_that_goes_on_does_not_keep_its_children_waiting(
 
 
 async def test_a_fork_of_a_running_request_waits_while_that_is_worth_it(
-    http: Http, server: LlamaServer
+    providers: Providers, server: LlamaServer
 ):
     """A slot that works cannot be copied; its end comes sooner than its content anew."""
-    model = provider(http, server)
+    model = provider(providers, server.url)
     base = story("three")
     parent, _ = await ask(model, base, "main")
     done: Done = {}
@@ -214,10 +218,10 @@ async def test_a_fork_of_a_running_request_waits_while_that_is_worth_it(
 
 @pytest.mark.spec("L9")
 async def test_a_lost_file_is_written_again_or_done_without(
-    http: Http, server: LlamaServer, folder: Path
+    providers: Providers, server: LlamaServer, folder: Path
 ):
     """A restore that fails never fails the request; the server's count says what it cost."""
-    model = provider(http, server)
+    model = provider(providers, server.url)
     base = story("four")
     parent, _ = await ask(model, base, "main")
     await fan(model, base, 1)
@@ -228,7 +232,7 @@ async def test_a_lost_file_is_written_again_or_done_without(
         file.write_bytes(b"no state")
     for number in range(4):
         url = f"{server.url.removesuffix('/v1')}/slots/{number}?action=erase"
-        async with http.request("POST", url, body=b"{}") as response:
+        async with Http(env={}) as http, http.request("POST", url, body=b"{}") as response:
             assert response.status == 200
     alone = await fan(model, base, 1, 3)
 
@@ -239,10 +243,10 @@ async def test_a_lost_file_is_written_again_or_done_without(
 
 
 @pytest.mark.spec("L9", "F16")
-async def test_one_memory_for_all_slots_shares_too(http: Http, tmp_path: Path):
+async def test_one_memory_for_all_slots_shares_too(providers: Providers, tmp_path: Path):
     """A server that empties idle slots whenever a request begins is filled in between."""
     with LlamaServer(slots=3, save=tmp_path, kv_unified=True) as unified:
-        model = provider(http, unified)
+        model = provider(providers, unified.url)
         base = story("five")
         parent, _ = await ask(model, base, "main")
         done = await fan(model, base, 4)
@@ -253,10 +257,10 @@ async def test_one_memory_for_all_slots_shares_too(http: Http, tmp_path: Path):
 
 
 @pytest.mark.spec("L9")
-async def test_without_a_folder_it_is_said_once(http: Http):
+async def test_without_a_folder_it_is_said_once(providers: Providers):
     """A server that cannot save its slots serves as any other, and how it could is said once."""
     with LlamaServer(slots=2) as plain:
-        model = provider(http, plain)
+        model = provider(providers, plain.url)
         base = story("six")
         _, alone = await ask(model, base, "main")
         done = await fan(model, base, 2)
@@ -280,11 +284,11 @@ async def die_of(server: LlamaServer, model: Llama, prompt: Prompt) -> None:
 
 @pytest.mark.spec("L9")
 async def test_a_server_that_dies_is_an_error_and_one_that_returns_goes_on(
-    http: Http, tmp_path: Path
+    providers: Providers, tmp_path: Path
 ):
     """A death in mid-reply is the usual error; files outlive it, and serve the same model again."""
     with LlamaServer(slots=2, save=tmp_path) as mortal:
-        model = provider(http, mortal)
+        model = provider(providers, mortal.url)
         base = story("seven")
         parent, _ = await ask(model, base, "main")
         await fan(model, base, 1)
@@ -300,11 +304,10 @@ async def test_a_server_that_dies_is_an_error_and_one_that_returns_goes_on(
     assert all(shares(ended.usage, parent.usage) for _, ended, _ in done.values())
 
 
-async def test_another_server_sees_nothing_of_it(http: Http):
+async def test_another_server_sees_nothing_of_it(providers: Providers):
     """A compatible server of another kind gets the requests that it would get anyway."""
     async with Server([say("Yes.")] * 4, moves_prefix="other agents") as other:
-        endpoint = Endpoint(base_url=f"{other.url}/v1", dialect="chat", explicit=False)
-        model = Llama(http, endpoint, CHAT, patience=Patience(tries=1))
+        model = provider(providers, f"{other.url}/v1")
         base = story("eight")
         await ask(model, base, "main")
         done = await fan(model, base, 2)

@@ -55,7 +55,6 @@ HIDDEN_BY_FUNCTIONS = {
 }
 
 HIDDEN_BY_TYPING = {
-    "provider.http provider.rack",
 }
 
 FACES_MAY_KNOW = {"about", "command", "entry", "errors", "event", "session", "view"}

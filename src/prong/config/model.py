@@ -15,7 +15,7 @@ from prong.entry import ToolSpec
 from prong.errors import UsageError
 from prong.journal.note import ModelChosen
 from prong.prompt import Head
-from prong.provider import Api, Endpoint, Http, Provider, is_local, pick
+from prong.provider import Endpoint, Provider, Providers, is_local, pick
 from prong.provider.api import Patience
 from prong.text import load_text
 from prong.tools.delegate import Agent
@@ -42,19 +42,12 @@ class Chosen:
         """Whether the model can be shown pictures: models in our own engine read text alone."""
         return not is_local(self.model)
 
-    def connect(self, http: Http) -> Provider:
+    def connect(self, providers: Providers) -> Provider:
         """Make the provider."""
-        endpoint = self.endpoint
-        if is_local(self.model):
-            return http.engines.local(self.model)
-        speaks = dialect(endpoint.dialect, explicit=endpoint.explicit)
-        if endpoint.dialect == "chat":
-            from prong.provider.llama import Llama, may_be_llama
-
-            if may_be_llama(endpoint):
-                names = frozenset({Agent.name})
-                return Llama(http, endpoint, speaks, patience=self.patience, dispatching=names)
-        return Api(http, endpoint, speaks, patience=self.patience)
+        names = frozenset({Agent.name})
+        return providers.connect(
+            self.endpoint, self.model, patience=self.patience, dispatching=names
+        )
 
 
 def choose(place: Place, named: str | None, before: ModelChosen | None = None) -> Chosen:

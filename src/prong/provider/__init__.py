@@ -1,4 +1,4 @@
-"""The door to the models: one HTTP client, and providers on top of it."""
+"""The door to the models: providers, and what those of a session share."""
 
 from prong.provider.api import Api, Patience
 from prong.provider.base import (
@@ -10,8 +10,10 @@ from prong.provider.base import (
     Streamed,
     Trait,
 )
+from prong.provider.connect import Providers
 from prong.provider.http import Http, Limits
 from prong.provider.pick import is_local, pick
+from prong.provider.transport import Response, Transport
 
 __all__ = [
     "Api",
@@ -22,9 +24,12 @@ __all__ = [
     "Patience",
     "Preparing",
     "Provider",
+    "Providers",
+    "Response",
     "Retrying",
     "Streamed",
     "Trait",
+    "Transport",
     "is_local",
     "pick",
 ]

@@ -15,7 +15,7 @@ from prong.errors import BadRequest, BrokenReply, ProviderError, Unreachable
 from prong.prompt import Mark, Prompt
 from prong.provider.address import is_loopback, read_url
 from prong.provider.base import Endpoint, Provider, Retrying, Streamed, Trait
-from prong.provider.http import Http, Response
+from prong.provider.transport import Response, Transport, read, read_beginning
 from prong.wire import Bounds, Dialect, Ended, Event, Fault, Tail
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Api:
 
     def __init__(
         self,
-        http: Http,
+        transport: Transport,
         endpoint: Endpoint,
         dialect: Dialect,
         *,
@@ -72,7 +72,7 @@ class Api:
         """Share the client with every other agent; `random` and `sleep` serve the retries."""
         assert dialect.name == endpoint.dialect, "an endpoint speaks one dialect"
         self.endpoint = endpoint
-        self._http = http
+        self._transport = transport
         self._dialect = dialect
         self._patience = patience or Patience()
         self._bounds = bounds or Bounds()
@@ -170,7 +170,7 @@ class Api:
         self, model: str, body: Sequence[bytes], tail: Tail, headers: Sequence[tuple[str, str]]
     ) -> AsyncGenerator[Sequence[Event], None]:
         """Give the events in batches, as they came: there are thousands, and most come together."""
-        async with self._http.request("POST", self._url, headers, body) as response:
+        async with self._transport.request("POST", self._url, headers, body) as response:
             if response.status != 200:
                 raise await self._refused(response, model)
             async with aclosing(self._decode(response, tail)) as batches:
@@ -202,7 +202,7 @@ class Api:
             # What the server did counts for more than what it was asked to do.
             streamed = kind == "text/event-stream"
         if not streamed:
-            yield decoder.whole(await response.read(self._bounds.response))
+            yield decoder.whole(await read(response, self._bounds.response))
             return
         async for data in response:
             for at in range(0, len(data), _STEP):
@@ -220,7 +220,7 @@ class Api:
         # Without it, the status alone says enough.
         body = b""
         with anyio.move_on_after(_ERROR_BODY_SECONDS), suppress(BrokenReply):
-            body = await response.beginning(_ERROR_BODY_LIMIT)
+            body = await read_beginning(response, _ERROR_BODY_LIMIT)
         response.settle()
         kind, message = self._dialect.fault(response.status, body)
         refusal = Refusal(

@@ -22,17 +22,13 @@ from prong.errors import BrokenReply, ProviderError, Unreachable, UsageError
 from prong.provider.address import Proxy, Url, proxy_authorization, proxy_for, read_url
 from prong.provider.connection import Broken, Connection
 from prong.provider.dial import dial, tls_context
+from prong.provider.transport import Transport, too_large
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from ssl import SSLContext
 
     from prong.provider.inflate import Inflate
-    from prong.provider.local import Engines
-    from prong.provider.rack import Rack
 
-BODY_LIMIT = 64 << 20
-"""Bytes that a body which is read as a whole may have."""
 _KEEP_SECONDS = 55.0
 _ROUTES_KEPT = 256
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -58,10 +54,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes that one byte of a compressed body may unpack to."""
 
 
-class Response:
-    """A response whose head has come; iterate over it for the pieces of its body."""
+class HttpResponse:
+    """A response of this client; see `Response`."""
 
-    __slots__ = ("_connection", "_inflate", "_pieces", "_url", "headers", "settled", "status")
+    __slots__ = ("_connection", "_inflate", "_pieces", "headers", "origin", "settled", "status")
 
     def __init__(self, connection: Connection, url: Url, ratio: int) -> None:
         """Read the head; see `Limits` for the ratio."""
@@ -72,7 +68,7 @@ class Response:
         """Names in lower case; values of repeated headers joined by commas."""
         self.settled = False
         self._connection = connection
-        self._url = url
+        self.origin = url.origin
         self._inflate = _inflate_for(self.headers.get("content-encoding", ""), url, ratio)
         self._pieces: Iterator[bytes] = iter(())
 
@@ -97,7 +93,7 @@ class Response:
                 data = await self._next_inflated(self._inflate)
         except Broken as error:
             broken = BrokenReply(
-                f"the reply of {self._url.origin} broke off: {error.why}", status=self.status
+                f"the reply of {self.origin} broke off: {error.why}", status=self.status
             )
             broken.waited = error.waited
             raise broken from error
@@ -118,7 +114,7 @@ class Response:
                     if piece:
                         return piece
             except Bomb as error:
-                raise self._excess(str(error)) from error
+                raise too_large(self.origin, str(error)) from error
             except zlib.error as error:
                 raise Broken(f"its compression is damaged ({error})", began=True) from error
             data = await self._connection.next()
@@ -127,37 +123,6 @@ class Response:
                     raise Broken("its compressed body is incomplete", began=True)
                 return b""
             self._pieces = inflate.feed(data)
-
-    async def read(self, limit: int = BODY_LIMIT) -> bytes:
-        """Wait for the whole body.
-
-        Raises:
-            BrokenReply: it is longer than that, or broke off.
-
-        """
-        pieces: list[bytes] = []
-        size = 0
-        async for piece in self:
-            pieces.append(piece)
-            size += len(piece)
-            if size > limit:
-                raise self._excess(f"it is longer than {limit} bytes")
-        return b"".join(pieces)
-
-    async def beginning(self, limit: int) -> bytes:
-        """Wait for the first bytes of the body, or for the whole if it is shorter."""
-        data = bytearray()
-        async for piece in self:
-            data += piece
-            if len(data) >= limit:
-                break
-        return bytes(data[:limit])
-
-    def _excess(self, why: str) -> BrokenReply:
-        """Make the error of a body without end; to ask again would bring another."""
-        error = BrokenReply(f"the reply of {self._url.origin} is too large: {why}")
-        error.retryable = False
-        return error
 
 
 class _Pool:
@@ -204,11 +169,6 @@ class Http:
         self._tls = tls
         self._routes: dict[str, tuple[Url, Proxy | None]] = {}
         self._pools: dict[tuple[str, str, int, Proxy | None], _Pool] = {}
-        self._engines: Engines | None = None
-        self.racks: dict[str, Rack] = {}
-        """What is known of servers of our own, by address."""
-        self.keep: Path | None = None
-        """Where embedded engines keep what they computed, if anywhere."""
 
     async def __aenter__(self) -> Self:
         """Open nothing: connections are made when they are needed."""
@@ -218,23 +178,8 @@ class Http:
         """Close every connection."""
         await self.aclose()
 
-    @property
-    def engines(self) -> Engines:
-        """The embedded engines, which live as long as the connections do."""
-        from prong.provider.local import Engines
-
-        if self._engines is None:
-            self._engines = Engines(self._env, self.keep)
-        return self._engines
-
     async def aclose(self) -> None:
-        """Close every connection, and end every engine."""
-        if self._engines is not None:
-            with anyio.CancelScope(shield=True):
-                await self._engines.aclose()
-        for rack in self.racks.values():
-            with anyio.CancelScope(shield=True):
-                await rack.aclose()
+        """Close every connection."""
         for pool in self._pools.values():
             for connection in tuple(pool.all):
                 connection.abort()
@@ -251,17 +196,8 @@ class Http:
         url: str,
         headers: Iterable[tuple[str, str]] = (),
         body: bytes | Sequence[bytes] = (),
-    ) -> AsyncGenerator[Response, None]:
-        """Send a request and open its response; leaving early closes the connection.
-
-        A body in pieces is joined only as it is sent.
-
-        Raises:
-            Unreachable: no connection could be made, or it broke before a response began.
-            BrokenReply: the response broke off while it was read.
-            UsageError: the URL or a header cannot be sent.
-
-        """
+    ) -> AsyncGenerator[HttpResponse, None]:
+        """Send a request; see `Transport`. A body in pieces is joined only as it is sent."""
         pieces = (body,) if isinstance(body, bytes) else body
         target, proxy = self._route(url)
         key = (target.scheme, target.host, target.port, proxy)
@@ -273,7 +209,7 @@ class Http:
             connection = await self._exchange(pool, target, proxy, (method, head, pieces))
             settle = False
             try:
-                response = Response(connection, target, self.limits.ratio)
+                response = HttpResponse(connection, target, self.limits.ratio)
                 try:
                     yield response
                 finally:
@@ -381,3 +317,7 @@ def _no_reply(url: Url, error: Broken) -> ProviderError:
         )
     made.waited = error.waited
     return made
+
+
+if TYPE_CHECKING:
+    _transport: type[Transport] = Http

@@ -18,8 +18,8 @@ from prong.prompt import Mark, Prompt
 from prong.provider.address import is_near, read_url
 from prong.provider.api import Api, Patience
 from prong.provider.base import Endpoint, Noticed, Provider, Retrying, Streamed, Trait
-from prong.provider.http import Http, Response
 from prong.provider.rack import Lease, Rack
+from prong.provider.transport import Response, Transport
 from prong.wire import Began, Dialect, Ended, Event, Tail
 
 _PLAIN = Tail()
@@ -36,16 +36,17 @@ class Llama(Api):
 
     def __init__(
         self,
-        http: Http,
+        transport: Transport,
         endpoint: Endpoint,
         dialect: Dialect,
+        rack: Rack,
         *,
         patience: Patience | None = None,
         dispatching: frozenset[str] = frozenset(),
     ) -> None:
-        """Share the client; after a call of a `dispatching` tool others go on from the reply."""
-        super().__init__(http, endpoint, dialect, patience=patience)
-        self._rack = rack_of(http, endpoint)
+        """Share client and rack; after a `dispatching` call others go on from the reply."""
+        super().__init__(transport, endpoint, dialect, patience=patience)
+        self._rack = rack
         self._dispatching = dispatching
         self._leases: dict[int, Lease] = {}
 
@@ -113,16 +114,6 @@ class Llama(Api):
         async with aclosing(super()._decode(response, tail)) as batches:
             async for events in batches:
                 yield events
-
-
-def rack_of(http: Http, endpoint: Endpoint) -> Rack:
-    """Give what is known of an endpoint's server; it is shared by all agents of the session."""
-    base = endpoint.base_url.partition("?")[0].rstrip("/")
-    root = base.removesuffix("/v1")
-    rack = http.racks.get(root)
-    if rack is None:
-        rack = http.racks[root] = Rack(http, root, endpoint.headers)
-    return rack
 
 
 if TYPE_CHECKING:

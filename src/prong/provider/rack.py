@@ -20,8 +20,8 @@ import msgspec
 from prong.entry import Usage
 from prong.errors import ProngError
 from prong.prompt import Prompt, shared_bytes
-from prong.provider.http import Http
 from prong.provider.slot import WORTH, Choice, File, Loose, Slot, State, choose, take_in
+from prong.provider.transport import Transport, read
 
 Kind: TypeAlias = Literal["unknown", "other", "plain", "single", "slots"]
 """Not asked yet; not llama.cpp; llama.cpp without slots that can be saved, with one, with many."""
@@ -76,12 +76,12 @@ class Lease(msgspec.Struct, eq=False):
 class Rack:
     """What is known of one server."""
 
-    def __init__(self, http: Http, root: str, headers: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, transport: Transport, root: str, headers: Sequence[tuple[str, str]]) -> None:
         """Ask nothing yet; `root` is the address without the version."""
         self.kind: Kind = "unknown"
         self.context: int | None = None
         """Tokens of a slot."""
-        self._http = http
+        self._transport = transport
         self._root = root
         self._headers = (*headers, ("content-type", "application/json"))
         self._props: _Props | None = None
@@ -363,8 +363,8 @@ class Rack:
         try:
             with anyio.fail_after(_PATIENCE_SECONDS):
                 url = self._root + path
-                async with self._http.request(method, url, self._headers, body) as response:
-                    data = await response.read()
+                async with self._transport.request(method, url, self._headers, body) as response:
+                    data = await read(response)
                     response.settle()
                     return response.status, data
         except (ProngError, TimeoutError):

@@ -10,7 +10,7 @@ from prong.config.model import Chosen
 from prong.entry import user_text
 from prong.event import MAIN
 from prong.prompt import Head, Prompt
-from prong.provider import Http, Provider
+from prong.provider import Provider, Providers
 from prong.team.handback import Classifier
 from prong.text import load_text
 from prong.wire import HeadSpec, dialect
@@ -18,7 +18,7 @@ from prong.wire import HeadSpec, dialect
 _CLEAN = "clean"
 
 
-def classifier(agents: Mapping[str, Agent], chosen: Chosen, http: Http) -> Classifier:
+def classifier(agents: Mapping[str, Agent], chosen: Chosen, providers: Providers) -> Classifier:
     """Make a classifier that asks a model; what it costs is entered as a sidecar's."""
     endpoint = chosen.endpoint
     spec = HeadSpec(
@@ -27,7 +27,7 @@ def classifier(agents: Mapping[str, Agent], chosen: Chosen, http: Http) -> Class
     head = Head(dialect(endpoint.dialect, explicit=endpoint.explicit), spec)
 
     async def classify(result: str) -> str | None:
-        asker = _asker(agents[MAIN], chosen.connect(http))
+        asker = _asker(agents[MAIN], chosen.connect(providers))
         prompt = Prompt(head).append(user_text(f"<report>\n{result}\n</report>"))
         ended = await request(asker, prompt, sidecar="handback")
         said = ended.reply.text.strip()

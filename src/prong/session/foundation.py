@@ -14,7 +14,7 @@ from prong.host import LocalHost
 from prong.host.escape import MARK
 from prong.journal.read import Replay
 from prong.journal.write import Journal
-from prong.provider import Http
+from prong.provider import Providers
 from prong.provider.secret import Secrets
 from prong.session.bus import Bus
 from prong.team.task import TaskBoard
@@ -27,7 +27,7 @@ class Foundation:
     """The parts of a session that its agents share; nobody owns them but the session."""
 
     place: Place
-    http: Http
+    providers: Providers
     desk: Desk
     clock: Callable[[], float]
     bus: Bus

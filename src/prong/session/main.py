@@ -82,7 +82,7 @@ def make_agent(base: Foundation, agents: Delegation, **parts: Unpack[Parts]) -> 
     ledger = _ledger(base)
     agent = Agent(
         path=MAIN,
-        provider=chosen.connect(base.http),
+        provider=chosen.connect(base.providers),
         desk=base.desk,
         ledger=ledger,
         emit=base.emit,

@@ -10,7 +10,7 @@ from prong.config.model import Chosen, choose, remembered, render_head
 from prong.config.place import Place
 from prong.event import MAIN
 from prong.prompt import Prompt
-from prong.provider import Http
+from prong.provider import Providers
 
 
 def move(
@@ -28,12 +28,12 @@ def move(
     agent.context.images = chosen.images
 
 
-def switch(place: Place, http: Http, agent: Agent, model: str) -> None:
+def switch(place: Place, providers: Providers, agent: Agent, model: str) -> None:
     """Let another model answer from now on.
 
     Raises UsageError or Unauthorised if it cannot be used.
     """
     chosen = choose(place, model)
-    agent.provider = chosen.connect(http)
+    agent.provider = chosen.connect(providers)
     move(agent, place, chosen, f"from {agent.prompt.head.model} to {chosen.model}")
     agent.recorder.note(MAIN, remembered(chosen))

@@ -29,7 +29,7 @@ from prong.journal import store
 from prong.journal.eventlog import NAME as EVENTS
 from prong.journal.eventlog import EventLog
 from prong.journal.note import CoordinatorSet, ModelChosen, PullsSeen, TurnSettled
-from prong.provider import Http
+from prong.provider import Providers
 from prong.session.beginning import begin
 from prong.session.bus import Bus
 from prong.session.coordination import Before, coordinate, make_pulls
@@ -43,8 +43,8 @@ from prong.session.parts import Parts
 from prong.session.planning import Planner
 from prong.session.preference import (
     fork_settings,
-    make_http,
     make_prices,
+    make_providers,
     patience,
     structured_output,
     task_budget,
@@ -95,8 +95,8 @@ async def open_session(
     options = msgspec.structs.replace(options or Options(), **given)
     place = look_around(options)
     failure: BaseException | None = None
-    async with anyio.create_task_group() as group, make_http(place) as http:
-        maker = _Maker(place, http, group, Desk(respond, attended=attended), clock)
+    async with anyio.create_task_group() as group, make_providers(place) as providers:
+        maker = _Maker(place, providers, group, Desk(respond, attended=attended), clock)
         try:
             parts = await maker.make()
             group.start_soon(_drive, parts)
@@ -148,15 +148,14 @@ class _Maker:
     def __init__(
         self,
         place: Place,
-        http: Http,
+        providers: Providers,
         group: anyio.abc.TaskGroup,
         desk: Desk,
         clock: Callable[[], float],
     ) -> None:
         self._clock = clock
         self._place = place
-        self._http = http
-        http.keep = place.store / "local"
+        self._providers = providers
         self._group = group
         self._desk = desk
         self._secrets = secrets(place)
@@ -200,7 +199,7 @@ class _Maker:
             place=base.place,
             planner=planner,
             supervisor=supervisor,
-            switch=partial(switch, self._place, self._http, agent),
+            switch=partial(switch, self._place, self._providers, agent),
         )
         self._closers.append(partial(stop_turns, parts))
         base.bus.open(MAIN, *_started(base, agent))
@@ -228,7 +227,7 @@ class _Maker:
         storage = str(journal.path.with_suffix(""))
         return Foundation(
             place=place,
-            http=self._http,
+            providers=self._providers,
             desk=self._desk,
             clock=self._clock,
             bus=bus,
@@ -302,7 +301,7 @@ class _Maker:
         place = base.place
         recruiter = Recruiter(
             place=place,
-            http=self._http,
+            providers=self._providers,
             types=crew.types,
             kit=crew.pool,
             commands=_command_hooks(base),
@@ -325,7 +324,7 @@ class _Maker:
             return None
         from prong.session.classify import classifier
 
-        return classifier(agents, choose(self._place, str(model)), self._http)
+        return classifier(agents, choose(self._place, str(model)), self._providers)
 
     async def _finish(self) -> None:
         """End the stream of events, after everything that could say something."""

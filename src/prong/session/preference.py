@@ -14,7 +14,7 @@ from prong.cost import Prices, read_prices
 from prong.cost.budget import Bounds
 from prong.entry import ToolSpec
 from prong.errors import UsageError
-from prong.provider import Http
+from prong.provider import Http, Providers
 from prong.provider import Limits as HttpLimits
 from prong.team.fanout import ForkSettings
 from prong.team.supervisor import PATIENCE
@@ -127,11 +127,12 @@ def _read_schema(name: str) -> str:
     return data.decode("utf-8")
 
 
-def make_http(place: Place) -> Http:
-    """Make the client that all agents share, as patient as the user wants."""
+def make_providers(place: Place) -> Providers:
+    """Make what makes the providers of all agents, on a client as patient as the user wants."""
     given = place.settings.map("retry")
     waits = {key: given[key] for key in ("idle", "progress") if key in given}
-    return Http(env=_proxied(place), limits=msgspec.convert(waits, HttpLimits))
+    http = Http(env=_proxied(place), limits=msgspec.convert(waits, HttpLimits))
+    return Providers(http, env=place.env, folder=place.store)
 
 
 def _proxied(place: Place) -> Mapping[str, str]:

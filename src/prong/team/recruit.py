@@ -14,7 +14,7 @@ from prong.config.place import Place
 from prong.entry import ToolSpec
 from prong.errors import UsageError
 from prong.prompt import Head
-from prong.provider import Http, Provider, is_local
+from prong.provider import Provider, Providers, is_local
 from prong.text import load_text
 from prong.tools.base import Tool
 from prong.tools.delegate import Agent as AgentTool
@@ -77,7 +77,7 @@ class Recruiter:
     """Makes the parts of typed children of one session."""
 
     place: Place
-    http: Http
+    providers: Providers
     types: AgentTypes
     kit: Kit
     """All tools of the session: a child's are chosen from these, not from its parent's."""
@@ -97,7 +97,7 @@ class Recruiter:
             provider, speaks, explicit = parent.provider, own.dialect, own.spec.explicit_marks
             wire = own.model
         else:
-            provider, explicit = chosen.connect(self.http), chosen.endpoint.explicit
+            provider, explicit = chosen.connect(self.providers), chosen.endpoint.explicit
             speaks, wire = dialect(chosen.endpoint.dialect, explicit=explicit), chosen.model
         found = filtered(kind, self.kit.names, background=background)
         here = {name.split("__")[1] for name in self.kit.names if is_mcp(name)}

@@ -1,0 +1,100 @@
+"""The providers of a session: made for an endpoint, and closed with what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import anyio
+
+from prong.provider.api import Api, Patience
+from prong.provider.base import Endpoint, Provider
+from prong.provider.pick import is_local
+from prong.provider.transport import Transport
+from prong.wire import dialect
+
+if TYPE_CHECKING:
+    from prong.provider.local import Engines
+    from prong.provider.rack import Rack
+
+
+class Providers:
+    """Makes providers; owns the HTTP client, the engines and what is known of servers."""
+
+    def __init__(
+        self, transport: Transport, *, env: Mapping[str, str], folder: Path | None = None
+    ) -> None:
+        """Start nothing; in the folder is kept what outlives a session, if anything is."""
+        self._transport = transport
+        self._env = env
+        self._folder = folder
+        self._engines: Engines | None = None
+        self._racks: dict[str, Rack] = {}
+
+    async def __aenter__(self) -> Self:
+        """Open nothing: everything is made when it is needed."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close everything."""
+        await self.aclose()
+
+    def connect(
+        self,
+        endpoint: Endpoint,
+        model: str,
+        *,
+        patience: Patience | None = None,
+        dispatching: frozenset[str] = frozenset(),
+    ) -> Provider:
+        """Make the provider of an endpoint; after a `dispatching` call others go on from the reply.
+
+        Raises ProngError if it cannot be used.
+        """
+        if is_local(model):
+            return self._local(model)
+        speaks = dialect(endpoint.dialect, explicit=endpoint.explicit)
+        if endpoint.dialect == "chat":
+            from prong.provider.llama import Llama, may_be_llama
+
+            if may_be_llama(endpoint):
+                rack = self._rack(endpoint)
+                return Llama(
+                    self._transport,
+                    endpoint,
+                    speaks,
+                    rack,
+                    patience=patience,
+                    dispatching=dispatching,
+                )
+        return Api(self._transport, endpoint, speaks, patience=patience)
+
+    def _local(self, model: str) -> Provider:
+        from prong.provider.local import Engines
+
+        if self._engines is None:
+            keep = self._folder / "local" if self._folder is not None else None
+            self._engines = Engines(self._env, keep)
+        return self._engines.local(model)
+
+    def _rack(self, endpoint: Endpoint) -> Rack:
+        """Give what is known of an endpoint's server; it is shared by all agents of the session."""
+        from prong.provider.rack import Rack
+
+        root = endpoint.base_url.partition("?")[0].rstrip("/").removesuffix("/v1")
+        rack = self._racks.get(root)
+        if rack is None:
+            rack = self._racks[root] = Rack(self._transport, root, endpoint.headers)
+        return rack
+
+    async def aclose(self) -> None:
+        """End the engines, leave the servers, close the client: all of it, whatever fails."""
+        with anyio.CancelScope(shield=True):
+            async with AsyncExitStack() as closing:
+                closing.push_async_callback(self._transport.aclose)
+                for rack in self._racks.values():
+                    closing.push_async_callback(rack.aclose)
+                if self._engines is not None:
+                    closing.push_async_callback(self._engines.aclose)
