@@ -388,9 +388,10 @@ async def test_the_engine_dies_with_whoever_started_it(tmp_path_factory: pytest.
     """A session that is killed leaves neither an engine nor the engine's folder behind."""
     program = (
         "import anyio, os, sys\n"
-        "from prong.provider.local import Engines\n"
+        "from prong.provider import Http, Providers, pick\n"
         "async def main():\n"
-        "    local = Engines(os.environ).local('local')\n"
+        "    made = Providers(Http(), env=os.environ)\n"
+        "    local = made.connect(*pick('local', env={}))\n"
         "    await local.figures()\n"
         "    print(local.engine.pid, flush=True)\n"
         "    await anyio.sleep(60)\n"

@@ -29,6 +29,7 @@ HEAVY = {
     "filelock",
     "genai_prices",
     "http.client",
+    "importlib.metadata",
     "jsonschema",
     "mcp",
     "pydantic",

@@ -39,8 +39,8 @@ class Chosen:
 
     @property
     def images(self) -> bool:
-        """Whether the model can be shown pictures: models in our own engine read text alone."""
-        return not is_local(self.model)
+        """Whether the model can be shown pictures."""
+        return self.endpoint.images
 
     def connect(self, providers: Providers) -> Provider:
         """Make the provider."""
@@ -146,7 +146,7 @@ def diagnoses(place: Place, chosen: Chosen) -> bool:
     """Whether to ask for the provider's own cache diagnostics; other servers may refuse it."""
     from prong.provider.address import is_loopback, read_url
 
-    if is_local(chosen.model):
+    if chosen.endpoint.backend:
         return False
     host = read_url(chosen.endpoint.base_url).host
     knows = host in {"api.anthropic.com", "api.openai.com"} or is_loopback(host)

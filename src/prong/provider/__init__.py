@@ -1,6 +1,7 @@
 """The door to the models: providers, and what those of a session share."""
 
 from prong.provider.api import Api, Patience
+from prong.provider.backend import Backend, Resources
 from prong.provider.base import (
     Endpoint,
     Noticed,
@@ -17,6 +18,7 @@ from prong.provider.transport import Response, Transport
 
 __all__ = [
     "Api",
+    "Backend",
     "Endpoint",
     "Http",
     "Limits",
@@ -25,6 +27,7 @@ __all__ = [
     "Preparing",
     "Provider",
     "Providers",
+    "Resources",
     "Response",
     "Retrying",
     "Streamed",

@@ -25,6 +25,10 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Where the key came from, for error texts; empty if there is none."""
     explicit: bool = True
     """Whether the model understands cache marks."""
+    images: bool = True
+    """Whether the model can be shown pictures."""
+    backend: str = ""
+    """The prefix of the back-end that makes the provider; empty if the base URL is an address."""
 
     @property
     def secrets(self) -> Secrets:

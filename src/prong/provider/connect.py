@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Self
 
 import anyio
 
+from prong.errors import UsageError
 from prong.provider.api import Api, Patience
+from prong.provider.backend import Backend, Resources, find
 from prong.provider.base import Endpoint, Provider
-from prong.provider.pick import is_local
 from prong.provider.transport import Transport
 from prong.wire import dialect
 
 if TYPE_CHECKING:
-    from prong.provider.local import Engines
     from prong.provider.rack import Rack
 
 
 class Providers:
-    """Makes providers; owns the HTTP client, the engines and what is known of servers."""
+    """Makes providers; owns the HTTP client, the back-ends and what is known of servers."""
 
     def __init__(
         self, transport: Transport, *, env: Mapping[str, str], folder: Path | None = None
@@ -30,7 +30,7 @@ class Providers:
         self._transport = transport
         self._env = env
         self._folder = folder
-        self._engines: Engines | None = None
+        self._backends: dict[str, Backend] = {}
         self._racks: dict[str, Rack] = {}
 
     async def __aenter__(self) -> Self:
@@ -53,8 +53,8 @@ class Providers:
 
         Raises ProngError if it cannot be used.
         """
-        if is_local(model):
-            return self._local(model)
+        if endpoint.backend:
+            return self._backend(endpoint.backend).connect(model.partition(":")[2])
         speaks = dialect(endpoint.dialect, explicit=endpoint.explicit)
         if endpoint.dialect == "chat":
             from prong.provider.llama import Llama, may_be_llama
@@ -71,13 +71,15 @@ class Providers:
                 )
         return Api(self._transport, endpoint, speaks, patience=patience)
 
-    def _local(self, model: str) -> Provider:
-        from prong.provider.local import Engines
-
-        if self._engines is None:
-            keep = self._folder / "local" if self._folder is not None else None
-            self._engines = Engines(self._env, keep)
-        return self._engines.local(model)
+    def _backend(self, name: str) -> Backend:
+        backend = self._backends.get(name)
+        if backend is None:
+            if (found := find(name)) is None:
+                raise UsageError(f"the provider {name!r} is not installed; install Prong anew")
+            folder = self._folder / name if self._folder is not None else None
+            backend = found(Resources(transport=self._transport, env=self._env, folder=folder))
+            self._backends[name] = backend
+        return backend
 
     def _rack(self, endpoint: Endpoint) -> Rack:
         """Give what is known of an endpoint's server; it is shared by all agents of the session."""
@@ -90,11 +92,11 @@ class Providers:
         return rack
 
     async def aclose(self) -> None:
-        """End the engines, leave the servers, close the client: all of it, whatever fails."""
+        """End the back-ends, leave the servers, close the client: all of it, whatever fails."""
         with anyio.CancelScope(shield=True):
             async with AsyncExitStack() as closing:
                 closing.push_async_callback(self._transport.aclose)
                 for rack in self._racks.values():
                     closing.push_async_callback(rack.aclose)
-                if self._engines is not None:
-                    closing.push_async_callback(self._engines.aclose)
+                for backend in self._backends.values():
+                    closing.push_async_callback(backend.aclose)

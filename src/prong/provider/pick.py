@@ -9,6 +9,7 @@ import msgspec
 
 from prong.errors import Unauthorised, UsageError
 from prong.provider.address import read_url
+from prong.provider.backend import find, installed, prefix_of
 from prong.provider.base import Endpoint
 
 LOCAL = "local:"
@@ -63,8 +64,8 @@ def pick(
         Unauthorised: the vendor's own API needs a key, and there is none.
 
     """
-    if is_local(model):
-        return Endpoint(base_url=LOCAL, dialect="chat", explicit=False), model
+    if (own := _at_backend(model)) is not None:
+        return own, model
     prefixed, name = _split(model)
     base = base_url or env.get("PRONG_BASE_URL", "").strip()
     dialect = _dialect(prefixed, name, api or "", env, has_base=bool(base))
@@ -95,6 +96,27 @@ def is_local(model: str) -> bool:
     return model == "local" or model.startswith(LOCAL)
 
 
+def _at_backend(model: str) -> Endpoint | None:
+    """Give the endpoint of a model whose prefix is a back-end's; None if it has no such prefix."""
+    if is_local(model):
+        # Ours, so it is known without a look at what is installed.
+        return Endpoint(
+            base_url=LOCAL, dialect="chat", explicit=False, images=False, backend=LOCAL[:-1]
+        )
+    prefix = prefix_of(model)
+    if not prefix or prefix in _PREFIXES or (found := find(prefix)) is None:
+        return None
+    if not model.removeprefix(f"{prefix}:"):
+        raise UsageError(f"{model!r} names no model; write {prefix}:NAME")
+    return Endpoint(
+        base_url=f"{prefix}:",
+        dialect=found.dialect,
+        explicit=found.marks,
+        images=found.images,
+        backend=prefix,
+    )
+
+
 def _split(model: str) -> tuple[str, str]:
     prefix, colon, rest = model.partition(":")
     if colon and prefix in _PREFIXES:
@@ -122,6 +144,12 @@ def _dialect(prefixed: str, name: str, api: str, env: Mapping[str, str], *, has_
         return "responses"
     if has_base or env.get("OPENAI_BASE_URL", "").strip():
         return "chat"
+    if prefix := prefix_of(name):
+        raise UsageError(
+            f"no provider {prefix!r} is installed (there are {', '.join(installed())}); install "
+            f"the package that brings it, or, if {name!r} is the model's whole name, give the "
+            "server with --base-url"
+        )
     raise UsageError(
         f"the name {name!r} does not say which API it belongs to; write anthropic:{name}, "
         f"openai:{name} or chat:{name}, or give the server with --base-url"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from prong.testing.cache import Cache
     from prong.testing.clock import Clock, WallClock
+    from prong.testing.conformance import check_backend, check_provider
     from prong.testing.host import MemoryHost
     from prong.testing.ledger import Rates
     from prong.testing.model import Model
@@ -59,6 +60,8 @@ __all__ = [
     "break_off",
     "call",
     "calls",
+    "check_backend",
+    "check_provider",
     "cut",
     "delay",
     "fail",
@@ -90,6 +93,8 @@ _HOMES = {
     "World": "scene",
     "Worlds": "scene",
     "inside": "scene",
+    "check_backend": "conformance",
+    "check_provider": "conformance",
     "world": "scene",
 }
 

@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import anyio
 
+from prong.provider.backend import Backend, Resources
 from prong.provider.local.place import library, weights
 from prong.provider.local.process import Engine
 from prong.provider.local.provider import Local
 
 
-class Engines:
+class Engines(Backend):
     """Engines by model file."""
 
-    def __init__(self, env: Mapping[str, str], keep: Path | None = None) -> None:
-        """Start nothing; `keep` is where computed prefixes outlive the session."""
-        self._env = env
-        self._keep = keep
+    images: ClassVar[bool] = False
+
+    def __init__(self, resources: Resources) -> None:
+        """Start nothing; in the folder computed prefixes outlive the session."""
+        super().__init__(resources)
         self._engines: dict[Path, Engine] = {}
 
-    def local(self, model: str) -> Local:
-        """Make the provider for `local` or `local:PATH`.
+    def connect(self, model: str) -> Local:
+        """Make the provider of a model file, or of the bundled one.
 
         Raises:
             NoSuchModel: there is no such file, or it is not a model.
             UsageError: the engine is not installed.
 
         """
-        path = weights(model)
+        name = f"local:{model}" if model else "local"
+        path = weights(name)
         engine = self._engines.get(path)
         if engine is None:
-            engine = self._engines[path] = Engine(path, library(), self._env, self._keep)
-        return Local(engine, model)
+            env, folder = self.resources.env, self.resources.folder
+            engine = self._engines[path] = Engine(path, library(), env, folder)
+        return Local(engine, name)
 
     async def aclose(self) -> None:
         """End all of them."""
