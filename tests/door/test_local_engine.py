@@ -19,20 +19,21 @@ import jsonschema
 import msgspec
 import pytest
 
-from prong import Options, open_session
+from prong import Options, Session, open_session
 from prong.cost.receipt import describe, line
 from prong.entry import Result, Results, Text, ToolSpec, user_text
 from prong.errors import ContextOverflow, NoSuchModel, ProviderError, UsageError
 from prong.event import CacheMissed
 from prong.prompt import Prompt
 from prong.prompt.rope import Head
-from prong.provider import Noticed, Preparing, Retrying
+from prong.provider import Noticed, Preparing, Providers, Retrying, pick
 from prong.provider.local import Engine, Forced, Framed, Local, grammar
 from prong.provider.local.form import BARE, LISTED, Form
 from prong.provider.local.place import library, weights
 from prong.provider.local.provider import make_reply
 from prong.provider.local.speech import Reader
 from prong.testing import inside
+from prong.testing.transport import NoTransport
 from prong.wire import Began, Ended, HeadSpec, Tail, TextPiece, dialect
 
 pytestmark = [
@@ -556,6 +557,59 @@ async def test_an_engine_that_forgot_is_noticed_at_once(tmp_path: Path):
     assert kept.read >= before.input - 8
     assert after.read == 0
     assert [(m.predicted, m.read) for m in missed] == [(kept.input, 0)]
+
+
+@pytest.mark.spec("L9")
+async def test_sessions_of_one_program_share_an_engine(tmp_path: Path):
+    """Sessions at the same time have one process, which ends with the last; settings part them."""
+    env = {**os.environ, **SMALL, "HOME": str(tmp_path)}
+    options = Options(
+        model="local",
+        cwd=str(tmp_path),
+        store=str(tmp_path / "store"),
+        env=env,
+        bare=True,
+        tools=(),
+        system="Be brief.",
+        max_output=4,
+    )
+    other = msgspec.structs.replace(options, env={**env, "PRONG_LOCAL_CACHE_MB": "32"})
+
+    def engine_of(session: Session) -> Engine:
+        provider = session.agent.provider
+        assert isinstance(provider, Local)
+        return provider.engine
+
+    async with open_session(options) as first:
+        async with open_session(options) as second, open_session(other) as third:
+            for session in (first, second):
+                assert (await session.run("Say hello.")).usage.output > 0
+            assert engine_of(first) is engine_of(second) is not engine_of(third)
+            pid = engine_of(first).pid
+        assert engine_of(first).pid == pid is not None
+        assert (await first.run("And goodbye.")).usage.output > 0
+    assert engine_of(first).pid is None
+    async with open_session(options) as after:
+        assert engine_of(after) is not engine_of(first)
+
+
+async def test_each_session_is_told_what_its_engine_has_to_say(tmp_path: Path):
+    """A note is told once in a session, also if the engine is another session's already."""
+    env = {**os.environ, **SMALL}
+    endpoint, model = pick("local", env={})
+    (tmp_path / "local").write_text("a file where a folder should be")
+    async with (
+        Providers(NoTransport(), env=env, folder=tmp_path) as one,
+        Providers(NoTransport(), env=env, folder=tmp_path) as two,
+    ):
+        told: list[int] = []
+        for providers in (one, one, two):
+            stream = providers.connect(endpoint, model).stream(prompt("Hi"), (), Tail(max_tokens=1))
+            async with aclosing(stream) as events:
+                notes = [event async for event in events if isinstance(event, Noticed)]
+            told.append(sum("cannot be kept" in note.text for note in notes))
+
+    assert told == [1, 0, 1]
 
 
 async def test_a_missing_file_is_told_before_the_session_opens(tmp_path: Path):

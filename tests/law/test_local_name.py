@@ -24,7 +24,7 @@ from prong.provider.local.engine import room
 from prong.provider.local.keep import Keep
 from prong.provider.local.layout import ContextParams, ModelParams, moved
 from prong.provider.local.place import cache_mb, weights
-from prong.provider.local.process import _environment
+from prong.provider.local.process import environment
 from prong.provider.local.shelf import Strand
 
 
@@ -86,7 +86,7 @@ def test_one_command_installs_all_that_is_missing(tmp_path: Path, *, engine: boo
 )
 def test_the_engine_is_told_no_keys(env: dict[str, str]):
     """Its process gets what it needs of the environment, and nothing that is secret."""
-    passed = _environment(env, None)
+    passed = environment(env, None)
 
     assert not [name for name in passed if name.endswith("KEY")]
     assert passed.get("PATH") == env.get("PATH")

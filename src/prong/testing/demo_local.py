@@ -156,7 +156,7 @@ async def _compare(children: Sequence[Child], provider: Local, plan: Plan) -> Cl
     shared = sum((row.usage for row in firsts), Usage())
     seconds = max(row.latency for row in firsts)
     before = await provider.figures()
-    bare = Local(provider.engine, "local", plan=plan, share=False)
+    bare = Local(provider.engine, "local", notes=provider.notes, plan=plan, share=False)
     alone, counted = await _ask(bare, [_first_prompt(child) for child in children], shared.input)
     after = await provider.figures()
     size = int(provider.facts["cell_bytes"])
@@ -199,7 +199,9 @@ async def _play(root: Path, plot: Plot) -> Claims:
     async with open_session(options) as session:
         provider = inside(session).agent.provider
         assert isinstance(provider, Local)
-        inside(session).agent.provider = planned = Local(provider.engine, "local", plan=Plan(plot))
+        inside(session).agent.provider = planned = Local(
+            provider.engine, "local", notes=provider.notes, plan=Plan(plot)
+        )
         try:
             return await _perform(session, planned, plot)
         except anyio.get_cancelled_exc_class():

@@ -1,27 +1,47 @@
-"""The engines of a session: one for each model file, shared by all agents."""
+"""The embedded engine as a back-end: one process for each model file, shared by all who ask.
+
+Sessions of one event loop share engines too, if these would be started alike; an engine ends with
+the last session that uses it. What an engine has to say is said in each session.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import anyio
+import msgspec
+from anyio.lowlevel import RunVar
 
 from prong.provider.backend import Backend, Resources
 from prong.provider.local.place import library, weights
-from prong.provider.local.process import Engine
-from prong.provider.local.provider import Local
+from prong.provider.local.process import Engine, environment
+from prong.provider.local.provider import Local, Notes
+
+_Key: TypeAlias = tuple[Path, frozenset[tuple[str, str]]]
+"""The model's file, and the environment of its process."""
+
+
+class _Shared(msgspec.Struct, eq=False):
+    """An engine, and how many sessions use it."""
+
+    engine: Engine
+    users: int = 0
+
+
+_running: RunVar[dict[_Key, _Shared]] = RunVar("_running")
+"""Of an event loop, because the lock of an engine belongs to one."""
 
 
 class Engines(Backend):
-    """Engines by model file."""
+    """The engines that a session uses."""
 
     images: ClassVar[bool] = False
 
     def __init__(self, resources: Resources) -> None:
         """Start nothing; in the folder computed prefixes outlive the session."""
         super().__init__(resources)
-        self._engines: dict[Path, Engine] = {}
+        self._notes: dict[_Key, Notes] = {}
 
     def connect(self, model: str) -> Local:
         """Make the provider of a model file, or of the bundled one.
@@ -32,15 +52,33 @@ class Engines(Backend):
 
         """
         name = f"local:{model}" if model else "local"
-        path = weights(name)
-        engine = self._engines.get(path)
-        if engine is None:
-            env, folder = self.resources.env, self.resources.folder
-            engine = self._engines[path] = Engine(path, library(), env, folder)
-        return Local(engine, name)
+        path, env, folder = weights(name), self.resources.env, self.resources.folder
+        key = (path, frozenset(environment(env, folder).items()))
+        engines = _engines()
+        shared = engines.get(key)
+        if shared is None:
+            shared = engines[key] = _Shared(Engine(path, library(), env, folder))
+        if key not in self._notes:
+            self._notes[key] = Notes()
+            shared.users += 1
+        return Local(shared.engine, name, notes=self._notes[key])
 
     async def aclose(self) -> None:
-        """End all of them."""
-        for engine in self._engines.values():
-            await anyio.to_thread.run_sync(engine.close)
-        self._engines.clear()
+        """Give up all engines; those that nobody else uses end."""
+        engines = _engines()
+        while self._notes:
+            key, _ = self._notes.popitem()
+            shared = engines[key]
+            shared.users -= 1
+            if not shared.users:
+                # Whoever comes now starts another: this one is about to end.
+                del engines[key]
+                await anyio.to_thread.run_sync(shared.engine.close)
+
+
+def _engines() -> dict[_Key, _Shared]:
+    engines = _running.get(None)
+    if engines is None:
+        engines = {}
+        _running.set(engines)
+    return engines

@@ -97,23 +97,17 @@ class Engine:
         self.window = Header(model).window(cache_mb(env))
         """How many tokens a conversation may have."""
         self._library = library
-        self._env = _environment(env, keep)
+        self._env = environment(env, keep)
         self._lock = anyio.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._folder: Path | None = None
         self._said: IO[bytes] | None = None
-        self._noted = ""
 
     @property
     def pid(self) -> int | None:
         """The process, while there is one."""
         child = self._child
         return child.pid if child is not None and child.poll() is None else None
-
-    def news(self, note: str) -> str:
-        """Give a note of the process back, unless it has been told before."""
-        told, self._noted = self._noted, note
-        return f"{self.model.name}: {note}" if note and note != told else ""
 
     async def connect(self) -> Line:
         """Open a connection, starting the process if there is none.
@@ -202,7 +196,7 @@ class Engine:
         self._said = self._folder = None
 
 
-def _environment(env: Mapping[str, str], keep: Path | None) -> dict[str, str]:
+def environment(env: Mapping[str, str], keep: Path | None) -> dict[str, str]:
     """Pass on what the engine needs, and no keys."""
     passed = {
         name: value

@@ -31,14 +31,34 @@ Plan = Callable[[Prompt], "Sequence[Forced] | Framed | None"]
 """Decides which calls or which frame a reply must have; for demonstrations and tests."""
 
 
+class Notes:
+    """What an engine had to say of itself in one session."""
+
+    def __init__(self) -> None:
+        """Begin with nothing told."""
+        self._told = ""
+
+    def news(self, note: str) -> str:
+        """Give a note back, unless it is the one that was told last."""
+        told, self._told = self._told, note
+        return note if note != told else ""
+
+
 class Local:
     """A model in a process of our own."""
 
     def __init__(
-        self, engine: Engine, model: str, *, plan: Plan | None = None, share: bool = True
+        self,
+        engine: Engine,
+        model: str,
+        *,
+        notes: Notes | None = None,
+        plan: Plan | None = None,
+        share: bool = True,
     ) -> None:
-        """Share the engine with every other agent; `share` off computes everything anew."""
+        """Share engine and notes with other agents; `share` off computes everything anew."""
         self.engine = engine
+        self.notes = notes or Notes()
         # A prefix may end where another turn's opening differs from the one that was computed.
         self.trait = Trait(lasting=True, context=engine.window, slack=8)
         self._model = model
@@ -121,8 +141,8 @@ class Local:
             kind, content = await line.next()
             if kind == "ready":
                 self.facts = content
-                if note := self.engine.news(content["note"]):
-                    yield Noticed(note)
+                if note := self.notes.news(content["note"]):
+                    yield Noticed(f"{self.engine.model.name}: {note}")
                 return
             if kind == "error":
                 raise _failed(content, self._model)
