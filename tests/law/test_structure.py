@@ -18,7 +18,6 @@ FIELDS, MEMBERS = 15, 20
 
 LARGE = {
     "agent.agent.Agent",
-    "provider.connection.Connection",
     "provider.local.job.Job",
     "provider.rack.Rack",
     "team.child.Child",
@@ -29,7 +28,6 @@ CALLBACKS = set[str]()
 
 INTRUSIONS: dict[str, str] = {
     "agent.loop": "finale",
-    "provider.dial": "transport",
     "provider.local.core": "begun given over processed reused sampler strand text told watch",
     "provider.local.engine": "keep",
     "provider.rack": "holds leased tokens used",

@@ -9,7 +9,8 @@ thrown away until it ends or a moment has passed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from prong.provider.parse import Malformed, Parser
 
@@ -58,68 +59,114 @@ def _slices(pieces: Sequence[bytes]) -> Iterator[bytes | memoryview]:
         yield b"".join(batch)
 
 
+class Owner(Protocol):
+    """Whoever keeps a connection between its requests."""
+
+    def freed(self, connection: Connection) -> None:
+        """Take it back: a response has ended, and another request may follow."""
+        ...
+
+    def lost(self, connection: Connection) -> None:
+        """Forget it: its socket has ended."""
+        ...
+
+
+class Deadline:
+    """How long to wait for any byte, and how long for one that matters."""
+
+    __slots__ = ("_idle", "_last", "_moved", "_progress")
+
+    def __init__(self, idle: float, progress: float) -> None:
+        """Take both in seconds."""
+        self._idle = idle
+        self._progress = progress
+        self._last = self._moved = 0.0
+
+    def heard(self, now: float) -> None:
+        """Note that something came."""
+        self._last = now
+
+    def progressed(self, now: float) -> None:
+        """Note that the work goes on."""
+        self._last = self._moved = now
+
+    def left(self, now: float) -> tuple[float, str]:
+        """Say how many seconds are left to wait, and what to say once they are over."""
+        return min(
+            (self._last + self._idle - now, f"nothing came for {self._idle:g} s"),
+            (
+                self._moved + self._progress - now,
+                f"nothing but keep-alives or unfinished pieces came for {self._progress:g} s",
+            ),
+        )
+
+
+class _Exchange:
+    """A request under way: what of its response has come, and what went wrong."""
+
+    __slots__ = ("failure", "parser", "pieces", "received", "size", "waited")
+
+    def __init__(self, method: str) -> None:
+        self.parser = Parser(method)
+        self.pieces: list[bytes] = []
+        """Of the body, not read yet."""
+        self.size = 0
+        self.received = False
+        self.failure = ""
+        self.waited = False
+        """Whether patience ran out."""
+
+    def put(self, pieces: list[bytes]) -> None:
+        self.pieces += pieces
+        self.size += sum(map(len, pieces))
+
+    def take(self) -> bytes:
+        data = self.pieces[0] if len(self.pieces) == 1 else b"".join(self.pieces)
+        self.pieces = []
+        self.size = 0
+        return data
+
+
 class Connection(asyncio.Protocol):
     """A socket, with TLS or without."""
 
     __slots__ = (
+        "_deadline",
+        "_exchange",
         "_flowing",
-        "_idle_limit",
-        "_last",
         "_loop",
-        "_moved",
-        "_on_free",
-        "_on_lost",
-        "_pieces",
-        "_progress_limit",
+        "_owner",
         "_reading",
         "_settling",
-        "_size",
         "_tainted",
         "_timer",
-        "_waited",
         "_waiter",
-        "failure",
         "free_since",
         "lost",
-        "parser",
-        "received",
         "transport",
     )
 
-    def __init__(
-        self,
-        idle_limit: float,
-        progress_limit: float,
-        on_free: Callable[[Connection], None],
-        on_lost: Callable[[Connection], None],
-    ) -> None:
-        """Wait so long for any byte, and so long for one that matters.
-
-        Tell `on_free` when a settling response has ended, and `on_lost` when the socket has.
-        """
+    def __init__(self, deadline: Deadline, owner: Owner) -> None:
+        """Belong to an owner, who hears of the end of a settling response and of the socket's."""
         self._loop = asyncio.get_running_loop()
-        self._idle_limit = idle_limit
-        self._progress_limit = progress_limit
-        self._on_free = on_free
-        self._on_lost = on_lost
+        self._deadline = deadline
+        self._owner = owner
         self.transport: asyncio.Transport | None = None
-        self.parser: Parser | None = None
         self.lost = False
-        self.received = False
-        self.failure = ""
         self.free_since = 0.0
-        self._pieces: list[bytes] = []
-        self._size = 0
+        self._exchange: _Exchange | None = None
         self._reading = True
         self._flowing = True
         self._settling = False
         # Set when a request was not sent to its end: the server may still wait for the rest.
         self._tainted = False
-        self._waited = False
-        self._last = 0.0
-        self._moved = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def parser(self) -> Parser | None:
+        """What of a response has come; None while nothing was asked for."""
+        return self._exchange.parser if self._exchange is not None else None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
@@ -128,17 +175,18 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what came, or close if nothing was asked for."""
-        parser = self.parser
-        if parser is None:
+        exchange = self._exchange
+        if exchange is None:
             self.abort()
             return
-        self._last = self._loop.time()
-        self.received = True
+        parser = exchange.parser
+        self._deadline.heard(self._loop.time())
+        exchange.received = True
         headless = not parser.status
         try:
             pieces = parser.feed(data)
         except Malformed as error:
-            self.failure = str(error)
+            exchange.failure = str(error)
             self.abort()
         else:
             if self._settling:
@@ -147,9 +195,8 @@ class Connection(asyncio.Protocol):
             if headless and parser.status:
                 self.progressed()
             if pieces:
-                self._pieces += pieces
-                self._size += sum(map(len, pieces))
-                if self._size > HIGH_WATER and self._reading and self.transport is not None:
+                exchange.put(pieces)
+                if exchange.size > HIGH_WATER and self._reading and self.transport is not None:
                     self._reading = False
                     self.transport.pause_reading()
         self._wake()
@@ -157,10 +204,12 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Note the end and whether it came too early."""
         self.lost = True
-        if self.parser is not None and not self.parser.done and not self.failure:
-            self.failure = f"the connection broke ({exc})" if exc else _early(self.parser)
+        exchange = self._exchange
+        if exchange is not None and not exchange.parser.done and not exchange.failure:
+            early = f"the connection broke ({exc})" if exc else _early(exchange.parser)
+            exchange.failure = early
         self._stop_timer()
-        self._on_lost(self)
+        self._owner.lost(self)
         self._wake()
 
     def pause_writing(self) -> None:
@@ -175,7 +224,7 @@ class Connection(asyncio.Protocol):
 
     def progressed(self) -> None:
         """Note that the work goes on: not every byte says so, a server can send empty ones."""
-        self._last = self._moved = self._loop.time()
+        self._deadline.progressed(self._loop.time())
 
     def abort(self) -> None:
         """Close the socket at once."""
@@ -191,17 +240,15 @@ class Connection(asyncio.Protocol):
             Broken: the connection ended, or what came is no response.
 
         """
-        self.parser = parser = Parser(method)
-        self.received = False
-        self.failure = ""
-        self._pieces = []
-        self._size = 0
-        self.progressed()
-        self._timer = self._loop.call_later(self._patience()[0], self._check_idle)
+        exchange = self._exchange = _Exchange(method)
+        parser = exchange.parser
+        now = self._loop.time()
+        self._deadline.progressed(now)
+        self._timer = self._loop.call_later(self._deadline.left(now)[0], self._check_idle)
         try:
             await self._send(parser, (head, *body))
             while not parser.status:
-                self._check()
+                self._check(exchange)
                 await self._wait()
         except BaseException:
             self.abort()
@@ -225,20 +272,17 @@ class Connection(asyncio.Protocol):
             Broken: the response did not come to its end.
 
         """
-        parser = self.parser
-        assert parser is not None, "a body is read only while a request is open"
-        while not self._pieces:
-            if parser.done:
+        exchange = self._exchange
+        assert exchange is not None, "a body is read only while a request is open"
+        while not exchange.pieces:
+            if exchange.parser.done:
                 return b""
-            self._check()
+            self._check(exchange)
             await self._wait()
-        data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        self._pieces = []
-        self._size = 0
-        if not self._reading and not self.lost and self.transport is not None:
-            self._reading = True
+        data = exchange.take()
+        if not self._reading and not self.lost:
             self.progressed()
-            self.transport.resume_reading()
+            self._listen()
         return data
 
     def release(self, *, settle: bool) -> None:
@@ -255,16 +299,14 @@ class Connection(asyncio.Protocol):
             self._settling = True
             self._stop_timer()
             self._timer = self._loop.call_later(_SETTLE_SECONDS, self.abort)
-            if not self._reading and self.transport is not None:
-                self._reading = True
-                self.transport.resume_reading()
+            self._listen()
         else:
             self.abort()
 
     def open_tunnel(self) -> None:
         """Forget the proxy's answer: from here on the server itself is at the other end."""
         self._stop_timer()
-        self.parser = None
+        self._exchange = None
 
     def _settle_on(self, parser: Parser) -> None:
         if parser.done:
@@ -276,39 +318,33 @@ class Connection(asyncio.Protocol):
 
     def _free(self) -> None:
         self._stop_timer()
-        self.parser = None
-        self._pieces = []
+        self._exchange = None
+        self._listen()
+        self.free_since = self._loop.time()
+        self._owner.freed(self)
+
+    def _listen(self) -> None:
+        """Read the socket again, if a slow reader had made that stop."""
         if not self._reading and self.transport is not None:
             self._reading = True
             self.transport.resume_reading()
-        self.free_since = self._loop.time()
-        self._on_free(self)
 
-    def _check(self) -> None:
-        if self.failure or self.lost:
-            raise Broken(self.failure or "it was closed", began=self.received, waited=self._waited)
+    def _check(self, exchange: _Exchange) -> None:
+        if exchange.failure or self.lost:
+            why = exchange.failure or "it was closed"
+            raise Broken(why, began=exchange.received, waited=exchange.waited)
 
     def _check_idle(self) -> None:
         # A reader that lags is no fault of the server's: the clock runs only while we listen.
-        left, why = self._patience() if self._reading else (1.0, "")
+        left, why = self._deadline.left(self._loop.time()) if self._reading else (1.0, "")
         if left > 0:
             self._timer = self._loop.call_later(left, self._check_idle)
             return
-        self._waited = True
-        self.failure = why
+        if self._exchange is not None:
+            self._exchange.waited = True
+            self._exchange.failure = why
         self.abort()
         self._wake()
-
-    def _patience(self) -> tuple[float, str]:
-        """Say how many seconds are left to wait, and what to say once they are over."""
-        now = self._loop.time()
-        return min(
-            (self._last + self._idle_limit - now, f"nothing came for {self._idle_limit:g} s"),
-            (
-                self._moved + self._progress_limit - now,
-                f"nothing but keep-alives or unfinished pieces came for {self._progress_limit:g} s",
-            ),
-        )
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

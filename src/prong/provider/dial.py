@@ -91,7 +91,7 @@ async def _open(
     secured = await loop.start_tls(connection.transport, connection, tls, server_hostname=url.host)
     if secured is None:
         raise Broken("the connection was closed in the TLS handshake", began=True)
-    connection.transport = secured
+    connection.connection_made(secured)
 
 
 def _connect_head(url: Url, proxy: Proxy) -> bytes:

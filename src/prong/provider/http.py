@@ -20,7 +20,7 @@ from anyio.lowlevel import checkpoint
 
 from prong.errors import BrokenReply, ProviderError, Unreachable, UsageError
 from prong.provider.address import Proxy, Url, proxy_authorization, proxy_for, read_url
-from prong.provider.connection import Broken, Connection
+from prong.provider.connection import Broken, Connection, Deadline
 from prong.provider.dial import dial, tls_context
 from prong.provider.transport import Transport, too_large
 
@@ -146,7 +146,11 @@ class _Pool:
                 return connection
         return None
 
-    def lose(self, connection: Connection) -> None:
+    def freed(self, connection: Connection) -> None:
+        """Take a connection back."""
+        self.free.append(connection)
+
+    def lost(self, connection: Connection) -> None:
         """Forget a connection that has ended."""
         self.all.discard(connection)
         if connection in self.free:
@@ -244,7 +248,7 @@ class Http:
         if url.scheme == "https" and self._tls is None:
             self._tls = tls_context(self._env)
         limits = self.limits
-        connection = Connection(limits.idle, limits.progress, pool.free.append, pool.lose)
+        connection = Connection(Deadline(limits.idle, limits.progress), pool)
         tls = self._tls if url.scheme == "https" else None
         await dial(connection, url, proxy, tls, limit=limits.connect)
         pool.all.add(connection)
