@@ -18,7 +18,6 @@ FIELDS, MEMBERS = 15, 20
 
 LARGE = {
     "agent.agent.Agent",
-    "provider.local.job.Job",
     "provider.rack.Rack",
     "team.child.Child",
     "team.task.TaskBoard",

@@ -15,10 +15,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from prong.provider.local.attempt import Watch, is_stuck
 from prong.provider.local.binding import Model, Native, Sampler, Unusable
 from prong.provider.local.form import recognise
-from prong.provider.local.job import Ask, Done, Job
+from prong.provider.local.job import Ask, Done, Draft, Job
 from prong.provider.local.keep import Keep
 from prong.provider.local.layout import Batch
 from prong.provider.local.shelf import Shelf, Strand
@@ -30,8 +29,6 @@ _CHUNK = 256
 """Prompt tokens of a step: what a request that was given up costs the others at most."""
 _TAKEN = _BATCH // SEQUENCES
 """Tokens of a step for each reply under way, if it has more than one to compute."""
-_LOOK = 32
-"""Tokens of a reply between two looks for a loop."""
 _WORTH = 16
 """Tokens that must be gained by waiting for another request's prefix."""
 
@@ -88,8 +85,8 @@ class Core:
         if len(tokens) + min(ask.max_tokens, 1) > self.context_tokens:
             tell("error", {"kind": "overflow", "message": self._too_long(len(tokens))})
             return None
-        job = Job(ask, tokens, tell, ask.turns[-1][0], time.monotonic())
-        job.given = self.model.tokenize(ask.opening, special=False)[::-1] if ask.opening else []
+        draft = Draft(self.model.tokenize(ask.opening, special=False) if ask.opening else ())
+        job = Job(ask, tokens, tell, ask.turns[-1][0], time.monotonic(), draft)
         self.jobs.append(job)
         return job
 
@@ -296,22 +293,24 @@ class Core:
             return
         assert job.sampler is not None
         assert job.strand is not None
-        wanted = job.given.pop() if job.given else None
-        token = job.sampler.choose(self.context, row, wanted)
+        draft = job.draft
+        token = job.sampler.choose(self.context, row, draft.next_given())
         if self.model.ends(token):
             self._finish(job, "stop")
             return
-        job.made.append(token)
+        draft.add(token, self.model.piece(token))
         job.strand.tokens.append(token)
-        job.text += job.decoder.decode(self.model.piece(token))
-        job.ends.append(len(job.text))
-        self._look_for_call(job)
+        begins = draft.find_call(job.ask.trigger)
+        if begins is not None:
+            self._retake(job, begins)
         if job.over:
             return
-        self._tell_text(job, len(job.text) if job.watch is None else job.watch.settled)
-        if len(job.made) >= job.ask.max_tokens or len(job.strand.tokens) >= self.context_tokens:
+        self._tell(job, draft.give_out())
+        # Text alone: a file that a call writes may well be the same line a hundred times.
+        free = draft.watched or not job.ask.grammar
+        if len(draft.made) >= job.ask.max_tokens or len(job.strand.tokens) >= self.context_tokens:
             self._finish(job, "length")
-        elif self._loops(job):
+        elif free and draft.loops():
             self._finish(job, "loop")
 
     def _begin(self, job: Job) -> None:
@@ -323,21 +322,7 @@ class Core:
             return
         job.sampler = self._sampler(job)
         if job.sampler is not None and job.ask.proper and self.model.partial:
-            job.watch = Watch(first_only=job.ask.first_only)
-
-    def _look_for_call(self, job: Job) -> None:
-        if job.ask.trigger and job.ask.trigger in job.text:
-            # It has begun a call as it should, and the grammar holds.
-            job.watch = None
-        begins = job.watch.read(job.text) if job.watch is not None else None
-        if begins is not None:
-            self._retake(job, begins)
-
-    @staticmethod
-    def _loops(job: Job) -> bool:
-        # Text alone: a file that a call writes may well be the same line a hundred times.
-        free = job.watch is not None or not job.ask.grammar
-        return free and len(job.made) % _LOOK == 0 and is_stuck(job.made)
+            job.draft.watch(first_only=job.ask.first_only)
 
     def _sampler(self, job: Job, *, bound: bool = False) -> Sampler | None:
         """Make what chooses a job's tokens; none, and the job is over, if its grammar is none."""
@@ -359,40 +344,36 @@ class Core:
     def _retake(self, job: Job, begins: int) -> None:
         """Put the right beginning in the place of a call that was begun in another form."""
         strand, sampler = job.strand, self._sampler(job, bound=True)
-        job.watch = None
         if strand is None or sampler is None:
             return
-        kept = sum(end <= begins for end in job.ends)
-        lead = job.text[job.ends[kept - 1] if kept else 0 : begins]
+        kept, lead = job.draft.cut(begins)
         opening = self._tokens(job.ask.proper)
         tokens = [*self.model.tokenize(lead, special=False), *opening]
         length = len(job.tokens) + kept
         self.native.memory_seq_rm(self._memory, strand.id, length, -1)
         self.shelf.turn(strand, length, tokens)
-        job.made[kept:] = tokens
-        job.text = job.text[:begins] + "".join(job.ask.proper)
-        job.decoder.reset()
+        job.draft.retake(begins, kept, tokens, "".join(job.ask.proper))
         assert job.sampler is not None
         job.sampler.close()
         job.sampler = sampler
         sampler.take(opening)
 
-    def _tell_text(self, job: Job, upto: int) -> None:
-        if upto > job.told:
-            job.tell("piece", job.text[job.told : upto])
-            job.told = upto
+    @staticmethod
+    def _tell(job: Job, text: str) -> None:
+        if text:
+            job.tell("piece", text)
 
     def _finish(self, job: Job, reason: Literal["stop", "length", "loop"]) -> None:
         now = time.monotonic()
-        job.text += job.decoder.decode(b"", final=True)
-        self._tell_text(job, len(job.text))
-        if job.made:
-            self._written.setdefault(job.key, []).append((job.text, job.made))
+        draft = job.draft
+        self._tell(job, draft.end())
+        if draft.made:
+            self._written.setdefault(job.key, []).append((draft.text, draft.made))
         done = Done(
             reason=reason,
             reused=job.reused,
             processed=job.processed,
-            output=len(job.made),
+            output=len(draft.made),
             seconds=now - job.asked,
             prefill=job.begun - job.asked,
             cells=self.shelf.cells,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
 
-from prong.provider.local.attempt import Watch
+from prong.provider.local.attempt import Watch, is_stuck
 from prong.provider.local.binding import Sampler
 from prong.provider.local.shelf import Strand
 from prong.provider.local.template import Role
@@ -54,6 +54,80 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     """Cells of the cache in use when it ended, by all sequences."""
 
 
+_LOOK = 32
+"""Tokens of a reply between two looks for a loop."""
+
+
+class Draft:
+    """A reply as far as it is written."""
+
+    def __init__(self, opening: Sequence[int] = ()) -> None:
+        """Begin with tokens that are not to be chosen."""
+        self.made: list[int] = []
+        self.text = ""
+        self._given = list(reversed(opening))
+        self._ends: list[int] = []
+        self._told = 0
+        self._watch: Watch | None = None
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    @property
+    def watched(self) -> bool:
+        """Whether a call may still begin in another form than its own."""
+        return self._watch is not None
+
+    def watch(self, *, first_only: bool) -> None:
+        """Look for calls from now on; what may become one is not given out."""
+        self._watch = Watch(first_only=first_only)
+
+    def next_given(self) -> int | None:
+        """Give the next token of the opening, if any is left."""
+        return self._given.pop() if self._given else None
+
+    def add(self, token: int, piece: bytes) -> None:
+        """Append a token with its bytes."""
+        self.made.append(token)
+        self.text += self._decoder.decode(piece)
+        self._ends.append(len(self.text))
+
+    def find_call(self, trigger: str) -> int | None:
+        """Say where a call begins that is not in its proper form, if one certainly does."""
+        if trigger and trigger in self.text:
+            # It has begun a call as it should, and the grammar holds.
+            self._watch = None
+        return self._watch.read(self.text) if self._watch is not None else None
+
+    def cut(self, begins: int) -> tuple[int, str]:
+        """Say how many tokens end before a place, and what stands between the last and it."""
+        kept = sum(end <= begins for end in self._ends)
+        return kept, self.text[self._ends[kept - 1] if kept else 0 : begins]
+
+    def retake(self, begins: int, kept: int, tokens: Sequence[int], proper: str) -> None:
+        """Put other tokens after those that are kept, and a call's opening at its place."""
+        self.made[kept:] = tokens
+        self.text = self.text[:begins] + proper
+        self._watch = None
+        self._decoder.reset()
+
+    def give_out(self) -> str:
+        """Give the text that is certain and was not given out."""
+        return self._upto(len(self.text) if self._watch is None else self._watch.settled)
+
+    def end(self) -> str:
+        """Take the reply for whole, and give the rest of its text."""
+        self._watch = None
+        self.text += self._decoder.decode(b"", final=True)
+        return self._upto(len(self.text))
+
+    def _upto(self, end: int) -> str:
+        start, self._told = self._told, max(self._told, end)
+        return self.text[start : self._told]
+
+    def loops(self) -> bool:
+        """Whether it only repeats itself; looked at now and then."""
+        return len(self.made) % _LOOK == 0 and is_stuck(self.made)
+
+
 @dataclass(slots=True, eq=False)
 class Job:
     """A request under way."""
@@ -64,21 +138,10 @@ class Job:
     """Sends the requester a kind of message and its content."""
     key: str
     asked: float
+    draft: Draft
     strand: Strand | None = None
     sampler: Sampler | None = None
     reused: int = 0
     processed: int = 0
-    given: list[int] = field(default_factory=list[int])
-    """What is left of the reply's opening, the last token first."""
-    made: list[int] = field(default_factory=list[int])
-    text: str = ""
-    told: int = 0
-    """How much of the text has been sent."""
-    ends: list[int] = field(default_factory=list[int])
-    """Where in the text each token ends."""
-    watch: Watch | None = None
     begun: float = 0.0
     over: bool = False
-    decoder: codecs.IncrementalDecoder = field(
-        default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace")
-    )
