@@ -29,7 +29,6 @@ INTRUSIONS: dict[str, str] = {
     "agent.loop": "finale",
     "provider.local.core": "begun given over processed reused sampler strand text told watch",
     "provider.local.engine": "keep",
-    "provider.rack": "holds leased tokens used",
     "session.beginning": "warnings",
     "session.main": "compact_at",
     "session.move": "images provider",

@@ -84,11 +84,13 @@ class Providers:
     def _rack(self, endpoint: Endpoint) -> Rack:
         """Give what is known of an endpoint's server; it is shared by all agents of the session."""
         from prong.provider.rack import Rack
+        from prong.provider.slot_server import SlotServer
 
         root = endpoint.base_url.partition("?")[0].rstrip("/").removesuffix("/v1")
         rack = self._racks.get(root)
         if rack is None:
-            rack = self._racks[root] = Rack(self._transport, root, endpoint.headers)
+            server = SlotServer(self._transport, root, endpoint.headers)
+            rack = self._racks[root] = Rack(server)
         return rack
 
     async def aclose(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Literal, TypeAlias
 
@@ -18,46 +18,17 @@ import anyio
 import msgspec
 
 from prong.entry import Usage
-from prong.errors import ProngError
 from prong.prompt import Prompt, shared_bytes
-from prong.provider.slot import WORTH, Choice, File, Loose, Slot, State, choose, take_in
-from prong.provider.transport import Transport, read
+from prong.provider.slot import WORTH, Choice, File, Files, Loose, Slot, choose, take_in
+from prong.provider.slot_server import Props, SlotServer
 
 Kind: TypeAlias = Literal["unknown", "other", "plain", "single", "slots"]
 """Not asked yet; not llama.cpp; llama.cpp without slots that can be saved, with one, with many."""
 
-_FILES = 8
-"""Files that are kept on the server's disk at most; the one used longest ago is written over."""
 _AGENTS = 256
 _PROBE_SECONDS = 2.0
-_PATIENCE_SECONDS = 120.0
-"""How long the server may be in the middle of a step before an answer about slots."""
 _PACED = 64
 """Tokens that must have been computed for a measure of the server's pace."""
-
-_states = msgspec.json.Decoder(list[State]).decode
-
-
-class _Settings(msgspec.Struct):
-    n_ctx: int = 0
-
-
-class _Props(msgspec.Struct):
-    """What only llama.cpp's server says of itself."""
-
-    total_slots: int
-    default_generation_settings: _Settings
-    model_path: str = ""
-    build_info: str = ""
-    endpoint_slots: bool = True
-    """Whether it tells of its slots; older servers do not say."""
-
-
-class _Moved(msgspec.Struct):
-    """What a save or a restore has moved."""
-
-    n_saved: int = 0
-    n_restored: int = 0
 
 
 class Lease(msgspec.Struct, eq=False):
@@ -73,46 +44,81 @@ class Lease(msgspec.Struct, eq=False):
     """What its slot holds at the end."""
 
 
+class _Met:
+    """The agents that have asked, each with what it asked last."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, Prompt] = {}
+        self._answered: set[str] = set()
+
+    def ask(self, prompt: Prompt, agent: str) -> bool:
+        """Say whether an agent that is new begins as another did, as forks do."""
+        new = agent not in self._asked
+        known = self._asked.values() if new else ()
+        related = any(shared_bytes(other, prompt) >= WORTH for other in known)
+        if new and len(self._asked) >= _AGENTS:
+            del self._asked[next(iter(self._asked))]
+        self._asked[agent] = prompt
+        return related
+
+    def answer(self, agent: str) -> None:
+        self._answered.add(agent)
+
+    def was_answered(self, agent: str) -> bool:
+        return agent in self._answered
+
+
+class _Admission:
+    """Who may begin: as many at a time as there are slots, and one after the other."""
+
+    def __init__(self) -> None:
+        self.room = anyio.Semaphore(1)
+        self.launch = anyio.Semaphore(1)
+        self._freed = anyio.Event()
+
+    def widen(self, slots: int) -> None:
+        """Let that many at a time."""
+        self.room = anyio.Semaphore(max(1, slots))
+
+    def free(self) -> None:
+        """Wake those who wait for the end of any request."""
+        freed, self._freed = self._freed, anyio.Event()
+        freed.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for the end of any request, but no longer than that."""
+        with anyio.move_on_after(seconds):
+            await self._freed.wait()
+
+
 class Rack:
     """What is known of one server."""
 
-    def __init__(self, transport: Transport, root: str, headers: Sequence[tuple[str, str]]) -> None:
-        """Ask nothing yet; `root` is the address without the version."""
+    def __init__(self, server: SlotServer) -> None:
+        """Ask nothing yet."""
         self.kind: Kind = "unknown"
-        self.context: int | None = None
-        """Tokens of a slot."""
-        self._transport = transport
-        self._root = root
-        self._headers = (*headers, ("content-type", "application/json"))
-        self._props: _Props | None = None
+        self._server = server
+        self._props: Props | None = None
         self._asking = anyio.Lock()
-        self._launch = anyio.Semaphore(1)
-        self._room = anyio.Semaphore(1)
-        self._freed = anyio.Event()
+        self._admission = _Admission()
         self._slots: list[Slot] = []
-        self._files: list[File] = []
+        self._files = Files(f"prong-{os.urandom(8).hex()}")
         self._loose: list[Loose] = []
-        self._seen: dict[str, Prompt] = {}
-        self._answered: set[str] = set()
+        self._met = _Met()
         self._running: list[Lease] = []
-        self._secret = os.urandom(8).hex()
-        self._clock = 0
         self._pace = 0.0
         self._forgets = False
         self._told = False
         self._doubted = False
 
+    @property
+    def context(self) -> int | None:
+        """Tokens of a slot, once they are known."""
+        return self._props.context if self._props is not None else None
+
     def meet(self, prompt: Prompt, agent: str) -> bool:
         """Say whether an agent that is new here begins as another did, as forks do."""
-        if self.kind == "other":
-            return False
-        new = agent not in self._seen
-        known = self._seen.values() if new else ()
-        related = any(shared_bytes(other, prompt) >= WORTH for other in known)
-        if new and len(self._seen) >= _AGENTS:
-            del self._seen[next(iter(self._seen))]
-        self._seen[agent] = prompt
-        return related
+        return self.kind != "other" and self._met.ask(prompt, agent)
 
     async def recognise(self) -> None:
         """Find out, once, whether this is llama.cpp and whether its slots can be saved."""
@@ -127,25 +133,15 @@ class Rack:
                 await self._refresh()
 
     async def _ask_kind(self) -> Kind:
-        props = await self._ask_props()
+        props = self._props = await self._server.props()
         if props is None:
             return "other"
-        self._props, self.context = props, props.default_generation_settings.n_ctx or None
-        # No file has an empty name: the answer tells whether any other would be taken. Neither
-        # question waits for the step that the server is at.
-        status, _ = await self._call("POST", "/slots/0?action=save", b'{"filename":""}')
-        if status != 400 or not props.endpoint_slots:
+        # Neither question waits for the step that the server is at.
+        if not await self._server.saves() or not props.endpoint_slots:
             return "plain"
         self._slots = [Slot(number) for number in range(props.total_slots)]
-        self._room = anyio.Semaphore(max(1, props.total_slots))
+        self._admission.widen(props.total_slots)
         return "slots" if props.total_slots > 1 else "single"
-
-    async def _ask_props(self) -> _Props | None:
-        status, data = await self._call("GET", "/props")
-        try:
-            return msgspec.json.decode(data, type=_Props) if status == 200 else None
-        except msgspec.MsgspecError:
-            return None
 
     def remark(self) -> str:
         """Say, once, what would let forks share here; nothing if they do."""
@@ -158,7 +154,7 @@ class Rack:
             else "cannot save its slots, so each agent computes the common beginning anew"
         )
         return (
-            f"the llama.cpp server at {self._root} {why}; start it with "
+            f"the llama.cpp server at {self._server.root} {why}; start it with "
             "-np 5 --slot-save-path DIR (a slot for each agent at work, and not --no-slots) to "
             "let forks share"
         )
@@ -172,9 +168,9 @@ class Rack:
             if self.kind != "slots":
                 yield lease
                 return
-            async with self._room:
+            async with self._admission.room:
                 await self._wait_for_holder(prompt, agent)
-                await self._launch.acquire()
+                await self._admission.launch.acquire()
                 lease.launching = True
                 try:
                     await self._place(lease)
@@ -184,29 +180,28 @@ class Rack:
         finally:
             self._running.remove(lease)
             if lease.slot is not None:
-                lease.slot.leased = False
-            freed, self._freed = self._freed, anyio.Event()
-            freed.set()
+                lease.slot.release()
+            self._admission.free()
 
     def began(self, lease: Lease) -> None:
         """Note that the server has begun with a request: others may follow."""
         lease.began = lease.began or time.monotonic()
         if lease.slot is not None:
-            lease.slot.holds, lease.slot.tokens = lease.prompt, 0
+            lease.slot.hold(lease.prompt)
         self.launched(lease)
 
     def launched(self, lease: Lease) -> None:
         """Let other requests begin."""
         if lease.launching:
             lease.launching = False
-            self._launch.release()
+            self._admission.launch.release()
 
     def spoke(self, lease: Lease, usage: Usage, first: float) -> None:
         """Note a whole reply, of which the first word came at that time."""
-        self._answered.add(lease.agent)
+        self._met.answer(lease.agent)
         lease.tokens = usage.input + usage.output - 1
         if lease.slot is not None:
-            lease.slot.tokens = lease.tokens
+            lease.slot.hold(lease.slot.holds, lease.tokens)
         elif self.kind in {"unknown", "slots"}:
             self._loose = [*self._loose[-7:], Loose(lease.prompt, lease.agent, lease.tokens)]
         if lease.began and usage.uncached >= _PACED:
@@ -221,7 +216,7 @@ class Rack:
         """Save what a request has left in its slot, before anybody can go on from there."""
         if self.kind != "slots":
             return
-        async with self._launch:
+        async with self._admission.launch:
             if lease.slot is None:
                 await self._refresh()
             held = (slot for slot in self._slots if slot.holds is lease.prompt)
@@ -243,15 +238,14 @@ class Rack:
             left = gain * self._pace - (time.monotonic() - start)
             if gain < WORTH or left <= 0:
                 return
-            with anyio.move_on_after(left):
-                await self._freed.wait()
+            await self._admission.wait(left)
 
     async def _place(self, lease: Lease) -> None:
         await self._refresh()
         if self.kind != "slots":
             return
         agent = lease.agent
-        if self._forgets and agent in self._answered and not self._own(agent):
+        if self._forgets and self._met.was_answered(agent) and not self._own(agent):
             # What the server empties it keeps elsewhere, and looks there only if it may choose.
             return
         chosen = choose(self._slots, self._files, lease.prompt, agent)
@@ -262,8 +256,8 @@ class Rack:
                 await self._bring(chosen)
         # Where somebody else is at work, the server knows best what comes next.
         if chosen is not None and not chosen.slot.busy:
-            slot = lease.slot = chosen.slot
-            slot.leased, slot.agent = True, agent
+            lease.slot = chosen.slot
+            lease.slot.lease(agent)
 
     def _own(self, agent: str) -> bool:
         free = (slot for slot in self._slots if not slot.leased and slot.holds is not None)
@@ -281,8 +275,9 @@ class Rack:
 
     async def _refresh(self) -> None:
         """Ask the server what it holds, and believe it."""
-        states = await self._look()
-        if states is None:
+        states = await self._server.states()
+        if not states:
+            self.kind = self.kind if states is None else "plain"
             self._doubted = True
             return
         loss = take_in(self._slots, states, self._loose)
@@ -299,80 +294,43 @@ class Rack:
         loose = [lease for lease in self._running if lease.slot is None and lease.began]
         if len(busy) == len(loose) == 1:
             [slot], [lease] = busy, loose
-            slot.holds, slot.agent, slot.tokens = lease.prompt, lease.agent, lease.tokens
-            slot.leased, lease.slot = True, slot
+            slot.hold(lease.prompt, lease.tokens)
+            slot.lease(lease.agent)
+            lease.slot = slot
 
     async def _check_same(self) -> None:
         """Forget all files if another model is there now: a state means nothing to it."""
-        props = await self._ask_props()
+        props = await self._server.props()
         if props is not None and props != self._props:
-            self._props, self._files = props, []
+            self._props = props
+            self._files.forget()
             for slot in self._slots:
-                slot.holds = None
-
-    async def _look(self) -> list[State] | None:
-        status, data = await self._call("GET", "/slots")
-        if status in {404, 501}:
-            self.kind = "plain"
-        try:
-            return _states(data) if status == 200 else None
-        except msgspec.MsgspecError:
-            return None
+                slot.hold(None)
 
     async def _save(self, slot: Slot) -> File | None:
         """Write a slot's state to a file, over the one used longest ago if there are enough."""
         if slot.holds is None:
             return None
-        if len(self._files) < _FILES:
-            file = File(f"prong-{self._secret}-{len(self._files)}")
-            self._files.append(file)
-        else:
-            file = min(self._files, key=lambda file: file.used)
-        file.holds = None
-        moved = await self._act(slot, "save", file.name)
-        if moved is None or abs(moved.n_saved - slot.tokens) > 1:
-            slot.holds = None
+        file = self._files.empty()
+        saved = await self._server.save(slot.number, file.name)
+        if saved is None or abs(saved - slot.tokens) > 1:
+            slot.hold(None)
             return None
-        file.holds = slot.holds
-        self._use(file)
+        self._files.use(file, slot.holds)
         return file
 
     async def _restore(self, file: File, slot: Slot) -> bool:
-        slot.holds, slot.tokens = None, 0
-        moved = await self._act(slot, "restore", file.name)
-        if moved is None or not moved.n_restored:
-            file.holds = None
+        slot.hold(None)
+        if not await self._server.restore(slot.number, file.name):
+            self._files.lose(file)
             return False
-        slot.holds = file.holds
-        self._use(file)
+        slot.hold(file.holds)
+        self._files.use(file, file.holds)
         return True
-
-    def _use(self, file: File) -> None:
-        self._clock += 1
-        file.used = self._clock
-
-    async def _act(self, slot: Slot, action: str, name: str) -> _Moved | None:
-        body = msgspec.json.encode({"filename": name})
-        status, data = await self._call("POST", f"/slots/{slot.number}?action={action}", body)
-        try:
-            return msgspec.json.decode(data, type=_Moved) if status == 200 else None
-        except msgspec.MsgspecError:
-            return None
-
-    async def _call(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
-        try:
-            with anyio.fail_after(_PATIENCE_SECONDS):
-                url = self._root + path
-                async with self._transport.request(method, url, self._headers, body) as response:
-                    data = await read(response)
-                    response.settle()
-                    return response.status, data
-        except (ProngError, TimeoutError):
-            return 0, b""
 
     async def aclose(self) -> None:
         """Empty the files that were written: the server has no way to delete them."""
-        written = [file for file in self._files if file.used]
+        written = self._files.written
         free = [slot for slot in self._slots if not slot.leased]
         if not written or not free:
             return
@@ -381,6 +339,6 @@ class Rack:
             # An empty state is a few bytes; a slot that holds nothing is best for it.
             slot = min(free, key=lambda slot: (slot.busy, slot.filled, slot.task))
             if slot.filled:
-                await self._call("POST", f"/slots/{slot.number}?action=erase", b"{}")
+                await self._server.erase(slot.number)
             for file in written:
-                await self._act(slot, "save", file.name)
+                await self._server.save(slot.number, file.name)

@@ -7,13 +7,15 @@ compares tokens for itself, so a wrong guess here costs time and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from prong.prompt import Prompt, shared_bytes
 
+_FILES = 8
+"""Files that are kept on the server's disk at most; the one used longest ago is written over."""
 WORTH = 1_024
 """Bytes of a prompt that must be gained before a file is written or read."""
 
@@ -44,6 +46,18 @@ class Slot(msgspec.Struct, eq=False):
     task: int = -1
     """The server's number of its last task: the higher, the later."""
 
+    def hold(self, prompt: Prompt | None, tokens: int = 0) -> None:
+        """Note what it was asked, and the tokens of that with its reply if there was an end."""
+        self.holds, self.tokens = prompt, tokens
+
+    def lease(self, agent: str) -> None:
+        """Give it to a request."""
+        self.leased, self.agent = True, agent
+
+    def release(self) -> None:
+        """Take it back from its request."""
+        self.leased = False
+
 
 class File(msgspec.Struct, eq=False):
     """The state of a slot on the server's disk."""
@@ -51,6 +65,48 @@ class File(msgspec.Struct, eq=False):
     name: str
     holds: Prompt | None = None
     used: int = 0
+
+
+class Files:
+    """The files of a session on a server's disk: few, and written over in turn."""
+
+    def __init__(self, prefix: str) -> None:
+        """Have none yet; their names begin with the prefix, as no other session's do."""
+        self._files: list[File] = []
+        self._prefix = prefix
+        self._clock = 0
+
+    def __iter__(self) -> Iterator[File]:
+        """Go through all."""
+        return iter(self._files)
+
+    @property
+    def written(self) -> list[File]:
+        """Those that may take room on the disk."""
+        return [file for file in self._files if file.used]
+
+    def empty(self) -> File:
+        """Give a file to write to: a new one, or the one used longest ago if there are enough."""
+        if len(self._files) < _FILES:
+            file = File(f"{self._prefix}-{len(self._files)}")
+            self._files.append(file)
+        else:
+            file = min(self._files, key=lambda file: file.used)
+        file.holds = None
+        return file
+
+    def use(self, file: File, holds: Prompt | None) -> None:
+        """Note that a file was written or read, and what it holds."""
+        self._clock += 1
+        file.holds, file.used = holds, self._clock
+
+    def lose(self, file: File) -> None:
+        """Note that a file is not what it was."""
+        file.holds = None
+
+    def forget(self) -> None:
+        """Begin anew: none of them means anything to the server that is there now."""
+        self._files = []
 
 
 class Loose(msgspec.Struct, eq=False):

@@ -79,6 +79,6 @@ class Engines(Backend):
 def _engines() -> dict[_Key, _Shared]:
     engines = _running.get(None)
     if engines is None:
-        engines = {}
+        engines = dict[_Key, _Shared]()
         _running.set(engines)
     return engines
