@@ -393,7 +393,8 @@ def main() -> None:
     threading.setprofile(recorder)
     sys.setprofile(recorder)
     print(
-        "| walk | hops | modules | crossings | of the upper floor | back up | most entries per child |"
+        "| walk | hops | modules | crossings | of the upper floor | back up |"
+        " most entries per child |"
     )
     print("|---|---|---|---|---|---|---|")
     shown: list[tuple[Walk, Trail, Counter[str]]] = []

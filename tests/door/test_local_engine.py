@@ -576,7 +576,7 @@ async def test_sessions_of_one_program_share_an_engine(tmp_path: Path):
     other = msgspec.structs.replace(options, env={**env, "PRONG_LOCAL_CACHE_MB": "32"})
 
     def engine_of(session: Session) -> Engine:
-        provider = session.agent.provider
+        provider = inside(session).agent.provider
         assert isinstance(provider, Local)
         return provider.engine
 

@@ -12,10 +12,10 @@ from shared.structure import modules, shapes
 
 CLASSES = (
     "Agent Ask Block Bounds Call Child Choice Collector Connection Delegation Document Done "
-    "Event Finished Fork Function Given InputDetails Item Kept Kind Leave Limits Line Listed "
-    "Lost Message Option Options OutputDetails Part Parts Place Prompt Reader Reading Refused "
-    "Removed Reply Report Response Row Server Settings Slot Source State Stop Stream Tail "
-    "Turn Url Usage View Walk Watch Written Wrong"
+    "Event Exchange Finished Fork Function Given InputDetails Item Kept Kind Leave Limits "
+    "Line Listed Lost Message Option Options OutputDetails Part Parts Place Prompt Reader "
+    "Reading Refused Removed Reply Report Response Row Server Settings Slot Source State Stop "
+    "Stream Tail Turn Url Usage View Walk Watch Written Wrong"
 )
 
 FILES = (

@@ -18,7 +18,6 @@ FIELDS, MEMBERS = 15, 20
 
 LARGE = {
     "agent.agent.Agent",
-    "provider.rack.Rack",
     "team.child.Child",
     "team.task.TaskBoard",
 }
@@ -27,12 +26,12 @@ CALLBACKS = set[str]()
 
 INTRUSIONS: dict[str, str] = {
     "agent.loop": "finale",
-    "provider.local.core": "begun given over processed reused sampler strand text told watch",
+    "provider.local.core": "begun over processed reused sampler strand",
     "provider.local.engine": "keep",
     "session.beginning": "warnings",
     "session.main": "compact_at",
     "session.move": "images provider",
-    "session.opening": "keep role warn warnings words",
+    "session.opening": "role warn warnings words",
     "session.planning": "finale",
     "tools.shell": "cwd",
     "tools.todo": "todos",
@@ -50,8 +49,7 @@ HIDDEN_BY_FUNCTIONS = {
     "wire.responses wire.responses_stream",
 }
 
-HIDDEN_BY_TYPING = {
-}
+HIDDEN_BY_TYPING = set[str]()
 
 FACES_MAY_KNOW = {"about", "command", "entry", "errors", "event", "session", "view"}
 """Of `session` its door, not the modules behind it."""
