@@ -3,11 +3,15 @@ from __future__ import annotations
 import errno
 import os
 import random
+import resource
 import subprocess
 import sys
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
+import anyio.to_thread
 import pytest
 
 from prong.entry import Reply, user_text
@@ -223,3 +227,41 @@ async def test_sync_waits_for_the_disk(tmp_path: Path) -> None:
         await journal.sync()
         await journal.sync()
     assert read_journal(path).last("main", ChildRun) == ChildRun(1)
+
+
+@contextmanager
+def _no_more_files() -> Generator[None]:
+    """Leave no descriptor free."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.open("/", os.O_RDONLY)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.spec("L1")
+async def test_what_is_stored_is_synced_without_another_file(tmp_path: Path):
+    """A session that has taken all descriptors for its agents still stores its end."""
+    path = tmp_path / "it.jsonl"
+    begin(path)
+    journal, _ = Journal.resume(path)
+    await journal.sync()
+    journal.close()
+    journal, replay = Journal.resume(path)
+    with journal:
+        # The thread that syncs is started before there is nothing left to start one with.
+        await anyio.to_thread.run_sync(os.getpid)
+        with _no_more_files():
+            journal.keep("main", replay.agents["main"].append(user_text("second")))
+            await journal.sync()
+    assert verify(path).sound
+
+
+def test_too_many_open_files_are_told_as_that(tmp_path: Path):
+    """What helps is another limit or fewer agents, and no space on the disk."""
+    (tmp_path / "it").mkdir()
+    with _no_more_files(), pytest.raises(JournalFull, match="raise the limit of open files"):
+        Journal.create(tmp_path / "it/it.jsonl", Opened(session="it", created=0.0, cwd="/"))

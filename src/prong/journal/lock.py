@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from contextlib import suppress
@@ -27,9 +28,20 @@ def create_file(path: Path) -> int:
         ) from error
     except OSError as error:
         raise JournalFull(
-            f"{path} cannot be created ({error.strerror}); free some space, "
+            f"{path} cannot be created ({error.strerror}); {remedy(error)}, "
             f"or set PRONG_HOME to a folder that can be written"
         ) from error
+
+
+def remedy(error: OSError) -> str:
+    """Say what helps against a file that cannot be made or written."""
+    match error.errno:
+        case errno.EMFILE | errno.ENFILE:
+            return "raise the limit of open files (ulimit -n) or run fewer agents at once"
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            return "check who may write there"
+        case _:
+            return "free some space"
 
 
 def _take_unused(path: Path) -> int | None:

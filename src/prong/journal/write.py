@@ -20,7 +20,7 @@ import msgspec
 from prong.cost import Row
 from prong.entry import Kind, ToolSpec, User, plain
 from prong.errors import JournalError, JournalFull, NoSuchSession, UsageError
-from prong.journal.lock import create_file, holder, lock
+from prong.journal.lock import create_file, holder, lock, remedy
 from prong.journal.note import Begun, Note, encode_note
 from prong.journal.read import Dialects, Lines, Replay, noted, read_journal
 from prong.journal.record import (
@@ -60,7 +60,8 @@ class Journal:
         # checksum of the last of them. What lies beyond, if _dirty, is to be cut off.
         self._length = 0
         self._dirty = False
-        self._rooted = False
+        # Held until the first sync, which may come when every other descriptor is taken.
+        self._folder = self._open_folder()
         self._heads: set[bytes] = set()
         self._kinds: dict[bytes, Kind] = {}
         self._tips: dict[str, bytes] = {}
@@ -74,11 +75,11 @@ class Journal:
         fd = create_file(path)
         try:
             lock(fd, path)
+            journal = cls(path, fd, opened, clock)
         except BaseException:
             # Whoever has it locked has begun to write there: it is not ours to remove.
             os.close(fd)
             raise
-        journal = cls(path, fd, opened, clock)
         try:
             journal._append([opened])
         except BaseException:
@@ -109,9 +110,13 @@ class Journal:
             lock(fd, path)
             replay = read_journal(path, dialects)
             journal = cls(path, fd, replay.opened, clock)
-            journal._take_over(replay)
         except BaseException:
             os.close(fd)
+            raise
+        try:
+            journal._take_over(replay)
+        except BaseException:
+            journal.close()
             raise
         return journal, replay
 
@@ -178,6 +183,7 @@ class Journal:
         if self._fd < 0:
             return
         holder(self.path).unlink(missing_ok=True)
+        self._leave_folder()
         os.close(self._fd)
         self._fd = -1
 
@@ -263,14 +269,21 @@ class Journal:
 
     def _sync(self) -> None:
         os.fsync(self._fd)
-        if not self._rooted:
+        if self._folder >= 0:
             # A new file survives only if its folder's entry does.
-            folder = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-            self._rooted = True
+            os.fsync(self._folder)
+            self._leave_folder()
+
+    def _open_folder(self) -> int:
+        try:
+            return os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise self._full(error) from error
+
+    def _leave_folder(self) -> None:
+        folder, self._folder = self._folder, -1
+        if folder >= 0:
+            os.close(folder)
 
     def _cut(self) -> None:
         if not self._dirty:
@@ -284,7 +297,7 @@ class Journal:
     def _full(self, error: OSError) -> JournalFull:
         return JournalFull(
             f"{self.path} cannot be written ({error.strerror}); everything before is safe: "
-            f"free some space, then continue with --resume {self.session}"
+            f"{remedy(error)}, then continue with --resume {self.session}"
         )
 
     def _now(self) -> float:
