@@ -14,7 +14,7 @@ import pytest
 from anyio.abc import Process
 
 from prong.journal.eventlog import EventLog
-from prong.testing import Step, World, Worlds, call, calls, say, stall
+from prong.testing import Script, Step, World, Worlds, call, calls, forks, report, say, stall
 from prong.testing.request import Request
 from prong.testing.span import check_events
 
@@ -142,6 +142,33 @@ async def test_a_command_that_never_ends(world: Worlds, program: Any) -> None:
         assert done.stdout == b"I see.\n"
         told = w.server.records[1].request.last_text
         assert "so far" in told
+
+
+async def test_a_fork_is_told_of_its_command_after_a_kill(world: Worlds, program: Any) -> None:
+    """A notice that a child had not stored reaches it when it is taken up, and nobody hangs."""
+    background = call("Bash", {"command": "echo x", "run_in_background": True})
+    routes = {"Part 1.": [background, stall(600, then=say("Never.")), report()]}
+    script = Script([forks("Part 1."), say("I wait.")], routes, forever=say("Done."))
+    free = ("--permission-mode", "bypassPermissions")
+    async with world(script, opens=False) as w:
+        process: Process = await program.start(w, "-p", "Go", "--session-id", "it", *free)
+        async with process:
+            assert process.stdin is not None
+            await process.stdin.aclose()
+            outboxes: list[bytes] = []
+            while not any(b'"delivered"' in data for data in outboxes):
+                outboxes = [path.read_bytes() for path in w.store.rglob("outbox.jsonl")]
+                await anyio.sleep(0.02)
+            while len(w.server.records) < 4:
+                await anyio.sleep(0.02)
+            process.kill()
+            await process.wait()
+        with anyio.fail_after(30):
+            done = await program.run(w, "-p", "--resume", "it", *free)
+        assert done.returncode == 0, done.stderr
+        told = w.server.lineages()
+        (child,) = [name for name in told if name != "main"]
+        assert told[child][-1].body.count(b"<task-id>task-1</task-id>") == 1
 
 
 async def _kill_at(w: World, process: Process, request: int) -> None:

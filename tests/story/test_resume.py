@@ -237,7 +237,8 @@ async def test_damaged_notices_are_spoken_of(world: Worlds) -> None:
         async with w.open(resume=session.id) as session:
             assert (await session.run("Go on")).text == "Two."
         (warned,) = [text for text in w.warnings if "outbox" in text]
-        assert warned.startswith(f"{outbox}: 2 of its lines could not be read")
+        assert warned.startswith(f"{outbox} is damaged (line 1, byte 0: ")
+        assert "; line 2, byte 19: " in warned
 
 
 async def test_a_message_that_failed_is_taken_up(world: Worlds) -> None:

@@ -19,8 +19,8 @@ from prong.session.move import move
 from prong.session.parts import Parts
 from prong.session.preference import answer_schema
 from prong.team.announce import announce, tell_end
-from prong.team.notice import told_in
 from prong.team.place import may_hold_worktrees, tidy
+from prong.team.resume import told
 
 
 async def begin(parts: Parts, base: Foundation, group: anyio.abc.TaskGroup) -> None:
@@ -33,19 +33,20 @@ async def begin(parts: Parts, base: Foundation, group: anyio.abc.TaskGroup) -> N
         journal.note(MAIN, Titled(options.name or ""))
         agent.emit(TitleChanged(title=options.name or ""))
     running = _revive(parts, base, base.replay) if base.replay else set[str]()
-    for lost in parts.tasks.recover(keep=running):
+    strays = parts.tasks.strays()
+    unknown = set(strays) - told(base.replay, strays) if base.replay else set[str]()
+    for lost in parts.tasks.recover(keep=running, strays=sorted(unknown)):
         warn(f"{lost} ended with the process that started it; its agent is told so")
     outbox = parts.tasks.outbox
-    outbox.ack(told_in(agent.prompt, outbox.uncertain))
     parts.tasks.listen(MAIN, parts.intake.collect)
     parts.intake.collect()
     await _tidy(parts, base, group)
     if base.replay is not None:
         group.start_soon(tell_escaped, parts, "which it started earlier, still runs")
-    if outbox.damaged:
+    if outbox.damage:
         warn(
-            f"{outbox.path}: {outbox.damaged} of its lines could not be read; notices of finished "
-            "tasks may be missing, the tasks' own output is in the folder beside it"
+            f"{outbox.path} is damaged ({'; '.join(outbox.damage[:3])}); notices of finished "
+            "commands may be missing, their output is in the folder beside it"
         )
     for warning in base.place.warnings:
         warn(warning)
@@ -68,11 +69,13 @@ def _revive(parts: Parts, base: Foundation, replay: Replay) -> set[str]:
         agent.append(results)
     if not parts.bus.began:
         _recall(agent)
-    running = parts.supervisor.resume(replay, run=not base.place.options.fork_session)
+    taken = parts.supervisor.resume(replay, run=not base.place.options.fork_session)
+    for lost in taken.lost:
+        _warn(agent, f"the notice of {lost} was lost; it is made up from the journal")
     if not parts.bus.began or parts.bus.mended:
         _introduce(parts)
     _compare(agent, base)
-    return running
+    return taken.running
 
 
 def _introduce(parts: Parts) -> None:

@@ -11,12 +11,13 @@ rendered anyway.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import msgspec
+
+from prong.team.alike import looks
 
 Rule: TypeAlias = Literal[
     "notice", "tag", "call", "instruction", "hidden", "classifier", "read", "echo"
@@ -131,9 +132,6 @@ ORDERS = tuple(
 To look for plain words is far quicker than to try a pattern, and most reports hold few of them.
 """
 
-# What is left after normalizing that a pattern, but not `lower`, takes for a plain letter or sign.
-_ALIKE = str.maketrans({"’": "'", "\u0131": "i", "\u0130": "I"})
-
 _QUOTED = re.compile(r"`[^`\n]{1,300}`|^[ \t]{0,8}>.*$", re.MULTILINE)
 
 
@@ -149,7 +147,7 @@ def check(text: str) -> tuple[Finding, ...]:
     found: list[Finding] = []
     if match := _HIDDEN.search(text):
         found.append(Finding("hidden", "characters that cannot be seen", _near(text, match)))
-    plain = _plain(text)
+    plain = looks(text)
     unquoted = _QUOTED.sub(" ", plain)
     prose = _unfenced(unquoted)
     for rule, what, match, where in (
@@ -170,7 +168,7 @@ def orders(text: str) -> tuple[str, ...]:
     No quotation excuses them here: a file that quotes them is rare, and one that hides them so is
     not. Tags and calls are not counted, since honest code is full of them.
     """
-    folded = _plain(text[:_LOOKED_AT])
+    folded = looks(text[:_LOOKED_AT])
     found = (_first_order(folded), _NOTICE.search(folded))
     return tuple(_near(folded, match) for match in found if match)
 
@@ -236,14 +234,6 @@ def _unfenced(text: str) -> str:
         else:
             block.append(line)
     return "\n".join([*kept, *(block or ())])
-
-
-def _plain(text: str) -> str:
-    """Undo what hides words from a search: look-alike characters and invisible ones."""
-    if text.isascii():
-        return text
-    folded = unicodedata.normalize("NFKC", text).translate(_ALIKE)
-    return "".join(char for char in folded if unicodedata.category(char) != "Cf")
 
 
 def _near(text: str, match: re.Match[str]) -> str:

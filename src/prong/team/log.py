@@ -127,10 +127,10 @@ def read_tail(path: str) -> str:
         return ""
 
 
-def last_number(folder: Path) -> int:
-    """Find the last task that has a log, so that a resumed session repeats no id."""
+def numbers(folder: Path) -> list[int]:
+    """Give the numbers of the commands that have a log, so that a resumed session repeats none."""
     try:
         names = [p.name for p in folder.iterdir()]
     except OSError:
         names = []
-    return max((int(match[1]) for match in map(_NAME.fullmatch, names) if match), default=0)
+    return sorted(int(match[1]) for match in map(_NAME.fullmatch, names) if match)

@@ -2,19 +2,19 @@
 
 A notice is put before the model as text in the user's role, and most of it was written by programs
 and other agents. So the text is fenced: inside a notice no text can open or close a tag that means
-something to the model. Nothing else is changed, since results are full of honest angle brackets.
+something to the model, be it in letters of other alphabets or with invisible ones between. Nothing
+else is changed, since results are full of honest angle brackets.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from prong.entry import User, plain
-from prong.prompt import Prompt
+from prong.team.alike import is_plain, readings
 
 Status: TypeAlias = Literal["completed", "failed", "killed"]
 """How a task ended."""
@@ -50,17 +50,27 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
 # Whatever is neither a letter nor a bracket may stand between `<` and the name: a reader that
 # forgives `< / Task-Notification` must not be led astray by it.
-_TAG = (
-    r"(?i)<(?=[^\w<>‹]*(?:"
+_TAG = re.compile(
+    r"<(?=[^\w<>‹]*(?:"
     r"task[\W_]*(?:notification|id)|run|status|summary|result|usage|output[\W_]*file"
     r"|system|user|assistant|human|developer|function|tool|invoke|antml|command|local[\W_]*command"
-    r"))"
+    r"))",
+    re.IGNORECASE,
 )
 
 
 def neutral(text: str) -> str:
-    """Take the meaning from tags that imitate a notice or the system."""
-    return re.sub(_TAG, "‹", text)
+    """Take the meaning from tags that imitate a notice or the system, however they are spelled."""
+    if is_plain(text):
+        return _TAG.sub("‹", text)
+    marks = {
+        reading.origin[match.start()]
+        for reading in readings(text)
+        for match in _TAG.finditer(reading.text)
+    }
+    if not marks:
+        return text
+    return "".join("‹" if place in marks else char for place, char in enumerate(text))
 
 
 def _line(text: str) -> str:
@@ -105,12 +115,3 @@ def mentions(text: str, notice_id: str) -> bool:
     """Whether a rendered text holds a notice; content cannot imitate the tags."""
     task_id, _, run = notice_id.rpartition("#")
     return _identity(notice_id, "") in text or bool(run and _identity(task_id, run) in text)
-
-
-def told_in(prompt: Prompt, ids: Collection[str]) -> set[str]:
-    """Name those of some notices that stand in a conversation."""
-    told = set[str]()
-    for kind, entry in prompt.entries() if ids else ():
-        if kind == "notice" and isinstance(entry, User):
-            told |= {name for name in ids if mentions(plain(entry.parts), name)}
-    return told

@@ -9,7 +9,12 @@ without its newline is no record. `sync` makes what was written survive a loss o
         \_ on reopening: the task died with its process      \_ never offered again
 
 A notice that was delivered but not acknowledged when the process died may or may not have reached
-the journal. It is offered again; `uncertain` names these, so that the journal can be asked first.
+the journal. It is offered again; `unsettled` names these, so that the journal can be asked first.
+
+Every line has a number and a checksum, so a changed byte and a line that is missing, doubled or out
+of its order are found and told in `damage`; the lines beside it still count. Lines of older
+programs have neither, and stand only before the first that has. A file that was cut at the end of
+a line looks whole: what it has lost only the journal can tell.
 """
 
 from __future__ import annotations
@@ -28,6 +33,8 @@ import msgspec
 
 from prong.errors import JournalFull
 from prong.host import make_private
+from prong.journal.lock import remedy
+from prong.journal.record import check, reseal
 from prong.team.notice import Notice
 from prong.wire.raw import dump
 
@@ -69,6 +76,14 @@ class _Acknowledged(msgspec.Struct, frozen=True, tag_field="type", tag="acknowle
 _Record: TypeAlias = Expected | _Written | _Delivered | _Acknowledged
 
 
+class _Numbered(msgspec.Struct, frozen=True):
+    n: int
+
+
+_OLD = b'{"type":'
+"""How the lines of older programs begin."""
+
+
 class Outbox:
     """The notices of one session; the session's lock keeps it to one process."""
 
@@ -81,8 +96,9 @@ class Outbox:
         self._told: dict[str, Told] = {}
         self._handed: set[str] = set()
         self._wake = anyio.Event()
-        self.damaged = 0
-        """Lines that could not be read and were left out."""
+        self._number = 0
+        self.damage: list[str] = []
+        """What is wrong with the file, and where; the lines in question are left out."""
         make_private(self.path.parent)
         self._handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -90,8 +106,7 @@ class Outbox:
         except BaseException:
             self.close()
             raise
-        self.uncertain = frozenset(self._handed)
-        """Notices that were delivered, but not acknowledged, when the process ended."""
+        # What was handed over and not acknowledged may have been lost with the process.
         self._handed.clear()
 
     def __enter__(self) -> Self:
@@ -139,6 +154,11 @@ class Outbox:
         """Tell whether an id has been used."""
         return notice_id in self._seen or notice_id in self._expected
 
+    @property
+    def unsettled(self) -> frozenset[str]:
+        """The ids of all notices that are expected, or were not acknowledged."""
+        return frozenset((*self._expected, *self._waiting))
+
     def told(self, task_id: str) -> Told | None:
         """Say how a task ended, if it is one of the last that have notified."""
         return self._told.get(task_id)
@@ -163,7 +183,7 @@ class Outbox:
 
         Raises JournalFull if that could not be written; they may then be offered after a restart.
         """
-        known = tuple(i for i in ids if i in self._waiting)
+        known = tuple(i for i in ids if i in self._waiting or i in self._expected)
         if known:
             self._forget(known)
             self._append(_Acknowledged(known))
@@ -197,26 +217,52 @@ class Outbox:
 
     def _forget(self, ids: Iterable[str]) -> None:
         for id_ in ids:
+            # Whatever else was lost: what is in the journal was written once.
+            self._seen.add(id_)
+            self._expected.pop(id_, None)
             self._waiting.pop(id_, None)
             self._handed.discard(id_)
 
     def _replay(self) -> int:
         data = self.path.read_bytes()
         whole = data.rfind(b"\n") + 1
-        if whole < len(data):
+        torn = data[whole:]
+        if torn:
             # The torn line must go, or the next record would be glued to it.
             os.ftruncate(self._handle, whole)
-        if whole:
-            self._take_up(data[:whole].splitlines())
+        if (healed := _healed(torn)) is not None:
+            self._blame(data.count(b"\n") + 1, whole, "the newline at its end was changed")
+            _write(self._handle, healed)
+            data, whole = data[:whole] + healed, whole + len(healed)
+        self._take_up(data[:whole])
         return whole
 
-    def _take_up(self, lines: Iterable[bytes]) -> None:
-        decoder = msgspec.json.Decoder(_Record)
-        for line in lines:
+    def _take_up(self, data: bytes) -> None:
+        start = unread = 0
+        for number, line in enumerate(data.split(b"\n")[:-1], 1):
             try:
-                self._apply(decoder.decode(line))
-            except msgspec.MsgspecError:
-                self.damaged += 1
+                self._check_order(line, unread)
+                self._apply(msgspec.json.decode(line, type=_Record))
+                unread = 0
+            except ValueError as error:
+                unread += 1
+                self._blame(number, start, str(error))
+            start += len(line) + 1
+
+    def _check_order(self, line: bytes, unread: int) -> None:
+        """Note what is missing before a line; raises ValueError if the line itself is unsound."""
+        if not self._number and line.startswith(_OLD):
+            return
+        if check(line, 0) is None:
+            raise ValueError("the checksum does not match")
+        number = msgspec.json.decode(line, type=_Numbered).n
+        expected, self._number = self._number + 1, max(number, self._number)
+        # What cannot be read still stands where it stood.
+        if not expected <= number <= expected + unread:
+            self.damage.append(f"record {number} stands where {expected} should")
+
+    def _blame(self, line: int, offset: int, why: str) -> None:
+        self.damage.append(f"line {line}, byte {offset}: {why}")
 
     def _apply(self, record: _Record) -> None:
         match record:
@@ -233,16 +279,22 @@ class Outbox:
 
     def _append(self, record: _Record) -> None:
         # The name of a file need not be Unicode, and a notice may speak of any.
-        data = dump(record) + b"\n"
+        data, _ = reseal(b'"n":%d,%s' % (self._number + 1, dump(record)[1:]), 0)
         try:
             _write(self._handle, data)
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._handle, self._size)
             raise JournalFull(
-                f"{self.path}: a notice could not be stored ({error}); make room on the disk"
+                f"{self.path}: a notice could not be stored ({error}); {remedy(error)}"
             ) from error
         self._size += len(data)
+        self._number += 1
+
+
+def _healed(torn: bytes) -> bytes | None:
+    # No interrupted write leaves a whole line and a byte that is not its newline.
+    return torn[:-1] + b"\n" if torn and check(torn[:-1], 0) is not None else None
 
 
 def _write(handle: int, data: bytes) -> None:

@@ -2,19 +2,22 @@
 
 A child that was running when the process ended goes on from its stored prompt, its unfinished calls
 answered as interrupted. One that had ended can be sent messages again; if its end was stored and
-its notice was not, the notice is made up for.
+its notice was not, or the outbox has lost it, the notice is made up for. What an agent was told
+stands in the journal, which knows better than the outbox.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+
+import msgspec
 
 from prong.agent import Agent, Sent, recalled
 from prong.agent.answer import interrupted
 from prong.cost import markable
 from prong.cost.budget import Purse
 from prong.cost.receipt import Receipt
-from prong.entry import Reply
+from prong.entry import Reply, User, plain
 from prong.journal.note import (
     ChildEnded,
     ChildRun,
@@ -31,7 +34,19 @@ from prong.prompt import Node, Prompt
 from prong.team.account import ChildAccount
 from prong.team.child import Child, last_text
 from prong.team.make import Start
+from prong.team.notice import mentions
+from prong.team.result import ending_of
+from prong.team.task import TaskBoard
 from prong.tools.base import Reads
+
+
+class TakenUp(msgspec.Struct):
+    """What was taken up of a session."""
+
+    running: set[str] = msgspec.field(default_factory=set[str])
+    """Tasks that run again."""
+    lost: list[str] = msgspec.field(default_factory=list[str])
+    """Children whose notice the outbox had lost, and which are told of now."""
 
 
 def specs(replay: Replay) -> Iterator[ChildSpec]:
@@ -88,6 +103,33 @@ def take_up(child: Child, replay: Replay) -> Child:
     if (unread := replay.last(spec.path, MessagesUnread)) is not None and unread.value:
         child.tell(*unread.value)
     return child
+
+
+def told(replay: Replay, ids: Collection[str]) -> set[str]:
+    """Name those of some notices that stand, or once stood, in a conversation."""
+    found = set[str]()
+    for placed in replay.entries if ids else ():
+        tip = placed.prompt.tip
+        if tip is None or tip.kind != "notice":
+            continue
+        entry = placed.prompt.head.dialect.read(tip.role, tip.data)
+        if isinstance(entry, User):
+            text = plain(entry.parts)
+            found |= {name for name in ids if mentions(text, name)}
+    return found
+
+
+def make_up(child: Child, replay: Replay, board: TaskBoard, *, owed: bool) -> bool:
+    """Send the notice of a child that has ended, if it never was; whether the outbox had lost it.
+
+    If it is `owed`, the answer to its call was lost, so that it notifies where it would not have.
+    """
+    spec, name, ending = child.spec, child.notice_id, ending_of(child)
+    board.make_up(name, ending)
+    lost = spec.notify and not board.outbox.knows(name) and not told(replay, {name})
+    if lost or (owed and not spec.notify):
+        board.tell(name, spec.parent, spec.task_id, ending)
+    return lost
 
 
 def spent_purse(parent: Agent, spec: ChildSpec, replay: Replay) -> Purse:

@@ -44,7 +44,7 @@ from prong.team.make import (
 from prong.team.place import barred
 from prong.team.recruit import Recruiter
 from prong.team.result import ForkResult, ending_of, finished, held_back, moved, result_of, started
-from prong.team.resume import specs, spent_purse, stored_start, take_up
+from prong.team.resume import TakenUp, make_up, specs, spent_purse, stored_start, take_up, told
 from prong.team.roster import Held, Roster
 from prong.team.route import Fork, ForkMode, Refused, Route, Typed, route
 from prong.team.wait import Wait
@@ -327,6 +327,8 @@ class Supervisor:
         """Run a child's course as a task."""
         spec, agent, services = child.spec, child.agent, self.services
         services.board.listen(spec.path, partial(self._collect, agent))
+        # What was for it when an earlier process died, nobody will tell of again.
+        self._collect(agent)
         if services.claims is not None and spec.kind == "typed" and not spec.isolation:
             child.wait_for(tuple(services.claims.enter(spec.task_id, declared(spec))))
         announce(child, resumed=resumed)
@@ -433,33 +435,32 @@ class Supervisor:
         made = self.recruiter.make(parent, kind, model=model, background=background)
         return make_typed(parent, spec, start, purse, self.services, agents, kind, made)
 
-    def resume(self, replay: Replay, *, run: bool = True) -> set[str]:
-        """Take up the children of a resumed session; gives the tasks that run again.
+    def resume(self, replay: Replay, *, run: bool = True) -> TakenUp:
+        """Take up the children of a resumed session.
 
         Without `run` those that were running count as stopped: they go on in another session.
         """
-        running: set[str] = set()
-        board = self.services.board
+        taken, board = TakenUp(), self.services.board
+        board.outbox.ack(told(replay, board.outbox.unsettled))
         for spec in specs(replay):
             child = self._taken_up(spec, replay)
             if child is None:
                 continue
             self.roster.add(child)
             if child.status != "running":
-                board.make_up(child.notice_id, ending_of(child))
-                if spec.call_id in self._owed and not spec.notify:
-                    board.tell(child.notice_id, spec.parent, spec.task_id, ending_of(child))
+                if make_up(child, replay, board, owed=spec.call_id in self._owed) and run:
+                    taken.lost.append(spec.task_id)
             elif run:
                 if spec.kind == "typed":
                     child.notify()
                 self._launch(child, resumed=True)
-                running.add(spec.task_id)
+                taken.running.add(spec.task_id)
             else:
                 child.end("killed", "it goes on in the session it began in")
                 announce(child, resumed=False)
                 end(child, self.services)
                 board.tell(child.notice_id, spec.parent, spec.task_id, ending_of(child))
-        return running
+        return taken
 
     def answered(self, replay: Replay, prompt: Prompt) -> Results | None:
         """Answer the calls of a parent that died after its children had started."""

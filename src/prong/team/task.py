@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ from prong.entry import Text, User
 from prong.errors import JournalFull, UsageError
 from prong.event import Event, TaskFinished, TaskStarted, Warned
 from prong.host import Process
-from prong.team.log import Log, last_number, read_fresh, read_tail
+from prong.team.log import Log, numbers, read_fresh, read_tail
 from prong.team.notice import Notice, render
 from prong.team.outbox import REMEMBERED, Expected, Outbox
 from prong.team.work import Ending, Shell, Work, result_text
@@ -95,7 +95,7 @@ class TaskBoard:
         self._log_limit = log_limit
         self._tasks: dict[str, _Task] = {}
         self._finished: dict[str, _Finished] = {}
-        self._last = last_number(self._folder)
+        self._last = max(numbers(self._folder), default=0)
         self._change = anyio.Event()
         self._closed = False
         self._listeners: dict[str, Callable[[], None]] = {}
@@ -104,14 +104,20 @@ class TaskBoard:
         """Make the door through which one agent's tools see the board."""
         return _Door(self, agent, emit)
 
-    def recover(self, *, keep: Container[str] = ()) -> list[str]:
+    def strays(self) -> list[str]:
+        """Name the commands that have left output and of which the outbox knows nothing."""
+        return [f"task-{n}" for n in numbers(self._folder) if not self.knows(f"task-{n}")]
+
+    def recover(self, *, keep: Container[str] = (), strays: Sequence[str] = ()) -> list[str]:
         """Report tasks as killed that died with an earlier process of this session; gives which.
 
-        Those in `keep` are taken up again by somebody else.
+        Those in `keep` are taken up again by somebody else. Of `strays` nobody knows whose they
+        are, so that the main agent is told.
         """
+        known = [Expected(n, self._agent, n, n, str(self._folder / f"{n}.log")) for n in strays]
         lost = [
             one
-            for one in self.outbox.orphans()
+            for one in (*self.outbox.orphans(), *known)
             if one.task_id not in self._tasks and one.task_id not in keep
         ]
         for one in lost:
