@@ -320,6 +320,21 @@ def test_malformed_events(name: str, data: str):
 
 
 @pytest.mark.spec("L10")
+def test_what_is_of_no_kind_is_malformed():
+    """A block or an item without a type could never be sent back: the reply is broken."""
+    nothing = {"x": "text", "text": "Hi"}
+    opening = {"type": "content_block_start", "index": 0, "content_block": nothing}
+    assert fault(decode("anthropic", started(), opening)).kind == "malformed"
+    done = {"type": "response.output_item.done", "output_index": 0, "item": nothing}
+    assert fault(decode("responses", done)).kind == "malformed"
+    response = {"id": "r", "status": "completed", "output": [nothing]}
+    late = {"type": "response.completed", "response": response}
+    assert fault(decode("responses", late)).kind == "malformed"
+    (event,) = dialect("responses").decoder().whole(json.dumps(response).encode())[-1:]
+    assert fault([event]).kind == "malformed"
+
+
+@pytest.mark.spec("L9")
 def test_a_delta_for_nothing_is_malformed():
     """Deltas need their block or call."""
     delta = {

@@ -200,6 +200,9 @@ class AnthropicStream(Stream):
     def _start(self, index: int, data: msgspec.Raw) -> None:
         self._begin_part()
         block = self._blocks[index] = _Block(fields_of(data))
+        if not block.type:
+            # What is not even of some kind could never be sent back.
+            raise ValueError("a block of the reply has no type")
         if block.type == "tool_use":
             self._out.append(CallBegan(block.id, string(block.body.fields.get("name"))))
         elif block.type == "text" and (text := string(block.body.fields.get("text"))):

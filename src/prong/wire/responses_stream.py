@@ -156,7 +156,7 @@ class ResponsesStream(Stream):
             return
         self._begin(response)
         for index, data in enumerate(list_of(response.output)):
-            self._items[index] = tidy(data)
+            self._keep(index, data)
         reply = reply_of(list(self._items.values()))
         if reply.thinking:
             self._out.append(ThinkingPiece(reply.thinking))
@@ -185,8 +185,7 @@ class ResponsesStream(Stream):
     def _settle(self, event: _Event) -> None:
         self._begin_part()
         index = len(self._items) if event.output_index is None else event.output_index
-        self._items[index] = tidy(event.item)
-        item = _item(event.item)
+        item = self._keep(index, event.item)
         call_id = CallId(item.call_id or item.id or "")
         if item.type == "function_call" and call_id not in self._calls.values():
             # A server that streams no deltas: the call is told in one piece.
@@ -195,6 +194,14 @@ class ResponsesStream(Stream):
                 CallBegan(call_id, item.name or ""),
                 CallPiece(call_id, item.arguments or "{}"),
             ]
+
+    def _keep(self, index: int, data: msgspec.Raw) -> _Item:
+        """Keep an item; what is not even of some kind could never be sent back."""
+        item = _item(data)
+        if not item.type:
+            raise ValueError("an item of the reply has no type")
+        self._items[index] = tidy(data)
+        return item
 
     def _argue(self, event: _Event) -> None:
         call_id = self._calls.get(event.output_index) or self._calls.get(event.item_id)
@@ -212,7 +219,8 @@ class ResponsesStream(Stream):
     def _conclude(self, response: _Response) -> None:
         self._begin(response)
         if not self._items and present(response.output):
-            self._items = {i: tidy(data) for i, data in enumerate(list_of(response.output))}
+            for index, data in enumerate(list_of(response.output)):
+                self._keep(index, data)
         why = response.incomplete_details.reason if response.incomplete_details else None
         stop: Stop = "end" if response.status != "incomplete" else _STOPS.get(why or "", "other")
         items = [self._items[index] for index in sorted(self._items)]
