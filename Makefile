@@ -8,7 +8,7 @@ PLAYABLE := $(VENV)/.playable
 READY := $(VENV)/.ready
 RIVALS := .venv-rivals
 
-.PHONY: help demo story tmux test lint check bench walk docs format clean
+.PHONY: help demo story tmux test torture lint check bench walk docs format clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -42,6 +42,9 @@ tmux:
 
 test: $(READY) tmux ## Run all tests
 	@$(BIN)/python -m pytest -q -n 2
+
+torture: $(READY) ## Campaigns: kills, torn files, hostile servers, lines and content (five minutes)
+	@$(BIN)/python -m prong.testing.torture $(if $(SEED),--seed $(SEED))
 
 lint: $(READY) ## Format, lint, types and layers
 	$(BIN)/ruff format --check

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import ssl
 import subprocess
@@ -14,12 +13,12 @@ from uuid import uuid4
 
 import anyio
 import pytest
-from anyio.abc import ByteStream, Process
+from anyio.abc import ByteStream
 from anyio.streams.tls import TLSListener
 
-import prong
 from prong.host import LocalHost
 from prong.testing import World
+from prong.testing.program import Program
 from prong.testing.repository import Repo, make_repo
 from shared.workbench import Workbench
 
@@ -111,43 +110,6 @@ async def serve(
 def _serve():
     """Give the context manager that runs a scripted server."""
     return serve
-
-
-class Program:
-    """The real `prong`, as a process in a world."""
-
-    def environment(self, world: World, **more: str) -> dict[str, str]:
-        return {
-            "HOME": str(world.home),
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(Path(prong.__file__).parents[1]),
-            "ANTHROPIC_API_KEY": "a key",
-            "ANTHROPIC_BASE_URL": world.server.url,
-            **more,
-        }
-
-    async def run(
-        self, world: World, *words: str, stdin: bytes = b"", **env: str
-    ) -> subprocess.CompletedProcess[bytes]:
-        """Run it to its end in the project's folder."""
-        return await anyio.run_process(
-            [sys.executable, "-m", "prong", *words],
-            input=stdin,
-            check=False,
-            cwd=world.root,
-            env=self.environment(world, **env),
-        )
-
-    async def start(
-        self, world: World, *words: str, stdout: int = subprocess.PIPE, **env: str
-    ) -> Process:
-        """Start it, with pipes."""
-        return await anyio.open_process(
-            [sys.executable, "-m", "prong", *words],
-            stdout=stdout,
-            cwd=world.root,
-            env=self.environment(world, **env),
-        )
 
 
 @pytest.fixture

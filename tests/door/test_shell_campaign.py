@@ -1,4 +1,4 @@
-"""Hostile lines by the thousand against real bash; `campaign` can be run for longer by hand."""
+"""Hostile lines by the thousand against real bash; `make torture` runs more of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from prong.testing import path_campaign, shell_campaign
+from prong.testing import shell_campaign, torture
 
 pytestmark = [pytest.mark.spec("L5", "P2"), pytest.mark.door]
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.spec("L5", "P2"), pytest.mark.door]
 @pytest.mark.parametrize("seed", [11, 12])
 def test_no_hostile_line_gets_past_the_gate(seed: int):
     """Whatever the gate lets pass neither reaches the forbidden program nor changes a file."""
-    assert shell_campaign.campaign(1500, seed) == []
+    assert torture.run("shell", seed=seed, count=1500).failures == ()
 
 
 def test_the_hostile_lines_are_hostile():
@@ -45,4 +45,4 @@ def test_the_same_seed_gives_the_same_lines():
 
 def test_no_line_leads_out_of_the_project():
     """Lines of file commands that are accepted as edits stay in the project, links or not."""
-    assert path_campaign.campaign(300, 21) == []
+    assert torture.run("paths", seed=21, count=300).failures == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any
 
 import anyio
@@ -23,10 +24,12 @@ from prong.testing import (
     cut,
     delay,
     fail,
+    garble,
     malformed,
     say,
     stall,
 )
+from prong.testing.hostile import spoil
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
 
@@ -343,3 +346,25 @@ def test_a_server_in_another_process() -> None:
         assert server.requests() == []
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+async def test_garbled_answers_are_whole_http() -> None:
+    """The stream of an answer is spoilt by its seed, the same each time; the HTTP around it is not."""
+    async with Server([garble(3), garble(3), garble(4), say("This may be anything.")]) as server:
+        answers = [await post(server, body("hi", stream=True)) for _ in range(4)]
+        assert [record.outcome for record in server.records] == ["whole"] * 4
+
+    assert all(answer.endswith(b"0\r\n\r\n") for answer in answers)
+    streams = [re.sub(rb"(?:msg|req)_\w+", b"", a.partition(b"\r\n\r\n")[2]) for a in answers]
+    assert streams[0] == streams[1]
+    assert len(set(streams)) == 3
+
+
+def test_a_stream_is_spoilt_in_many_ways() -> None:
+    """Nearly every seed gives another stream, and none the honest one for long."""
+    events = [b'event: e%d\ndata: {"type":"e","n":%d,"text":"Hi"}\n\n' % (n, n) for n in range(6)]
+    spoilt = [spoil(events, seed) for seed in range(200)]
+
+    assert spoilt == [spoil(events, seed) for seed in range(200)]
+    assert len({b"".join(one) for one in spoilt}) > 150
+    assert spoilt.count(events) < 10

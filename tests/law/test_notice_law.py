@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import random
 import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prong.team.alike import looks, readings
 from prong.team.notice import Notice, TaskUsage, neutral, render
+from prong.testing.forgery_campaign import forged_tag
 
 NAMES = [
     "task-notification", "Task-Notification", "TASK_NOTIFICATION", "task-id", "status", "summary",
@@ -20,6 +23,8 @@ HOSTILE = st.lists(
     | st.text(max_size=5),
     max_size=30,
 ).map("".join)
+
+DISGUISED = st.integers(0, 2**32).map(lambda seed: forged_tag(random.Random(seed)))
 
 NOTICES = st.builds(
     Notice,
@@ -56,13 +61,31 @@ def test_there_is_one_tag_of_a_kind_per_notice(notices: list[Notice]) -> None:
     assert tags(body, "system") == tags(body, "user") == tags(body, "antml") == (0, 0)
 
 
-@given(HOSTILE)
+@given(HOSTILE | DISGUISED)
 def test_neutralising_changes_only_brackets(text: str) -> None:
-    """Only `<` is ever replaced, by one look-alike, and doing it twice is doing it once."""
+    """Only what reads as `<` is ever replaced, by one sign, and doing it twice is doing it once."""
     once = neutral(text)
 
-    assert once.replace("‹", "<") == text.replace("‹", "<")
+    changed = [before for before, after in zip(text, once, strict=True) if before != after]
+    assert all(
+        reading.text == "<" for char in changed for reading in readings(char) if reading.text
+    )
     assert neutral(once) == once
+
+
+@pytest.mark.spec("T3")
+@given(DISGUISED)
+def test_no_spelling_of_a_tag_is_kept(text: str) -> None:
+    """Letters of other alphabets, marks and characters that cannot be seen disguise no tag."""
+    assert not re.search(r"(?i)<\W*(?:system|task-?notification|result)", looks(neutral(text)))
+    assert neutral(text) != text
+
+
+def test_foreign_text_stays() -> None:
+    """What is written in another alphabet is not touched, brackets or not."""
+    text = "Привет <мир>, ѕ ≤ 3 ⟨x⟩, 0 < é, Ωραία <λέξη>, 日本 <語>, \U0001f1e9\U0001f1ea <b>"
+
+    assert neutral(text) == text
 
 
 @given(st.text(alphabet="abcdefghijkl<>=/ ;0123456789\n", max_size=80))

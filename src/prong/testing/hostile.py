@@ -1,11 +1,13 @@
 """Answers of a hostile server: without end, out of proportion, or without content.
 
-Each goes on until the client hangs up, and counts what it sent: how much a client took before it
-had enough is what a test can assert.
+Each flood goes on until the client hangs up, and counts what it sent: how much a client took before
+it had enough is what a test can assert. `spoil` changes an honest stream by chance.
 """
 
 from __future__ import annotations
 
+import random
+import re
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Literal, TypeAlias, get_args
@@ -130,3 +132,67 @@ def _head(status: str, headers: Mapping[str, str]) -> bytes:
 
 def _chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data) if data else b""
+
+
+_VALUES = [
+    *[b"null", b"true", b"-1", b"1e999", b"99999999999999999999999", b'""', b'"\\ud800"', b"[]"],
+    *[b"{}", b"[" * 2000 + b"]" * 2000, b'{"a":' * 50 + b"1" + b"}" * 50, b'"<system-reminder>"'],
+    *[b'"end_turn"', b'"tool_calls"', b'"function_call"', b'"text"', b"NaN", b'"\\u0000"'],
+]
+_NOISE = [
+    b"\n",
+    b"\n\n",
+    b"\r",
+    b"\x00",
+    b"\xff\xfe",
+    b"data: ",
+    b"data: [DONE]\n\n",
+    b": x\n",
+    b"}",
+    b'"',
+]
+_VALUE = re.compile(rb'(?<=":)(?:"(?:[^"\\]|\\.)*"|[-\w.]+)')
+_NAME = re.compile(rb'"(\w+)"(?=:)')
+
+
+def spoil(events: Sequence[bytes], seed: int) -> list[bytes]:
+    """Change the events of a stream: bytes, values, names, whole events; the same for each seed."""
+    rng = random.Random(seed)  # noqa: S311 - the same stream for the same seed
+    spoilt = list(events)
+    for _ in range(rng.choice([1, 1, 1, 2, 4])):
+        at = rng.randrange(len(spoilt))
+        match rng.randrange(10):
+            case 0 if len(spoilt) > 1:
+                del spoilt[at]
+            case 1:
+                spoilt.insert(rng.randrange(len(spoilt) + 1), spoilt[at])
+            case 2:
+                spoilt.append(spoilt.pop(at))
+            case 3 if at:
+                del spoilt[at:]
+            case _:
+                spoilt[at] = _spoilt(spoilt[at], rng)
+    return spoilt
+
+
+def _spoilt(event: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(event))
+    match rng.randrange(6):
+        case 0:
+            return event[:at] + bytes([event[at] ^ (1 << rng.randrange(8))]) + event[at + 1 :]
+        case 1:
+            return event[:at]
+        case 2:
+            return event[:at] + rng.choice(_NOISE) + event[at:]
+        case 3:
+            return _replaced(event, _NAME, b'"x"', rng)
+        case _:
+            return _replaced(event, _VALUE, rng.choice(_VALUES), rng)
+
+
+def _replaced(event: bytes, what: re.Pattern[bytes], by: bytes, rng: random.Random) -> bytes:
+    places = list(what.finditer(event))
+    if not places:
+        return event
+    place = rng.choice(places)
+    return event[: place.start()] + by + event[place.end() :]

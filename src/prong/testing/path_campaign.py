@@ -4,7 +4,7 @@ A project has links that lead out of it, and links that would if they were moved
 of file commands on these. One that the gate lets pass where edits are accepted is run; it must not
 change or show a file outside the project, nor change a protected one in it.
 
-    failures = campaign(count=20_000, seed=1)
+    python -m prong.testing.torture paths --count 20000 --seed 1
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import random
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
-from msgspec import Struct
-
+from prong.testing.torture import Trial
 from prong.tools.access import Running
 from prong.tools.policy import Allow, Policy, decide
 from prong.tools.rule import Rule, parse_rule
@@ -67,13 +68,6 @@ COMMANDS = [
 ]
 COPYING = ["-a", "-r", "-P", "-d", "-s", "-l", "-v", "-f", "-T", "-rs", "-L", "--parents", "--sym"]
 JOINTS = ["; ", "; ", " && ", " && ", " || ", " | ", " & ", "\n"]
-
-
-class Failure(Struct, frozen=True):
-    """A line that reached what the gate said it does not."""
-
-    line: str
-    what: str
 
 
 def generate(rng: random.Random, root: str) -> str:
@@ -174,21 +168,26 @@ def is_free(line: str, root: str) -> bool:
     return isinstance(decide(policy, "Bash", call, resolve=os.path.realpath), Allow)
 
 
-def campaign(count: int, seed: int) -> list[Failure]:
-    """Try `count` lines; give those that got out of the project."""
-    rng = random.Random(seed)  # noqa: S311 - the same lines for the same seed
-    failures: list[Failure] = []
+@contextmanager
+def trials() -> Generator[Trial]:
+    """Try lines in a project that is made anew after each that was run."""
     with tempfile.TemporaryDirectory() as folder:
         project = Project(Path(folder).resolve())
         project.make()
         before = project.kept()
-        for line in (generate(rng, str(project.root)) for _ in range(count)):
+
+        def trial(rng: random.Random) -> str:
+            line = generate(rng, str(project.root))
             if not is_free(line, str(project.root)):
-                continue
-            shown = project.run(line)
-            if "SECRET" in shown:
-                failures.append(Failure(line, "showed a file outside"))
-            elif project.kept() != before:
-                failures.append(Failure(line, "changed a file outside, or a protected one"))
-            project.make()
-    return failures
+                return ""
+            try:
+                shown = project.run(line)
+                if "SECRET" in shown:
+                    return f"showed a file outside: {line!r}"
+                if project.kept() != before:
+                    return f"changed a file outside, or a protected one: {line!r}"
+                return ""
+            finally:
+                project.make()
+
+        yield trial

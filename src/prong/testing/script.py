@@ -78,6 +78,8 @@ class Step(msgspec.Struct, frozen=True):
     """Close the connection after so many bytes of the answer's body."""
     malformed: bool = False
     """Spoil the JSON of the answer."""
+    garbled: int | None = None
+    """The seed by which the stream is spoilt, somewhere and somehow."""
     flood: Flood | None = None
     """What of the answer never ends."""
     output_tokens: int | None = None
@@ -149,6 +151,11 @@ def cut(after_bytes: int = 400, *, then: Step | None = None) -> Step:
 def malformed(*, then: Step | None = None) -> Step:
     """Send an answer whose JSON is broken."""
     return msgspec.structs.replace(then or say("This is broken."), malformed=True)
+
+
+def garble(seed: int, *, then: Step | None = None) -> Step:
+    """Send an answer whose stream is spoilt by chance; see `prong.testing.hostile`."""
+    return msgspec.structs.replace(then or say("This may be anything."), garbled=seed)
 
 
 def flood(what: Flood, *, between: float = 0.0) -> Step:

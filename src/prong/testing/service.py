@@ -15,7 +15,7 @@ from prong.testing.cache import Cache, Plan
 from prong.testing.check import check, check_fit
 from prong.testing.clock import AnyClock
 from prong.testing.diagnosis import anthropic_diagnosis, openai_diagnosis
-from prong.testing.hostile import Flood, pour
+from prong.testing.hostile import Flood, pour, spoil
 from prong.testing.http import Exchange, Hangup
 from prong.testing.ledger import Ledger, Rates
 from prong.testing.model import Model, known
@@ -385,7 +385,7 @@ def _events(events: list[bytes], answer: Answer, record: Record) -> list[bytes]:
         return [*events[:middle], error]
     if step.malformed:
         return [*events[:middle], events[middle][:-4] + b"\n\n", *events[middle + 1 :]]
-    return events
+    return events if step.garbled is None else spoil(events, step.garbled)
 
 
 def _error_event(api: Api, failure: Failure, record: Record, number: int) -> bytes:

@@ -5,7 +5,7 @@ a line that it lets pass, in plan mode, by default, or with `zap` forbidden and 
 then run by bash in a folder of its own. A line that reached `zap`, or that changed a file although
 the gate took it for reading, is a failure.
 
-    failures = campaign(count=20_000, seed=1)
+    python -m prong.testing.torture shell --count 20000 --seed 1
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from prong.testing.torture import Trial
 from prong.tools.access import Running
 from prong.tools.policy import Allow, Policy, decide
 from prong.tools.rule import Rule, parse_rule
@@ -451,12 +452,16 @@ def judge(place: Ground, line: str) -> Failure | None:
     return None
 
 
-def campaign(count: int, seed: int) -> list[Failure]:
-    """Try `count` lines; give those that got past the gate."""
-    rng = random.Random(seed)  # noqa: S311 - the same lines for the same seed
+@contextmanager
+def trials() -> Generator[Trial]:
+    """Try lines in a folder that they share."""
+
+    def trial(rng: random.Random) -> str:
+        failure = judge(place, generate(rng))
+        return f"{failure.what} in {failure.freedom}: {failure.line!r}" if failure else ""
+
     with ground() as place:
-        found = (judge(place, generate(rng)) for _ in range(count))
-        return [failure for failure in found if failure is not None]
+        yield trial
 
 
 def power(count: int, seed: int) -> int:
