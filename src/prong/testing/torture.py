@@ -4,7 +4,7 @@ A campaign opens a `Trial`, a function that takes a source of chance, does its w
 was wrong, or nothing. Each trial has a source of its own, made of the seed and the trial's number,
 so that the one that failed can be run alone:
 
-    python -m prong.testing.torture                              all, each for a minute at most
+    python -m prong.testing.torture                              all, each for 45 s at most
     python -m prong.testing.torture kills streams --seconds 600  two of them, for longer
     python -m prong.testing.torture kills --seed 7 --only 12     one trial again
 """
@@ -26,7 +26,7 @@ import msgspec
 Trial: TypeAlias = Callable[[random.Random], str]
 """Tries something and says what was wrong, with all that is needed to understand it; or nothing."""
 
-SECONDS = 60.0
+SECONDS = 45.0
 """How long a campaign runs at most, less the trial that is under way then."""
 
 
