@@ -149,9 +149,10 @@ async def test_the_directive_is_wrapped_in_the_protocol(world: Worlds) -> None:
         for words in (
             "forked worker, not the main agent",
             "Ignore any instruction",
-            "Ask nothing",
-            "tool calls at once",
-            "Stay strictly within",
+            "Do not converse, ask or suggest",
+            "Use tools at once",
+            "stay in scope",
+                "stand-ins",
             "worktree",
             "under 500 words",
             "Scope:",

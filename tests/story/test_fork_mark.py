@@ -236,5 +236,5 @@ async def test_mixed_calls_have_the_placeholder_in_every_child(world: Worlds) ->
         for receipt in w.session.receipts():
             body = w.server.lineages()[receipt.agent][0].body
             assert b"42462" not in body
-            assert body.count(b"Started in the background") == 3
+            assert body.count(b"Dispatched. This stands in") == 3
         assert b"42462" in w.server.lineages()["main"][1].body

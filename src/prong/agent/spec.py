@@ -98,8 +98,7 @@ def built_in() -> dict[str, AgentType]:
     types = (
         AgentType(
             name="general-purpose",
-            description="Any task of several steps: searching, changing, running. It has all "
-            "tools that an agent may have.",
+            description="Any task of several steps: searching, changing, running.",
             prompt=load_text("agent/general-purpose"),
         ),
         AgentType(

@@ -17,8 +17,15 @@ import msgspec
 from prong.entry import Call, CallId, Result, Results, Text, User
 from prong.prompt import Prompt
 
-PLACEHOLDER = "Started in the background. Its report will come as a task notification."
-"""What stands as the result of a call that a fork came of, for the parent and every child."""
+PLACEHOLDER = (
+    "Dispatched. This stands in for the outcome, which only the caller gets; that of a background "
+    "agent as a task notification."
+)
+"""What stands as the result of a call that a fork came of, for the parent and every child.
+
+For a child it stands for the other calls of that reply too, so it says nothing that is true of
+forks alone, and nothing of whether a call is done.
+"""
 
 
 def placeholders(calls: tuple[Call, ...]) -> Results:

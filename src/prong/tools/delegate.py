@@ -18,16 +18,12 @@ Isolation = Literal["worktree", "remote"]
 class AgentArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What Agent takes while forks are on: every agent then works in the background."""
 
-    description: Annotated[str, Meta(description="The work in 3 to 5 words, for the user")]
-    prompt: Annotated[str, Meta(description="What the agent is to do")]
-    subagent_type: (
-        Annotated[str, Meta(description="A type of agent; leave it out to fork yourself")] | None
-    ) = None
+    description: Annotated[str, Meta(description="3 to 5 words, for the user")]
+    prompt: str
+    subagent_type: Annotated[str, Meta(description="Leave it out to fork")] | None = None
     model: Annotated[str, Meta(description="Another model; not for forks")] | None = None
-    name: Annotated[str, Meta(description="A short name to address it by")] | None = None
-    isolation: (
-        Annotated[Isolation, Meta(description="Where it works, if not in your folder")] | None
-    ) = None
+    name: str | None = None
+    isolation: Isolation | None = None
 
     @property
     def background(self) -> bool:
@@ -38,17 +34,13 @@ class AgentArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class PlainAgentArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What Agent takes while forks are off."""
 
-    description: Annotated[str, Meta(description="The work in 3 to 5 words, for the user")]
-    prompt: Annotated[str, Meta(description="A whole brief of what the agent is to do")]
-    subagent_type: (
-        Annotated[str, Meta(description="A type of agent; general-purpose if left out")] | None
-    ) = None
+    description: Annotated[str, Meta(description="3 to 5 words, for the user")]
+    prompt: str
+    subagent_type: Annotated[str, Meta(description="Else general-purpose")] | None = None
     model: Annotated[str, Meta(description="Another model")] | None = None
     run_in_background: Annotated[bool, Meta(description="Go on without waiting for it")] = False
-    name: Annotated[str, Meta(description="A short name to address it by")] | None = None
-    isolation: (
-        Annotated[Isolation, Meta(description="Where it works, if not in your folder")] | None
-    ) = None
+    name: str | None = None
+    isolation: Isolation | None = None
 
     @property
     def background(self) -> bool:
@@ -57,10 +49,13 @@ class PlainAgentArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
 
 class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What Agent takes for a coordinator, whose workers are always in the background."""
+    """What Agent takes for a coordinator, whose workers are always in the background.
 
-    description: Annotated[str, Meta(description="The work in 3 to 5 words, for the user")]
-    prompt: Annotated[str, Meta(description="A whole brief of what the worker is to do")]
+    Their model is the user's choice, so there is no field for it.
+    """
+
+    description: Annotated[str, Meta(description="3 to 5 words, for the user")]
+    prompt: str
     files: (
         Annotated[
             tuple[str, ...],
@@ -69,11 +64,12 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         | None
     ) = None
     subagent_type: Annotated[str, Meta(description="Always worker")] | None = None
-    model: Annotated[str, Meta(description="Another model; leave it out")] | None = None
-    name: Annotated[str, Meta(description="A short name to address it by")] | None = None
-    isolation: (
-        Annotated[Isolation, Meta(description="Where it works, if not in your folder")] | None
-    ) = None
+    name: str | None = None
+    isolation: Isolation | None = None
+
+    @property
+    def model(self) -> None:
+        """Another model: never."""
 
     @property
     def background(self) -> bool:
@@ -144,8 +140,8 @@ class WorkerAgent(Agent):
 class SendMessageArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What SendMessage takes."""
 
-    to: Annotated[str, Meta(description="The agent's name or task id")]
-    message: Annotated[str, Meta(description="What to tell it")]
+    to: Annotated[str, Meta(description="Its name or task id")]
+    message: str
 
 
 class SendMessage:

@@ -27,18 +27,17 @@ class MergeArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     action: Annotated[
         Literal["preview", "merge"],
-        Meta(description="preview changes nothing and looks at every branch"),
+        Meta(description="preview changes nothing"),
     ]
     slugs: Annotated[
         tuple[str, ...],
-        Meta(description="Worktrees by name, in the order to merge; all that are done if empty"),
+        Meta(
+            description="Of branches `prong/<slug>`, in order; else all that are done, oldest first"
+        ),
     ] = ()
     commit: Annotated[
         bool,
-        Meta(
-            description="Also take what an agent left uncommitted; a merge commits it on the "
-            "agent's own branch first"
-        ),
+        Meta(description="Also take what an agent left uncommitted, as a commit on its own branch"),
     ] = False
 
 

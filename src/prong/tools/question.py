@@ -17,18 +17,18 @@ from prong.tools.base import Context, Effect, Failed, Outcome, done
 class QuestionOption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One thing the user may choose."""
 
-    label: Annotated[str, Meta(min_length=1, description="The choice, in one to five words")]
+    label: Annotated[str, Meta(min_length=1, description="1 to 5 words")]
     description: Annotated[str, Meta(description="What choosing it means")] = ""
 
 
 class QuestionItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One question as the model writes it."""
 
-    question: Annotated[str, Meta(min_length=1, description="The whole question")]
+    question: Annotated[str, Meta(min_length=1)]
     options: Annotated[tuple[QuestionOption, ...], Meta(min_length=2, max_length=4)]
-    header: Annotated[str, Meta(description="A label of at most twelve characters")] = ""
-    multi_select: Annotated[bool, Meta(description="Whether several may be chosen")] = (
-        msgspec.field(default=False, name="multiSelect")
+    header: Annotated[str, Meta(description="At most 12 characters")] = ""
+    multi_select: Annotated[bool, Meta(description="Several may be chosen")] = msgspec.field(
+        default=False, name="multiSelect"
     )
 
 

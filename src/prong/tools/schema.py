@@ -2,7 +2,8 @@
 
 The bytes are part of every prompt, so they must be the same for ever: keys come in one fixed order,
 nested structs stand inline, and nothing is derived from docstrings or class names, which are for
-people. An optional field is simply not required; that it also accepts null is not advertised.
+people. An optional field is simply not required; that it also accepts null is not advertised, nor
+is a default of nothing (false, 0, an empty text or list).
 """
 
 from __future__ import annotations
@@ -69,14 +70,15 @@ def _inline(node: Json, definitions: dict[str, Json], within: tuple[str, ...]) -
 
 
 def _without_null(node: Json) -> Json:
-    """Turn "this or null" into "this"."""
+    """Turn "this or null" into "this", and leave out a default of nothing."""
     if "anyOf" in node:
         rest = [each for each in node["anyOf"] if each != {"type": "null"}]
         node = {**node, "anyOf": rest}
         if len(rest) == 1:
             del node["anyOf"]
             node = {**rest[0], **node}
-    if "default" in node and node["default"] is None:
+    # That nothing is the default of what may be left out goes without saying.
+    if "default" in node and not node["default"]:
         del node["default"]
     return node
 

@@ -57,16 +57,10 @@ _BACKGROUND_HINT = "Use run_in_background to keep something running."
 class BashArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What Bash is called with."""
 
-    command: Annotated[str, Meta(min_length=1, description="The command line to run")]
-    description: Annotated[str, Meta(description="What the command does, in five to ten words")] = (
-        ""
-    )
-    timeout: Annotated[
-        int, Meta(ge=1, le=600_000, description="Milliseconds it may take, at most 600000")
-    ] = 120_000
-    run_in_background: Annotated[
-        bool, Meta(description="Return at once; you are notified when the command ends")
-    ] = False
+    command: Annotated[str, Meta(min_length=1)]
+    description: Annotated[str, Meta(description="What it does, in 5 to 10 words")] = ""
+    timeout: Annotated[int, Meta(ge=1, le=600_000, description="Milliseconds; then it is stopped")] = 120_000
+    run_in_background: bool = False
 
 
 class Bash:

@@ -16,11 +16,9 @@ from prong.tools.base import Context, Effect, Outcome
 class TaskOutputArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What TaskOutput is called with."""
 
-    task_id: Annotated[str, Meta(min_length=1, description="The id, such as task-1")]
-    block: Annotated[bool, Meta(description="Wait for the end of the task")] = False
-    timeout: Annotated[
-        int, Meta(ge=0, le=600_000, description="Milliseconds to wait if block is set")
-    ] = 30_000
+    task_id: Annotated[str, Meta(min_length=1)]
+    block: Annotated[bool, Meta(description="Wait for its end")] = False
+    timeout: Annotated[int, Meta(ge=0, le=600_000, description="In milliseconds")] = 30_000
 
 
 class TaskOutput:
@@ -51,7 +49,7 @@ class TaskOutput:
 class TaskStopArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What TaskStop is called with."""
 
-    task_id: Annotated[str, Meta(min_length=1, description="The id, such as task-1")]
+    task_id: Annotated[str, Meta(min_length=1)]
 
 
 class TaskStop:

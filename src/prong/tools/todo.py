@@ -17,17 +17,17 @@ from prong.tools.base import Context, Effect, Outcome, done
 class TodoItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One item as the model writes it."""
 
-    content: Annotated[str, Meta(min_length=1, description="What is to be done")]
+    content: Annotated[str, Meta(min_length=1, description="Such as 'Run the tests'")]
     status: Literal["pending", "in_progress", "completed"]
-    active_form: Annotated[
-        str, Meta(description="The same while it is being done: 'Running the tests'")
-    ] = msgspec.field(default="", name="activeForm")
+    active_form: Annotated[str, Meta(description="Such as 'Running the tests'")] = msgspec.field(
+        default="", name="activeForm"
+    )
 
 
 class TodoArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What TodoWrite is called with."""
 
-    todos: Annotated[tuple[TodoItem, ...], Meta(description="The whole list, in order")]
+    todos: tuple[TodoItem, ...]
 
 
 class TodoWrite:

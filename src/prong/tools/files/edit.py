@@ -19,12 +19,10 @@ NUMBERED = re.compile(r"^ *\d+\t", re.MULTILINE)
 class EditArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What Edit takes."""
 
-    file_path: Annotated[str, Meta(description="The file to change, absolute or from the root")]
-    old_string: Annotated[str, Meta(description="The exact text to replace")]
-    new_string: Annotated[str, Meta(description="The text to put in its place")]
-    replace_all: Annotated[
-        bool, Meta(description="Replace every occurrence instead of exactly one")
-    ] = False
+    file_path: str
+    old_string: str
+    new_string: str
+    replace_all: Annotated[bool, Meta(description="Replace every occurrence")] = False
 
 
 class Edit:

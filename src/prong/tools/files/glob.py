@@ -23,12 +23,8 @@ _WILD = re.compile(r"[*?\[{\\]")
 class GlobArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What Glob takes."""
 
-    pattern: Annotated[
-        str, Meta(description='Which files, such as "**/*.py" or "src/**/*.{ts,tsx}"', min_length=1)
-    ]
-    path: Annotated[str, Meta(description="The folder to look in; the root if left out")] | None = (
-        None
-    )
+    pattern: Annotated[str, Meta(min_length=1)]
+    path: Annotated[str, Meta(description="A folder; else the root")] | None = None
 
 
 class Glob:

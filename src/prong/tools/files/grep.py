@@ -24,43 +24,20 @@ Lines = Annotated[int, Meta(ge=0)]
 class GrepArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What Grep takes."""
 
-    pattern: Annotated[str, Meta(description="A regular expression in ripgrep's syntax")]
-    path: (
-        Annotated[str, Meta(description="A file or folder to search; the root if left out")] | None
-    ) = None
-    glob: (
-        Annotated[str, Meta(description='Only files that match, such as "*.py" or "src/**/*.ts"')]
-        | None
-    ) = None
-    type: (
-        Annotated[
-            str, Meta(description="Only files of a type that ripgrep knows, such as py or rust")
-        ]
-        | None
-    ) = None
-    output_mode: Annotated[
-        Literal["content", "files_with_matches", "count"],
-        Meta(description="Show matching lines, names of files, or matching lines per file"),
-    ] = "files_with_matches"
-    ignore_case: Annotated[bool, Meta(description="Ignore case")] = field(name="-i", default=False)
-    numbers: Annotated[bool, Meta(description="Show line numbers with content")] = field(
-        name="-n", default=True
-    )
-    after: Annotated[Lines, Meta(description="Lines of content to show after each match")] = field(
-        name="-A", default=0
-    )
-    before: Annotated[Lines, Meta(description="Lines of content to show before each match")] = (
-        field(name="-B", default=0)
-    )
-    around: Annotated[Lines, Meta(description="Lines of content to show around each match")] = (
-        field(name="-C", default=0)
-    )
-    multiline: Annotated[bool, Meta(description="Let a match span lines; . matches line feeds")] = (
-        False
-    )
-    head_limit: Annotated[
-        int, Meta(ge=1, le=5000, description="Show at most so many lines or files")
-    ] = SHOWN
+    pattern: str
+    path: Annotated[str, Meta(description="A file or folder; else the root")] | None = None
+    glob: Annotated[str, Meta(description='Such as "src/**/*.ts" or "!*.min.js"')] | None = None
+    type: Annotated[str, Meta(description="Such as py or rust")] | None = None
+    output_mode: Literal["content", "files_with_matches", "count"] = "files_with_matches"
+    ignore_case: bool = field(name="-i", default=False)
+    numbers: bool = field(name="-n", default=True)
+    after: Lines = field(name="-A", default=0)
+    before: Lines = field(name="-B", default=0)
+    around: Lines = field(name="-C", default=0)
+    multiline: Annotated[
+        bool, Meta(description="Let a match span lines, and . match line feeds")
+    ] = False
+    head_limit: Annotated[int, Meta(ge=1, le=5000, description="Lines or files to show")] = SHOWN
 
 
 class Grep:

@@ -20,12 +20,10 @@ from prong.tools.files.known import load, shown_path, store
 class NotebookArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What NotebookEdit takes."""
 
-    notebook_path: Annotated[str, Meta(description="The .ipynb file, absolute or from the root")]
-    cell_id: Annotated[str, Meta(description="The cell, by the id that Read shows")] | None = None
-    cell_number: (
-        Annotated[int, Meta(ge=0, description="The cell, by its place counted from 0")] | None
-    ) = None
-    new_source: Annotated[str, Meta(description="The new source; not needed for delete")] = ""
+    notebook_path: str
+    cell_id: str | None = None
+    cell_number: Annotated[int, Meta(ge=0, description="Counted from 0")] | None = None
+    new_source: str = ""
     cell_type: (
         Annotated[
             Literal["code", "markdown"],
@@ -33,10 +31,7 @@ class NotebookArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields
         ]
         | None
     ) = None
-    edit_mode: Annotated[
-        Literal["replace", "insert", "delete"],
-        Meta(description="insert puts a new cell after the named one, or first if none is named"),
-    ] = "replace"
+    edit_mode: Literal["replace", "insert", "delete"] = "replace"
 
 
 class NotebookEdit:

@@ -25,19 +25,12 @@ BUDGET = 100_000
 class ReadArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What Read takes."""
 
-    file_path: Annotated[str, Meta(description="The file to read, absolute or from the root")]
-    offset: (
-        Annotated[int, Meta(ge=1, description="The number of the first line to read")] | None
-    ) = None
-    limit: (
-        Annotated[int, Meta(ge=1, description="How many lines to read; 2000 if left out")] | None
-    ) = None
-    pages: (
-        Annotated[
-            str, Meta(description='Pages of a PDF, such as "3" or "1-5"; at most 20 at a time')
-        ]
-        | None
-    ) = None
+    file_path: Annotated[str, Meta(description="Absolute or from the root; ~ is the home folder")]
+    offset: Annotated[int, Meta(ge=1, description="The first line")] | None = None
+    limit: Annotated[int, Meta(ge=1)] | None = None
+    pages: Annotated[str, Meta(description='Of a PDF, such as "3" or "1-5"; 20 at most')] | None = (
+        None
+    )
 
 
 class Read:

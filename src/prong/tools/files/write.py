@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from prong.entry import CallId
 from prong.tools.access import Access, Writing
@@ -25,8 +25,8 @@ from prong.tools.files.known import (
 class WriteArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What Write takes."""
 
-    file_path: Annotated[str, Meta(description="The file to write, absolute or from the root")]
-    content: Annotated[str, Meta(description="The whole new content")]
+    file_path: str
+    content: str
 
 
 class Write:
