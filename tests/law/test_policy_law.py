@@ -120,6 +120,33 @@ def test_a_child_is_never_laxer_than_its_parent(
     assert ranks == sorted(ranks)
 
 
+@settings(max_examples=300, deadline=None)
+@given(
+    CALLS,
+    st.sampled_from(MODES),
+    st.lists(st.tuples(st.sampled_from(MODES), st.booleans()), min_size=1, max_size=3),
+    st.lists(RULES, max_size=4),
+)
+def test_granted_edits_are_edits_and_bound_by_every_mode_between(
+    call: tuple[str, Access], mode: Mode, modes: list[tuple[Mode, bool]], rules: list[Rule]
+):
+    """A grant makes a child at most as lax as acceptEdits would make the tree.
+
+    It counts where the tree is in `default`, and only if no agent between has a mode of its own.
+    """
+    tool, access = call
+    top = box = PolicyBox(policy("default", *rules))
+    for child, edits in modes:
+        box = box.narrow(mode=child, edits=edits)
+    top.set_mode(mode)
+    follows = mode == "default" and all(child == "bubble" for child, _ in modes)
+    most = "acceptEdits" if follows and any(edits for _, edits in modes) else mode
+
+    verdict = rank(box.decide(tool, [access]))
+
+    assert verdict >= rank(decide(policy(most, *rules), tool, [access]))
+
+
 def test_a_parents_new_rules_reach_its_children():
     """An answer given for the session counts in the whole tree, at once."""
     top = PolicyBox(policy())

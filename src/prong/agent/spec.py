@@ -93,19 +93,21 @@ _READING = ("Agent", "Edit", "Write", "NotebookEdit", "ExitPlanMode")
 """What an agent that only looks is denied."""
 
 
-def built_in() -> dict[str, AgentType]:
-    """Make the types that are always there."""
+def built_in(model: str = INHERIT) -> dict[str, AgentType]:
+    """Make the types that are always there; `model` is that of types that name none."""
     types = (
         AgentType(
             name="general-purpose",
             description="Any task of several steps: searching, changing, running.",
             prompt=load_text("agent/general-purpose"),
+            model=model,
         ),
         AgentType(
             name="Explore",
             description="Finds things in the code and answers questions about it. It only reads. "
             "Say how thorough it should be: quick, medium or very thorough.",
             prompt=load_text("agent/Explore"),
+            model=model,
             disallowed_tools=_READING,
             permission_mode="plan",
             omit_instructions=True,
@@ -115,6 +117,7 @@ def built_in() -> dict[str, AgentType]:
             description="Works out how to build something and names the files that matter. It "
             "only reads.",
             prompt=load_text("agent/Plan"),
+            model=INHERIT,
             disallowed_tools=_READING,
             permission_mode="plan",
             omit_instructions=True,
@@ -123,6 +126,7 @@ def built_in() -> dict[str, AgentType]:
             name="worker",
             description="Does one part of a larger work by a whole brief, and reports.",
             prompt=load_text("agent/worker"),
+            model=model,
         ),
     )
     return {kind.name: kind for kind in types}

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import msgspec
+from msgspec.structs import replace
 
-from prong.agent.spec import RESERVED, AgentType, AgentTypes, Source, built_in
+from prong.agent.spec import INHERIT, RESERVED, AgentType, AgentTypes, Source, built_in
 from prong.config.document import Document, parse_document, read_text
 from prong.config.front import Front, read_front
 from prong.config.listing import list_files
@@ -59,8 +60,10 @@ class FoundTypes(msgspec.Struct):
 class _Search:
     """Collects types, the nearest first."""
 
-    def __init__(self, policy: Policy | None) -> None:
+    def __init__(self, policy: Policy | None, model: str) -> None:
         self.policy = policy
+        self.model = model
+        """Of a type that names none."""
         self.taken: dict[str, AgentType] = {}
         self.problems: list[ConfigError] = []
         self.warnings: list[str] = []
@@ -87,7 +90,8 @@ class _Search:
             front = read_front(str(path), content.replace("\r\n", "\n"))
             for key in front.values.keys() - set(_KEYS):
                 self.unknown.setdefault(key, f"{path}:{front.lines.get(key, 1)}")
-            self.add(_from_front(str(path), front, source, content))
+            kind = _from_front(str(path), front, source, content)
+            self.add(kind if front.text("model") else replace(kind, model=self.model))
         except ConfigError as error:
             self.problems.append(error)
 
@@ -107,13 +111,16 @@ def find_types(
     flag: str | None = None,
     bare: bool = False,
     policy: Policy | None = None,
+    model: str = INHERIT,
 ) -> FoundTypes:
     """Find all types for a session in `cwd`; `flag` is JSON that goes before every file.
 
+    `model` is that of types that name none.
+
     Raises UsageError if the flag is not such JSON.
     """
-    search = _Search(policy)
-    for kind in _flag_types(flag) if flag else ():
+    search = _Search(policy, model)
+    for kind in _flag_types(flag, model) if flag else ():
         search.add(kind)
     if not bare:
         withheld = 0
@@ -128,8 +135,8 @@ def find_types(
                 "run 'prong trust' in it to let them count"
             )
         for kind in _plugged(search.warnings):
-            search.add(kind)
-    for kind in built_in().values():
+            search.add(replace(kind, model=model) if kind.model == INHERIT else kind)
+    for kind in built_in(model).values():
         search.add(kind)
     return search.found()
 
@@ -188,7 +195,7 @@ def _from_front(path: str, front: Front, source: Source, content: str) -> AgentT
         # An empty list is a list: it allows nothing.
         tools=front.list("tools") if "tools" in front.values else None,
         disallowed_tools=front.list("disallowedTools"),
-        model=front.text("model") or "inherit",
+        model=front.text("model") or INHERIT,
         permission_mode=mode,
         max_turns=int(turns) if turns else None,
         skills=front.list("skills"),
@@ -247,7 +254,7 @@ class _FlagType(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fie
     prompt: _Said
     tools: list[str] | str | None = None
     disallowed_tools: list[str] | str = ""
-    model: str = "inherit"
+    model: str = ""
     permission_mode: Literal[
         "default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions", "bubble"
     ] = "acceptEdits"
@@ -262,7 +269,7 @@ class _FlagType(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fie
     omit_instructions: bool = False
 
 
-def _flag_types(flag: str) -> Iterator[AgentType]:
+def _flag_types(flag: str, model: str) -> Iterator[AgentType]:
     document = parse_document("--agents", flag)
     if isinstance(document, ConfigError):
         raise UsageError(str(document))
@@ -282,6 +289,7 @@ def _flag_types(flag: str) -> Iterator[AgentType]:
         fields: dict[str, Any] = msgspec.structs.asdict(given) | {
             "tools": allow,
             "disallowed_tools": deny,
+            "model": given.model or model,
             "skills": _listed(given.skills),
             "mcp_servers": None if servers is None else _listed(servers),
         }
@@ -316,7 +324,7 @@ def _plugged(warnings: list[str]) -> Iterator[AgentType]:
                 continue
             name = f"{point.name}:{kind.name}"
             path = point.dist.name if point.dist else point.value
-            yield msgspec.structs.replace(kind, name=name, source="plug-in", path=path)
+            yield replace(kind, name=name, source="plug-in", path=path)
 
 
 def _has_plugs() -> bool:

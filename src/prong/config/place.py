@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast, get_args
 
-from prong.agent.spec import AgentTypes
+from prong.agent.spec import INHERIT, AgentTypes
 from prong.config.agents import find_types
 from prong.config.check import checked
 from prong.config.instruction import Instructions, collect_instructions, find_root
@@ -84,6 +84,7 @@ def look_around(options: Options) -> Place:
         flag=options.agents,
         bare=options.bare,
         policy=policy,
+        model=settings.map("agents").get("model", INHERIT),
     )
     place.types = types.types
     place.warnings += [*map(str, types.problems), *types.warnings]

@@ -62,6 +62,7 @@ INSIDE: dict[str, dict[str, Shape]] = {
     "sessionBudget": _BUDGET,
     "taskBudget": _BUDGET,
     "handback": {"model": "text"},
+    "agents": {"model": "text", "permissionMode": ("default", "acceptEdits")},
 }
 """The keys of settings that are objects."""
 

@@ -16,7 +16,7 @@ import anyio
 from prong.team.fileset import FileSet
 from prong.tools.access import Access, Running, Writing
 from prong.tools.ground import is_inside
-from prong.tools.policy import Deny, Mode, Policy, PolicyBox, Verdict
+from prong.tools.policy import Deny, Grant, Mode, Policy, PolicyBox, Verdict
 from prong.tools.rule import Rule
 
 _ALL = frozenset({"rm", "rmdir", "mv", "touch", "mkdir", "tee", "truncate", "unlink", "shred"})
@@ -117,7 +117,7 @@ class FileBox(PolicyBox):
         tool: str,
         accesses: Sequence[Access],
         resolve: Callable[[str], str],
-        granted: tuple[str, ...],
+        granted: Grant,
     ) -> Verdict:
         """Decide as the tree does, then by the worker's files."""
         verdict = self._parent._judge(tool, accesses, resolve, granted)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] # its own kind
@@ -135,6 +135,9 @@ class FileBox(PolicyBox):
     def allow_for_session(self, rule: Rule | str) -> None:
         """Add an allow rule for the whole tree."""
         self._parent.allow_for_session(rule)
+
+    def _may_grant_edits(self) -> bool:
+        return self._parent._may_grant_edits()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] # its own kind
 
     def set_mode(self, mode: Mode) -> None:
         """Change the mode of the view below."""

@@ -37,6 +37,9 @@ from prong.tools.rule import BadRule, Rule, parse_rule
 FORK_TURNS = 200
 """Requests a fork may make."""
 
+_STRICT = frozenset({"plan", "dontAsk", "default"})
+"""Modes of a type that can be stricter than the tree's."""
+
 TYPED_TURNS = 200
 """Requests a typed child may make, if its type says nothing else."""
 
@@ -179,7 +182,7 @@ def make_typed(
 ) -> Child:
     """Make a typed child."""
     voice = Voice(spec.path, services.emit)
-    policy = parent.policy.narrow(mode=_mode(kind), rules=_forbidding(kind))
+    policy = parent.policy.narrow(mode=_mode(kind), rules=_forbidding(kind), edits=made.edits)
     if services.claims is not None and not spec.isolation:
         policy = FileBox(policy, services.claims, spec.task_id, declared(spec))
     reads = parent.context.reads.hand_on()
@@ -228,8 +231,12 @@ def _context(
 
 
 def _mode(kind: AgentType) -> Mode:
-    """Give the mode that a child's own rules add to the tree's: only a stricter one adds any."""
-    return kind.permission_mode
+    """Give the mode that a child's own rules add to the tree's.
+
+    Only a mode that forbids adds any. One that allows is no wish to be stricter than the tree, so
+    the child follows it, whatever the tree's mode becomes.
+    """
+    return kind.permission_mode if kind.permission_mode in _STRICT else "bubble"
 
 
 def _forbidding(kind: AgentType) -> list[Rule]:

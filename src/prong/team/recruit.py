@@ -68,6 +68,8 @@ class Made:
     context_tokens: int | None = None
     max_output: int | None = None
     images: bool = True
+    edits: bool = False
+    """Whether the user's settings let it edit where the mode of the tree would ask."""
     warnings: tuple[str, ...] = ()
     """What of the type's definition could not be honoured."""
 
@@ -121,6 +123,7 @@ class Recruiter:
             context_tokens=None if chosen else parent.context_tokens,
             max_output=None if chosen else parent.max_output,
             images=chosen.images if chosen else parent.context.images,
+            edits=self.place.settings.map("agents").get("permissionMode") == "acceptEdits",
             warnings=tuple(f"[{warning}]" for warning in warnings),
         )
 
@@ -131,10 +134,10 @@ class Recruiter:
 
         None is the parent's.
         """
-        head = parent.prompt.head
-        explore = self.place.settings.text("exploreModel") if kind.name == "Explore" else None
+        head, settings = parent.prompt.head, self.place.settings
+        explore = settings.text("exploreModel") if kind.name == "Explore" else None
         name = wanted or explore or kind.model
-        name = self.place.settings.map("modelAliases").get(name, name)
+        name = settings.map("modelAliases").get(name, name)
         if name in {"", INHERIT, head.model}:
             return None
         if name in _ALIASES:

@@ -2,8 +2,9 @@
 
 Deny rules win, then ask rules, then allow rules, then the mode. One `PolicyBox` is shared by the
 whole tree of agents; a narrowed view of it can only ever be stricter, because its decision is the
-stricter one of its own and its parent's at that moment. The one thing a child may have that its
-parent has not is the worktree that was made for it.
+stricter one of its own and its parent's at that moment. What a child may have that its parent has
+not is the worktree that was made for it and, if the user's settings say so, edits without being
+asked about them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import os.path
 from collections.abc import Callable, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from prong.errors import UsageError
@@ -111,6 +113,15 @@ def _decide_use(policy: Policy, tool: str, specifier: str) -> Verdict:
     return Ask(f"{what} would be used", (what,))
 
 
+class Grant(Struct, frozen=True):
+    """What a descendant has beyond the agents through which its calls are judged."""
+
+    folders: tuple[str, ...] = ()
+    """The worktrees that were made for it and those between."""
+    edits: bool = False
+    """Whether the user lets it edit where the mode of the tree would ask."""
+
+
 class PolicyBox:
     """The policy of a tree of agents, shared by reference."""
 
@@ -130,20 +141,26 @@ class PolicyBox:
         resolve: Callable[[str], str] = os.path.normpath,
     ) -> Verdict:
         """Decide on one call by the policy as it stands now."""
-        return self._judge(tool, accesses, resolve, ())
+        return self._judge(tool, accesses, resolve, Grant())
 
     def _judge(
         self,
         tool: str,
         accesses: Sequence[Access],
         resolve: Callable[[str], str],
-        granted: tuple[str, ...],
+        granted: Grant,
     ) -> Verdict:
-        """Decide; `granted` are the worktrees of the descendants through which a call comes."""
+        """Decide; `granted` is what the descendants have through which a call comes."""
         policy = self.policy
-        if granted:
-            policy = replace(policy, folders=(*policy.folders, *granted))
+        if granted.folders:
+            policy = replace(policy, folders=(*policy.folders, *granted.folders))
+        if granted.edits and policy.mode == "default":
+            policy = replace(policy, mode="acceptEdits")
         return decide(policy, tool, accesses, resolve=resolve)
+
+    def _may_grant_edits(self) -> bool:
+        """Whether the mode asks about edits because it is the tree's, and nobody made it so."""
+        return self._policy.mode == "default"
 
     def keeps_back(self, path: str, folder: str) -> bool:
         """Whether a path may not be shown that a search of a folder has found."""
@@ -167,23 +184,37 @@ class PolicyBox:
         self._policy = policy
 
     def narrow(
-        self, *, mode: Mode = "bubble", rules: Sequence[Rule] = (), ground: Ground | None = None
+        self,
+        *,
+        mode: Mode = "bubble",
+        rules: Sequence[Rule] = (),
+        ground: Ground | None = None,
+        edits: bool = False,
     ) -> PolicyBox:
         """Return a view for a child that can be stricter than this one, never laxer.
 
-        With `ground`, the child works in a worktree and writes nowhere else.
+        With `ground`, the child works in a worktree and writes nowhere else. With `edits`, which
+        only the user's settings may ask for, it edits without a question where the tree's mode is
+        `default`.
         """
         own = tuple(rule for rule in rules if rule.effect != "allow")
-        return _NarrowBox(self, mode, own, ground)
+        return _NarrowBox(self, mode, own, ground, edits=edits)
 
 
 class _NarrowBox(PolicyBox):
     """A child's view: follows its parent's rules, adds a mode and forbidding rules of its own."""
 
     def __init__(
-        self, parent: PolicyBox, mode: Mode, rules: tuple[Rule, ...], ground: Ground | None
+        self,
+        parent: PolicyBox,
+        mode: Mode,
+        rules: tuple[Rule, ...],
+        ground: Ground | None,
+        *,
+        edits: bool,
     ) -> None:
         super().__init__(parent.policy)
+        self._edits = edits
         self._parent = parent
         self._mode: Mode = mode
         self._rules = rules
@@ -193,24 +224,33 @@ class _NarrowBox(PolicyBox):
     def policy(self) -> Policy:
         above = self._parent.policy
         mode = above.mode if self._mode == "bubble" else self._mode
+        if self._edits and self._may_grant_edits():
+            mode = "acceptEdits"
         policy = replace(above, mode=mode, rules=(*above.rules, *self._rules))
         return policy if self._ground is None else settle(policy, self._ground)
+
+    def _may_grant_edits(self) -> bool:
+        return self._mode == "bubble" and self._parent._may_grant_edits()  # noqa: SLF001 - its own kind
 
     def _judge(
         self,
         tool: str,
         accesses: Sequence[Access],
         resolve: Callable[[str], str],
-        granted: tuple[str, ...],
+        granted: Grant,
     ) -> Verdict:
+        # A mode of its own holds for everybody below too.
+        edits = self._mode == "bubble" and (self._edits or granted.edits)
+        granted = replace(granted, edits=edits)
         if self._mode == "bubble" and not self._rules and self._ground is None:
-            # Its policy is its parent's, and so is every verdict.
+            # Its policy is its parent's but for the grant, and so is every verdict.
             return self._parent._judge(tool, accesses, resolve, granted)  # noqa: SLF001 - its own kind
         own = super()._judge(tool, accesses, resolve, granted)
         if self._ground is not None:
-            limit = confine(self._parent.policy, self._ground, accesses, resolve, granted)
+            limit = confine(self._parent.policy, self._ground, accesses, resolve, granted.folders)
             own = strictest([own, _answered(self.policy, limit)])
-            granted = (*granted, self._ground.bounds, self._ground.root)
+            folders = (*granted.folders, self._ground.bounds, self._ground.root)
+            granted = replace(granted, folders=folders)
         return strictest([own, self._parent._judge(tool, accesses, resolve, granted)])  # noqa: SLF001 - its own kind
 
     def allow_for_session(self, rule: Rule | str) -> None:

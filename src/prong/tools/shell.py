@@ -59,7 +59,9 @@ class BashArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     command: Annotated[str, Meta(min_length=1)]
     description: Annotated[str, Meta(description="What it does, in 5 to 10 words")] = ""
-    timeout: Annotated[int, Meta(ge=1, le=600_000, description="Milliseconds; then it is stopped")] = 120_000
+    timeout: Annotated[
+        int, Meta(ge=1, le=600_000, description="Milliseconds; then it is stopped")
+    ] = 120_000
     run_in_background: bool = False
 
 
