@@ -152,7 +152,7 @@ async def test_the_directive_is_wrapped_in_the_protocol(world: Worlds) -> None:
             "Do not converse, ask or suggest",
             "Use tools at once",
             "stay in scope",
-                "stand-ins",
+            "stand-ins",
             "worktree",
             "under 500 words",
             "Scope:",

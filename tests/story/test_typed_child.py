@@ -356,7 +356,7 @@ async def test_a_finished_child_goes_on_by_message_after_a_restart_too():
             tokens = sum(r.usage.input + r.usage.output for r in records)
             *_, told = str(w.bodies()[-1]["messages"]).split(f"<run>{number}</run>")
             usage = told.partition("<usage>")[2]
-            assert usage.startswith(f"tokens: {tokens}, tool uses: 1, duration: ")
+            assert usage.startswith(f"<tokens>{tokens}</tokens><tool-uses>1</tool-uses><duration")
         assert "Third." in str(w.bodies()[-1]["messages"][-1])
         assert [e.status for e in w.told(TaskFinished)] == ["completed"] * 3
 

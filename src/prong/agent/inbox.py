@@ -38,6 +38,10 @@ class Inbox:
         self._items.append((entry, taken))
         self._arrived.set()
 
+    def revise(self, entry: User, other: User) -> None:
+        """Put another entry in the place of one that still waits; one that was taken stays."""
+        self._items = [(other if one is entry else one, taken) for one, taken in self._items]
+
     def recall(self, text: str) -> None:
         """Wake the agent for what stands in its conversation already and was not answered."""
         self._owed = text

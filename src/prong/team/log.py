@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from prong.host import make_private
 from prong.tools.output import Cleaner, Collector
@@ -31,6 +31,8 @@ class Log:
         self._tail = Collector(head=0, tail=RESULT)
         self._file: BinaryIO | None = None
         self._ended = False
+        self.lost = False
+        """Whether something that came is not in the file."""
 
     @property
     def held(self) -> str:
@@ -79,6 +81,7 @@ class Log:
         elif not self._ended:
             self._write(data[: self._left])
             self._write(f"\n[output past {self._limit} bytes is not kept]\n".encode())
+            self.lost = True
             self._drop()
 
     def _write(self, data: bytes) -> None:
@@ -90,6 +93,7 @@ class Log:
             assert self._file is not None
             self._file.write(data)
         except OSError:
+            self.lost = True
             self._drop()  # A full disk must not end the task; its tail is still kept.
 
     def _drop(self) -> None:
@@ -100,8 +104,18 @@ class Log:
             self._file = None
 
 
-def read_fresh(path: str, offset: int) -> tuple[str, int]:
-    """Read what was written since an offset, or the end of it if that is much; gives the next."""
+class Fresh(NamedTuple):
+    """What is new in a log."""
+
+    text: str
+    offset: int
+    """Where to go on the next time."""
+    whole: bool
+    """Whether nothing was left out."""
+
+
+def read_fresh(path: str, offset: int) -> Fresh:
+    """Read what was written since an offset, or the end of it if that is much."""
     try:
         with Path(path).open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -110,10 +124,11 @@ def read_fresh(path: str, offset: int) -> tuple[str, int]:
             file.seek(start)
             text = file.read(size - start).decode("utf-8", "replace")
     except OSError as error:
-        return f"[the output file cannot be read: {error}]", offset
+        return Fresh(f"[the output file cannot be read: {error}]", offset, whole=False)
     if start > offset or len(text) > ANSWER:
-        return f"[the beginning was left out; see the file]\n{text[-ANSWER:]}", size
-    return text, size
+        told = f"[the beginning was left out; see the file]\n{text[-ANSWER:]}"
+        return Fresh(told, size, whole=False)
+    return Fresh(text, size, whole=True)
 
 
 def read_tail(path: str) -> str:

@@ -52,7 +52,8 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 # forgives `< / Task-Notification` must not be led astray by it.
 _TAG = re.compile(
     r"<(?=[^\w<>‹]*(?:"
-    r"task[\W_]*(?:notification|id)|run|status|summary|result|usage|output[\W_]*file"
+    r"task[\W_]*(?:notification|id)|run|status|summary|result|usage|output[\W_]*file|tokens"
+    r"|duration[\W_]*ms"
     r"|system|user|assistant|human|developer|function|tool|invoke|antml|command|local[\W_]*command"
     r"))",
     re.IGNORECASE,
@@ -89,8 +90,8 @@ def _rendered(notice: Notice) -> str:
     if notice.result:
         lines.append(f"<result>\n{neutral(notice.result)}\n</result>")
     lines.append(
-        f"<usage>tokens: {usage.tokens}, tool uses: {usage.tool_uses}, "
-        f"duration: {usage.duration_ms} ms</usage>"
+        f"<usage><tokens>{usage.tokens}</tokens><tool-uses>{usage.tool_uses}</tool-uses>"
+        f"<duration-ms>{usage.duration_ms}</duration-ms></usage>"
     )
     lines.append("</task-notification>")
     return "\n".join(lines)

@@ -159,6 +159,10 @@ class Outbox:
         """The ids of all notices that are expected, or were not acknowledged."""
         return frozenset((*self._expected, *self._waiting))
 
+    def waits(self, notice_id: str) -> bool:
+        """Whether a notice is kept that nobody has acknowledged."""
+        return notice_id in self._waiting
+
     def told(self, task_id: str) -> Told | None:
         """Say how a task ended, if it is one of the last that have notified."""
         return self._told.get(task_id)

@@ -73,6 +73,7 @@ def ending_of(child: Child) -> Ending:
         status="failed" if child.status == "running" else child.status,
         summary=summary,
         result=_result(child),
+        beside="\n\n".join(part for part in (warning(child.findings), _place(child)) if part),
         usage=usage,
     )
 
@@ -85,9 +86,13 @@ def _result(child: Child) -> str:
         result = f"[Unfinished: what follows is the last that it said.]\n{result}"
     if flagged := warning(child.findings):
         result = f"{flagged}\n\n{result}"
-    if child.outcome is not None:
-        result = f"{result}\n\n{left_behind(child.outcome)}".strip()
+    if place := _place(child):
+        result = f"{result}\n\n{place}".strip()
     return result
+
+
+def _place(child: Child) -> str:
+    return left_behind(child.outcome) if child.outcome is not None else ""
 
 
 def left_behind(outcome: Kept | Removed) -> str:

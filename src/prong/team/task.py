@@ -20,12 +20,12 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from prong.agent import Inbox
-from prong.entry import Text, User
 from prong.errors import JournalFull, UsageError
 from prong.event import Event, TaskFinished, TaskStarted, Warned
 from prong.host import Process
+from prong.team.delivery import Delivery
 from prong.team.log import Log, numbers, read_fresh, read_tail
-from prong.team.notice import Notice, render
+from prong.team.notice import Notice
 from prong.team.outbox import REMEMBERED, Expected, Outbox
 from prong.team.work import Ending, Shell, Work, result_text
 from prong.tools.base import Failed, Outcome, TaskHandle, Tasks, done
@@ -55,6 +55,8 @@ class _Task:
     stopped: bool = False
     offset: int = 0
     """Bytes of the file that TaskOutput has given out."""
+    whole: bool = True
+    """Whether nothing of it was left out, and the task's own agent has asked."""
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     ended: anyio.Event = field(default_factory=anyio.Event)
 
@@ -67,6 +69,10 @@ class _Finished:
     summary: str
     path: str
     offset: int
+    notice: str = ""
+    """Id of its notice, if the whole output can be told by TaskOutput."""
+    beside: str = ""
+    """What its notice tells beside the output."""
 
 
 class TaskBoard:
@@ -90,6 +96,7 @@ class TaskBoard:
         self.storage = storage
         self._folder = Path(storage, "tasks")
         self.outbox = outbox
+        self._delivery = Delivery(outbox)
         self._emit = emit
         self._agent = agent
         self._log_limit = log_limit
@@ -240,14 +247,10 @@ class TaskBoard:
         False if that could not be noted on disk; they then stay there until the next resume.
         """
         try:
-            notices = self.outbox.deliver(agent, hold=hold)
+            self._delivery.collect(agent, inbox, hold=hold)
         except JournalFull as error:
             self._emit(Warned(text=f"{error}; notices stay on disk until the session is resumed"))
             return False
-        if notices:
-            ids = [notice.id for notice in notices]
-            entry = User((Text(render(notices)),), "notice")
-            inbox.put(entry, taken=lambda: self.outbox.ack(ids))
         return True
 
     def runs(self, task_id: str) -> bool:
@@ -269,8 +272,10 @@ class TaskBoard:
                 await task.ended.wait()
         if task.ended.is_set():
             return self._finished_output(task_id, agent or self._agent)
-        fresh, task.offset = read_fresh(task.log.path, task.offset)
-        return done(_told(f"{task_id} is running.", fresh + task.log.held, task.log.path))
+        fresh = read_fresh(task.log.path, task.offset)
+        task.offset = fresh.offset
+        task.whole &= fresh.whole and task.agent == (agent or self._agent)
+        return done(_told(f"{task_id} is running.", fresh.text + task.log.held, task.log.path))
 
     async def stop(self, task_id: str, *, agent: str | None = None) -> Outcome:
         """Kill a task and everything it started; what it has printed is kept."""
@@ -356,7 +361,15 @@ class TaskBoard:
             ending = msgspec.structs.replace(ending, usage=usage)
             self._put(_notice(expected, ending), task.emit)
         del self._tasks[task.id]
-        self._finished[task.id] = _Finished(task.agent, ending.summary, task.log.path, task.offset)
+        whole = task.notify and task.whole and not task.log.lost
+        self._finished[task.id] = _Finished(
+            task.agent,
+            ending.summary,
+            task.log.path,
+            task.offset,
+            notice=task.notice if whole else "",
+            beside=ending.beside,
+        )
         if len(self._finished) > REMEMBERED:
             del self._finished[next(iter(self._finished))]
         task.emit(TaskFinished(task_id=task.id, status=ending.status, summary=ending.summary))
@@ -397,8 +410,13 @@ class TaskBoard:
         known = self._remembered(task_id, agent)
         if known is None:
             return Failed(_unknown(task_id))
-        fresh, known.offset = read_fresh(known.path, known.offset)
-        return done(_told(f"{known.summary}.", fresh, known.path))
+        fresh = read_fresh(known.path, known.offset)
+        known.offset = fresh.offset
+        if known.notice and fresh.whole and agent == known.agent:
+            self._delivery.read(known.notice, known.beside)
+        else:
+            known.notice = ""
+        return done(_told(f"{known.summary}.", fresh.text, known.path))
 
 
 @dataclass(slots=True, frozen=True)

@@ -19,6 +19,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     status: Status
     summary: str
     result: str = ""
+    beside: str = ""
+    """What of the result does not stand in the output of the work."""
     usage: TaskUsage = TaskUsage()
 
 
