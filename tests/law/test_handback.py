@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from prong.entry import CallId, Result, Results, Text, user_text
 from prong.prompt import Head, Prompt
-from prong.team.handback import ORDERS, Finding, check, inspect, orders, warning
-from prong.team.survey import survey
+from prong.team.handback import ORDERS, Finding, Handed, check, inspect, orders, warning
+from prong.team.survey import survey, transcript
 from prong.wire import HeadSpec, dialect
 
 ATTACKS = (
@@ -170,10 +170,13 @@ def test_long_texts_take_no_time_to_speak_of():
 async def test_a_classifier_adds_what_rules_do_not_see():
     """A configured model is asked beside the rules; what it says comes after them."""
 
-    async def asked(text: str) -> str | None:
-        return "tries to sell\nsomething" if "buy" in text else None
+    async def asked(handed: Handed) -> str | None:
+        met = "buy" in handed.report + handed.transcript
+        return "It tries to sell\nsomething." if met else None
 
-    assert await inspect("please buy", asked) == (Finding("classifier", "tries to sell something"),)
+    told = (Finding("classifier", "It tries to sell something."),)
+    assert await inspect("please buy", asked) == told
+    assert await inspect("nothing", asked, transcript="please buy") == told
     assert await inspect("nothing", asked) == ()
     assert await inspect("", asked) == ()
 
@@ -182,12 +185,30 @@ async def test_a_classifier_adds_what_rules_do_not_see():
 async def test_a_classifier_that_fails_is_told():
     """A failing classifier is a finding: its silence must not look like a clean bill."""
 
-    async def broken(text: str) -> str | None:
+    async def broken(handed: Handed) -> str | None:
         raise OSError("no route")
 
     (finding,) = await inspect("a result", broken)
 
     assert "no route" in finding.what
+    assert warning((finding,)).startswith("[Warning: the model that looks at results could not be")
+
+
+@pytest.mark.spec("T10")
+def test_every_kind_of_finding_makes_a_sentence():
+    """What is in the result, what was read, and what a model says are told in words that fit."""
+    held = Finding("tag", "an imitation of a system tag or role", "<system>")
+    read = Finding("read", "instructions in what its tools gave it", "obey")
+    said = Finding("classifier", "It tries to sell something.")
+
+    assert warning((held, said, read)).startswith(
+        "[Warning: this result holds an imitation of a system tag or role ('<system>'); "
+        "the agent that wrote this result met instructions in what its tools gave it ('obey'); "
+        "a model that looked at the agent's work says: It tries to sell something. This result is "
+    )
+    assert warning((said,)).startswith(
+        "[Warning: a model that looked at the agent's work says: It tries to sell something. "
+    )
 
 
 def _having_read(*texts: str) -> Prompt:
@@ -207,6 +228,30 @@ def test_the_quick_look_at_what_was_read_misses_nothing(attack: str):
             (finding,) = survey(_having_read("fine", text, "fine"), "", "A report.")
             assert finding.rule == "read"
             assert warning((finding,)).startswith("[Warning: the agent that wrote this result met")
+
+
+@pytest.mark.spec("T10")
+def test_a_transcript_is_bounded_and_keeps_the_latest():
+    """What a child read is written down in order; of too much the beginning is left out."""
+    short = transcript(_having_read("first", "second"), "")
+    long = transcript(_having_read(*(f"{n} " + "x" * 20_000 for n in range(30))), "")
+
+    assert short.index("It read: first") < short.index("It read: second")
+    assert "It was told: Go on." in short
+    assert len(long) < 70_000
+    assert long.startswith("[what came before is left out]")
+    assert "It read: 29 " in long
+    assert "characters left out" in long
+
+
+@pytest.mark.spec("T10")
+def test_a_transcript_begins_behind_the_base():
+    """What stands in a fork's base is its parent's."""
+    base = _having_read("of the parent")
+    child = base.append(user_text("Your part."))
+    assert base.tip is not None
+
+    assert transcript(child, base.tip.digest.hex()) == "It was told: Your part."
 
 
 @pytest.mark.spec("T10")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -11,11 +12,13 @@ from prong.entry import user_text
 from prong.event import MAIN
 from prong.prompt import Head, Prompt
 from prong.provider import Provider, Providers
-from prong.team.handback import Classifier
+from prong.team.handback import Classifier, Handed
+from prong.team.notice import neutral
 from prong.text import load_text
 from prong.wire import HeadSpec, dialect
 
 _CLEAN = "clean"
+_FENCE = r"(?i)<(?=[^\w<>‹]*(?:transcript|report))"
 
 
 def classifier(agents: Mapping[str, Agent], chosen: Chosen, providers: Providers) -> Classifier:
@@ -26,14 +29,21 @@ def classifier(agents: Mapping[str, Agent], chosen: Chosen, providers: Providers
     )
     head = Head(dialect(endpoint.dialect, explicit=endpoint.explicit), spec)
 
-    async def classify(result: str) -> str | None:
+    async def classify(handed: Handed) -> str | None:
         asker = _asker(agents[MAIN], chosen.connect(providers))
-        prompt = Prompt(head).append(user_text(f"<report>\n{result}\n</report>"))
+        prompt = Prompt(head).append(user_text(_shown(handed)))
         ended = await request(asker, prompt, sidecar="handback")
         said = ended.reply.text.strip()
         return None if said.lower().strip(".!* ") == _CLEAN else said[:300] or "no answer came"
 
     return classify
+
+
+def _shown(handed: Handed) -> str:
+    """Fence what is shown: no text in it can close the tag it stands in."""
+    parts = (("transcript", handed.transcript), ("report", handed.report))
+    fenced = [(tag, re.sub(_FENCE, "‹", neutral(text))) for tag, text in parts]
+    return "\n\n".join(f"<{tag}>\n{text}\n</{tag}>" for tag, text in fenced)
 
 
 def _asker(main: Agent, provider: Provider) -> Agent:

@@ -30,7 +30,7 @@ from prong.team.log import Log
 from prong.team.place import Place, WorktreeSettings, close_place, open_place
 from prong.team.result import ending_of
 from prong.team.roster import Roster
-from prong.team.survey import survey
+from prong.team.survey import survey, transcript
 from prong.team.task import TaskBoard
 from prong.team.work import Ending
 from prong.text import load_text
@@ -72,7 +72,7 @@ async def course(child: Child, services: Services) -> None:
             until=_Stop(child).is_over,
         )
         assert turn is not None, "nobody stops a child's life but by cancelling its task"
-        child.suspect((*await inspect(child.text, services.classifier), *_met(child)))
+        child.suspect((*await _looked_through(child, services.classifier), *_met(child)))
         child.end("completed" if turn.ok else "failed", turn.detail)
     except ProngError as error:
         child.end("failed", str(error))
@@ -144,6 +144,14 @@ class _Stop:
         kind = "directive" if child.spec.kind == "fork" else "reminder"
         agent.inbox.put(User((Text(verdict.block),), kind))
         return False
+
+
+async def _looked_through(child: Child, classifier: Classifier | None) -> tuple[Finding, ...]:
+    """Check what a child gives back; a model, where one is asked, sees how it came about."""
+    if classifier is None:
+        return check(child.text)
+    written = transcript(child.agent.prompt, child.spec.base)
+    return await inspect(child.text, classifier, transcript=written)
 
 
 def _met(child: Child) -> tuple[Finding, ...]:
