@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -76,10 +77,20 @@ def test_a_filter_only_takes_away(kit: tuple[str, ...], request: Request):
 
 @given(KITS, REQUESTS)
 def test_no_definition_brings_back_what_no_agent_may_have(kit: tuple[str, ...], request: Request):
-    """However lists are worded, the first layer holds; its one exception is the plan's exit."""
+    """However lists are worded, the first layer holds; its one exception is a teammate's plan."""
     kept = set(filter_kit(kit, request).kept) & NEVER
 
-    assert kept <= ({"ExitPlanMode"} if request.plan else set())
+    assert kept <= ({"ExitPlanMode"} if request.plan and request.teammate else set())
+
+
+@given(KITS, REQUESTS, st.sets(st.sampled_from(MCP)))
+def test_tools_of_servers_that_cannot_be_used_are_not_offered(
+    kit: tuple[str, ...], request: Request, usable: set[str]
+):
+    """What is offered can be used: of the servers' tools only the usable ones pass."""
+    found = filter_kit(kit, msgspec.structs.replace(request, usable=frozenset(usable)))
+
+    assert {name for name in found.kept if is_mcp(name)} <= usable
 
 
 @given(KITS, REQUESTS)
@@ -95,7 +106,7 @@ def test_the_background_is_an_allow_list(kit: tuple[str, ...], request: Request)
     """In the background only listed tools pass, and exactly the listed exceptions."""
     kept = {name for name in filter_kit(kit, request).kept if not is_mcp(name)}
     allowed = set(IN_BACKGROUND)
-    allowed |= {"ExitPlanMode"} if request.plan else set()
+    allowed |= {"ExitPlanMode"} if request.plan and request.teammate else set()
     allowed |= TEAMMATE if request.teammate else set()
 
     assert not request.background or kept <= allowed

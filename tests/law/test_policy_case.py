@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from prong.errors import UsageError
@@ -82,8 +83,62 @@ def test_the_plan_file_is_the_one_writable_path_in_plan_mode():
     assert isinstance(decide(value, "Write", [Writing("/r/.prong/plans/q.md")]), Deny)
     assert isinstance(decide(value, "Write", [Writing("/tmp/pad/x")]), Deny)
     assert isinstance(run(value, "touch x"), Deny)
-    assert isinstance(decide(value, "mcp__a__b", [Using()]), Deny)
+    assert isinstance(decide(value, "mcp__c__d", [Using("mcp__c__d")]), Deny)
     assert isinstance(decide(value, "Agent", [Using("explore")]), Allow)
+
+
+@pytest.mark.spec("S7")
+def test_in_plan_mode_a_servers_tool_runs_if_a_rule_allows_it():
+    """What a server's tool does only the user can know; an allow rule says that it may be used."""
+    use = [Using("mcp__a__b")]
+    denied = policy("plan", allow=["mcp__a"], deny=["mcp__a__b"])
+    asked = policy("plan", allow=["mcp__a"], ask=["mcp__a__b"])
+
+    assert isinstance(decide(policy("plan", allow=["mcp__a"]), "mcp__a__b", use), Allow)
+    assert isinstance(decide(policy("plan"), "mcp__a__b", use), Deny)
+    assert isinstance(decide(policy("plan", allow=["mcp__c"]), "mcp__a__b", use), Deny)
+    assert isinstance(decide(denied, "mcp__a__b", use), Deny)
+    assert isinstance(decide(asked, "mcp__a__b", use), Ask)
+    assert isinstance(decide(policy("plan", allow=["Write"]), "Write", [Writing("/r/a")]), Deny)
+
+
+@pytest.mark.spec("L5")
+def test_the_suggested_rule_for_a_servers_tool_is_its_name():
+    """Always allowing a server's tool is one word, and that rule allows it."""
+    verdict = decide(policy(), "mcp__a__b", [Using("mcp__a__b")])
+
+    assert isinstance(verdict, Ask)
+    assert verdict.suggestion == ("mcp__a__b",)
+    assert isinstance(
+        decide(policy(allow=[*verdict.suggestion]), "mcp__a__b", [Using("mcp__a__b")]), Allow
+    )
+
+
+@pytest.mark.spec("S7", "P2")
+@pytest.mark.parametrize("mode", ["default", "plan"])
+def test_who_only_reads_by_its_type_is_not_sent_to_a_plan(mode: Mode):
+    """Refusals of such an agent speak of its report; only the session's plan mode has a plan."""
+    tree = PolicyBox(msgspec.structs.replace(policy(mode), plan_file="/r/.prong/plans/p.md"))
+    child = tree.narrow(mode="plan")
+    calls = [
+        ("Write", Writing("/r/a.py")),
+        ("Write", Writing("/r/.prong/plans/p.md")),
+        ("Bash", Running("touch a", "/r")),
+        ("Bash", Running("echo a > b", "/r")),
+        ("Bash", Running("eval $x", "/r")),
+        ("mcp__a__b", Using("mcp__a__b")),
+    ]
+    for tool, access in calls:
+        verdict = child.decide(tool, [access])
+        assert isinstance(verdict, Deny), access
+        assert "only read" in verdict.why
+        assert "into the plan" not in verdict.why
+        assert "p.md into" not in verdict.why
+
+    told = tree.narrow().decide("Write", [Writing("/r/a.py")])
+    assert isinstance(told, Deny) == (mode == "plan")
+    if isinstance(told, Deny):
+        assert "into the plan at /r/.prong/plans/p.md" in told.why
 
 
 @pytest.mark.parametrize(

@@ -398,7 +398,7 @@ async def test_agents_that_only_read_cannot_write(kind: str, mode: str):
         await w.session.wait_settled()
         bodies = [str(body["messages"][-1]) for body in of(w, "BRIEF")]
 
-        assert "only reads" in bodies[1]
+        assert "agents of your type only read" in bodies[1]
         assert "alpha" in bodies[2]
         assert sorted(path.name for path in w.root.iterdir()) == ["a.txt"]
 

@@ -20,6 +20,7 @@ from prong.tools.base import Tool
 from prong.tools.delegate import Agent as AgentTool
 from prong.tools.filter import Filtered, Request, filter_kit, is_mcp
 from prong.tools.kit import Kit
+from prong.tools.policy import Policy, usable_in_plan
 from prong.wire import HeadSpec, dialect
 from prong.wire.brief import readable
 
@@ -38,16 +39,26 @@ def describe_agent_tool(types: AgentTypes, *, forks: bool, only: tuple[str, ...]
     return f"{about}\n\nTypes of agents for `subagent_type`:\n{listing}" if listing else about
 
 
-def filtered(kind: AgentType, names: Sequence[str], *, background: bool) -> Filtered:
-    """Say which tools an agent of a type gets, and which layer takes the others."""
+def filtered(
+    kind: AgentType, names: Sequence[str], *, background: bool, policy: Policy | None = None
+) -> Filtered:
+    """Say which tools an agent of a type gets, and which layer takes the others.
+
+    With the `policy` it starts under, the tools of servers are left out that it could not use.
+    """
     servers = kind.mcp_servers
+    plan = kind.permission_mode == "plan" or (policy is not None and policy.mode == "plan")
+    usable = None
+    if policy is not None and plan:
+        usable = frozenset(n for n in names if is_mcp(n) and usable_in_plan(policy, n))
     offered = [n for n in names if servers is None or not is_mcp(n) or n.split("__")[1] in servers]
     return filter_kit(
         offered,
         Request(
             custom=kind.custom,
             background=background,
-            plan=kind.permission_mode == "plan",
+            plan=plan,
+            usable=usable,
             allow=kind.tools,
             deny=kind.disallowed_tools,
         ),
@@ -101,7 +112,8 @@ class Recruiter:
         else:
             provider, explicit = chosen.connect(self.providers), chosen.endpoint.explicit
             speaks, wire = dialect(chosen.endpoint.dialect, explicit=explicit), chosen.model
-        found = filtered(kind, self.kit.names, background=background)
+        policy = parent.policy.policy
+        found = filtered(kind, self.kit.names, background=background, policy=policy)
         here = {name.split("__")[1] for name in self.kit.names if is_mcp(name)}
         missing = [server for server in kind.mcp_servers or () if server not in here]
         warnings += [f"the type names the MCP server {s!r}, which is not there" for s in missing]

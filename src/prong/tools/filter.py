@@ -67,6 +67,8 @@ class Request(Struct, frozen=True, kw_only=True):
     background: bool = False
     plan: bool = False
     """Whether it works in plan mode."""
+    usable: frozenset[str] | None = None
+    """The tools of servers that can be used at all; None if all can."""
     teammate: bool = False
     allow: tuple[str, ...] | None = None
     """The type's own list of tools; None is no list."""
@@ -131,11 +133,18 @@ def denied_uses(deny: Sequence[str]) -> list[str]:
 
 
 def _every_agent(name: str, request: Request) -> str | None:
-    if is_mcp(name) or not _among(name, NEVER):
-        return None
-    if request.plan and name == "ExitPlanMode":
+    if is_mcp(name):
+        if request.usable is None or name in request.usable:
+            return None
+        return "only reading is possible, and no rule of the user's allows it"
+    if not _among(name, NEVER) or _shows_plan(name, request):
         return None
     return "only the main agent has it"
+
+
+def _shows_plan(name: str, request: Request) -> bool:
+    """Whether this is a teammate's way to put its plan before whoever leads it."""
+    return request.plan and request.teammate and name == "ExitPlanMode"
 
 
 def _custom_types(name: str, request: Request) -> str | None:
@@ -148,7 +157,7 @@ def _background(name: str, request: Request) -> str | None:
     # What lets a tool pass is compared to the letter, what takes it away by what names come to.
     if not request.background or is_mcp(name) or name in IN_BACKGROUND:
         return None
-    if request.plan and name == "ExitPlanMode":
+    if _shows_plan(name, request):
         return None
     if request.teammate and name in TEAMMATE:
         return None

@@ -53,6 +53,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     """More paths whose change is always asked for, with all that is in them."""
     plan_file: str = ""
     """The one file that may be written in plan mode."""
+    reader: bool = False
+    """Whether plan mode is that of an agent that only reads by its type, and has no plan file."""
     scratchpad: str = ""
     """A folder that may be read and written freely."""
 
@@ -220,13 +222,25 @@ def decide_reading(policy: Policy, tool: str, path: str) -> Verdict:
     return Ask(f"{path} is outside the project", offer(policy, "Read", path))
 
 
+def reads_only(policy: Policy) -> str:
+    """Say who may not do more than read: the session in plan mode, or an agent by its type."""
+    return "agents of your type only read" if policy.reader else "plan mode only reads"
+
+
+def planned(policy: Policy, what: str) -> str:
+    """Say what to do instead of what plan mode refuses."""
+    if policy.reader:
+        return f"say in your report that {what} is needed"
+    place = f" at {policy.plan_file}" if policy.plan_file else ""
+    return f"put {what} into the plan{place}"
+
+
 def decide_writing(policy: Policy, tool: str, path: str) -> Verdict:
     """Decide on writing one path."""
     if rule := find_rule(policy, "deny", tool, path, writing=True):
         return Deny(f"writing {path} is forbidden by {rule.named}; leave it as it is")
     if policy.mode == "plan" and path != policy.plan_file:
-        place = policy.plan_file or "the plan file"
-        return Deny(f"plan mode only reads; put the change to {path} into the plan at {place}")
+        return Deny(f"{reads_only(policy)}; {planned(policy, f'the change to {path}')}")
     if rule := find_rule(policy, "ask", tool, path, writing=True):
         return Ask(f"writing {path} is asked for by {rule.named}")
     if is_protected(policy, path):

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from prong.errors import UsageError
 from prong.tools.access import Access, Reading, Running, Using, Writing
 from prong.tools.confine import Ground, confine, settle
+from prong.tools.filter import is_mcp
 from prong.tools.ground import (
     Allow,
     Ask,
@@ -28,6 +29,8 @@ from prong.tools.ground import (
     decide_reading,
     decide_writing,
     keeps_back,
+    planned,
+    reads_only,
     strictest,
 )
 from prong.tools.rule import BadRule, Effect, Rule, fits_use, parse_rule
@@ -99,11 +102,13 @@ def _find_use(policy: Policy, effect: Effect, tool: str, specifier: str) -> Rule
 
 
 def _decide_use(policy: Policy, tool: str, specifier: str) -> Verdict:
-    what = f"{tool}({specifier})" if specifier else tool
+    # A server's tool is spoken of by its name alone.
+    what = f"{tool}({specifier})" if specifier not in {"", tool} else tool
     if rule := _find_use(policy, "deny", tool, specifier):
         return Deny(f"{what} is forbidden by {rule.named}; work without it")
-    if policy.mode == "plan" and tool not in _OWN | _WEB:
-        return Deny(f"plan mode only reads, and {what} may do more; put the step into the plan")
+    if policy.mode == "plan" and tool not in _OWN | _WEB and not _vouched(policy, tool):
+        instead = planned(policy, "the step")
+        return Deny(f"{reads_only(policy)}, and {what} may do more; {instead}")
     if rule := _find_use(policy, "ask", tool, specifier):
         return Ask(f"{what} is asked for by {rule.named}")
     if rule := _find_use(policy, "allow", tool, specifier):
@@ -111,6 +116,17 @@ def _decide_use(policy: Policy, tool: str, specifier: str) -> Verdict:
     if policy.mode == "bypassPermissions" or tool in _OWN:
         return Allow("permissions are bypassed" if tool not in _OWN else "its calls are decided")
     return Ask(f"{what} would be used", (what,))
+
+
+def _vouched(policy: Policy, tool: str) -> bool:
+    """Whether a rule of the user's allows a server's tool, whose deeds only they can know."""
+    return is_mcp(tool) and _find_use(policy, "allow", tool, tool) is not None
+
+
+def usable_in_plan(policy: Policy, tool: str) -> bool:
+    """Whether a server's tool can be used where only reading is possible."""
+    verdict = decide(replace(policy, mode="plan"), tool, [Using(tool)])
+    return not isinstance(verdict, Deny)
 
 
 class Grant(Struct, frozen=True):
@@ -227,6 +243,9 @@ class _NarrowBox(PolicyBox):
         if self._edits and self._may_grant_edits():
             mode = "acceptEdits"
         policy = replace(above, mode=mode, rules=(*above.rules, *self._rules))
+        if self._mode == "plan":
+            # Its own mode, whatever the session's is: the plan is not its to write.
+            policy = replace(policy, reader=True, plan_file="")
         return policy if self._ground is None else settle(policy, self._ground)
 
     def _may_grant_edits(self) -> bool:

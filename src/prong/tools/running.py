@@ -27,6 +27,8 @@ from prong.tools.ground import (
     is_own_ground,
     is_protected,
     is_secret,
+    planned,
+    reads_only,
     strictest,
 )
 from prong.tools.harmless import has_safe_env, prove_read_only, reads_folder
@@ -275,12 +277,13 @@ def _past_options(places: set[int], given: tuple[Word, ...]) -> set[int]:
 
 def _in_plan(case: Case) -> Iterator[Verdict]:
     """Only what is proven to read may run; reading elsewhere is asked for as usual."""
-    instead = "use commands that only read, and put the step into the plan"
+    only = reads_only(case.policy)
+    instead = f"use commands that only read, and {planned(case.policy, 'the step')}"
     for part in case.parsed.opaque:
-        yield Deny(f"plan mode only reads, and what `{part}` does is not certain; {instead}")
+        yield Deny(f"{only}, and what `{part}` does is not certain; {instead}")
     for simple in case.parsed.commands:
         if prove_read_only(simple) is None:
-            yield Deny(f"plan mode only reads, and `{simple.source}` may do more; {instead}")
+            yield Deny(f"{only}, and `{simple.source}` may do more; {instead}")
         else:
             yield _reading(case, simple)
     yield from _redirects(case)
@@ -489,7 +492,7 @@ def _targets(
         if paths is None:
             why = f"it cannot be told which file `{word.text}` is"
             plan = case.policy.mode == "plan" and decide is decide_writing
-            yield Deny(f"plan mode only reads, and {why}") if plan else Ask(why)
+            yield Deny(f"{reads_only(case.policy)}, and {why}") if plan else Ask(why)
             continue
         for path in paths:
             if not _FREE.fullmatch(path):
