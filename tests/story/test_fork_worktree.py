@@ -504,6 +504,27 @@ async def test_settings_say_what_a_worktree_starts_from(world: Worlds) -> None:
         assert f"-> {w.root}/big" in str(ran[-1])
 
 
+@pytest.mark.spec("W2")
+@pytest.mark.parametrize("given", ["{}", '{"worktree": {"symlinkDirectories": []}}'])
+async def test_heavy_folders_are_shared_unless_told_otherwise(world: Worlds, given: str) -> None:
+    """node_modules and .venv are linked if git ignores them; a setting changes which, or none."""
+    listing = "ls -l . .venv node_modules; git status --porcelain"
+    script = Script(
+        [forks("P1", isolation="worktree"), say("w"), say("done")],
+        {"P1": [call("Bash", {"command": listing}), write("x.txt"), report()]},
+    )
+    async with repository(world, script, settings=given) as (w, repo):
+        repo.write(".git/info/exclude", "node_modules/\n")
+        repo.write("node_modules/one/index.js", "1")
+        repo.write(".venv/pyvenv.cfg", "tracked, or at least not ignored")
+        await w.session.run("Go")
+        ran = str(told(w, "P1")[1][-1])
+
+        assert (f"node_modules -> {w.root}/node_modules" in ran) == (given == "{}")
+        assert f"-> {w.root}/.venv" not in ran
+        assert "?? node_modules" not in ran
+
+
 async def test_wrong_settings_are_named(world: Worlds) -> None:
     """A base that does not exist is an error of the user's, not a guess of ours."""
     settings = '{"worktree": {"base": "moon"}}'

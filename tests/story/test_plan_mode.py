@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import anyio
@@ -286,6 +287,28 @@ async def test_no_worktree_is_made(world: Worlds) -> None:
     async with world(script, mode="plan", respond=User()) as w:
         await w.session.run("Go")
         assert "plan mode only reads" in w.server.records[1].request.last_text
+
+
+@pytest.mark.spec("P2")
+@pytest.mark.parametrize("own", [None, "", "*.tmp\n"])
+async def test_git_does_not_see_plans(world: Worlds, tmp_path: Path, own: str | None) -> None:
+    """The folder of plans ignores itself, unless the project has said what it ignores."""
+    root = tmp_path / "project"
+    files = {".prong/plans/.gitignore": own} if own is not None else {}
+    async with world([write(root, "go"), say("Hm.")], files=files, mode="plan") as w:
+        subprocess.run(["git", "init", "-q", w.root], check=True)
+        await w.session.run("Go")
+        seen = subprocess.run(
+            ["git", "-C", w.root, "status", "--porcelain", "-uall"],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+
+        assert (root / ".prong/plans/go.md").exists()
+        assert (".prong/plans/go.md" in seen) == (own is not None)
+        if own is not None:
+            assert (root / ".prong/plans/.gitignore").read_text() == own
 
 
 @pytest.mark.spec("P2")

@@ -8,6 +8,8 @@ the journal, so that a resumed session is where it was.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import os.path
 import re
 import unicodedata
@@ -244,6 +246,7 @@ class Planner:
         folder = os.path.realpath(os.path.join(self._root, ".prong", "plans"))  # noqa: PTH118 - text
         root = os.path.realpath(self._root)
         if folder.startswith(root.rstrip("/") + "/"):
+            _hide(folder)
             return folder
         self._emit(Warned(text=f"{folder} is not in the project, so the plan is kept elsewhere"))
         return os.path.realpath(os.path.join(self._storage, "plans"))  # noqa: PTH118 - text
@@ -319,6 +322,16 @@ def _rejected(feedback: str, file: str) -> str:
         f"The user rejected the plan.{said}\n\nPlan mode stays on. Improve the plan in {file}, or "
         f"ask what they want, and call ExitPlanMode again."
     )
+
+
+def _hide(folder: str) -> None:
+    """Make a folder that git ignores by itself; one that says otherwise stays as it is."""
+    listing = os.path.join(folder, ".gitignore")  # noqa: PTH118 - text
+    # Where nothing can be written, no plan can be either, and whoever writes it is told so.
+    with contextlib.suppress(OSError):
+        os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - text
+        with open(listing, "x", encoding="utf-8") as file:  # noqa: PTH123 - text
+            file.write("*\n")
 
 
 def _free(folder: str, name: str) -> str:

@@ -48,8 +48,8 @@ class WorktreeSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
     base: Base = "snapshot"
     """Start from the files as they are, or as they were committed."""
-    symlink_directories: tuple[str, ...] = ()
-    """Heavy folders that git ignores, to be shared with the parent."""
+    symlink_directories: tuple[str, ...] = ("node_modules", ".venv")
+    """Heavy folders, to be shared with the parent if they are there and git ignores them."""
 
 
 def read_settings(given: Mapping[str, Any]) -> WorktreeSettings:
