@@ -38,6 +38,8 @@ _KINDS: dict[str, Kind] = {
     "cacheDiagnostics": "flag",
     "cacheMarks": "flag",
     "titles": "flag",
+    "background": "flag",
+    "scratchpad": "flag",
     "compactAt": "share",
     "maxTurns": "whole",
     "maxBudgetUsd": "number",

@@ -13,6 +13,7 @@ from prong.errors import UsageError
 from prong.event import MAIN
 from prong.journal.note import CoordinatorSet, ToolSet
 from prong.session.foundation import Foundation
+from prong.session.preference import in_background
 from prong.team.coordinator import describe_workers, worker_type
 from prong.team.pull import SECONDS, Pulls
 from prong.team.recruit import filtered
@@ -71,7 +72,8 @@ def coordinate(
     if tools is None:
         return None
     pulls.recorder.note(pulls.agent, CoordinatorSet(tools))
-    scratchpad = _scratchpad(pulls.board.storage)
+    shared = place.settings.values.get("scratchpad") is not False
+    scratchpad = _scratchpad(pulls.board.storage) if shared else ""
     policy.revise(msgspec.structs.replace(policy.policy, scratchpad=scratchpad))
     return parts(place, pool, tools=tools, scratchpad=scratchpad, more=_pull_tools(place, pulls))
 
@@ -80,6 +82,11 @@ def _wanted(place: Place) -> ToolSet | None:
     options = place.options
     if not options.coordinator:
         return None
+    if not in_background(place):
+        raise UsageError(
+            "a coordinator's workers are in the background, and the setting background is false; "
+            "change it or leave out --coordinator"
+        )
     if options.json_schema is not None:
         raise UsageError("a coordinator has no tool to answer by a JSON schema; leave out one")
     wanted = options.worker_tools or place.settings.text("workerTools") or "full"

@@ -43,6 +43,7 @@ from prong.session.parts import Parts
 from prong.session.planning import Planner
 from prong.session.preference import (
     fork_settings,
+    in_background,
     make_prices,
     make_providers,
     patience,
@@ -269,6 +270,8 @@ class _Maker:
         options = self._place.options
         if self._place.settings.map("fork").get("enabled") is False:
             return ForkMode(on=False, why_off="the setting fork.enabled is false")
+        if not in_background(self._place):
+            return ForkMode(on=False, why_off="the setting background is false, and forks need it")
         never_asks = policy.policy.mode in {"bypassPermissions", "dontAsk"}
         if self._desk.answerable or never_asks or options.allow:
             return ForkMode(on=True)
@@ -315,6 +318,7 @@ class _Maker:
             task_budget=task_budget(place),
             patience=patience(place),
             wake_once=wakes_once(place, attended=self._desk.attended),
+            background=in_background(place),
         )
 
     def _classifier(self, agents: dict[str, Agent]) -> Classifier | None:

@@ -51,8 +51,15 @@ def session_budget(place: Place) -> Bounds:
 
 def patience(place: Place) -> float | None:
     """Say how long a parent waits for a child in the foreground; 0 is for ever."""
+    if not in_background(place):
+        return None
     seconds = place.settings.number("foregroundSeconds")
     return PATIENCE if seconds is None else seconds or None
+
+
+def in_background(place: Place) -> bool:
+    """Whether agents and commands may work in the background; if not, everything is waited for."""
+    return place.settings.values.get("background") is not False
 
 
 def wakes_once(place: Place, *, attended: bool) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from prong.config.place import Place
 from prong.errors import UsageError
 from prong.session.planning import Planner
+from prong.session.preference import in_background
 from prong.team.recruit import describe_agent_tool
 from prong.text import load_text
 from prong.tools.base import Tool
@@ -31,7 +32,8 @@ def built_in(place: Place, planner: Planner | None, *, forks: bool) -> list[Tool
     from prong.tools.task import TaskOutput, TaskStop
     from prong.tools.todo import TodoWrite
 
-    about = describe_agent_tool(place.types, forks=forks, only=None)
+    background = in_background(place)
+    about = describe_agent_tool(place.types, forks=forks, only=None, background=background)
     tools: list[Tool] = [
         Read(),
         Write(),
@@ -39,12 +41,12 @@ def built_in(place: Place, planner: Planner | None, *, forks: bool) -> list[Tool
         NotebookEdit(),
         Glob(),
         Grep(),
-        Bash(),
+        Bash(background=background),
         TaskOutput(),
         TaskStop(),
         TodoWrite(),
         AskUserQuestion(),
-        AgentTool(forks=forks, description=about),
+        AgentTool(forks=forks, description=about, background=background),
         SendMessage(),
         MergeWorktrees(),
     ]

@@ -134,14 +134,17 @@ class Child:
     def _note_unread(self) -> None:
         self.agent.recorder.note(self.spec.path, MessagesUnread(list(self.unread)))
 
-    def run_again(self) -> None:
-        """Begin another run on the very prompt, so that its cache is read again."""
+    def run_again(self, *, notify: bool = True) -> None:
+        """Begin another run on the very prompt, so that its cache is read again.
+
+        With `notify` a typed child tells of its end by a notice, also if it was waited for before.
+        """
         self.runs += 1
         self.since = (len(self.account.rows), self.voice.tool_uses)
         self.status, self.detail, self.findings = "running", "", ()
         self.account.alone()
         self.agent.purse.restart()
-        if self.spec.kind == "typed":
+        if self.spec.kind == "typed" and notify:
             self.notify()
         self.agent.recorder.note(self.spec.path, ChildRun(self.runs))
 

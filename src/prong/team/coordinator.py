@@ -25,15 +25,16 @@ def worker_type(kind: AgentType, *, tools: ToolSet, scratchpad: str) -> AgentTyp
     """
     own = kind.tools if tools == "full" else _simple(kind.tools)
     note = (
-        f"Scratchpad: {scratchpad} is a folder that you and the other workers can read and write "
-        f"without asking. Put there what others need and what does not belong into the project."
+        f"\n\nScratchpad: {scratchpad} is a folder that you and the other workers can read and "
+        "write without asking. Put there what others need and what does not belong into the "
+        "project."
     )
     return replace(
         kind,
         tools=own,
         background=True,
         permission_mode="bubble",
-        prompt=f"{kind.prompt}\n\n{note}",
+        prompt=f"{kind.prompt}{note if scratchpad else ''}",
     )
 
 
@@ -59,13 +60,16 @@ def describe_workers(tools: Iterable[str], skills: Sequence[str], scratchpad: st
         f"- Tools: {', '.join(own) or 'none'}",
         f"- MCP servers: {_servers(servers)}",
         f"- Skills: {', '.join(skills) if has_skills else 'none'}",
-        f"- Scratchpad: {scratchpad}",
-        "",
-        (
-            "Every worker can read and write the scratchpad without asking. You cannot: have "
-            "workers put there what other workers need, and name the path in the briefs."
-        ),
     ]
+    if scratchpad:
+        lines += [
+            f"- Scratchpad: {scratchpad}",
+            "",
+            (
+                "Every worker can read and write the scratchpad without asking. You cannot: have "
+                "workers put there what other workers need, and name the path in the briefs."
+            ),
+        ]
     return "\n".join(lines)
 
 

@@ -15,7 +15,7 @@ from prong.entry import ToolSpec
 from prong.errors import UsageError
 from prong.prompt import Head
 from prong.provider import Provider, Providers, is_local
-from prong.text import load_text
+from prong.text import load_text, without
 from prong.tools.base import Tool
 from prong.tools.delegate import Agent as AgentTool
 from prong.tools.filter import Filtered, Request, filter_kit, is_mcp
@@ -32,9 +32,12 @@ _ALIASES = {
 """Short names that agent files use."""
 
 
-def describe_agent_tool(types: AgentTypes, *, forks: bool, only: tuple[str, ...] | None) -> str:
+def describe_agent_tool(
+    types: AgentTypes, *, forks: bool, only: tuple[str, ...] | None, background: bool = True
+) -> str:
     """Describe the Agent tool with the types that can be chosen."""
     about = load_text("tool/Agent" if forks else "tool/AgentPlain")
+    about = about if background else without(about, "run_in_background")
     listing = types.listing(only)
     return f"{about}\n\nTypes of agents for `subagent_type`:\n{listing}" if listing else about
 
@@ -171,8 +174,9 @@ class Recruiter:
         return [self._bounded(t, found.spawns) if isinstance(t, AgentTool) else t for t in tools]
 
     def _bounded(self, tool: AgentTool, only: tuple[str, ...]) -> AgentTool:
-        about = describe_agent_tool(self.types, forks=tool.forks, only=only)
-        return AgentTool(forks=tool.forks, description=about)
+        how = {"forks": tool.forks, "background": tool.background}
+        about = describe_agent_tool(self.types, only=only, **how)
+        return AgentTool(description=about, **how)
 
     def _system(self, kind: AgentType, warnings: list[str]) -> tuple[str, ...]:
         facts = surroundings(self.place, instructions=not kind.omit_instructions)

@@ -79,6 +79,8 @@ class Supervisor:
     """Seconds a parent waits for a child in the foreground; None waits for ever."""
     wake_once: bool = False
     """Whether a fan-out wakes its parent once, when all are done."""
+    background: bool = True
+    """Whether children may work while their parent goes on; if not, each is waited for."""
     _owed: set[str] = field(default_factory=set[str])
     """Calls whose answer was lost with the process, so that a notice has to bring it."""
 
@@ -266,7 +268,7 @@ class Supervisor:
         files = self._files(parent, args)
         if isinstance(files, BadSet):
             return Failed(files.why)
-        background = args.background or kind.background
+        background = self.background and (args.background or kind.background)
         made = self.recruiter.make(parent, kind, model=args.model, background=background)
         task_id = self.roster.free(args.name or call_id)
         purse = self._purse(parent, task_id)
@@ -376,6 +378,8 @@ class Supervisor:
 
     def to_background(self, task_id: str | None = None) -> list[str]:
         """Send a child that is waited for to the background, or all; gives their task ids."""
+        if not self.background:
+            return []
         waits = [(child.spec.task_id, child.wait) for child in self.roster]
         chosen = [(name, wait) for name, wait in waits if wait and task_id in {None, name}]
         for _, wait in chosen:
@@ -393,7 +397,11 @@ class Supervisor:
         child.tell(text)
         if self.services.board.runs(child.spec.task_id):
             return done(f"{to} is working and will read the message before its next step.")
-        child.run_again()
+        child.run_again(notify=self.background)
+        if not self.background:
+            wait = child.hold_up()
+            self._launch(child)
+            return await self._attend(_Waited(child, wait, ()))
         self._launch(child)
         notes = ("", *held_back(child))
         return done(f"{to} goes on with your message and will report again.{' '.join(notes)}")

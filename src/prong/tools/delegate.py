@@ -48,6 +48,22 @@ class PlainAgentArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
         return self.run_in_background
 
 
+class WaitedAgentArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What Agent takes where every agent is waited for."""
+
+    description: Annotated[str, Meta(description="3 to 5 words, for the user")]
+    prompt: str
+    subagent_type: Annotated[str, Meta(description="Else general-purpose")] | None = None
+    model: Annotated[str, Meta(description="Another model")] | None = None
+    name: str | None = None
+    isolation: Isolation | None = None
+
+    @property
+    def background(self) -> bool:
+        """Whether the parent goes on at once."""
+        return False
+
+
 class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What Agent takes for a coordinator, whose workers are always in the background.
 
@@ -77,7 +93,7 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return True
 
 
-AnyAgentArguments = AgentArguments | PlainAgentArguments | WorkerArguments
+AnyAgentArguments = AgentArguments | PlainAgentArguments | WaitedAgentArguments | WorkerArguments
 
 
 class Agent:
@@ -91,14 +107,16 @@ class Agent:
     default = "general-purpose"
     """The type of an agent for which none is named, while forks are off."""
 
-    def __init__(self, *, forks: bool, description: str = "") -> None:
-        """Say whether forks are on: the schema depends on it.
+    def __init__(self, *, forks: bool, description: str = "", background: bool = True) -> None:
+        """Say whether forks are on, and work in the background: the schema depends on it.
 
         The description lists the types; it is made once, and then stands in the cached prefix.
         """
         self.forks = forks
+        self.background = background
         self.description = description
-        self.arguments: type[msgspec.Struct] = AgentArguments if forks else PlainAgentArguments
+        plain = PlainAgentArguments if background else WaitedAgentArguments
+        self.arguments: type[msgspec.Struct] = AgentArguments if forks else plain
 
     def title(self, args: AnyAgentArguments) -> str:
         """Name the kind of agent and its work."""

@@ -24,6 +24,7 @@ from msgspec import Meta
 from prong.entry import CallId
 from prong.event import ToolOutput
 from prong.host import Process, make_private
+from prong.text import load_text, without
 from prong.tools.access import Access, Running
 from prong.tools.base import Context, Effect, Failed, Outcome, done
 from prong.tools.gitenv import guard_git
@@ -51,7 +52,7 @@ _QUIET = {
 }
 """Nobody sits at the terminal, so nothing should wait for a key."""
 
-_BACKGROUND_HINT = "Use run_in_background to keep something running."
+_BACKGROUND_HINT = " Use run_in_background to keep something running."
 
 
 class BashArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,24 +66,48 @@ class BashArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     run_in_background: bool = False
 
 
+class WaitedArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What Bash is called with where every command is waited for."""
+
+    command: Annotated[str, Meta(min_length=1)]
+    description: Annotated[str, Meta(description="What it does, in 5 to 10 words")] = ""
+    timeout: Annotated[
+        int, Meta(ge=1, le=600_000, description="Milliseconds; then it is stopped")
+    ] = 120_000
+
+    @property
+    def run_in_background(self) -> bool:
+        """Never."""
+        return False
+
+
+AnyBashArguments = BashArguments | WaitedArguments
+
+
 class Bash:
     """Runs command lines."""
 
     name = "Bash"
     effect: Effect = "writes"
-    arguments: type[msgspec.Struct] = BashArguments
     budget = 2 * PART + 5_000
 
-    def title(self, args: BashArguments) -> str:
+    def __init__(self, *, background: bool = True) -> None:
+        """Say whether commands may run in the background: the schema depends on it."""
+        text = load_text("tool/Bash")
+        self._hint = _BACKGROUND_HINT if background else ""
+        self.arguments: type[msgspec.Struct] = BashArguments if background else WaitedArguments
+        self.description = text if background else without(text, "run_in_background")
+
+    def title(self, args: AnyBashArguments) -> str:
         """Show the command itself: people should see what runs, not what the model calls it."""
         line = " ".join(args.command.split())
         return line if len(line) <= 120 else f"{line[:119]}…"
 
-    def access(self, args: BashArguments, context: Context) -> Sequence[Access]:
+    def access(self, args: AnyBashArguments, context: Context) -> Sequence[Access]:
         """Name the command and the folder it starts in."""
         return (Running(args.command, context.cwd or context.host.root),)
 
-    async def run(self, call_id: CallId, args: BashArguments, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: AnyBashArguments, context: Context) -> Outcome:
         """Run the command to its end, or hand it to the task board."""
         if why := _unusable(args.command):
             return Failed(why)
@@ -107,11 +132,11 @@ class Bash:
                 run.output.close()
             left, folder = trail.read()
             moved = _moved(folder, context, cwd)
-            notes = [note, *moved, *run.notes(args.timeout, left=left)]
+            notes = [note, *moved, *run.notes(args.timeout, left=left, hint=self._hint)]
         return run.outcome([n for n in notes if n])
 
     async def _start_task(
-        self, args: BashArguments, context: Context, cwd: str, note: str
+        self, args: AnyBashArguments, context: Context, cwd: str, note: str
     ) -> Outcome:
         try:
             # The trap makes the task last as long as its shell's jobs: `server &` is meant to.
@@ -228,7 +253,7 @@ class _Run:
         self._take(self._cleaner.finish())
         self._show()
 
-    def notes(self, timeout: int, *, left: bool) -> list[str]:
+    def notes(self, timeout: int, *, left: bool, hint: str) -> list[str]:
         """Say what the model should know beside the output; `left`, whether jobs were."""
         notes: list[str] = []
         if self._code is None:
@@ -242,9 +267,7 @@ class _Run:
                 "file, or filter it."
             )
         elif left or self._held_open:
-            notes.append(
-                f"The processes that the command left running were stopped. {_BACKGROUND_HINT}"
-            )
+            notes.append(f"The processes that the command left running were stopped.{hint}")
         return notes
 
     def outcome(self, notes: list[str]) -> Outcome:
