@@ -493,7 +493,7 @@ async def test_a_killed_session_finishes_without_a_new_prompt(world: Worlds, pro
         (w.root / "go").touch()
         done = await program.run(w, "-p", "--resume", "it", *free)
         assert (done.returncode, done.stdout) == (0, b"Bob is done.\n"), done.stderr
-        assert ", tool uses: 1, " in w.server.records[-1].request.last_text
+        assert "<tool-uses>1</tool-uses>" in w.server.records[-1].request.last_text
         again = await program.run(w, "-p", "--resume", "it", *free)
         assert (again.returncode, again.stdout) == (2, b"")
         assert b"nothing in this session waits to go on" in again.stderr

@@ -29,7 +29,7 @@ def split(*steps: Step) -> Script:
 
 def first_request(records: list[Record], part: str) -> Request:
     """The first request of the fork that was given that part."""
-    requests = [record.request for record in records if record.request is not None]
+    requests = [record.request for record in records]
     return next(r for r in requests if r.last_text.endswith(f"Directive:\n{part}"))
 
 
@@ -41,7 +41,6 @@ async def test_the_head_of_an_ordinary_session_is_small(world: Worlds, api: str)
         await w.session.run("Hi")
 
         (record,) = w.server.records
-        assert record.request is not None
         assert len(record.json["tools"]) >= 16
         head = [block for block in record.request.blocks if block.role != "user"]
         assert len(head) >= 17
@@ -93,7 +92,7 @@ async def test_the_placeholder_is_true_of_calls_that_are_no_forks(world: Worlds)
         assert "stands in" in PLACEHOLDER
         assert not PLACEHOLDER.startswith("Started")
         # The protocol names what the placeholder begins with.
-        said = child.request.last_text if child.request else ""
+        said = child.request.last_text
         assert '"Dispatched" are stand-ins' in said
         assert PLACEHOLDER.startswith("Dispatched")
 
