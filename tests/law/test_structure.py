@@ -19,6 +19,7 @@ FIELDS, MEMBERS = 15, 20
 LARGE = {
     "agent.agent.Agent",
     "team.child.Child",
+    "team.supervisor.Supervisor",
     "team.task.TaskBoard",
 }
 

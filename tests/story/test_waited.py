@@ -29,7 +29,7 @@ async def test_every_agent_is_waited_for(world: Worlds, kind: str) -> None:
         assert turn.text == "Done."
         assert "Found it." in result(w)
         assert "<task-notification>" not in str(w.bodies())
-        assert w.session.supervisor.to_background() == []
+        assert w.parts.supervisor.to_background() == []
 
 
 async def test_nothing_is_offered_that_would_not_be_waited_for(world: Worlds) -> None:
@@ -93,7 +93,7 @@ async def test_the_scratchpad_can_be_switched_off(
         told = [str(body["system"]) for body in (w.bodies()[0], of(w, "BRIEF")[0])]
 
         assert ["Scratchpad: " in text for text in told] == [there, there]
-        assert bool(w.session.agent.policy.policy.scratchpad) == there
+        assert bool(w.parts.agent.policy.policy.scratchpad) == there
         assert bool(list(w.store.rglob("scratchpad"))) == there
 
 
