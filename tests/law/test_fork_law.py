@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prong.agent.answer import unanswered
+from prong.agent.compact import carried, cuts
 from prong.agent.lineage import CONTAINED, MAX_DEPTH, ROOT, Lineage, contained, told_by
-from prong.entry import Call, CallId, Entry, Reply, Result, Results, Text, ToolSpec, User
+from prong.entry import Call, CallId, Entry, Reply, Result, Results, Text, ToolSpec, User, plain
 from prong.prompt import Head, Prompt
 from prong.team import fork
 from prong.team.route import Fork, ForkMode, Refused, Typed, route
@@ -30,8 +32,8 @@ LINEAGES = [
 ]
 
 
-def asked(plain: bool, **more: str | None) -> AgentArguments | PlainAgentArguments:
-    kind = PlainAgentArguments if plain else AgentArguments
+def asked(short: bool, **more: str | None) -> AgentArguments | PlainAgentArguments:
+    kind = PlainAgentArguments if short else AgentArguments
     return msgspec.convert({"description": "d", "prompt": "p", **more}, kind)
 
 
@@ -78,7 +80,7 @@ def test_the_whole_table(
 @pytest.mark.parametrize("name", ["a/b", "..", "", "x#2", "a b", "<x>", "a" * 65, "é"])
 def test_names_that_could_be_taken_for_something_else_are_refused(name: str) -> None:
     """A name becomes part of a path and of a notice, so only plain ones are taken."""
-    found = route(asked(plain=False, name=name), ON, ROOT, TYPES, model=MODEL)
+    found = route(asked(short=False, name=name), ON, ROOT, TYPES, model=MODEL)
     assert isinstance(found, Refused)
     assert "letters" in found.why
 
@@ -185,6 +187,38 @@ def test_lineage_is_told_by_kind_and_never_by_text(
     assert told_by(fork.child(parent, text)).is_fork
     carrying = fork.carrying_base(parent.append(reply), reply.calls)
     assert told_by(fork.child(carrying, text, carrier=reply.calls[-1].id)).is_fork
+
+
+@pytest.mark.spec("F10", "F11", "L7")
+@given(
+    name=st.sampled_from(DIALECTS),
+    history=entries,
+    reply=replies(),
+    directive=words,
+    carries=st.booleans(),
+)
+def test_a_conversation_is_carried_over_whole_from_wherever_it_may_be_cut(
+    name: str, history: list[Entry], reply: Reply, directive: str, carries: bool
+) -> None:
+    """A cut parts no call from its result, and a directive is plain text and typed ever after."""
+    parent = started(name, explicit=True).append(*history, reply)
+    make = fork.carrying_base if carries else fork.base
+    carrier = reply.calls[-1].id if carries else None
+    child = fork.child(make(parent, reply.calls), directive, carrier=carrier)
+    told = child.tip
+    child = child.append(Reply((), "", text="more"), User((Text("x"),)))
+    assert told is not None
+    assert not any(unanswered(Prompt(child.head, place)) for place in cuts(child))
+    for after in (None, *cuts(child), told.parent):
+        rest = carried(child, after=after)
+        fresh = Prompt(child.head).append(*rest)
+        called = {call.id for entry in rest if isinstance(entry, Reply) for call in entry.calls}
+        answers = [one for entry in rest if isinstance(entry, Results) for one in entry.results]
+        assert {one.call_id for one in answers} <= called
+        kept = [plain(e.parts) for e in rest if isinstance(e, User) and e.kind == "directive"]
+        is_kept = after is None or after.depth < told.depth
+        assert kept == ([directive] if is_kept else [])
+        assert told_by(fresh).is_fork == is_kept
 
 
 @pytest.mark.spec("F9")

@@ -4,10 +4,14 @@ The summary is asked for on the very prompt that is cached, so it costs a read a
 then does a new prompt start. If even that request is too long, the oldest part that still fits is
 summarised and the rest is carried over; if that is too long by itself, large results in it are
 stored and previews take their place. A prompt that would not be shorter is never taken.
+
+What a child was told to do is never left to a summary: a fork's directives and a typed child's
+brief stand before it word for word, as entries of their own kind.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 from msgspec.structs import replace
@@ -15,7 +19,7 @@ from msgspec.structs import replace
 from prong.agent.agent import Agent
 from prong.agent.dispatch import fit
 from prong.agent.request import request
-from prong.entry import Entry, Part, Reply, Result, Results, Text, User
+from prong.entry import CallId, Entry, Part, Reply, Result, Results, Text, User
 from prong.errors import BrokenReply, ContextOverflow
 from prong.event import Warned
 from prong.prompt import Node, Prompt
@@ -44,7 +48,8 @@ async def compact_if_due(agent: Agent) -> None:
 async def compact(agent: Agent, *, detail: str, focus: str = "") -> None:
     """Replace the conversation by a summary of it.
 
-    What was said since the model's last step is carried over word for word.
+    What a child was told to do, and what was said since the model's last step, is carried over
+    word for word.
 
     Raises ContextOverflow if not even a small part of it can be summarised or it would not become
     shorter, BrokenReply if the model gives no summary; the conversation then is as it was.
@@ -52,7 +57,7 @@ async def compact(agent: Agent, *, detail: str, focus: str = "") -> None:
     payload = {"trigger": detail, "focus": focus}
     verdict = agent.heed(await agent.hooks.fire("PreCompact", payload))
     ask = load_text("compact") + (f"\n\nThe user adds: {focus}" if focus else "")
-    ask += "".join(f"\n\n{told}" for told in verdict.context)
+    ask += "".join(f"\n\n{context}" for context in verdict.context)
     kept = agent.prompt
     for _ in range(_TRIES):
         try:
@@ -69,9 +74,11 @@ async def compact(agent: Agent, *, detail: str, focus: str = "") -> None:
         if ended.reply.stop == "length":
             agent.emit(Warned(text="the summary reached the output limit and is cut off"))
         after = _last_step(agent.prompt) if kept is agent.prompt else kept.tip
-        rest = carried(agent.prompt, after=after)
-        summary = User((Text(load_text("summary") + "\n\n" + ended.reply.text),), "summary")
-        agent.restart(_shortened(agent, summary, rest), reason="compaction", detail=detail)
+        told = _told(agent, after)
+        words = [load_text("summary"), load_text("told") if told else "", ended.reply.text]
+        summary = User((Text("\n\n".join(filter(None, words))),), "summary")
+        fresh = _shortened(agent, [*told, summary], carried(agent.prompt, after=after))
+        agent.restart(fresh, reason="compaction", detail=detail)
         return
     raise ContextOverflow("the conversation is too long even for its own summary; use /clear")
 
@@ -100,18 +107,33 @@ async def shrink(agent: Agent, error: ContextOverflow) -> None:
     ) from error
 
 
-def _shortened(agent: Agent, summary: User, rest: list[Entry]) -> Prompt:
+def _told(agent: Agent, until: Node | None) -> list[User]:
+    """Give what a child was told to do, as far as a summary would take its place.
+
+    Every directive of a fork, messages to it among them, and the brief of a typed child.
+    """
+    prompt = agent.prompt
+    nodes = prompt.nodes()[: until.depth if until else 0]
+    found = [node for node in nodes if node.kind == "directive"]
+    if not found and agent.lineage.origin == "typed":
+        found = [node for node in nodes if node.kind == "user"][:1]
+    read = prompt.head.dialect.read
+    entries = (one for node in found for one in _carried(read(node.role, node.data), node, set()))
+    return [entry for entry in entries if isinstance(entry, User)]
+
+
+def _shortened(agent: Agent, begin: list[User], rest: list[Entry]) -> Prompt:
     """Make the new prompt; what is carried over is cut as far as it must be.
 
     Raises ContextOverflow if it would be no shorter than the old one.
     """
     head, before = agent.prompt.head, len(agent.prompt)
     room = agent.window * (agent.compact_at or 1.0) * BYTES_PER_TOKEN
-    fresh = Prompt(head).append(summary, *rest)
+    fresh = Prompt(head).append(*begin, *rest)
     for limit in _PREVIEWS:
         if len(fresh) < min(before, room):
             break
-        fresh = Prompt(head).append(summary, *(_cut(agent, entry, limit) for entry in rest))
+        fresh = Prompt(head).append(*begin, *(_cut(agent, entry, limit) for entry in rest))
     if len(fresh) >= before:
         raise ContextOverflow(
             f"a summary would make the conversation no shorter ({len(fresh)} bytes instead of "
@@ -139,12 +161,22 @@ def _cut(agent: Agent, entry: Entry, limit: int) -> Entry:
 
 
 def _half(prompt: Prompt) -> Prompt:
-    """Cut a conversation near its middle, where no call is left without its result."""
+    """Cut a conversation near its middle."""
     middle = (len(prompt.head.data) + len(prompt)) // 2
-    nodes = prompt.nodes()
-    places = [node for node, after in pairwise(nodes) if after.kind != "results"]
-    place = min(places, key=lambda node: abs(node.length - middle), default=None)
+    place = min(cuts(prompt), key=lambda node: abs(node.length - middle), default=None)
     return Prompt(prompt.head, place)
+
+
+def cuts(prompt: Prompt) -> list[Node]:
+    """Give the nodes after which a conversation may be cut: no call is parted from its result."""
+    return [node for node, after in pairwise(prompt.nodes()) if not _answers(prompt, after)]
+
+
+def _answers(prompt: Prompt, node: Node) -> bool:
+    """Say whether an entry answers calls: a directive may be carried by the result of one."""
+    if node.kind != "directive":
+        return node.kind == "results"
+    return isinstance(prompt.head.dialect.read(node.role, node.data), Results)
 
 
 def _last_step(prompt: Prompt) -> Node | None:
@@ -165,17 +197,38 @@ def carried(prompt: Prompt, *, after: Node | None = None) -> list[Entry]:
     Thinking stays behind: it is bound to the model and to the bytes before it.
     """
     read = prompt.head.dialect.read
-    nodes = prompt.nodes()[after.depth if after else 0 :]
-    return [_carried(read(node.role, node.data), node) for node in nodes]
+    called: set[CallId] = set()
+    entries: list[Entry] = []
+    for node in prompt.nodes()[after.depth if after else 0 :]:
+        entry = read(node.role, node.data)
+        if isinstance(entry, Reply):
+            called.update(call.id for call in entry.calls)
+        entries.extend(_carried(entry, node, called))
+    return entries
 
 
-def _carried(entry: Entry, node: Node) -> Entry:
+def _carried(entry: Entry, node: Node, called: set[CallId]) -> Iterator[Entry]:
     match entry:
         case Reply():
-            return Reply((), "", entry.text, "", entry.calls, entry.stop)
+            yield Reply((), "", entry.text, "", entry.calls, entry.stop)
         case User():
             assert node.kind != "reply"
             assert node.kind != "results"
-            return User(entry.parts, node.kind)
+            yield User(entry.parts, node.kind)
+        case Results(results=results) if node.kind == "directive":
+            yield from _set_down(results, called)
         case Results():
-            return entry
+            yield entry
+
+
+def _set_down(results: tuple[Result, ...], called: set[CallId]) -> Iterator[Entry]:
+    """Part a directive from the result that carries it, after a line and a blank one.
+
+    The result itself stays as long as its call does.
+    """
+    for result in results:
+        first, *others = result.parts
+        line, _, directive = first.text.partition("\n\n") if isinstance(first, Text) else ("",) * 3
+        if result.call_id in called:
+            yield Results((replace(result, parts=(Text(line),)),))
+        yield User((*([Text(directive)] if directive else []), *others), "directive")
