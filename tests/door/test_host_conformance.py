@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from prong.host import Finished, Host, LocalHost
-from prong.host.confined import ConfinedHost
+from prong.host.local import ConfinedHost
 from prong.testing.host import Command, MemoryHost
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L2"), pytest.mark.door]
@@ -40,8 +40,10 @@ async def host(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     (root / "link.txt").symlink_to("dir/a.txt")
     (root / "out").symlink_to(outside)
     (root / "loop").symlink_to("loop")
-    confined = ConfinedHost(str(root), folders=[str(outside)], home=str(home))
-    local = confined if request.param == "confined" else LocalHost(str(root), home=str(home))
+    kept = str(tmp_path / "kept")
+    confined = ConfinedHost(str(root), folders=[str(outside)], home=str(home), storage=kept)
+    free = LocalHost(str(root), home=str(home), storage=kept)
+    local = confined if request.param == "confined" else free
     yield local
     await local.close()
 
@@ -175,3 +177,68 @@ async def test_memory_files_may_be_read_only() -> None:
     with pytest.raises(PermissionError):
         await host.write("f", b"2")
     assert await host.read("f") == b"1"
+
+
+async def test_what_is_stored_can_be_read(host: Host) -> None:
+    """Storage keeps files by name and files that grow, and the host reads both."""
+    path = host.storage.write("results/a.txt", b"one")
+    assert host.storage.write("results/a.txt", b"two") == path
+    sink, other = host.storage.create("output/x-"), host.storage.create("output/x-")
+    for part in (b"a", b"b"):
+        sink.write(part)
+    sink.close()
+    other.close()
+
+    assert await host.read(path) == b"two"
+    assert await host.read(sink.path) == b"ab"
+    assert sink.path != other.path
+    assert all(one.startswith(f"{host.storage.path}/") for one in (path, sink.path, other.path))
+
+
+async def test_what_a_command_leaves_is_taken_once(host: Host) -> None:
+    """A reserved file has a name of its own, and is gone once it was taken."""
+    place = host.storage.reserve(".x")
+    assert host.storage.take(place) == ""
+    if place:
+        await (await host.start(f"printf left > {place}")).wait()
+        assert place != host.storage.reserve(".x")
+        assert host.storage.take(place) == "left"
+        assert host.storage.take(place) == ""
+
+
+@pytest.mark.spec("F14", "W2")
+async def test_a_host_within_bounds(host: Host) -> None:
+    """It works in its root, takes a forebear's path for its own, and writes nowhere else."""
+    await host.write("tree/sub/x.txt", b"child")
+    tree = host.resolve("tree")
+    child = host.at(f"{tree}/sub", bounds=tree, inherited=[host.root])
+
+    assert child.root == f"{tree}/sub"
+    assert (child.home, child.storage.path) == (host.home, host.storage.path)
+    assert child.inherited == (host.root,)
+    assert child.resolve(f"{host.root}/top.txt") == f"{tree}/top.txt"
+    assert await child.stat(f"{host.root}/top.txt") is None
+    await child.write(f"{host.root}/top.txt", b"mine")
+    assert await host.read("top.txt") == b"0123456789"
+    assert await host.read("tree/top.txt") == b"mine"
+    for outside in ("~/x", f"{host.home}/x", "/nowhere/x"):
+        with pytest.raises(PermissionError):
+            await child.write(outside, b"x")
+    assert await child.read(child.storage.write("kept.txt", b"all")) == b"all"
+    grandchild = child.at(tree, inherited=[child.root, *child.inherited])
+    assert grandchild.resolve(f"{host.root}/top.txt") == f"{tree}/top.txt"
+    await child.close()
+    await grandchild.close()
+
+
+async def test_a_confined_host_can_be_left(host: Host) -> None:
+    """Worktrees are made by a host of the same root that has no bounds."""
+    await host.write("tree/x.txt", b"child")
+    child = host.at(host.resolve("tree"), inherited=[host.root])
+    free = child.unconfined()
+
+    assert (free.root, free.home, free.inherited) == (child.root, host.home, ())
+    await free.write(f"{host.root}/top.txt", b"changed")
+    assert await host.read("top.txt") == b"changed"
+    await free.close()
+    await child.close()

@@ -62,12 +62,11 @@ async def world(folder: Path) -> AsyncGenerator[World]:
         async with anyio.create_task_group() as group:
             board = TaskBoard(group=group, storage=storage, outbox=outbox, emit=events.append)
             context = Context(
-                host=LocalHost(str(root)),
+                host=LocalHost(str(root), storage=storage),
                 reads=Reads(),
                 emit=events.append,
                 ask=ask,
                 tasks=board,
-                storage=storage,
             )
             yield World(context, board, outbox, events, answers, asked)
             await board.close()
@@ -170,7 +169,7 @@ async def test_cd_lasts_inside_the_project_only(tmp_path: Path) -> None:
         assert await w.bash("mkdir gone; cd gone") == "(no output)"
         assert await w.bash("rmdir ../gone") == "(no output)"
         assert (await w.bash("pwd")).startswith(f"{root}\n{root}/gone is gone")
-        assert not list(Path(w.context.storage).glob("*.cwd"))
+        assert not list(Path(w.context.host.storage.path).glob("*.cwd"))
 
 
 @pytest.mark.spec("L2")
@@ -191,7 +190,7 @@ async def test_long_output_keeps_both_ends_and_a_file(tmp_path: Path) -> None:
         assert out.startswith(whole[:PART])
         assert out.endswith(whole[-PART:].rstrip("\n"))
         assert f"[{len(whole) - 2 * PART} characters left out here" in out
-        (kept,) = Path(w.context.storage, "output").iterdir()
+        (kept,) = Path(w.context.host.storage.path, "output").iterdir()
         assert str(kept) in out
         assert kept.read_text() == whole
         assert len(out) <= Bash().budget
@@ -279,7 +278,7 @@ async def test_cancelling_kills_the_group(tmp_path: Path) -> None:
             group.cancel_scope.cancel()
         assert number
         assert not alive(number)
-        assert not list(Path(w.context.storage).glob("*.cwd"))
+        assert not list(Path(w.context.host.storage.path).glob("*.cwd"))
 
 
 @pytest.mark.spec("L2", "T2", "T3")

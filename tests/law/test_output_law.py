@@ -7,6 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prong.host.storage import LocalStorage
 from prong.tools.output import LONGEST_LINE, Cleaner, Collector, clean
 
 SCRAPS = st.sampled_from(
@@ -68,7 +69,7 @@ def test_both_ends_are_kept_and_the_file_has_all(texts: list[str], head: int, ta
     """Kept and dropped characters add up, and whenever something was dropped a file holds all of it."""
     whole = "".join(texts)
     with tempfile.TemporaryDirectory() as folder:
-        collector = Collector(head=head, tail=tail, folder=folder)
+        collector = Collector(head=head, tail=tail, storage=LocalStorage(folder))
         for text in texts:
             collector.add(text)
         collector.close()

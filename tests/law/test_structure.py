@@ -32,7 +32,7 @@ INTRUSIONS: dict[str, str] = {
     "session.beginning": "warnings",
     "session.main": "compact_at",
     "session.move": "images provider",
-    "session.opening": "role warn warnings words",
+    "session.opening": "role warnings words",
     "session.planning": "finale",
     "tools.shell": "cwd",
     "tools.todo": "todos",

@@ -45,7 +45,6 @@ class Workbench:
             emit=lambda event: None,
             ask=nobody,
             tasks=NoTasks(),
-            storage="",
         )
 
     async def __call__(self, tool: Tool, **arguments: Any) -> Outcome:

@@ -10,7 +10,7 @@ import pytest
 
 from prong.errors import Unauthorised
 from prong.host import LocalHost
-from prong.host.confined import ConfinedHost
+from prong.host.local import ConfinedHost
 from prong.provider import pick
 from prong.provider.fault import Refusal, mapped
 from prong.provider.pick import KEY_VARIABLES

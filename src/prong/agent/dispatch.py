@@ -7,7 +7,6 @@ result, so the stored conversation stays valid.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Container, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -252,13 +251,10 @@ def fit(agent: Agent, call_id: str, text: str, budget: int) -> str:
     """Store a text that is over its budget in a file and leave a preview in its place."""
     if len(text) <= budget:
         return text
-    folder = os.path.join(agent.context.storage, "results")  # noqa: PTH118 - a host's path
     safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in call_id)
-    path = os.path.join(folder, f"{safe}.txt")  # noqa: PTH118 - a host's path
+    data = agent.secrets.mask(text).encode(errors="replace")
     try:
-        os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a host's path
-        with open(path, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - likewise
-            file.write(agent.secrets.mask(text))
+        path = agent.context.host.storage.write(f"results/{safe}.txt", data)
         where = f"is in {path}: read the part you need"
     except OSError as error:
         where = f"could not be stored ({error}): ask for less of it"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 import anyio
@@ -22,7 +21,6 @@ from prong.cost import total
 from prong.entry import Reply, Text, Usage, User, plain
 from prong.errors import JournalError, ProngError
 from prong.event import TurnFinished, TurnStarted, Warned
-from prong.host import make_private
 from prong.journal.note import FilesRead, FolderEntered, TodosKept, TurnSettled
 from prong.prompt import Prompt
 from prong.tools.structured import StructuredOutput
@@ -241,13 +239,11 @@ class Life:
         self.snapshot = agent.prompt
 
     def _report(self, error: BaseException) -> str:
-        path = Path(self._agent.context.storage) / "failure.txt"
+        trace = "".join(traceback.format_exception(error)).encode(errors="replace")
         try:
-            make_private(path.parent)
-            path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+            return self._agent.context.host.storage.write("failure.txt", trace)
         except OSError as full:
             return f"no file, which could not be written ({full})"
-        return str(path)
 
 
 def _beside(agent: Agent) -> tuple[FilesRead, TodosKept, FolderEntered]:

@@ -49,14 +49,16 @@ class Place:
     """What was wrong with files, and what was left out, each in a sentence."""
 
 
-def look_around(options: Options) -> Place:
+def look_around(options: Options, *, cwd: str | None = None) -> Place:
     """Read everything a session takes from its surroundings.
+
+    `cwd` is the working folder of a host that is not this machine; nothing need be there on it.
 
     Raises UsageError if an option makes no sense, ConfigError if a file does that must.
     """
     options = checked(options)
     env = os.environ if options.env is None else options.env
-    home, cwd, root = folders(options)
+    home, cwd, root = folders(options, cwd)
     trusted = Trust(home).is_trusted(root)
     place = Place(
         options=options,
@@ -91,15 +93,15 @@ def look_around(options: Options) -> Place:
     return place
 
 
-def folders(options: Options) -> tuple[str, str, str]:
-    """Find the user's home, the working folder and the project's folder.
+def folders(options: Options, given: str | None = None) -> tuple[str, str, str]:
+    """Find the user's home, the working folder, which may be given, and the project's folder.
 
     Raises UsageError if the working folder is none.
     """
     env = os.environ if options.env is None else options.env
     home = env.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - strings throughout
-    cwd = os.path.realpath(options.cwd)
-    if not os.path.isdir(cwd):  # noqa: PTH112 - strings throughout
+    cwd = given or os.path.realpath(options.cwd)
+    if given is None and not os.path.isdir(cwd):  # noqa: PTH112 - strings throughout
         raise UsageError(f"{options.cwd!r} is not a folder; choose one with --cwd")
     root = find_root(cwd)
     if os.path.realpath(home) == root:
@@ -143,8 +145,8 @@ def _add_project(place: Place, policy: Policy) -> None:
     place.warnings += (*skills.warnings, *place.servers.warnings)
 
 
-def make_policy(place: Place, *, storage: str) -> Policy:
-    """Put settings and flags together into the session's policy.
+def make_policy(place: Place, *, home: str, storage: str) -> Policy:
+    """Put settings and flags together into the session's policy; home and storage are the host's.
 
     Raises UsageError if a flag is not a rule or not a mode.
     """
@@ -152,7 +154,7 @@ def make_policy(place: Place, *, storage: str) -> Policy:
     folders = [one.text for one in permissions.folders]
     return Policy(
         root=place.root,
-        home=place.home,
+        home=home,
         mode=read_mode(options.mode or permissions.mode),
         rules=read_rules(options, place.settings),
         # What the session keeps of itself may be read; nobody but the session writes there.

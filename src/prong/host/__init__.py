@@ -1,6 +1,6 @@
 """The door to files and processes."""
 
-from prong.host.base import FileKind, Finished, Host, Process, Stat
+from prong.host.base import FileKind, Finished, Host, Process, Sink, Stat, Storage
 from prong.host.local import LocalHost
 from prong.host.private import make_private
 from prong.host.ripgrep import ripgrep
@@ -11,7 +11,9 @@ __all__ = [
     "Host",
     "LocalHost",
     "Process",
+    "Sink",
     "Stat",
+    "Storage",
     "make_private",
     "ripgrep",
 ]

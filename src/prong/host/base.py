@@ -58,6 +58,60 @@ class Process(Protocol):
         ...
 
 
+class Sink(Protocol):
+    """A file that grows."""
+
+    @property
+    def path(self) -> str:
+        """Where it is, for the host to read."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Add to it.
+
+        Raises OSError.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of it; the file stays.
+
+        Raises OSError.
+        """
+        ...
+
+
+class Storage(Protocol):
+    """The session's own folder, outside the project, for what is too large for a conversation."""
+
+    @property
+    def path(self) -> str:
+        """Where it is; empty if there is none."""
+        ...
+
+    def write(self, name: str, data: bytes) -> str:
+        """Keep a file under a name, in place of one that was there; gives its path.
+
+        Raises OSError.
+        """
+        ...
+
+    def create(self, prefix: str) -> Sink:
+        """Begin a text file with a name of its own that begins so.
+
+        Raises OSError.
+        """
+        ...
+
+    def reserve(self, suffix: str) -> str:
+        """Name a file that a process can write, one that nobody guesses; empty if none can."""
+        ...
+
+    def take(self, path: str) -> str:
+        """Read what a process has written to a reserved file, if it has, and remove the file."""
+        ...
+
+
 class Host(Protocol):
     """Files and processes below a root."""
 
@@ -69,6 +123,44 @@ class Host(Protocol):
     @property
     def home(self) -> str:
         """The user's home folder."""
+        ...
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables that processes start with, before any are added."""
+        ...
+
+    @property
+    def storage(self) -> Storage:
+        """Where large results are kept; `read` reads them."""
+        ...
+
+    @property
+    def inherited(self) -> tuple[str, ...]:
+        """Folders of forebears: a path in one of them means the same place below the bounds."""
+        ...
+
+    def at(
+        self,
+        root: str,
+        *,
+        bounds: str = "",
+        inherited: Sequence[str] = (),
+        folders: Sequence[str] = (),
+    ) -> Host:
+        """Give a host that works in `root` and writes below `bounds` (default: the root) alone.
+
+        A path in one of the `inherited` folders is moved there; `folders` and the storage may be
+        written too. It has this one's home, and withholds what this one does.
+        """
+        ...
+
+    def unconfined(self) -> Host:
+        """Give a host of the same root without bounds: itself, if it has none."""
+        ...
+
+    async def close(self) -> None:
+        """End everything that was started here and still runs."""
         ...
 
     def resolve(self, path: str) -> str:

@@ -1,108 +1,168 @@
-"""The real machine as a host."""
+"""The real machine as a host: as free as the user, or confined to a worktree.
+
+A child in a worktree works there, and writes nowhere else. It inherits a conversation full of its
+parent's paths. A path in the parent's folder is taken to mean the same place in the worktree, so
+that nothing of the parent's is read by mistake for the child's own, let alone written. What leads
+elsewhere may be read, if the policy has it so, but not written, save in folders that are named.
+
+Links are followed before the check. Between check and use nothing may change the meaning of a path:
+a file is reached from the worktree's own folder, part by part, without following any link.
+
+Paths are compared exactly. Where case does not matter, a path in another case is refused and not
+let out.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat as modes
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING
 
-import anyio
 import anyio.to_thread
 
-from prong.host import process
-from prong.host.base import FileKind, Finished, Host, Process, Stat
-from prong.host.guardian import GUARDIAN
+from prong.host.base import Finished, Host, Process, Stat
+from prong.host.git import INHERITED
+from prong.host.machine import INLINE, Machine
 
-INLINE = 1 << 20
-"""Bytes up to which files are handled on the spot: a thread costs more than it saves."""
-
-P = ParamSpec("P")
-T = TypeVar("T")
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class LocalHost:
-    """Files and processes of this machine, below a root."""
+class LocalHost(Machine):
+    """Files and processes of this machine, as free as the user."""
+
+    @property
+    def inherited(self) -> tuple[str, ...]:
+        """Folders whose paths mean places elsewhere: none here."""
+        return ()
+
+    def at(
+        self,
+        root: str,
+        *,
+        bounds: str = "",
+        inherited: Sequence[str] = (),
+        folders: Sequence[str] = (),
+    ) -> ConfinedHost:
+        """Give a host that works in `root` and writes below `bounds` and in `folders` alone."""
+        return ConfinedHost(
+            root,
+            bounds=bounds,
+            inherited=inherited,
+            folders=folders,
+            home=self.home,
+            withhold=self.withheld,
+            storage=self.storage.path,
+        )
+
+    def unconfined(self) -> LocalHost:
+        """Give itself: it has no bounds."""
+        return self
+
+
+class ConfinedHost(LocalHost):
+    """Files and processes of this machine, for a child that writes below its bounds alone."""
 
     def __init__(
         self,
-        root: str | os.PathLike[str],
-        home: str | None = None,
+        root: str,
         *,
+        bounds: str = "",
+        inherited: Sequence[str] = (),
+        folders: Sequence[str] = (),
+        home: str | None = None,
         withhold: Collection[str] = (),
+        storage: str = "",
     ) -> None:
-        """Work in a folder; the home folder is the user's unless another is given.
+        """Work in `root`, which lies in the worktree `bounds` (default: is it).
 
-        No process that is started here sees the environment variables to withhold.
+        `inherited` are the root folders of the working copies of all its forebears; `folders` are
+        places outside that may be written; the session's storage is one of them.
         """
-        self._root = os.path.realpath(root)
-        self._home = home or os.path.expanduser("~")  # noqa: PTH111 - strings throughout
-        self.withheld = frozenset(withhold)
-        """Environment variables that processes do not see."""
-        self.warn: Callable[[str], None] | None = None
-        """Told if what is started here would outlive a killed Prong."""
-        self._groups: list[process.Group] = []
-        GUARDIAN.hold(self)
+        super().__init__(root, home, withhold=withhold, storage=storage)
+        self._bounds = os.path.realpath(bounds or root)
+        assert _is_inside(self._root, self._bounds)
+        places = {os.path.realpath(folder) for folder in inherited} - {self._bounds}
+        self._inherited = sorted(places, key=len, reverse=True)
+        opened = (*((storage,) if storage else ()), *folders)
+        self._folders = tuple(os.path.realpath(folder) for folder in opened)
 
     @property
-    def root(self) -> str:
-        """The folder the agent works in, absolute and resolved."""
-        return self._root
+    def inherited(self) -> tuple[str, ...]:
+        """The root folders of the working copies of its forebears."""
+        return tuple(self._inherited)
 
-    @property
-    def home(self) -> str:
-        """The user's home folder."""
-        return self._home
+    def unconfined(self) -> LocalHost:
+        """Give a host without bounds, to make worktrees with: they lie side by side."""
+        return LocalHost(self.root, self.home, withhold=self.withheld, storage=self.storage.path)
 
     def resolve(self, path: str) -> str:
-        """Find the file that a path means: as it is, there is nothing to move here."""
-        return self.follow(path)
+        """Make a path absolute, follow links, and move a forebear's path into the worktree."""
+        real = self.follow(path)
+        if self._place(real):
+            return real
+        for folder in self._inherited:
+            if _is_inside(real, folder):
+                # Once: what a link in the worktree shares with the parent stays the parent's.
+                return self.follow(self._bounds + real[len(folder) :])
+        return real
 
-    def follow(self, path: str) -> str:
-        """Make a path absolute (`~` and the root applied) and follow symbolic links.
+    def _place(self, path: str) -> str:
+        """Give the folder that makes a path writable; empty if none does."""
+        return next((f for f in (self._bounds, *self._folders) if _is_inside(path, f)), "")
 
-        A path that no file can have (a NUL in it) is only made absolute; using it raises OSError.
+    def _used(self, path: str) -> str:
+        """Resolve a path that is about to be used.
+
+        Raises PermissionError if it was checked as one in the worktree and now leads out of it.
         """
-        if path == "~" or path.startswith("~/"):
-            path = self._home + path[1:]
-        whole = os.path.join(self._root, path)  # noqa: PTH118 - strings throughout
-        try:
-            return os.path.realpath(whole)
-        except ValueError:
-            return os.path.normpath(whole)
+        real = self.resolve(path)
+        if _is_inside(os.path.normpath(path), self._bounds) and not _is_inside(real, self._bounds):
+            raise PermissionError(errno.EPERM, "a link in it leads out of the worktree", path)
+        return real
 
     async def stat(self, path: str) -> Stat | None:
         """Say what is there; None if nothing is."""
-        try:
-            found = _checked(os.stat, self.resolve(path))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        executable = modes.S_ISREG(found.st_mode) and bool(found.st_mode & 0o111)
-        return Stat(_kind(found.st_mode), found.st_size, found.st_mtime, executable)
+        return await super().stat(self._used(path))
 
     async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
         """Read a file from byte `offset` on, at most `limit` bytes of it."""
-        fd, size = _checked(_open, self.resolve(path))
-        try:
-            if min(size - offset, size if limit is None else limit) <= INLINE:
-                return _read(fd, offset, limit)
-            return await anyio.to_thread.run_sync(_read, fd, offset, limit)
-        finally:
-            os.close(fd)
-
-    async def write(self, path: str, data: bytes) -> None:
-        """Replace a file in one step, keeping its permission bits; makes missing folders."""
-        target = self.resolve(path)
-        if len(data) <= INLINE:
-            _checked(_replace, target, data)
-        else:
-            await anyio.to_thread.run_sync(lambda: _checked(_replace, target, data))
+        return await super().read(self._used(path), offset=offset, limit=limit)
 
     async def list(self, path: str) -> list[str]:
         """Name what a folder holds, sorted."""
-        return sorted(_checked(os.listdir, self.resolve(path)))
+        return await super().list(self._used(path))
+
+    async def write(self, path: str, data: bytes) -> None:
+        """Replace a file in one step, keeping its permission bits; makes missing folders.
+
+        Raises OSError, also if it lies outside.
+        """
+        target = self._used(path)
+        place = self._place(target)
+        if not place or target == place:
+            raise PermissionError(errno.EPERM, self._refusal(), target)
+        if "\0" in target:
+            raise OSError(errno.EINVAL, "not a possible path", target)
+        parts = target[len(place.rstrip("/")) + 1 :].split("/")
+        if len(data) <= INLINE:
+            _replace(place, parts, data)
+        else:
+            await anyio.to_thread.run_sync(_replace, place, parts, data)
+
+    def _refusal(self) -> str:
+        return f"it is outside your worktree; write below {self._bounds}"
+
+    def _start(self, cwd: str | None) -> str:
+        folder = self._used(cwd) if cwd else self._root
+        if not self._place(folder):
+            raise PermissionError(
+                errno.EPERM, f"it is no place to start in: {self._refusal()}", cwd
+            )
+        return folder
 
     async def run(
         self,
@@ -114,120 +174,69 @@ class LocalHost:
         seconds: float | None = None,
         limit: int | None = None,
     ) -> Finished:
-        """Run a program to its end, or for so many seconds; standard error is kept apart."""
-        group, out, err = process.launch(
-            argv, cwd=cwd or self._root, env=env, stdin=stdin, withhold=self.withheld
+        """Run a program to its end in the worktree; standard error is kept apart."""
+        return await super().run(
+            argv, cwd=self._start(cwd), env=env, stdin=stdin, seconds=seconds, limit=limit
         )
-        self._keep(group)
-        return await process.collect(group, out, err, seconds=seconds, limit=limit)
 
     async def start(
         self, command: str, *, cwd: str | None = None, env: Mapping[str, str] | None = None
     ) -> Process:
-        """Start a bash command line in a process group of its own, standard input closed."""
-        started = process.start(command, cwd=cwd or self._root, env=env, withhold=self.withheld)
-        self._keep(started.group)
-        return started
-
-    def _keep(self, group: process.Group) -> None:
-        GUARDIAN.hold(self)
-        self._groups = [g for g in self._groups if not g.exited.is_set() or g.alive()]
-        self._groups.append(group)
-
-    async def close(self) -> None:
-        """End every process group that was started here and still lives."""
-        async with anyio.create_task_group() as tasks:
-            for group in self._groups:
-                tasks.start_soon(group.kill)
-        self._groups = []
-        GUARDIAN.release(self)
+        """Start a bash command line in the worktree, standard input closed."""
+        # Prong may run inside a git hook: these would lead the child's git to the parent's folder.
+        bound = [name for name in INHERITED if name in os.environ]
+        if bound:
+            command = f"unset {' '.join(bound)}\n{command}"
+        return await super().start(command, cwd=self._start(cwd), env=env)
 
 
 if TYPE_CHECKING:
-    _: Host = LocalHost("/")
+    _: tuple[Host, Host] = LocalHost("/"), ConfinedHost("/")
 
 
-def _kind(mode: int) -> FileKind:
-    if modes.S_ISREG(mode):
-        return "file"
-    return "folder" if modes.S_ISDIR(mode) else "other"
+def _is_inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def _checked(use: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call with a path that may hold what no path can hold.
-
-    Raises OSError.
-    """
+def _replace(place: str, parts: Sequence[str], data: bytes) -> None:
+    """Write a file below a folder, reached part by part from there without following a link."""
+    folder = os.open(place, _FOLDER)
     try:
-        return use(*args, **kwargs)
-    except ValueError as error:
-        raise OSError(errno.EINVAL, f"not a possible path: {error}") from error
+        for part in parts[:-1]:
+            deeper = _enter(folder, part)
+            os.close(folder)
+            folder = deeper
+        _put(folder, parts[-1], data)
+    finally:
+        os.close(folder)
 
 
-def _open(path: str) -> tuple[int, int]:
-    """Open a regular file without following a link or waiting for a pipe's writer."""
-    _regular(path, os.lstat(path))
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+def _enter(folder: int, name: str) -> int:
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=folder)
+    return os.open(name, _FOLDER, dir_fd=folder)
+
+
+def _put(folder: int, name: str, data: bytes) -> None:
+    mode = None
+    with suppress(FileNotFoundError):
+        # Opened for writing, so that what may not be written is not replaced either.
+        held = os.open(
+            name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder
+        )
+        mode = os.fstat(held).st_mode
+        os.close(held)
+        if not modes.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "Not a regular file", name)
+    temporary = f".prong-{os.urandom(8).hex()}.tmp"
+    fd = os.open(temporary, _NEW, 0o666, dir_fd=folder)
     try:
-        found = os.fstat(fd)
-        _regular(path, found)
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd, found.st_size
-
-
-def _regular(path: str, found: os.stat_result) -> None:
-    if modes.S_ISDIR(found.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    if modes.S_ISLNK(found.st_mode):
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-    if not modes.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "Not a regular file", path)
-
-
-def _read(fd: int, offset: int, limit: int | None) -> bytes:
-    if offset:
-        os.lseek(fd, offset, os.SEEK_SET)
-    size = max(os.fstat(fd).st_size - offset, 0)
-    chunks: list[bytes] = []
-    left = limit
-    # Until the end and not just the size: files under /proc have none, others may be growing.
-    while left is None or left > 0:
-        chunk = os.read(fd, min(left or INLINE, max(size + 1, 1 << 16)))
-        if not chunk:
-            break
-        chunks.append(chunk)
-        left = None if left is None else left - len(chunk)
-    return b"".join(chunks)
-
-
-def _replace(target: str, data: bytes) -> None:
-    try:
-        old = os.lstat(target)
-    except FileNotFoundError:
-        old = None
-    if old is not None:
-        # A replacement must respect what writing in place would have respected.
-        _regular(target, old)
-        if not os.access(target, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), target)
-    folder = os.path.dirname(target)  # noqa: PTH120 - strings throughout
-    os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - strings throughout
-    temporary = f"{folder}/.prong-{os.urandom(8).hex()}.tmp"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    try:
-        with os.fdopen(fd, "wb", buffering=0) as file:
-            view = memoryview(data)
-            while view:
-                view = view[file.write(view) :]
-            if old is not None:
-                # The owner first: changing it may clear permission bits.
-                with suppress(PermissionError):
-                    os.fchown(fd, old.st_uid, old.st_gid)
-                os.fchmod(fd, modes.S_IMODE(old.st_mode))
-        os.replace(temporary, target)  # noqa: PTH105 - strings throughout
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            if mode is not None:
+                os.fchmod(fd, modes.S_IMODE(mode))
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with suppress(FileNotFoundError):
-            os.unlink(temporary)  # noqa: PTH108 - strings throughout
+            os.unlink(temporary, dir_fd=folder)
         raise

@@ -10,7 +10,7 @@ from prong.agent import Desk
 from prong.config.model import Chosen
 from prong.config.place import Place
 from prong.event import Event
-from prong.host import LocalHost
+from prong.host import Host
 from prong.host.escape import MARK
 from prong.journal.read import Replay
 from prong.journal.write import Journal
@@ -36,7 +36,7 @@ class Foundation:
     journal: Journal
     replay: Replay | None
     """What a resumed session finds in its journal; None for a new one."""
-    host: LocalHost
+    host: Host
     chosen: Chosen
     """The model that answers at first."""
     policy: PolicyBox

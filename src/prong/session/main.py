@@ -135,7 +135,6 @@ def _context(base: Foundation, agents: Delegation) -> Context:
         emit=base.emit,
         ask=ask,
         tasks=base.board,
-        storage=str(base.storage),
         cwd=(past.last(MAIN, FolderEntered) or FolderEntered()).value,
         todos=(past.last(MAIN, TodosKept) or TodosKept()).value,
         env=base.env,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Callable
+from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -22,9 +23,9 @@ from prong.config.model import choose
 from prong.config.option import Given, Options
 from prong.config.place import Place, look_around, make_policy
 from prong.config.secrecy import secrets, withheld
-from prong.errors import JournalError, ProngError
+from prong.errors import JournalError, ProngError, UsageError
 from prong.event import MAIN, AgentStarted, Event, SessionStarted, Warned
-from prong.host import LocalHost
+from prong.host import Host, LocalHost
 from prong.journal import store
 from prong.journal.eventlog import NAME as EVENTS
 from prong.journal.eventlog import EventLog
@@ -79,6 +80,7 @@ async def open_session(
     respond: Respond | None = None,
     attended: bool = False,
     clock: Callable[[], float] = time.time,
+    host: Host | None = None,
     **given: Unpack[Given],
 ) -> AsyncGenerator[Session, None]:
     """Open a session; everything it started ends with the block.
@@ -86,18 +88,19 @@ async def open_session(
     Options are given as a value, by name, or both. `respond` answers permission requests and
     questions; `attended` says that a reader of the events will send answers. With neither,
     whatever would need an answer is refused, and the model is told why. By the `clock`, seconds
-    since the epoch, is judged what the provider's cache still holds.
+    since the epoch, is judged what the provider's cache still holds. What agents read, write and
+    run is on the `host`, this machine unless another is given; then its root is the working folder.
 
     Raises:
-        UsageError: an option makes no sense.
+        UsageError: an option makes no sense, or commands of the host would see a key.
         ProngError: the session cannot be opened, and why.
 
     """
     options = msgspec.structs.replace(options or Options(), **given)
-    place = look_around(options)
+    place = look_around(options, cwd=host.root if host is not None else None)
     failure: BaseException | None = None
     async with anyio.create_task_group() as group, make_providers(place) as providers:
-        maker = _Maker(place, providers, group, Desk(respond, attended=attended), clock)
+        maker = _Maker(place, providers, group, Desk(respond, attended=attended), clock, host)
         try:
             parts = await maker.make()
             group.start_soon(_drive, parts)
@@ -153,8 +156,10 @@ class _Maker:
         group: anyio.abc.TaskGroup,
         desk: Desk,
         clock: Callable[[], float],
+        host: Host | None,
     ) -> None:
         self._clock = clock
+        self._host = host
         self._place = place
         self._providers = providers
         self._group = group
@@ -221,11 +226,17 @@ class _Maker:
         log = EventLog(journal.path.with_suffix("") / EVENTS)
         bus = Bus(log, self._clock, self._secrets)
         emit = partial(bus.emit, MAIN)
-        host = LocalHost(place.cwd, place.home, withhold=withheld(place))
-        host.warn = lambda text: emit(Warned(text=text))
-        self._closers.append(host.close)
-        endpoint = replay.last(MAIN, ModelChosen) if replay else None
         storage = str(journal.path.with_suffix(""))
+        host = self._host or LocalHost(
+            place.cwd,
+            place.home,
+            withhold=withheld(place),
+            storage=storage,
+            warn=lambda text: emit(Warned(text=text)),
+        )
+        self._closers.append(host.close)
+        _must_withhold(host, withheld(place))
+        endpoint = replay.last(MAIN, ModelChosen) if replay else None
         return Foundation(
             place=place,
             providers=self._providers,
@@ -237,7 +248,9 @@ class _Maker:
             replay=replay,
             host=host,
             chosen=choose(place, place.options.model, endpoint),
-            policy=PolicyBox(make_policy(place, storage=storage)),
+            policy=PolicyBox(
+                make_policy(place, home=host.home, storage=host.storage.path or storage)
+            ),
             structured=structured_output(place.options),
             secrets=self._secrets,
             board=self._board(storage, emit),
@@ -349,6 +362,18 @@ class _Maker:
         if self._created is not None:
             store.discard(self._created)
         return failures[0] if failures else None
+
+
+def _must_withhold(host: Host, names: AbstractSet[str]) -> None:
+    """Demand that no process of a host sees a key.
+
+    Raises UsageError.
+    """
+    if seen := sorted(names & host.environment.keys()):
+        raise UsageError(
+            f"commands of the given host would see {', '.join(seen)}: make it with withhold=..., "
+            "or name what they may see in the setting passEnv"
+        )
 
 
 def _command_hooks(base: Foundation) -> CommandHooks:

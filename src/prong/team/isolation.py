@@ -80,12 +80,11 @@ AGENT: Mapping[str, Row] = {
 """Every field of `Agent`."""
 
 CONTEXT: Mapping[str, Row] = {
-    "host": _both("shared", "the same files, unless a worktree is given"),
+    "host": _both("shared", "the same files and storage, unless a worktree is given"),
     "reads": _both("cloned", "a typed child's says of all that it was not seen; see decision 013"),
     "emit": _both("new", "speaks in the child's name"),
     "ask": _both("new", "a child never opens a question to the user by itself"),
     "tasks": _both("new", "the child's door to the one board: no process escapes the session"),
-    "storage": _both("shared", "the session's folder; files in it have names of their own"),
     "cwd": _both("cloned", "where the parent is; the child's `cd` moves the child alone"),
     "todos": Row("cloned", "empty", "changes never reach the parent's list"),
     "env": _both("cloned", "changes never reach the parent's processes"),

@@ -17,8 +17,7 @@ import msgspec
 from prong.agent import Agent
 from prong.errors import JournalError, ProngError, UsageError
 from prong.event import Warned, WorkKept, WorktreeEntered
-from prong.host import Host, LocalHost
-from prong.host.confined import ConfinedHost
+from prong.host import Host
 from prong.host.slug import slug_from
 from prong.host.worktree import (
     FOLDER,
@@ -77,7 +76,7 @@ class Place:
     """A child's worktree while it works there, and where the child was before."""
 
     worktree: Worktree
-    host: ConfinedHost
+    host: Host
     maker: Host
     """Makes and removes the worktree: it is not confined to it."""
     before: tuple[Host, str, PolicyBox]
@@ -95,7 +94,7 @@ async def open_place(child: Child, settings: WorktreeSettings) -> Place | None:
     if not spec.isolation:
         return None
     before = (agent.context.host, agent.context.cwd, agent.policy)
-    maker, inherited = _maker(agent.context.host)
+    maker, inherited = agent.context.host.unconfined(), agent.context.host.inherited
     child.leave_behind(None)
     try:
         if spec.worktree is not None and await reopen(maker, spec.worktree):
@@ -110,36 +109,22 @@ async def open_place(child: Child, settings: WorktreeSettings) -> Place | None:
     return Place(worktree, host, maker, before, notice(worktree, base=settings.base))
 
 
-def _maker(host: Host) -> tuple[Host, tuple[str, ...]]:
-    """Give the host that makes worktrees, and the folders a child's paths may still speak of."""
-    if isinstance(host, ConfinedHost):
-        # Worktrees lie side by side, so a confined parent's host could not make one.
-        return LocalHost(host.root, host.home, withhold=host.withheld), host.inherited
-    return host, ()
-
-
-def _confine(agent: Agent, worktree: Worktree, inherited: tuple[str, ...]) -> ConfinedHost:
+def _confine(agent: Agent, worktree: Worktree, inherited: tuple[str, ...]) -> Host:
     # The user's own folder is always one of them, also if the parent is no longer at work.
     main = worktree.path.partition(f"/{FOLDER}/")[0]
     inherited = tuple(dict.fromkeys((worktree.parent, *inherited, main)))
     policy = agent.policy.policy
     opened = [one for one in (*policy.folders, policy.scratchpad) if one]
-    host = ConfinedHost(
+    host = agent.context.host.at(
         worktree.cwd,
         bounds=worktree.path,
         inherited=inherited,
-        folders=(agent.context.storage, *(f for f in opened if _is_apart(f, inherited))),
-        home=agent.context.host.home,
-        withhold=_withheld(agent.context.host),
+        folders=tuple(f for f in opened if _is_apart(f, inherited)),
     )
     ground = Ground(host.root, worktree.path, inherited)
     agent.move(host, worktree.cwd, agent.policy.narrow(ground=ground))
     agent.emit(WorktreeEntered(path=worktree.path, branch=worktree.branch))
     return host
-
-
-def _withheld(host: Host) -> frozenset[str]:
-    return host.withheld if isinstance(host, LocalHost) else frozenset()
 
 
 def _is_apart(folder: str, inherited: tuple[str, ...]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import posixpath
 import shlex
@@ -13,7 +14,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
-from prong.host import Finished, Host, Process, Stat
+from prong.host import Finished, Host, Process, Stat, Storage
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -49,15 +50,16 @@ class MemoryHost:
         self._commands: Commands = {} if commands is None else commands
         self._links = {self._absolute(k): v for k, v in (links or {}).items()}
         self._readonly = {self._absolute(path) for path in readonly}
-        self._clock = 0
-        self._pid = 1000
+        self._clock = itertools.count(1)
+        self._pids = itertools.count(1001)
         self.files: dict[str, bytes] = {}
         """What the files hold, by absolute path."""
         self._times: dict[str, int] = {}
         self.commands: list[Command] = []
         """What was run or started, in order."""
+        self._storage = MemoryStorage(self)
         for path, data in (files or {}).items():
-            self._put(self._absolute(path), data.encode() if isinstance(data, str) else data)
+            self.put(path, data)
 
     @property
     def root(self) -> str:
@@ -69,15 +71,49 @@ class MemoryHost:
         """The user's home folder."""
         return self._home
 
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables that commands start with: none."""
+        return {}
+
+    @property
+    def storage(self) -> MemoryStorage:
+        """Where large results are kept: among the files."""
+        return self._storage
+
+    @property
+    def inherited(self) -> tuple[str, ...]:
+        """Folders whose paths mean places elsewhere: none here."""
+        return ()
+
+    def at(
+        self,
+        root: str,
+        *,
+        bounds: str = "",
+        inherited: Sequence[str] = (),
+        folders: Sequence[str] = (),
+    ) -> ConfinedMemoryHost:
+        """Give a host of the same files that works in `root` and writes below `bounds` alone."""
+        return ConfinedMemoryHost(self, root, bounds or root, inherited, folders)
+
+    def unconfined(self) -> MemoryHost:
+        """Give itself: it has no bounds."""
+        return self
+
+    async def close(self) -> None:
+        """Do nothing: whatever ran here has ended."""
+
     def _absolute(self, path: str) -> str:
         if path == "~" or path.startswith("~/"):
             path = self._home + path[1:]
         return posixpath.normpath(posixpath.join(self._root, path))
 
-    def _put(self, path: str, data: bytes) -> None:
-        self._clock += 1
-        self.files[path] = data
-        self._times[path] = self._clock
+    def put(self, path: str, data: bytes | str) -> None:
+        """Place a file, whatever the bounds; a relative path lies below the root."""
+        path = self._absolute(path)
+        self.files[path] = data.encode() if isinstance(data, str) else data
+        self._times[path] = next(self._clock)
 
     def resolve(self, path: str) -> str:
         """Find the file that a path means: as it is, there is nothing to move here."""
@@ -148,7 +184,7 @@ class MemoryHost:
             raise _error(errno.ENOTDIR, path)
         if path in self._readonly:
             raise _error(errno.EACCES, path)
-        self._put(path, data)
+        self.put(path, data)
 
     async def list(self, path: str) -> list[str]:
         """Name what a folder holds, sorted."""
@@ -187,9 +223,8 @@ class MemoryHost:
     ) -> Process:
         """Answer a command line from the table; it has ended before it is looked at."""
         await anyio.lowlevel.checkpoint()
-        self._pid += 1
         return MemoryProcess(
-            self._pid, self._answer(Command(command, cwd or self._root, dict(env or {})))
+            next(self._pids), self._answer(Command(command, cwd or self._root, dict(env or {})))
         )
 
     def _answer(self, command: Command) -> Finished:
@@ -207,6 +242,111 @@ class MemoryHost:
                 return Finished(0, answer)
             case _:
                 return answer
+
+
+class ConfinedMemoryHost(MemoryHost):
+    """The files of a host in memory, for a child that writes below its bounds alone."""
+
+    def __init__(
+        self,
+        whole: MemoryHost,
+        root: str,
+        bounds: str,
+        inherited: Sequence[str],
+        folders: Sequence[str],
+    ) -> None:
+        """See the files and commands of `whole`; see `Host.at` for the rest."""
+        vars(self).update(vars(whole))
+        self._whole = whole
+        self._root = root
+        places = {*inherited} - {bounds}
+        self._inherited = sorted(places, key=lambda folder: (-len(folder), folder))
+        self._bounds, self._writable = bounds, (bounds, whole.storage.path, *folders)
+
+    @property
+    def inherited(self) -> tuple[str, ...]:
+        """The folders of forebears."""
+        return tuple(self._inherited)
+
+    def unconfined(self) -> MemoryHost:
+        """Give a host of the same files and root without bounds."""
+        made = MemoryHost()
+        vars(made).update(vars(self._whole), _root=self._root)
+        return made
+
+    def _may_write(self, path: str) -> bool:
+        return any(_is_inside(path, place) for place in self._writable)
+
+    def resolve(self, path: str) -> str:
+        """Find the file that a path means; a forebear's is moved below the bounds."""
+        real = self.follow(path)
+        if self._may_write(real):
+            return real
+        for folder in self._inherited:
+            if _is_inside(real, folder):
+                return self.follow(self._bounds + real[len(folder) :])
+        return real
+
+    async def write(self, path: str, data: bytes) -> None:
+        """Replace a file below the bounds."""
+        if not self._may_write(real := self.resolve(path)):
+            raise _error(errno.EPERM, real)
+        await super().write(path, data)
+
+
+class MemorySink:
+    """A file in memory that grows."""
+
+    def __init__(self, host: MemoryHost, path: str) -> None:
+        """Begin it, empty."""
+        self._host, self._path = host, path
+        host.put(path, b"")
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+        return self._path
+
+    def write(self, data: bytes) -> None:
+        """Add to it."""
+        self._host.put(self._path, self._host.files[self._path] + data)
+
+    def close(self) -> None:
+        """Do nothing: it stays."""
+
+
+class MemoryStorage:
+    """Large results, kept among the files of a host in memory."""
+
+    def __init__(self, host: MemoryHost, path: str = "/storage") -> None:
+        """Keep them below a folder."""
+        self._host, self._path = host, path
+        self._numbers = itertools.count(1)
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+        return self._path
+
+    def write(self, name: str, data: bytes) -> str:
+        """Keep a file under a name; gives its path."""
+        path = f"{self._path}/{name}"
+        self._host.put(path, data)
+        return path
+
+    def create(self, prefix: str) -> MemorySink:
+        """Begin a text file with a name of its own."""
+        return MemorySink(self._host, f"{self._path}/{prefix}{next(self._numbers)}.txt")
+
+    def reserve(self, suffix: str) -> str:
+        """Name no file: commands that are answered from a table write none."""
+        del suffix
+        return ""
+
+    def take(self, path: str) -> str:
+        """Give nothing: nothing was written."""
+        del path
+        return ""
 
 
 class MemoryProcess:
@@ -244,5 +384,9 @@ def _error(number: int, path: str) -> OSError:
     return OSError(number, os.strerror(number), path)
 
 
+def _is_inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
 if TYPE_CHECKING:
-    _: Host = MemoryHost()
+    _: tuple[Host, Storage] = MemoryHost(), MemoryStorage(MemoryHost())

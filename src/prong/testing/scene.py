@@ -23,6 +23,7 @@ from prong.event import Envelope, Event, SessionStarted, Warned
 from prong.session import Session, Subscription, open_session
 from prong.session.parts import Parts
 from prong.testing.clock import AnyClock
+from prong.testing.host import MemoryHost
 from prong.testing.script import AnyScript
 from prong.testing.server import Server
 from prong.testing.service import Options
@@ -53,6 +54,8 @@ class World:
     given: Given
     respond: Respond | None = None
     attended: bool = False
+    host: MemoryHost | None = None
+    """What agents work on, if it is not this machine."""
     ahead: float = 0.0
     """Seconds by which the sessions' clock is ahead."""
     _session: Session | None = None
@@ -62,7 +65,7 @@ class World:
     @property
     def root(self) -> Path:
         """The project's folder."""
-        return self.folder / "project"
+        return self.folder / "project" if self.host is None else Path(self.host.root)
 
     @property
     def home(self) -> Path:
@@ -113,6 +116,9 @@ class World:
 
     def write(self, name: str, content: str | bytes) -> Path:
         """Put a file into the project; a name that begins with `~/` goes into the home."""
+        if self.host is not None and not name.startswith("~/"):
+            self.host.put(name, content)
+            return self.root / name
         path = self.home / name[2:] if name.startswith("~/") else self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -135,6 +141,7 @@ class World:
             respond=self.respond,
             attended=self.attended,
             clock=lambda: time.time() + self.ahead,
+            host=self.host,
             **options,
         ) as session:
             self._session = session
@@ -168,11 +175,14 @@ async def world(  # noqa: PLR0913 - one keyword for each thing a story may need
     respond: Respond | None = None,
     attended: bool = False,
     opens: bool = True,
+    host: MemoryHost | None = None,
     **given: Unpack[Given],
 ) -> AsyncGenerator[World, None]:
     """Make a world and, unless `opens` is false, a session in it.
 
     The API is `anthropic` unless `api` is given, with a model to match unless `model` is.
+
+    With a `host` the project is in memory, and so is all that agents read, write and run.
 
     `files` are put into the project, or into the home if their names begin with `~/`; `serving`
     and `clock` are the server's. On leaving, the server checks that every request extended the one
@@ -183,8 +193,9 @@ async def world(  # noqa: PLR0913 - one keyword for each thing a story may need
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = Server(script, options=serving, clock=clock, moves_prefix=moves_prefix)
-        made = World(await stack.enter_async_context(server), folder, {}, respond, attended)
-        made.root.mkdir(parents=True)
+        made = World(await stack.enter_async_context(server), folder, {}, respond, attended, host)
+        if host is None:
+            made.root.mkdir(parents=True)
         made.home.mkdir(parents=True)
         for name, content in (files or {}).items():
             made.write(name, content)

@@ -122,8 +122,6 @@ class Context:
     ask: Callable[[Sequence[Question]], Awaitable[str | None]]
     """Puts questions to the user; None if there is nobody to answer."""
     tasks: Tasks
-    storage: str
-    """Folder of the session outside the project, where large results are kept."""
     cwd: str = ""
     """Where shell commands start; follows `cd` and never leaves the allowed folders."""
     todos: tuple[Todo, ...] = ()

@@ -8,13 +8,10 @@ ends of a text and, once something in the middle has to go, the whole of it in a
 from __future__ import annotations
 
 import codecs
-import os
 import re
 from collections.abc import Callable
-from pathlib import Path
-from typing import BinaryIO
 
-from prong.host import make_private
+from prong.host import Sink, Storage
 
 LONGEST_LINE = 8192
 """Characters of an unfinished line that are held back."""
@@ -82,12 +79,14 @@ class Cleaner:
 class Collector:
     """Keeps the first and the last part of a text, and all of it in a file when that is not all."""
 
-    def __init__(self, *, head: int, tail: int, folder: str = "", name: str = "output-") -> None:
-        """Keep so many characters; without a folder nothing is written to a file."""
+    def __init__(
+        self, *, head: int, tail: int, storage: Storage | None = None, name: str = "output-"
+    ) -> None:
+        """Keep so many characters; without a storage nothing is written to a file."""
         self._head_limit, self._tail_limit = head, tail
         self._head, self._tail = "", ""
-        self._folder, self._name = folder, name
-        self._file: BinaryIO | None = None
+        self._storage, self._name = storage, name
+        self._file: Sink | None = None
         self.path = ""
         """The file with the whole text; empty while nothing has been left out."""
         self.dropped = 0
@@ -103,8 +102,8 @@ class Collector:
         tail = self._tail + rest
         excess = max(0, len(tail) - self._tail_limit)
         self._tail = tail[excess:]
-        if excess and not self.dropped and self._folder:
-            self._open(whole)
+        if excess and not self.dropped and self._storage is not None:
+            self._open(self._storage, whole)
         self.dropped += excess
         self._write(text)
 
@@ -121,15 +120,12 @@ class Collector:
             self._guarded(self._file.close)
             self._file = None
 
-    def _open(self, before: str) -> None:
-        import tempfile
-
+    def _open(self, storage: Storage, before: str) -> None:
         try:
-            make_private(Path(self._folder))
-            handle, self.path = tempfile.mkstemp(".txt", self._name, self._folder)
+            self._file = storage.create(self._name)
         except OSError:
             return  # The two parts are still worth having.
-        self._file = os.fdopen(handle, "wb")
+        self.path = self._file.path
         self._write(before)
 
     def _write(self, text: str) -> None:

@@ -11,10 +11,8 @@ interrupted, or it prints without end, the whole process group is killed.
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
-from collections.abc import Generator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated
 
 import anyio
@@ -23,7 +21,7 @@ from msgspec import Meta
 
 from prong.entry import CallId
 from prong.event import ToolOutput
-from prong.host import Process, make_private
+from prong.host import Process, Storage
 from prong.text import load_text, without
 from prong.tools.access import Access, Running
 from prong.tools.base import Context, Effect, Failed, Outcome, done
@@ -114,25 +112,25 @@ class Bash:
         cwd, note = await _folder(context)
         if args.run_in_background:
             return await self._start_task(args, context, cwd, note)
-        with _trail(context.storage) as trail:
-            try:
-                process = await context.host.start(
-                    trail.wrap(args.command), cwd=cwd, env=_surroundings(context)
-                )
-            except OSError as error:
-                return Failed(f"The command could not be started: {error}")
-            run = _Run(call_id, process, context)
-            try:
-                await run.follow(args.timeout / 1000)
-            except BaseException:
-                with anyio.CancelScope(shield=True):
-                    await process.kill()
-                raise
-            finally:
-                run.output.close()
-            left, folder = trail.read()
-            moved = _moved(folder, context, cwd)
-            notes = [note, *moved, *run.notes(args.timeout, left=left, hint=self._hint)]
+        trail = _Trail(context.host.storage)
+        try:
+            process = await context.host.start(
+                trail.wrap(args.command), cwd=cwd, env=_surroundings(context)
+            )
+        except OSError as error:
+            return Failed(f"The command could not be started: {error}")
+        run = _Run(call_id, process, context)
+        try:
+            await run.follow(args.timeout / 1000)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await process.kill()
+            raise
+        finally:
+            run.output.close()
+            left, folder = trail.take()
+        moved = _moved(folder, context, cwd)
+        notes = [note, *moved, *run.notes(args.timeout, left=left, hint=self._hint)]
         return run.outcome([n for n in notes if n])
 
     async def _start_task(
@@ -168,9 +166,13 @@ class Bash:
 class _Trail:
     """The file in which the shell says where it ended and what it left running."""
 
-    def __init__(self, path: str) -> None:
-        """Name the file; an empty name is no file."""
-        self._path = path
+    def __init__(self, storage: Storage) -> None:
+        """Name the file; the shell makes it. Where none can be, no folder is followed.
+
+        A full disk is no reason to refuse the command that would clear it.
+        """
+        self._storage = storage
+        self._path = storage.reserve(".cwd")
 
     def wrap(self, command: str) -> str:
         """Put the trap in front, on the same line so that line numbers in messages stay right."""
@@ -184,38 +186,14 @@ class _Trail:
         write = f"{{ builtin umask 077; {say}; }}"
         return f"trap {shlex.quote(f'{write} 2>/dev/null || :')} EXIT; {command}"
 
-    def read(self) -> tuple[bool, str]:
+    def take(self) -> tuple[bool, str]:
         """Say whether jobs were left, and the folder; empty if it is not known."""
-        if not self._path:
-            return False, ""
-        try:
-            with open(self._path, "rb", buffering=0) as file:  # noqa: PTH123 - a string throughout
-                lines = file.read()
-        except OSError:
-            return False, ""
+        lines = self._storage.take(self._path) if self._path else ""
         # Job ids are digits and a folder begins with a slash; it may hold newlines itself.
-        slash = lines.find(b"/")
+        slash = lines.find("/")
         if slash < 0:
             return False, ""
-        return slash > 0, os.fsdecode(lines[slash:].removesuffix(b"\n"))
-
-
-@contextlib.contextmanager
-def _trail(storage: str) -> Generator[_Trail]:
-    # The shell makes the file, under a name that nobody guesses.
-    name = f"shell-{os.urandom(8).hex()}.cwd"
-    path = os.path.abspath(os.path.join(storage, name))  # noqa: PTH100, PTH118 - a string throughout
-    try:
-        make_private(Path(storage))
-    except OSError:
-        # A full disk is no reason to refuse the command that would clear it.
-        yield _Trail("")
-        return
-    try:
-        yield _Trail(path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)  # noqa: PTH108 - a string throughout
+        return slash > 0, lines[slash:].removesuffix("\n")
 
 
 class _Run:
@@ -232,7 +210,7 @@ class _Run:
         self._held_open = False
         self._flooded = False
         self.output = Collector(
-            head=PART, tail=PART, folder=f"{context.storage}/output", name="bash-"
+            head=PART, tail=PART, storage=context.host.storage, name="output/bash-"
         )
 
     async def follow(self, seconds: float) -> None:
@@ -311,7 +289,7 @@ class _Run:
 
 def _surroundings(context: Context) -> dict[str, str]:
     env = {**_QUIET, **context.env}
-    return {**env, **guard_git({**os.environ, **env})}
+    return {**env, **guard_git({**context.host.environment, **env})}
 
 
 def _ending(code: int) -> str:
