@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prong.agent.lineage import CONTAINED
 from prong.tools.filter import (
     IN_BACKGROUND,
     NEVER,
@@ -17,6 +18,7 @@ from prong.tools.filter import (
     is_mcp,
     unmatched,
 )
+from prong.tools.rule import TOOLS
 
 pytestmark = pytest.mark.spec("S7")
 
@@ -200,14 +202,19 @@ def test_entries_that_speak_of_no_tool_are_found():
     assert unmatched(entries, ("Read", "Edit", "Bash")) == ["Raed", "Web*"]
 
 
+def test_every_name_is_that_of_a_tool():
+    """Nothing is kept from agents, or let through to them, that is not there."""
+    assert {*NEVER, *NOT_CUSTOM, *IN_BACKGROUND, *TEAMMATE, *CONTAINED} <= TOOLS
+    assert not {"TeamCreate", "SetPermissionMode", "EnterWorktree", "TaskClaim"} & TOOLS
+
+
 def test_each_removal_names_its_layer():
     """The layers are asked in order, and the first that objects is named."""
     request = Request(custom=True, background=True, allow=("Read",), deny=("Bash",))
-    found = filter_kit(("TaskStop", "TeamCreate", "Agent", "Bash", "Edit", "Read"), request)
+    found = filter_kit(("TaskStop", "Agent", "Bash", "Edit", "Read"), request)
 
     assert [(one.tool, one.layer) for one in found.removed] == [
         ("TaskStop", "every agent"),
-        ("TeamCreate", "custom types"),
         ("Agent", "background"),
         ("Bash", "own lists"),
         ("Edit", "own lists"),

@@ -55,12 +55,12 @@ async def until_asked(w: World, count: int) -> list[tuple[str, Asked]]:
 @pytest.mark.spec("F10")
 async def test_a_fork_may_try_twice(world: Worlds) -> None:
     """Delegating is refused for good; a fork that then does the work itself completes."""
-    tries = [NOT_DELEGATED, call("TeamCreate", {}), call("ExitPlanMode", {}), report()]
+    tries = [NOT_DELEGATED, call("EnterPlanMode", {}), call("ExitPlanMode", {}), report()]
     script = Script([forks("Part 1."), say("x"), say("done")], {"Part 1.": tries})
     async with world(script, mode="bypassPermissions") as w:
         await w.session.run("Go")
         (child,) = w.parts.supervisor.children
-        for tool in ("Agent", "TeamCreate", "ExitPlanMode"):
+        for tool in ("Agent", "EnterPlanMode", "ExitPlanMode"):
             (refused,) = finished(w, child.spec.path, tool)
             assert refused.failed
             assert "This is permanent" in refused.text

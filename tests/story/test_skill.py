@@ -10,7 +10,9 @@ from prong.entry import CallId, Text
 from prong.text import load_text
 from prong.tools.access import Using
 from prong.tools.base import Done, Failed
+from prong.tools.rule import Rule
 from prong.tools.skill import Skill, SkillArguments, SkillTool, fill, listing
+from shared.workbench import Workbench
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L11", "L2")]
 
@@ -90,15 +92,34 @@ def test_every_field_is_read(place: Place) -> None:
             body="Body\n",
             path=path,
             folder=str(Path(path).parent),
-            allowed_tools=("Bash(git log:*, x)", "Read"),
+            allows=(
+                Rule("allow", "Bash", "git log:*, x", "skill"),
+                Rule("allow", "Read", None, "skill"),
+            ),
             fork=True,
-            agent="Explore",
-            model="m-1",
-            hint="<file>",
             for_model=False,
             for_user=False,
         ),
     )
+
+
+def test_keys_that_nobody_uses_are_named_once(place: Place) -> None:
+    """What a file sets in vain, and what is no rule, is said; the rest of the skill holds."""
+    for name in ("a", "b"):
+        place.write(
+            f".prong/skills/{name}/SKILL.md",
+            "---\nmodel: m-1\nagent: Explore\nargument-hint: <file>\n"
+            "allowed-tools: Read, Bash Edit\n---\nx",
+        )
+    found = place.find()
+    bad, other, unused = found.warnings
+
+    assert "allowed-tools 'Bash Edit': left out" in bad
+    assert "allowed-tools 'Bash Edit': left out" in other
+    assert unused.startswith("keys of skills that are not used: agent (")
+    assert "a/SKILL.md:2" in unused
+    assert "b/SKILL.md" not in unused
+    assert [[str(rule) for rule in one.allows] for one in found.skills] == [["Read"], ["Read"]]
 
 
 def test_nearest_skill_wins_and_the_other_is_named(place: Place) -> None:
@@ -147,7 +168,7 @@ def test_yaml_front_matter_is_read_where_needed(place: Place) -> None:
     )
     (one,) = place.find().skills
     assert one.description.strip() == "folded text"
-    assert one.allowed_tools == ("Read", "Grep")
+    assert [str(rule) for rule in one.allows] == ["Read", "Grep"]
 
 
 def test_untrusted_projects_skills_grant_nothing(place: Place) -> None:
@@ -156,7 +177,10 @@ def test_untrusted_projects_skills_grant_nothing(place: Place) -> None:
     place.write(".prong/skills/p/SKILL.md", content)
     place.write("~/.prong/skills/u/SKILL.md", content)
     found = place.find(trusted=False)
-    assert [(one.name, one.allowed_tools) for one in found.skills] == [("p", ()), ("u", ("Bash",))]
+    assert [(one.name, [*map(str, one.allows)]) for one in found.skills] == [
+        ("p", []),
+        ("u", ["Bash"]),
+    ]
     assert len(found.warnings) == 1
     assert "prong trust" in found.warnings[0]
 
@@ -182,13 +206,13 @@ def test_arguments_are_filled_in() -> None:
     assert fill("$ARGUMENTS", "$1") == "$1"
 
 
-async def test_skill_tool_gives_body_and_folder() -> None:
+async def test_skill_tool_gives_body_and_folder(tmp_path: Path) -> None:
     """The model gets the filled body and the folder; a fork skill runs inline and says so."""
     tool = SkillTool((skill("a", body="do $1"), skill("f", fork=True)), "")
     outcome = await tool.run(CallId("1"), SkillArguments("a", "this"), NOBODY)
     assert isinstance(outcome, Done)
     assert outcome.parts == (Text("Base folder of this skill: /s\n\ndo this"),)
-    forked = await tool.run(CallId("1"), SkillArguments("f"), NOBODY)
+    forked = await tool.run(CallId("1"), SkillArguments("f"), Workbench(tmp_path).context)
     assert isinstance(forked, Done)
     assert "it runs here instead" in cast("Text", forked.parts[0]).text
     for name in ("a", "/a"):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from prong.command import UseSkill
 from prong.event import PermissionAsked, ToolFinished, Warned
 from prong.testing import Worlds, call, say
 
@@ -118,14 +119,14 @@ SKILL = "---\nname: greet\ndescription: How to greet\n---\nSay moin to $ARGUMENT
 async def test_skills(world: Worlds) -> None:
     """A skill is listed to the model, loaded by the Skill tool, and started by the user."""
     files = {"~/.claude/skills/greet/SKILL.md": SKILL}
-    script = [call("Skill", {"skill": "greet", "args": "Ada"}), say("Moin, Ada.")]
+    script = [call("Skill", {"skill": "greet", "args": "Ada"}), say("Moin, Ada."), say("Moin.")]
     async with world(script, files=files) as w:
         await w.session.run("Greet Ada")
         assert "How to greet" in w.server.records[0].body.decode()
         assert "Say moin to Ada." in w.server.records[1].request.last_text
-        started = w.session.records.skill("greet", "Bob")
-        assert started is not None
-        assert "Say moin to Bob." in started
+        await w.session.send(UseSkill("greet", "Bob"))
+        await w.session.wait_settled()
+        assert "Say moin to Bob." in w.server.records[2].request.last_text
 
 
 async def test_settings_reach_commands(world: Worlds) -> None:
@@ -196,7 +197,7 @@ async def test_a_broken_file_does_not_hide_the_rest(world: Worlds) -> None:
     async with world([LIST, say("Hi.")], files=files) as w:
         await w.session.run("Go")
         assert w.told(ToolFinished)[0].failed
-        assert w.session.records.skill("greet", "") is not None
+        assert w.session.records.skill("greet") is not None
         warned = "\n".join(w.warnings)
         assert "settings.json:2" in warned
         assert "bad/SKILL.md:1" in warned

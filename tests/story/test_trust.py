@@ -107,5 +107,5 @@ def test_question_lists_what_the_folder_wants(trust: Trust, tmp_path: Path) -> N
         "env A",
         "server db runs npx ${UNSET_HERE}",
         "agent .claude/agents/rev.md",
-        "skill go allows Bash(make:*)",
+        "skill go allows Bash(make:*) in the turn it is used in",
     ]

@@ -23,7 +23,6 @@ skills:
   - style
 background: yes
 effort: high
-color: red
 mcpServers: [git]
 initialPrompt: Be brief.
 ---
@@ -55,7 +54,7 @@ def test_every_key_of_a_definition_is_read(tmp_path: Path):
     assert kind.disallowed_tools == ("Bash",)
     assert (kind.model, kind.permission_mode, kind.max_turns) == ("claude-opus-5-5", "plan", 7)
     assert (kind.skills, kind.background, kind.effort) == (("style",), True, "high")
-    assert (kind.color, kind.initial_prompt) == ("red", "Be brief.")
+    assert kind.initial_prompt == "Be brief."
     assert kind.prompt == "You review changes."
     assert (kind.source, kind.custom) == ("project", True)
 

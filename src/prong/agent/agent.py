@@ -219,7 +219,7 @@ class Agent:
 
     def spent(self, turns: int) -> Spent | None:
         """Say which bound has been reached or cannot be kept; asked before every request."""
-        if spent := self.limits.spent(turns, self.ledger):
+        if spent := self.limits.spent(turns):
             return spent
         why = self.purse.spent() or self._unpriced()
         return None if why is None else Spent("budget", why)

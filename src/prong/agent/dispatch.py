@@ -194,9 +194,19 @@ async def _conclude(agent: Agent, admitted: _Admitted, outcome: Outcome) -> Resu
     told = payload(call) | {"tool_response": response}
     after = agent.heed(await agent.hooks.fire("PostToolUse", told, matcher=call.name))
     objection = () if after.block is None else (f"A hook objects: {after.block}",)
-    outcome = _with_notes(outcome, (*leave.notes, *after.context, *objection))
+    lent = _lend(agent, outcome)
+    outcome = _with_notes(outcome, (*leave.notes, *lent, *after.context, *objection))
     seconds = time.monotonic() - admitted.since
     return _finish(agent, call, outcome, tool.title(leave.args), seconds, tool.budget)
+
+
+def _lend(agent: Agent, outcome: Outcome) -> tuple[str, ...]:
+    """Let an agent have what a call allows; gives what to tell the model if it may not."""
+    rules = outcome.allows if isinstance(outcome, Done) else ()
+    if not rules or agent.policy.lend(rules):
+        return ()
+    named = ", ".join(str(rule) for rule in rules)
+    return (f"[What this allows without asking ({named}) is for the main agent alone.]",)
 
 
 def _contained(agent: Agent, call: Call, why: str) -> Failed:

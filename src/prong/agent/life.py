@@ -174,6 +174,7 @@ class Life:
             self._mark_interrupted()
         if why != "error":
             self._settled = agent.prompt.digest
+        agent.policy.give_back()
         await self._store()
         made = [row for row in agent.ledger.rows[rows:] if _is_of(row.agent, agent.path)]
         spent = total(made)

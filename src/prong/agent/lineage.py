@@ -14,20 +14,11 @@ MAX_DEPTH = 3
 """How deep agents may nest."""
 
 CONTAINED = frozenset(
-    {
-        "Agent",
-        "AskUserQuestion",
-        "TeamCreate",
-        "TeamDelete",
-        "MergeWorktrees",
-        "EnterPlanMode",
-        "ExitPlanMode",
-        "SetPermissionMode",
-    }
+    {"Agent", "AskUserQuestion", "MergeWorktrees", "EnterPlanMode", "ExitPlanMode"}
 )
 """Tools by which an agent delegates, asks the user or changes how others work: not for a fork."""
 
-_MODES = frozenset({"EnterPlanMode", "ExitPlanMode", "SetPermissionMode"})
+_MODES = frozenset({"EnterPlanMode", "ExitPlanMode"})
 """Tools that change the mode of the whole tree: only its root may."""
 
 

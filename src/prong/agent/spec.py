@@ -44,7 +44,6 @@ class AgentType(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it always works in the background."""
     effort: str = ""
     isolation: Literal["", "worktree", "remote"] = ""
-    color: str = ""
     initial_prompt: str = ""
     """Put before every brief."""
     omit_instructions: bool = False

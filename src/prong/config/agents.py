@@ -42,7 +42,6 @@ _KEYS = (
     "background",
     "effort",
     "isolation",
-    "color",
     "initialPrompt",
     "omitInstructions",
 )
@@ -204,7 +203,6 @@ def _from_front(path: str, front: Front, source: Source, content: str) -> AgentT
         background=_flag(front, "background", wrong),
         effort=front.text("effort"),
         isolation=cast("Literal['', 'worktree', 'remote']", isolation),
-        color=front.text("color"),
         initial_prompt=front.text("initialPrompt"),
         omit_instructions=_flag(front, "omitInstructions", wrong),
         source=source,
@@ -264,7 +262,6 @@ class _FlagType(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fie
     background: bool = False
     effort: str = ""
     isolation: Literal["", "worktree", "remote"] = ""
-    color: str = ""
     initial_prompt: str = ""
     omit_instructions: bool = False
 

@@ -14,12 +14,15 @@ from prong.config.front import Front, read_front
 from prong.config.listing import lies_in, list_entries, list_files, outside
 from prong.errors import ConfigError
 from prong.tools.ground import Policy, why_unread
+from prong.tools.rule import BadRule, Rule, parse_rule
 from prong.tools.skill import Skill
 
 _FOLDERS = (".prong/skills", ".claude/skills", ".agents/skills")
 _COMMANDS = (".prong/commands", ".claude/commands")
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}"
 _LARGEST = 500_000
+_UNUSED = frozenset({"agent", "argument-hint", "model"})
+"""Keys that others make use of."""
 
 
 class Found(msgspec.Struct):
@@ -39,29 +42,46 @@ def find_skills(
     """
     found = Found()
     taken: dict[str, Skill] = {}
+    unused: dict[str, str] = {}
     for base, file, name in _files(home, root, cwd, found.problems, trusted=trusted):
         own = base == home or trusted
         try:
-            skill = _read(file, name, within=None if own else root, policy=policy)
+            front = _front(file, within=None if own else root, policy=policy)
+            if front is None:
+                continue
+            skill = _skill(file, name, front)
         except ConfigError as error:
             found.problems.append(error)
-            continue
-        if skill is None:
             continue
         if (other := taken.get(skill.name)) is not None:
             if os.path.realpath(other.path) != os.path.realpath(skill.path):
                 hidden = f"skill {skill.name!r} of {skill.path} is hidden by {other.path}"
                 found.warnings.append(hidden)
             continue
-        if skill.allowed_tools and not own:
+        found.warnings += _wrong_rules(skill, front)
+        if skill.allows and not own:
             found.warnings.append(
-                f"{skill.path}: allowed-tools {', '.join(skill.allowed_tools)}: left out, because "
+                f"{skill.path}: allowed-tools {_listed(skill)}: left out, because "
                 "the folder is not trusted; run 'prong trust' in it to let it count"
             )
-            skill = msgspec.structs.replace(skill, allowed_tools=())
+            skill = msgspec.structs.replace(skill, allows=())
         taken[skill.name] = skill
+        for key in _UNUSED & front.values.keys():
+            unused.setdefault(key, f"{skill.path}:{front.lines.get(key, 1)}")
+    if unused:
+        named = ", ".join(f"{key} ({where})" for key, where in sorted(unused.items()))
+        found.warnings.append(f"keys of skills that are not used: {named}")
     found.skills = tuple(skill for _, skill in sorted(taken.items()))
     return found
+
+
+def _wrong_rules(skill: Skill, front: Front) -> list[str]:
+    """Say what of a skill's allowed-tools is no rule."""
+    return [
+        f"{skill.path}: allowed-tools {rule.text!r}: left out, because {rule.why}"
+        for rule in _allowed(front)
+        if isinstance(rule, BadRule)
+    ]
 
 
 def project_skill_grants(home: str, root: str) -> list[str]:
@@ -69,12 +89,17 @@ def project_skill_grants(home: str, root: str) -> list[str]:
     grants: list[str] = []
     for base, file, name in _files(home, root, root, [], trusted=False):
         try:
-            skill = _read(file, name, within=root, policy=None) if base != home else None
+            front = _front(file, within=root, policy=None) if base != home else None
+            skill = None if front is None else _skill(file, name, front)
         except ConfigError:
             continue
-        if skill is not None and skill.allowed_tools:
-            grants.append(f"skill {skill.name} allows {', '.join(skill.allowed_tools)}")
+        if skill is not None and skill.allows:
+            grants.append(f"skill {skill.name} allows {_listed(skill)} in the turn it is used in")
     return grants
+
+
+def _listed(skill: Skill) -> str:
+    return ", ".join(str(rule) for rule in skill.allows)
 
 
 def _files(
@@ -100,7 +125,7 @@ def _files(
                 yield base, path, ":".join(parts)
 
 
-def _read(path: Path, name: str, *, within: str | None, policy: Policy | None) -> Skill | None:
+def _front(path: Path, *, within: str | None, policy: Policy | None) -> Front | None:
     """Read one file; None if there is none.
 
     Raises ConfigError if it is broken, forbidden, or a link that leads out of the folder given.
@@ -114,7 +139,14 @@ def _read(path: Path, name: str, *, within: str | None, policy: Policy | None) -
         raise ConfigError(path, f"is left out: {why}")
     if isinstance(text, ConfigError):
         raise text
-    front = read_front(str(path), text.replace("\r\n", "\n"))
+    return read_front(str(path), text.replace("\r\n", "\n"))
+
+
+def _skill(path: Path, name: str, front: Front) -> Skill:
+    """Make a skill of a file.
+
+    Raises ConfigError if that makes no sense.
+    """
     given = front.text("name") or name
     if not re.fullmatch(_NAME, given):
         why = f"name {given!r} may have letters, digits, '-', '_', '.' and ':' only, 64 at most"
@@ -130,14 +162,16 @@ def _read(path: Path, name: str, *, within: str | None, policy: Policy | None) -
         body=front.body,
         path=str(path),
         folder=str(path.parent),
-        allowed_tools=front.list("allowed-tools"),
+        allows=tuple(rule for rule in _allowed(front) if isinstance(rule, Rule)),
         fork=context == "fork",
-        agent=front.text("agent"),
-        model=front.text("model"),
-        hint=front.text("argument-hint"),
         for_model=not front.flag("disable-model-invocation", default=False),
         for_user=front.flag("user-invocable", default=True),
     )
+
+
+def _allowed(front: Front) -> list[Rule | BadRule]:
+    listed = front.list("allowed-tools")
+    return [parse_rule(text, effect="allow", source="skill") for text in listed]
 
 
 def _first_line(front: Front) -> str:

@@ -28,6 +28,7 @@ from prong.command import (
     Say,
     Suggest,
     TakeUp,
+    UseSkill,
 )
 from prong.entry import Image, Part, Text, Usage
 from prong.errors import UsageError
@@ -128,11 +129,12 @@ async def _go_on(session: Session) -> Turn:
     return session.last
 
 
-def _skill(session: Session, prompt: str) -> str:
-    """Give the text of a skill that is called by name, as at the interactive prompt."""
+def _skill(session: Session, prompt: str) -> str | UseSkill:
+    """Take a prompt for a skill that is called by name, as at the interactive prompt."""
     name, *rest = prompt.removeprefix("/").split(maxsplit=1) or [""]
-    body = session.records.skill(name, rest[0] if rest else "") if prompt.startswith("/") else None
-    return prompt if body is None else body
+    if not prompt.startswith("/") or session.records.skill(name) is None:
+        return prompt
+    return UseSkill(name, rest[0] if rest else "")
 
 
 def _finish(session: Session, turn: Turn, teller: _Teller) -> int:

@@ -29,7 +29,7 @@ from prong.command import (
     UseSkill,
 )
 from prong.config.place import read_mode
-from prong.entry import Part, User, plain
+from prong.entry import Part, Text, User, plain
 from prong.errors import ProngError, UsageError
 from prong.event import Answer, TitleChanged, TodosChanged, Warned
 from prong.journal.note import Titled
@@ -41,6 +41,7 @@ from prong.team.child import Child
 from prong.text import load_text
 from prong.tools.base import Failed
 from prong.tools.base import Outcome as ToolOutcome
+from prong.tools.skill import inline, render
 
 _DONE = Accepted()
 
@@ -59,10 +60,8 @@ async def _perform(parts: Parts, command: Command) -> Outcome:
             said = await say(parts, command.all_parts)
             return said if isinstance(said, Refused) else _DONE
         case UseSkill():
-            text = Records(parts).skill(command.name, command.arguments)
-            if text is None:
-                return Refused(f"there is no command /{command.name}; /help lists them")
-            return await _perform(parts, Say(text))
+            said = await use_skill(parts, command)
+            return said if isinstance(said, Refused) else _DONE
         case Fork():
             children = await fork(parts, command.directives, isolation=command.isolation)
             return Accepted(ids=tuple(child.spec.task_id for child in children))
@@ -147,6 +146,24 @@ async def say(
     # Hooks may take their time.
     parts.must_live()
     return parts.intake.put(message, taken=taken) if why is None else Refused(why)
+
+
+async def use_skill(
+    parts: Parts, command: UseSkill, *, taken: Callable[[], None] | None = None
+) -> User | Refused:
+    """Put a skill before the main agent, with what it allows for the turn that takes it up."""
+    skill = Records(parts).skill(command.name)
+    if skill is None:
+        return Refused(f"there is no command /{command.name}; /help lists them")
+    if skill.fork:
+        parts.agent.emit(Warned(text=inline(skill)))
+
+    def begin() -> None:
+        parts.agent.policy.lend(skill.allows)
+        if taken is not None:
+            taken()
+
+    return await say(parts, (Text(render(skill, command.arguments)),), taken=begin)
 
 
 async def fork(

@@ -40,10 +40,12 @@ def task_budget(place: Place) -> Bounds:
 
 
 def session_budget(place: Place) -> Bounds:
-    """Read what the session may spend at most, all its agents together."""
-    given, limits = msgspec.convert(place.settings.map("sessionBudget"), Bounds), make_limits(place)
-    tokens = [most for most in (given.tokens, limits.max_tokens) if most is not None]
-    usd = [most for most in (given.usd, limits.max_usd) if most is not None]
+    """Read what the session may spend at most, all its agents together: the least that is said."""
+    options, settings = place.options, place.settings
+    given = msgspec.convert(settings.map("sessionBudget"), Bounds)
+    dollars = first(options.max_usd, settings.number("maxBudgetUsd"))
+    tokens = [most for most in (given.tokens, options.max_tokens) if most is not None]
+    usd = [most for most in (given.usd, dollars) if most is not None]
     return msgspec.structs.replace(
         given, tokens=min(tokens, default=None), usd=min(usd, default=None)
     )
@@ -80,14 +82,9 @@ def make_prices(place: Place) -> Prices:
 
 
 def make_limits(place: Place) -> Limits:
-    """Bound the session as options or settings ask."""
-    options, settings = place.options, place.settings
-    turns = first(options.max_turns, settings.number("maxTurns"))
-    return Limits(
-        max_turns=None if turns is None else int(turns),
-        max_usd=first(options.max_usd, settings.number("maxBudgetUsd")),
-        max_tokens=options.max_tokens,
-    )
+    """Bound the turns of the main agent as options or settings ask."""
+    turns = first(place.options.max_turns, place.settings.number("maxTurns"))
+    return Limits(max_turns=None if turns is None else int(turns))
 
 
 def compact_share(place: Place, otherwise: float) -> float:

@@ -13,7 +13,7 @@ from prong.journal.read import read_journal
 from prong.journal.store import SessionInfo
 from prong.prompt import outline
 from prong.session.parts import Parts
-from prong.tools.skill import render as render_skill
+from prong.tools.skill import Skill
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,10 @@ class Records:
         """How many requests were made, sidecars included."""
         return len(self._parts.ledger.rows)
 
-    def skill(self, name: str, arguments: str) -> str | None:
-        """Give the text of a skill that the user starts by name; None if there is none."""
-        for one in self._parts.place.skills:
-            if one.name == name and one.for_user:
-                return render_skill(one, arguments)
-        return None
+    def skill(self, name: str) -> Skill | None:
+        """Find a skill that the user may start by name; None if there is none."""
+        skills = (one for one in self._parts.place.skills if one.for_user)
+        return next((one for one in skills if one.name == name), None)
 
     async def costs(self) -> list[CostLine]:
         """Say what the session has cost so far, children that still run included."""

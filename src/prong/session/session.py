@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import anyio
 
 from prong.agent import Turn
-from prong.command import Command, Outcome, Say
+from prong.command import Command, Outcome, Say, UseSkill
 from prong.cost.receipt import Receipt
 from prong.entry import Part, Text, Usage
 from prong.prompt import Prompt
@@ -103,8 +103,10 @@ class Session:
             return await self.send(Say(message))
         return await self.send(Say(parts=tuple(message)))
 
-    async def run(self, message: str | Sequence[Part], *, wait_tasks: bool = True) -> Turn:
-        """Say something and wait for the end of the work on it.
+    async def run(
+        self, message: str | Sequence[Part] | UseSkill, *, wait_tasks: bool = True
+    ) -> Turn:
+        """Say something, or start a skill, and wait for the end of the work on it.
 
         With `wait_tasks` that is when no background task runs any more and what they reported has
         been worked on too; without it, the end of this turn. Cancelling the caller interrupts the
@@ -113,12 +115,19 @@ class Session:
         Raises UsageError if the session has ended.
         """
         life, inbox = self._parts.life, self._parts.agent.inbox
-        given = (Text(message),) if isinstance(message, str) else tuple(message)
         taken: list[int] = []
+
+        def take() -> None:
+            taken.append(life.ended)
+
         try:
-            said = await perform.say(self._parts, given, taken=lambda: taken.append(life.ended))
+            if isinstance(message, UseSkill):
+                said = await perform.use_skill(self._parts, message, taken=take)
+            else:
+                given = (Text(message),) if isinstance(message, str) else tuple(message)
+                said = await perform.say(self._parts, given, taken=take)
             if isinstance(said, perform.Refused):
-                return Turn(text="", why="refused", detail="a hook refused the message")
+                return Turn(text="", why="refused", detail=said.why)
             # A message that is neither waiting nor taken could not be stored: its turn has failed.
             await self._parts.bus.until(
                 lambda: not inbox.holds(said) and (not taken or life.ended > taken[0])

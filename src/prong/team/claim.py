@@ -139,6 +139,11 @@ class FileBox(PolicyBox):
     def _may_grant_edits(self) -> bool:
         return self._parent._may_grant_edits()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] # its own kind
 
+    def lend(self, rules: Sequence[Rule]) -> bool:
+        """Take nothing: a child is never allowed more than its tree."""
+        del rules
+        return False
+
     def set_mode(self, mode: Mode) -> None:
         """Change the mode of the view below."""
         self._parent.set_mode(mode)

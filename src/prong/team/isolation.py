@@ -59,7 +59,7 @@ AGENT: Mapping[str, Row] = {
     "ledger": _both("shared", "one bill for the whole session"),
     "prices": _both("shared", "a table that nobody changes"),
     "emit": _both("new", "speaks in the child's name"),
-    "limits": _both("new", "the parent's bounds with turns of the child's own"),
+    "limits": _both("new", "turns of the child's own; what it may spend is in its purse"),
     "purse": _both("new", "below the parent's, so that what is spent counts in both"),
     "inbox": _both("empty", "what waits for the parent is not for the child"),
     "ttl": _both("shared", "a setting"),

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from prong.agent import Agent, Hooks
+from prong.agent import Agent, Hooks, Limits
 from prong.agent.agent import Sent
 from prong.agent.lineage import Lineage
 from prong.agent.spec import AgentType
@@ -154,7 +154,7 @@ def make_fork(
             "policy": parent.policy.narrow(mode="bubble"),
             "hooks": _cloned(parent.hooks),
             "emit": voice.emit,
-            "limits": msgspec.structs.replace(parent.limits, max_turns=FORK_TURNS),
+            "limits": Limits(max_turns=FORK_TURNS),
             "purse": purse,
             "last": start.last or parent.last,
             "base": start.base,
@@ -198,9 +198,7 @@ def make_typed(
             "policy": policy,
             "hooks": made.hooks,
             "emit": voice.emit,
-            "limits": msgspec.structs.replace(
-                parent.limits, max_turns=kind.max_turns or TYPED_TURNS
-            ),
+            "limits": Limits(max_turns=kind.max_turns or TYPED_TURNS),
             "purse": purse,
             "context_tokens": made.context_tokens,
             "max_output": made.max_output,

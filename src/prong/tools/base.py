@@ -17,6 +17,7 @@ from prong.entry import CallId, Part, Text
 from prong.event import Event, Question, Todo
 from prong.host import Host, Process
 from prong.tools.access import Access
+from prong.tools.rule import Rule
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -25,6 +26,8 @@ class Done(msgspec.Struct, frozen=True):
     parts: tuple[Part, ...]
     shown: str = ""
     """What people should see instead of the parts, such as a diff."""
+    allows: tuple[Rule, ...] = ()
+    """What need not be asked for until the turn ends, if the agent may be lent it."""
 
 
 class Failed(msgspec.Struct, frozen=True):

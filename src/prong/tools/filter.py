@@ -24,15 +24,15 @@ NEVER = frozenset(
         "AskUserQuestion",
         "TaskOutput",
         "TaskStop",
-        "SetPermissionMode",
         "StructuredOutput",
         "MergeWorktrees",
     }
 )
 """Tools that only the main agent has: they speak to the user or rule over others' work."""
 
-NOT_CUSTOM = frozenset({"TeamCreate", "TeamDelete", "EnterWorktree", "ExitWorktree"})
-"""Tools that types of others may not have: they change what the whole session works on."""
+NOT_CUSTOM = frozenset[str]()
+"""Tools that types of others may not have, as they change what the whole session works on: no tool
+does that at present but those that no agent may have."""
 
 IN_BACKGROUND = frozenset(
     {
@@ -45,16 +45,12 @@ IN_BACKGROUND = frozenset(
         "Bash",
         "Skill",
         "TodoWrite",
-        "WebFetch",
-        "WebSearch",
     }
 )
 """The only tools of an agent that nobody waits for."""
 
-TEAMMATE = frozenset(
-    {"Agent", "SendMessage", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "TaskClaim"}
-)
-"""What an in-process teammate gains in the background: agents it waits for, list, messages."""
+TEAMMATE = frozenset({"Agent", "SendMessage"})
+"""What an in-process teammate gains in the background: agents it waits for, messages."""
 
 _ALIASES = {"task": "agent"}
 

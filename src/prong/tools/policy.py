@@ -143,6 +143,7 @@ class PolicyBox:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
+        self._lent: tuple[Rule, ...] = ()
 
     @property
     def policy(self) -> Policy:
@@ -156,7 +157,10 @@ class PolicyBox:
         *,
         resolve: Callable[[str], str] = os.path.normpath,
     ) -> Verdict:
-        """Decide on one call by the policy as it stands now."""
+        """Decide on one call by the policy as it stands now, and by what is lent."""
+        if self._lent:
+            policy = replace(self.policy, rules=(*self.policy.rules, *self._lent))
+            return decide(policy, tool, accesses, resolve=resolve)
         return self._judge(tool, accesses, resolve, Grant())
 
     def _judge(
@@ -190,6 +194,19 @@ class PolicyBox:
 
         """
         self._policy = replace(self._policy, rules=(*self._policy.rules, _session_rule(rule)))
+
+    def lend(self, rules: Sequence[Rule]) -> bool:
+        """Let rules allow more to this agent until `give_back`; False if it may not have more.
+
+        They are no part of the policy: nothing that is kept or handed on holds them, and children
+        have nothing of them.
+        """
+        self._lent += tuple(rule for rule in rules if rule.effect == "allow")
+        return True
+
+    def give_back(self) -> None:
+        """Let what was lent hold no longer."""
+        self._lent = ()
 
     def set_mode(self, mode: Mode) -> None:
         """Change the mode from now on."""
@@ -274,6 +291,11 @@ class _NarrowBox(PolicyBox):
 
     def allow_for_session(self, rule: Rule | str) -> None:
         self._parent.allow_for_session(rule)
+
+    def lend(self, rules: Sequence[Rule]) -> bool:
+        # A child is never allowed more than its tree.
+        del rules
+        return False
 
     def set_mode(self, mode: Mode) -> None:
         self._mode = mode

@@ -13,7 +13,7 @@ from msgspec import Struct
 Effect: TypeAlias = Literal["allow", "ask", "deny"]
 """What a rule does to a call it matches."""
 
-Source: TypeAlias = Literal["user", "project", "local", "flag", "session"]
+Source: TypeAlias = Literal["user", "project", "local", "flag", "session", "skill"]
 """Where a rule was written."""
 
 READING = frozenset(["Read", "Grep", "Glob", "LS", "NotebookRead"])

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from prong.entry import CallId
+from prong.entry import CallId, Text
+from prong.event import Warned
 from prong.tools.access import Access, Using
-from prong.tools.base import Context, Effect, Failed, Outcome, done
+from prong.tools.base import Context, Done, Effect, Failed, Outcome
+from prong.tools.rule import Rule
 
 _LONGEST = 400
 """Characters of a description that are listed: all of them ride on every request."""
@@ -26,14 +28,10 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     """The file it was read from."""
     folder: str
     """Where the files it speaks of lie."""
-    allowed_tools: tuple[str, ...] = ()
-    """Rules that hold without asking while the skill is used."""
+    allows: tuple[Rule, ...] = ()
+    """Rules that allow uses of tools for the turn in which the skill is started."""
     fork: bool = False
     """It wants to run in a sub-agent (`context: fork`)."""
-    agent: str = ""
-    model: str = ""
-    hint: str = ""
-    """What its arguments look like, for people."""
     for_model: bool = True
     for_user: bool = True
 
@@ -108,7 +106,7 @@ class SkillTool:
 
     async def run(self, call_id: CallId, args: SkillArguments, context: Context) -> Outcome:
         """Give back the body, arguments filled in, and where its files are."""
-        del call_id, context
+        del call_id
         known = {skill.name: skill for skill in self.skills}
         skill = known.get(args.skill.removeprefix("/"))
         if skill is None:
@@ -116,7 +114,14 @@ class SkillTool:
             return Failed(f"there is no skill {args.skill!r}; the skills are: {names or 'none'}")
         if not skill.for_model:
             return Failed(f"only the user may start the skill {skill.name!r}; ask them to")
-        return done(render(skill, args.args), shown=f"skill {skill.name}")
+        if skill.fork:
+            context.emit(Warned(text=inline(skill)))
+        return Done((Text(render(skill, args.args)),), f"skill {skill.name}", skill.allows)
+
+
+def inline(skill: Skill) -> str:
+    """Say that a skill does not run where it asks to."""
+    return f"the skill {skill.name} asks to run in a sub-agent; it runs in this conversation"
 
 
 def render(skill: Skill, arguments: str) -> str:
