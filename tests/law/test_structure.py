@@ -26,16 +26,8 @@ LARGE = {
 CALLBACKS = set[str]()
 
 INTRUSIONS: dict[str, str] = {
-    "agent.loop": "finale",
     "provider.local.core": "begun over processed reused sampler strand",
     "provider.local.engine": "keep",
-    "session.beginning": "warnings",
-    "session.main": "compact_at",
-    "session.move": "images provider",
-    "session.opening": "role warnings words",
-    "session.planning": "finale",
-    "tools.shell": "cwd",
-    "tools.todo": "todos",
 }
 
 FOREIGN = {

@@ -11,7 +11,7 @@ from prong.event import ToolFinished
 from prong.session import Turn
 from prong.testing import Script, World, Worlds, call, forks, report, say
 from prong.tools.policy import Policy, PolicyBox
-from prong.tools.rule import parse_rule
+from prong.tools.rule import Rule
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L11")]
 
@@ -107,7 +107,7 @@ async def test_children_have_nothing_of_it(world: Worlds) -> None:
 
 def test_what_is_lent_is_no_part_of_the_policy() -> None:
     """A view for a child takes nothing, and what is read of a policy holds nothing of it."""
-    rule = parse_rule("Bash(touch:*)", effect="allow", source="skill")
+    rule = Rule("allow", "Bash", "touch:*", "skill")
     box = PolicyBox(Policy(root="/r", home="/h"))
     child = box.narrow()
 

@@ -36,6 +36,9 @@ from prong.tools.kit import Kit
 from prong.tools.policy import PolicyBox
 from prong.wire import Ended, Ttl
 
+COMPACT_AT = 0.8
+"""Share of the context at which a conversation is compacted, if settings say nothing else."""
+
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
     """A request that was answered: what it left behind for the next one."""
@@ -107,7 +110,7 @@ class Agent:
     """What it and everything it starts may spend."""
     inbox: Inbox = field(default_factory=Inbox)
     ttl: Ttl | None = None
-    compact_at: float = 0.8
+    compact_at: float = COMPACT_AT
     """Share of the context at which to compact; 0 turns it off."""
     context_tokens: int | None = None
     """Tokens the model can read, if settings say so."""
@@ -136,7 +139,7 @@ class Agent:
 
     def begin_run(self) -> None:
         """Forget what ended the run before, and what was repeated in it."""
-        self.halted = ""
+        self.halted = self.finale = ""
         self.repeats.forget()
 
     def heed(self, verdict: Verdict) -> Verdict:
@@ -195,6 +198,14 @@ class Agent:
                 model=prompt.head.model,
             )
         )
+
+    def end_with(self, text: str) -> None:
+        """Let the run end with a text after the calls at hand."""
+        self.finale = text
+
+    def connect(self, provider: Provider) -> None:
+        """Let another provider answer from now on."""
+        self.provider = provider
 
     def answered(self, sent: Sent) -> None:
         """Remember a request that was answered."""

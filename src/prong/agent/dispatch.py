@@ -194,6 +194,8 @@ async def _conclude(agent: Agent, admitted: _Admitted, outcome: Outcome) -> Resu
     told = payload(call) | {"tool_response": response}
     after = agent.heed(await agent.hooks.fire("PostToolUse", told, matcher=call.name))
     objection = () if after.block is None else (f"A hook objects: {after.block}",)
+    if isinstance(outcome, Done) and outcome.ends:
+        agent.end_with(outcome.ends)
     lent = _lend(agent, outcome)
     outcome = _with_notes(outcome, (*leave.notes, *lent, *after.context, *objection))
     seconds = time.monotonic() - admitted.since

@@ -75,8 +75,7 @@ def _called_off(agent: Agent, text: str, turns: int) -> Stopped | None:
     if agent.halted:
         return Stopped(text, "refused", f"a hook ended the turn: {agent.halted}", turns)
     if agent.finale:
-        text, agent.finale = agent.finale, ""
-        return Stopped(text, "done", "", turns)
+        return Stopped(agent.finale, "done", "", turns)
     stuck = agent.repeats.stuck
     return Stopped(text, "loop", stuck, turns) if stuck else None
 

@@ -48,6 +48,10 @@ class Place:
     warnings: list[str] = field(default_factory=list[str])
     """What was wrong with files, and what was left out, each in a sentence."""
 
+    def warn(self, *texts: str) -> None:
+        """Take note of something that the user has to be told."""
+        self.warnings.extend(texts)
+
 
 def look_around(options: Options, *, cwd: str | None = None) -> Place:
     """Read everything a session takes from its surroundings.

@@ -107,7 +107,7 @@ def _compare(agent: Agent, base: Foundation) -> None:
     if head.model != chosen.model or head.dialect.name != chosen.endpoint.dialect:
         move(agent, place, chosen, f"from {head.model} to {chosen.model}")
         return
-    place.warnings += left_out(place.options, head.spec)
+    place.warn(*left_out(place.options, head.spec))
     specs = agent.kit.specs()
     if answer_schema(specs) not in (None, answer_schema(head.spec.tools)):
         move(agent, place, chosen, "the answer has a new schema", reason="tools")
@@ -118,7 +118,7 @@ def _compare(agent: Agent, base: Foundation) -> None:
             *(f"+{n}" for n in sorted(now - then)),
             *(f"-{n}" for n in sorted(then - now)),
         ]
-        place.warnings.append(
+        place.warn(
             f"the tools have changed since this session began ({', '.join(changes)}); it goes "
             "on with the tools it had, so that its cache holds; a new session has the new ones"
         )

@@ -33,14 +33,6 @@ class Coordination(msgspec.Struct, frozen=True):
     """Its system prompt, and what is true of this session's workers."""
 
 
-class Before(msgspec.Struct, frozen=True):
-    """What the journal says of a session that is opened."""
-
-    resumed: bool
-    tools: ToolSet | None = None
-    """What workers had, if it was a coordinator's."""
-
-
 def make_pulls(base: Foundation) -> Pulls:
     """Make what watches pull requests for the main agent."""
     place = base.place
@@ -55,22 +47,27 @@ def make_pulls(base: Foundation) -> Pulls:
     )
 
 
-def coordinate(
-    place: Place, pool: Kit, policy: PolicyBox, pulls: Pulls, before: Before
-) -> Coordination | None:
-    """Make what a coordinator has of its own, if the session is one's.
+def worker_tools(base: Foundation) -> ToolSet | None:
+    """Say which tools the workers of a coordinator have; None if the session is no coordinator's.
 
-    `pool` holds what workers' tools are chosen from. Raises UsageError if the session cannot be a
-    coordinator's, or for a wrong set of tools.
+    Raises UsageError if the session cannot be a coordinator's, or for a wrong set of tools.
     """
-    tools = before.tools if before.resumed else _wanted(place)
-    if before.resumed and place.options.coordinator and tools is None:
+    if base.replay is None:
+        return _wanted(base.place)
+    noted = base.replay.last(MAIN, CoordinatorSet)
+    tools = noted.value if noted is not None else None
+    if base.place.options.coordinator and tools is None:
         raise UsageError(
             "the session was not begun by a coordinator and cannot become one: its tools are part "
             "of its conversation; start a new one, or leave out --coordinator"
         )
-    if tools is None:
-        return None
+    return tools
+
+
+def coordinate(
+    place: Place, pool: Kit, policy: PolicyBox, pulls: Pulls, tools: ToolSet
+) -> Coordination:
+    """Make what a coordinator has of its own; `pool` holds what workers' tools are chosen from."""
     pulls.recorder.note(pulls.agent, CoordinatorSet(tools))
     shared = place.settings.values.get("scratchpad") is not False
     scratchpad = _scratchpad(pulls.board.storage) if shared else ""

@@ -44,7 +44,7 @@ class Intake:
         """Put a message before the agent; `taken` is called once it stands in the conversation."""
         entry = User(tuple(message))
         notes, self._notes = self._notes, []
-        if (reminder := self._planner.reminder(plain(entry.parts))) is not None:
+        if (reminder := self._planner.reminder(self._agent.prompt, plain(entry.parts))) is not None:
             notes.append(reminder)
         for note in notes:
             self._agent.inbox.put(note)

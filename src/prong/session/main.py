@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
 from prong.agent import Agent, Watch, recalled
+from prong.agent.agent import COMPACT_AT
 from prong.agent.lineage import Lineage
 from prong.config.guard import Guard
 from prong.config.model import cache_ttl, diagnoses, render_head
@@ -35,17 +36,22 @@ class Parts(TypedDict):
     watch: Watch
 
 
-def make_planner(base: Foundation) -> Planner:
-    """Make what keeps plan mode, in the mode that was asked for or that the session had."""
+def make_planner(base: Foundation, *, words: str) -> Planner:
+    """Make what keeps plan mode, in the mode that was asked for or that the session had.
+
+    `words` is the text by which the model is told of it.
+    """
     place, past = base.place, _past(base)
     mode, plan = past.last(MAIN, ModeSet), past.last(MAIN, PlanKept)
     planner = Planner(
         base.policy,
         root=place.root,
-        storage=str(base.storage),
         recorder=base.journal,
+        host=base.host,
+        desk=base.desk,
         emit=base.emit,
         shells=base.board.shells,
+        words=words,
     )
     planner.start(
         wanted=place.options.mode,
@@ -80,7 +86,7 @@ def make_agent(base: Foundation, agents: Delegation, **parts: Unpack[Parts]) -> 
             f"unknown; add it to {place.store / 'prices.json'} or drop the budget"
         )
     ledger = _ledger(base)
-    agent = Agent(
+    return Agent(
         path=MAIN,
         provider=chosen.connect(base.providers),
         desk=base.desk,
@@ -98,10 +104,9 @@ def make_agent(base: Foundation, agents: Delegation, **parts: Unpack[Parts]) -> 
         policy=base.policy,
         recorder=base.journal,
         secrets=base.secrets,
+        compact_at=compact_share(place, COMPACT_AT),
         **parts,
     )
-    agent.compact_at = compact_share(place, agent.compact_at)
-    return agent
 
 
 def _past(base: Foundation) -> Replay:

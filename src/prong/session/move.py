@@ -25,7 +25,7 @@ def move(
     specs = agent.kit.specs()
     head = render_head(place, chosen, specs, cache_key=agent.prompt.head.spec.cache_key)
     agent.restart(Prompt(head).append(*carried(agent.prompt)), reason=reason, detail=detail)
-    agent.context.images = chosen.images
+    agent.context.see(images=chosen.images)
 
 
 def switch(place: Place, providers: Providers, agent: Agent, model: str) -> None:
@@ -34,6 +34,6 @@ def switch(place: Place, providers: Providers, agent: Agent, model: str) -> None
     Raises UsageError or Unauthorised if it cannot be used.
     """
     chosen = choose(place, model)
-    agent.provider = chosen.connect(providers)
+    agent.connect(chosen.connect(providers))
     move(agent, place, chosen, f"from {agent.prompt.head.model} to {chosen.model}")
     agent.recorder.note(MAIN, remembered(chosen))

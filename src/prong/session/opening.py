@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -29,11 +30,11 @@ from prong.host import Host, LocalHost
 from prong.journal import store
 from prong.journal.eventlog import NAME as EVENTS
 from prong.journal.eventlog import EventLog
-from prong.journal.note import CoordinatorSet, ModelChosen, PullsSeen, TurnSettled
+from prong.journal.note import ModelChosen, PullsSeen, ToolSet, TurnSettled
 from prong.provider import Providers
 from prong.session.beginning import begin
 from prong.session.bus import Bus
-from prong.session.coordination import Before, coordinate, make_pulls
+from prong.session.coordination import coordinate, make_pulls, worker_tools
 from prong.session.end import finish, stop_turns
 from prong.session.entrance import enter
 from prong.session.foundation import Foundation
@@ -142,8 +143,13 @@ class _Crew(msgspec.Struct, frozen=True, kw_only=True):
     """All tools of the session; those of typed children are chosen from these."""
     types: AgentTypes
     forks: ForkMode
-    coordinates: bool = False
-    """Whether the main agent only leads others."""
+    role: tuple[str, str] | None = None
+    """The system prompt of a main agent that only leads others, and what is true of its workers."""
+
+    @property
+    def coordinates(self) -> bool:
+        """Whether the main agent only leads others."""
+        return self.role is not None
 
 
 class _Maker:
@@ -173,9 +179,11 @@ class _Maker:
     async def make(self) -> Parts:
         """Put everything together."""
         base = self._lay()
-        planner = make_planner(base)
+        tools = worker_tools(base)
+        planner = make_planner(base, words="plan" if tools is None else "plan_coordinator")
         pulls = make_pulls(base)
-        crew = await self._crew(base, planner, pulls)
+        crew = await self._crew(base, planner, pulls, tools)
+        base = replace(base, place=replace(base.place, role=crew.role))
         commands = _command_hooks(base)
         prompt = first_prompt(base, crew.kit)
         roster = Roster(board=base.board, prices=make_prices(base.place))
@@ -195,7 +203,6 @@ class _Maker:
                 structured=base.structured,
             ),
         )
-        planner.bind(agent)
         parts = self._parts = Parts(
             agent=agent,
             bus=base.bus,
@@ -205,7 +212,7 @@ class _Maker:
             place=base.place,
             planner=planner,
             supervisor=supervisor,
-            switch=partial(switch, self._place, self._providers, agent),
+            switch=partial(switch, base.place, self._providers, agent),
         )
         self._closers.append(partial(stop_turns, parts))
         base.bus.open(MAIN, *_started(base, agent))
@@ -263,20 +270,18 @@ class _Maker:
         self._closers.append(board.close)
         return board
 
-    async def _crew(self, base: Foundation, planner: Planner, pulls: Pulls) -> _Crew:
+    async def _crew(
+        self, base: Foundation, planner: Planner, pulls: Pulls, workers: ToolSet | None
+    ) -> _Crew:
         """Find the tools and the types of agents; a coordinator has its own."""
         place, forks = base.place, self._forks(base.policy)
         tools = [*built_in(place, planner, forks=forks.on), *await self._server_tools()]
         pool = make_kit(place, tools, base.structured)
-        noted = base.replay.last(MAIN, CoordinatorSet) if base.replay else None
-        before = Before(base.replay is not None, noted.value if noted is not None else None)
-        team = coordinate(place, pool, base.policy, pulls, before)
-        if team is None:
+        if workers is None:
             return _Crew(kit=pool, pool=pool, types=place.types, forks=forks)
-        place.role = team.role
-        planner.words = "plan_coordinator"
+        team = coordinate(place, pool, base.policy, pulls, workers)
         forks = ForkMode(on=False, why_off="a coordinator's workers start from nothing")
-        return _Crew(kit=team.kit, pool=pool, types=team.types, forks=forks, coordinates=True)
+        return _Crew(kit=team.kit, pool=pool, types=team.types, forks=forks, role=team.role)
 
     def _forks(self, policy: PolicyBox) -> ForkMode:
         """Whether forks are on: somebody, or a rule, must be there to answer for them."""
@@ -298,7 +303,7 @@ class _Maker:
 
         servers = await open_servers(self._place.servers.servers, self._group, cwd=self._place.cwd)
         self._closers.append(servers.aclose)
-        self._place.warnings += [str(problem) for problem in servers.problems]
+        self._place.warn(*map(str, servers.problems))
         return servers.tools
 
     def _services(self, base: Foundation, crew: _Crew, roster: Roster) -> Services:

@@ -241,7 +241,7 @@ def _set_mode(parts: Parts, mode: str) -> Outcome:
     with the next message, or at the next turn boundary while a turn runs.
     """
     parts.planner.change(read_mode(mode))
-    if parts.life.working and (note := parts.planner.reminder()) is not None:
+    if parts.life.working and (note := parts.planner.reminder(parts.agent.prompt)) is not None:
         parts.agent.inbox.put(note)
     return _DONE
 

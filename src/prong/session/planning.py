@@ -19,15 +19,17 @@ import msgspec
 from msgspec import convert
 from msgspec.structs import replace
 
-from prong.agent import Agent
+from prong.agent import Desk
 from prong.config.place import read_mode
 from prong.entry import CallId, Text, User, plain
 from prong.errors import UsageError
-from prong.event import Event, ModeChanged, PermissionAsked, Warned
+from prong.event import MAIN, Event, ModeChanged, PermissionAsked, Warned
+from prong.host import Host
 from prong.journal.note import ModeSet, PlanKept, StoredPlan
 from prong.journal.recorder import Recorder
+from prong.prompt import Prompt
 from prong.text import load_text
-from prong.tools.base import Failed, Outcome, done
+from prong.tools.base import Done, Failed, Outcome, done
 from prong.tools.policy import Mode, PolicyBox
 from prong.tools.rule import Rule
 
@@ -81,27 +83,26 @@ class Planner:
         policy: PolicyBox,
         *,
         root: str,
-        storage: str,
         recorder: Recorder,
-        agent: str = "main",
+        host: Host,
+        desk: Desk,
         emit: Callable[[Event], None],
         shells: Callable[[], Sequence[str]] = tuple,
         words: str = "plan",
     ) -> None:
         """Take the tree's policy; `shells` names background commands.
 
-        `agent` is the one that plans, `words` is the text by which it is told.
+        The main agent plans; `words` is the text by which it is told.
         """
         self._policy = policy
         self._root = root
-        self._storage = storage
         self._recorder = recorder
-        self._path = agent
+        self._host = host
+        self._desk = desk
         self._emit = emit
         self._shells = shells
-        self.words = words
+        self._words = words
         self._kept: Kept | None = None
-        self._agent: Agent | None = None
         self._said = ""
         self._left: Mode | None = None
 
@@ -114,10 +115,6 @@ class Planner:
     def file(self) -> str:
         """The plan file; empty while plan mode is off or nobody has said anything in it."""
         return self._kept.file if self._kept else ""
-
-    def bind(self, agent: Agent) -> None:
-        """Take the main agent: it is the one that plans."""
-        self._agent = agent
 
     def start(
         self, *, wanted: str | None, recorded: str | None, kept: Kept | None, otherwise: str
@@ -172,8 +169,7 @@ class Planner:
         """Enter plan mode for the model."""
         if self.active:
             return Failed(f"plan mode is on already; the plan file is {self._named()}")
-        assert self._agent is not None
-        if not self._agent.desk.answerable:
+        if not self._desk.answerable:
             return Failed(
                 "nobody is here who could approve a plan, so plan mode would never end; do the "
                 "work, or answer with a plan if that is what was asked for"
@@ -185,20 +181,19 @@ class Planner:
         """Put the plan before the user; their yes ends plan mode."""
         if not self.active:
             return Failed("plan mode is not on, so there is no plan to approve; do the work")
-        assert self._agent is not None
         while True:
             shown = await self._read()
             if isinstance(shown, Failed):
                 return shown
             asked = PermissionAsked(
-                request_id=self._agent.desk.number(),
+                request_id=self._desk.number(),
                 call_id=call_id,
                 tool="ExitPlanMode",
                 title=f"Approve the plan {os.path.basename(self.file)}?",  # noqa: PTH119 - a host's path
                 why="the plan is ready",
                 plan=shown,
             )
-            answer = await self._agent.desk.ask(self._agent.path, asked, self._agent.emit)
+            answer = await self._desk.ask(MAIN, asked, self._emit)
             if answer is None:
                 return self._unanswered(shown)
             if not answer.allow:
@@ -209,27 +204,29 @@ class Planner:
             if not self.active or await self._read() == shown:
                 return await self._approved(shown, edited=False)
 
-    def reminder(self, said: str | None = None) -> User | None:
-        """Give what the model has to be told of the mode before it reads what the user said."""
+    def reminder(self, prompt: Prompt, said: str | None = None) -> User | None:
+        """Give what the model has to be told of the mode before it reads what the user said.
+
+        `prompt` is its conversation: what that tells already is not told again.
+        """
         self._said = self._said if said is None else said
         if self._left is not None:
             mode, self._left = self._left, None
             return User((Text(load_text("plan_off").format(mode=mode)),), "reminder")
-        if not self.active or self._stands():
+        if not self.active or self._stands(prompt):
             return None
         return User((Text(self._instructions()),), "reminder")
 
     def _instructions(self) -> str:
-        return load_text(self.words).format(file=self._named())
+        return load_text(self._words).format(file=self._named())
 
-    def _stands(self) -> bool:
-        """Whether the conversation, as it is now, tells of the plan file."""
-        assert self._agent is not None
+    def _stands(self, prompt: Prompt) -> bool:
+        """Whether a conversation tells of the plan file."""
         if not self.file:
             return False
         return any(
             kind == "reminder" and isinstance(entry, User) and self.file in plain(entry.parts)
-            for kind, entry in self._agent.prompt.entries()
+            for kind, entry in prompt.entries()
         )
 
     def _named(self) -> str:
@@ -249,24 +246,22 @@ class Planner:
             _hide(folder)
             return folder
         self._emit(Warned(text=f"{folder} is not in the project, so the plan is kept elsewhere"))
-        return os.path.realpath(os.path.join(self._storage, "plans"))  # noqa: PTH118 - text
+        return os.path.realpath(os.path.join(self._host.storage.path, "plans"))  # noqa: PTH118 - text
 
     async def _read(self) -> str | Failed:
-        assert self._agent is not None
         name = self._named()
         try:
-            data = await self._agent.context.host.read(name)
+            data = await self._host.read(name)
         except OSError:
             data = b""
         plan = data.decode(errors="replace").strip()
         return plan or Failed(f"there is no plan yet; write it to {name} first, then call again")
 
     async def _approved(self, plan: str, *, edited: bool) -> Outcome:
-        assert self._agent is not None
         plan = plan.strip()
         name = self.file
         if edited and name:
-            await self._agent.context.host.write(name, f"{plan}\n".encode())
+            await self._host.write(name, f"{plan}\n".encode())
         if self._kept is not None:
             self._leave(self._kept.before)
         how = "approved the plan, with changes of their own" if edited else "approved the plan"
@@ -279,12 +274,11 @@ class Planner:
 
     def _unanswered(self, plan: str) -> Outcome:
         """End the turn with the plan: whoever asked for it can read it and go on later."""
-        assert self._agent is not None
-        self._agent.finale = plan
-        return done(
+        told = (
             "Nobody is here to approve the plan, so it was given as the answer of this turn. Plan "
             "mode stays on until the user approves the plan or changes the mode."
         )
+        return Done((Text(told),), ends=plan)
 
     def _leave(self, mode: Mode) -> None:
         assert self._kept is not None
@@ -292,7 +286,7 @@ class Planner:
         self._policy.revise(replace(self._policy.policy, mode=mode, rules=rules, plan_file=""))
         self._kept = None
         self._tell(mode)
-        self._recorder.note(self._path, PlanKept(None))
+        self._recorder.note(MAIN, PlanKept(None))
 
     def _put_aside(self, before: Mode) -> tuple[Rule, ...]:
         """Take broad rules out of the policy when coming from a mode that hardly ever asks."""
@@ -309,10 +303,10 @@ class Planner:
 
     def _keep(self, kept: Kept) -> None:
         self._kept = kept
-        self._recorder.note(self._path, PlanKept(convert(kept, StoredPlan, from_attributes=True)))
+        self._recorder.note(MAIN, PlanKept(convert(kept, StoredPlan, from_attributes=True)))
 
     def _tell(self, mode: Mode) -> None:
-        self._recorder.note(self._path, ModeSet(mode))
+        self._recorder.note(MAIN, ModeSet(mode))
         self._emit(ModeChanged(mode=mode))
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 from prong.entry import CallId, Part, Text
-from prong.event import Event, Question, Todo
+from prong.event import Event, Question, Todo, TodosChanged
 from prong.host import Host, Process
 from prong.tools.access import Access
 from prong.tools.rule import Rule
@@ -28,6 +28,8 @@ class Done(msgspec.Struct, frozen=True):
     """What people should see instead of the parts, such as a diff."""
     allows: tuple[Rule, ...] = ()
     """What need not be asked for until the turn ends, if the agent may be lent it."""
+    ends: str = ""
+    """The answer of the turn, which ends after the calls at hand; empty if it goes on."""
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -136,6 +138,19 @@ class Context:
     """Starts and reaches other agents; None if this one may not."""
     keeps_back: Callable[[str, str], bool] = _nothing
     """Whether a path may not be shown that a search of a folder has found; both are resolved."""
+
+    def enter(self, folder: str) -> None:
+        """Let the next command start in a folder."""
+        self.cwd = folder
+
+    def plan(self, todos: Sequence[Todo]) -> None:
+        """Keep a list of things to do, and show it."""
+        self.todos = tuple(todos)
+        self.emit(TodosChanged(todos=self.todos))
+
+    def see(self, *, images: bool) -> None:
+        """Serve another model, which can see pictures or not."""
+        self.images = images
 
     def forget(self) -> None:
         """Know nothing of the conversation any more: whoever remembers nothing has read nothing."""

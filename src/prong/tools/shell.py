@@ -322,7 +322,7 @@ async def _folder(context: Context) -> tuple[str, str]:
         found = await context.host.stat(cwd)
         if found is not None and found.kind == "folder":
             return cwd, ""
-    context.cwd = root
+    context.enter(root)
     return root, f"{cwd} is gone, so the command was run in {root}."
 
 
@@ -334,7 +334,7 @@ def _moved(folder: str, context: Context, started: str) -> list[str]:
     # A host that takes a folder to mean another would start there, and not where the paths of the
     # next command were looked at.
     if context.host.resolve(folder) == folder and _inside(folder, root):
-        context.cwd = folder
+        context.enter(folder)
         return []
-    context.cwd = root
+    context.enter(root)
     return [f"The shell ended in {folder}, outside the project; the next one starts in {root}."]

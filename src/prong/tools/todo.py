@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from prong.entry import CallId
-from prong.event import Todo, TodosChanged
+from prong.event import Todo
 from prong.tools.access import Access
 from prong.tools.base import Context, Effect, Outcome, done
 
@@ -50,8 +50,7 @@ class TodoWrite:
     async def run(self, call_id: CallId, args: TodoArguments, context: Context) -> Outcome:
         """Keep the list and show it."""
         del call_id
-        context.todos = tuple(Todo(t.content, t.status, t.active_form) for t in args.todos)
-        context.emit(TodosChanged(todos=context.todos))
+        context.plan([Todo(t.content, t.status, t.active_form) for t in args.todos])
         said = f"The list is kept: {_completed(args)} of {len(args.todos)} done."
         active = sum(t.status == "in_progress" for t in args.todos)
         if active > 1:
