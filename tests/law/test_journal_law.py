@@ -37,8 +37,9 @@ from prong.journal.branch import branch
 from prong.journal.note import ChildRun, FolderEntered, ModeSet, TodosKept
 from prong.journal.read import Replay, read_journal
 from prong.journal.record import Opened, reseal, seal, unwrap, wrap
+from prong.journal.transfer import entry_record
 from prong.journal.verify import verify
-from prong.journal.write import Journal, _entry_record
+from prong.journal.write import Journal
 from prong.prompt import Head, Prompt
 from prong.wire import Encoded, HeadSpec, dialect
 
@@ -174,7 +175,7 @@ def test_deep_nesting_is_read_back_from_a_deeper_stack(tmp_path: Path, depth: in
         journal.keep("main", start())
         tip = prompt.tip
         assert tip is not None
-        journal._append([_entry_record("main", prompt.head, tip, 0.0)])
+        journal._append([entry_record("main", prompt.head, tip, 0.0)])
 
     def read(more: int) -> Replay:
         return read(more - 1) if more else read_journal(path)

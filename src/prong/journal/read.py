@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -34,18 +33,10 @@ from prong.journal.record import (
     charged,
     check,
     decode,
-    unwrap,
 )
-from prong.prompt import Head, Prompt
-from prong.wire import Dialect, Encoded, dialect
-
-
-class Dialects(Protocol):
-    """Finds a dialect by its name, as `prong.wire.dialect` does."""
-
-    def __call__(self, name: str, *, explicit: bool) -> Dialect:
-        """Give the dialect of that name."""
-        ...
+from prong.journal.transfer import Dialects, begin, grow
+from prong.prompt import Prompt
+from prong.wire import dialect
 
 
 class Damage(msgspec.Struct, frozen=True):
@@ -136,20 +127,12 @@ class Replay:
                 pass
 
     def _take_head(self, record: HeadRecord, dialects: Dialects) -> None:
-        encoded = Encoded(record.data.encode(), record.mark_at, record.positions)
-        speaks = dialects(record.dialect, explicit=record.explicit)
-        prompt = Prompt(Head(speaks, record.spec, encoded))
-        if prompt.digest != record.digest:
-            raise ValueError("the head's bytes do not match its digest")
+        prompt = begin(record, dialects)
         self._move(record.agent, self.known.setdefault(prompt.digest, prompt))
         self.tally = msgspec.structs.replace(self.tally, model=record.spec.model)
 
     def _take_entry(self, seq: int, record: EntryRecord) -> None:
-        encoded = Encoded(unwrap(record.data), record.mark_at, record.positions)
-        parent = self._reached(record.parent)
-        prompt = parent.append_encoded(record.kind, record.role, encoded)
-        if prompt.digest != record.digest:
-            raise ValueError("the entry's bytes do not match its digest")
+        prompt = grow(self._reached(record.parent), record)
         self.known[prompt.digest] = prompt
         self._move(record.agent, prompt)
         self.entries.append(Placed(seq, record.agent, prompt))

@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 
 from prong.errors import JournalDamaged
-from prong.journal.read import Damage, Dialects, Replay, examine
+from prong.journal.read import Damage, Replay, examine
 from prong.journal.record import Opened
+from prong.journal.transfer import Dialects
 from prong.wire import dialect
 
 

@@ -18,14 +18,12 @@ from typing import Self
 import msgspec
 
 from prong.cost import Row
-from prong.entry import Kind, ToolSpec, User, plain
+from prong.entry import Kind, User, plain
 from prong.errors import JournalError, JournalFull, NoSuchSession, UsageError
 from prong.journal.lock import create_file, holder, lock, remedy
 from prong.journal.note import Begun, Note, encode_note
-from prong.journal.read import Dialects, Lines, Replay, noted, read_journal
+from prong.journal.read import Lines, Replay, noted, read_journal
 from prong.journal.record import (
-    EntryRecord,
-    HeadRecord,
     NoteRecord,
     Opened,
     Record,
@@ -37,11 +35,10 @@ from prong.journal.record import (
     decode,
     reseal,
     seal,
-    wrap,
 )
+from prong.journal.transfer import Dialects, entry_record, head_record
 from prong.prompt import Head, Node, Prompt
-from prong.wire import NO_MARK, HeadSpec, dialect
-from prong.wire.raw import tidy
+from prong.wire import dialect
 
 _ABOUT_LENGTH = 200
 
@@ -144,8 +141,8 @@ class Journal:
         writer, at = "" if staged else agent, self._now()
         records: list[Record] = []
         if new_head:
-            records.append(_head_record(writer, prompt.head, "" if staged else reason, at))
-        records += [_entry_record(writer, prompt.head, node, at) for node in fresh]
+            records.append(head_record(writer, prompt.head, "" if staged else reason, at))
+        records += [entry_record(writer, prompt.head, node, at) for node in fresh]
         if staged or (not fresh and not new_head and (reason or before != _digest(prompt))):
             records.append(TipRecord(agent=agent, digest=prompt.digest, reason=reason, at=at))
         tally = self._counted(prompt.head, fresh)
@@ -313,44 +310,6 @@ def _inherited(line: bytes) -> bytes:
     # The source session paid for it, so it adds nothing to what this one has cost.
     tally = msgspec.structs.replace(record.tally, cost=0.0, unpriced=False)
     return msgspec.json.encode(msgspec.structs.replace(record, tally=tally))[1:]
-
-
-def _head_record(agent: str, head: Head, reason: str, at: float) -> HeadRecord:
-    return HeadRecord(
-        agent=agent,
-        digest=head.digest.hex(),
-        dialect=head.dialect.name,
-        explicit=head.spec.explicit_marks,
-        mark_at=head.mark_at,
-        positions=head.positions,
-        reason=reason,
-        at=at,
-        spec=_one_line(head.spec),
-        data=head.data.decode(),
-    )
-
-
-def _one_line(spec: HeadSpec) -> HeadSpec:
-    # The dialects tidy a schema in the same way, so the spec still renders to the same bytes.
-    tools = tuple(
-        ToolSpec(tool.name, tool.description, msgspec.Raw(tidy(tool.schema))) for tool in spec.tools
-    )
-    return msgspec.structs.replace(spec, tools=tools)
-
-
-def _entry_record(agent: str, head: Head, node: Node, at: float) -> EntryRecord:
-    before = node.parent or head
-    return EntryRecord(
-        agent=agent,
-        parent=before.digest.hex(),
-        digest=node.digest.hex(),
-        kind=node.kind,
-        role=node.role,
-        mark_at=node.mark_at - node.glue if node.mark_at != NO_MARK else NO_MARK,
-        positions=node.positions - before.positions,
-        at=at,
-        data=wrap(node.data),
-    )
 
 
 def _digest(prompt: Prompt) -> bytes:
