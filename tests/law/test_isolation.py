@@ -10,8 +10,9 @@ import anyio
 import pytest
 
 from prong.agent import Agent, Limits, Sent
+from prong.agent.gate import Leave
 from prong.config.model import Chosen
-from prong.entry import CallId, Usage
+from prong.entry import Call, CallId, Usage
 from prong.event import Todo, Warned
 from prong.provider import Endpoint
 from prong.team.account import CacheWatch, ChildAccount
@@ -20,7 +21,7 @@ from prong.team.isolation import AGENT, CONTEXT, How, Kind, Row, _build, make_ag
 from prong.team.supervisor import _Delegation
 from prong.team.task import _Door
 from prong.testing import Script, call, say, world
-from prong.tools.base import Context, Reads
+from prong.tools.base import Context, Reads, Tool
 from prong.tools.delegate import PlainAgentArguments
 from prong.tools.policy import _NarrowBox
 
@@ -58,6 +59,13 @@ def _script() -> Script:
     )
 
 
+class _Elsewhere:
+    """Gives no leave."""
+
+    async def leave(self, agent: Agent, call: Call, tool: Tool, args: Any) -> Leave:
+        return Leave(call, tool, args, refused=f"{agent.path} has none")
+
+
 def _fill(agent: Agent) -> None:
     """Give a parent a value of its own in every field that could reach a child by oversight."""
     context = agent.context
@@ -73,6 +81,7 @@ def _fill(agent: Agent) -> None:
     agent.finale, agent.halted = "The end.", "No more."
     agent.context_tokens, agent.max_output = 123_456, 789
     agent.watch = CacheWatch()
+    agent.gate = _Elsewhere()
     agent.base = agent.prompt.tip
     agent.limits = Limits(max_turns=3)
 

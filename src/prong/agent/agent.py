@@ -10,12 +10,13 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
 from prong.agent.desk import Desk
+from prong.agent.gate import Leave
 from prong.agent.hook import Hooks, Verdict
 from prong.agent.inbox import Inbox
 from prong.agent.limit import Limits, Spent
@@ -23,7 +24,7 @@ from prong.agent.lineage import Lineage
 from prong.agent.repeat import Repeats
 from prong.cost import Ledger, Prices, Row, markable, window
 from prong.cost.budget import Purse
-from prong.entry import Entry, Part, Results, Text, Usage, User, plain
+from prong.entry import Call, Entry, Part, Results, Text, Usage, User, plain
 from prong.event import Event, InputTaken, PromptMoved, Warned
 from prong.host import Host
 from prong.journal.read import Replay
@@ -31,7 +32,7 @@ from prong.journal.recorder import Recorder
 from prong.prompt import Node, Prompt
 from prong.provider import Provider
 from prong.provider.secret import Secrets
-from prong.tools.base import Context
+from prong.tools.base import Context, Tool
 from prong.tools.kit import Kit
 from prong.tools.policy import PolicyBox
 from prong.wire import Ended, Ttl
@@ -86,6 +87,14 @@ class NoWatch:
         """Take no note."""
 
 
+class Gate(Protocol):
+    """Gives leave for calls in the place of an agent's own rules, hooks and user."""
+
+    async def leave(self, agent: Agent, call: Call, tool: Tool, args: Any) -> Leave:
+        """Say whether a call may run, and as what."""
+        ...
+
+
 @dataclass(slots=True, kw_only=True)
 class Agent:
     """One agent."""
@@ -136,6 +145,8 @@ class Agent:
     """What it has called, for the guard against loops."""
     refusals: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """Calls that were refused for good, by name and arguments."""
+    gate: Gate | None = None
+    """Gives leave for its calls, where that is done elsewhere; None is here, by its own rules."""
 
     def begin_run(self) -> None:
         """Forget what ended the run before, and what was repeated in it."""

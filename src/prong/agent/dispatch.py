@@ -10,18 +10,20 @@ from __future__ import annotations
 import time
 from collections.abc import Container, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import anyio
 import msgspec
 
 from prong.agent.agent import Agent
 from prong.agent.answer import INTERRUPTED
-from prong.agent.leave import Leave, ask_leave, payload
+from prong.agent.gate import Leave
+from prong.agent.leave import ask_leave, payload
 from prong.agent.lineage import contained
 from prong.entry import Call, Result, Results, Text, plain
 from prong.errors import Contained
 from prong.event import ToolFinished, ToolStarted
-from prong.tools.base import Done, Failed, Outcome, Together
+from prong.tools.base import Done, Failed, Outcome, Together, Tool
 
 _HEAD_SHARE = 0.7
 _TRIES = 3
@@ -174,7 +176,7 @@ async def _admit(agent: Agent, call: Call) -> _Admitted | Result:
     tool, args = parsed
     start = time.monotonic()
     try:
-        leave = await ask_leave(agent, call, tool, args)
+        leave = await _leave(agent, call, tool, args)
     except OSError as error:
         return _finish(agent, call, Failed(f"{call.name}: {error}"), tool.title(args), 0.0, 0)
     title = tool.title(leave.args)
@@ -184,6 +186,12 @@ async def _admit(agent: Agent, call: Call) -> _Admitted | Result:
     run = leave.call
     agent.emit(ToolStarted(call_id=run.id, name=run.name, arguments=run.arguments, title=title))
     return _Admitted(leave, start)
+
+
+async def _leave(agent: Agent, call: Call, tool: Tool, args: Any) -> Leave:
+    if agent.gate is not None:
+        return await agent.gate.leave(agent, call, tool, args)
+    return await ask_leave(agent, call, tool, args)
 
 
 async def _conclude(agent: Agent, admitted: _Admitted, outcome: Outcome) -> Result:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from prong.agent.agent import Agent
+from prong.agent.gate import Leave
 from prong.agent.hook import Verdict, settle
 from prong.entry import Call
 from prong.event import PermissionAsked
@@ -21,18 +22,6 @@ from prong.tools.base import Failed, Previewing, Tool
 from prong.tools.policy import Allow, Ask, Deny
 
 _PREVIEW_LINES = 40
-
-
-class Leave(msgspec.Struct, frozen=True):
-    """A call as it is to run, or why it must not."""
-
-    call: Call
-    tool: Tool
-    args: Any
-    refused: str | None = None
-    """Why it must not run, in words for the model; None if it may."""
-    notes: tuple[str, ...] = ()
-    """What the model is told beside the result."""
 
 
 _Judged: TypeAlias = tuple[Leave, Allow | Ask | Deny, Sequence[Access]]

@@ -132,7 +132,7 @@ class _Exchange:
         agent, usage = self.agent, ended.usage
         row = self._row(usage, response_id=ended.id, broken=False)
         self.now.began = None
-        _charge(agent, row)
+        charge(agent, row)
         agent.watch.paid(agent, row, ended, self.now.at)
         if not self.sidecar:
             agent.answered(
@@ -185,7 +185,7 @@ class _Exchange:
         if began is None or not self.now.usage.input:
             return None
         row = self._row(self.now.usage, first=began, broken=True)
-        _charge(self.agent, row)
+        charge(self.agent, row)
         self.agent.watch.paid(self.agent, row, None, self.now.at)
         return row
 
@@ -217,7 +217,8 @@ def _billed(event: _Void, row: Row | None) -> _Void:
     return event if row is None else replace(event, usage=row.usage, cost=row.cost)
 
 
-def _charge(agent: Agent, row: Row) -> None:
+def charge(agent: Agent, row: Row) -> None:
+    """Store a request, and enter it in the ledger and in every budget that it counts in."""
     agent.recorder.request(row)
     agent.ledger.add(row)
     tokens, turns = row.usage.input + row.usage.output, 0 if row.sidecar or row.broken else 1

@@ -86,15 +86,15 @@ class Prices:
 
     def __init__(self, own: Mapping[str, Price] | None = None) -> None:
         """Take the user's own figures, by model name."""
-        self._own = dict(own or {})
+        self.own = dict(own or {})
 
     def of(self, model: str, usage: Usage | None = None) -> Price | None:
         """Give the price of a model for a request of that size; None if nobody knows it.
 
         Without a size it is the price of short requests.
         """
-        if model in self._own:
-            return self._own[model]
+        if model in self.own:
+            return self.own[model]
         if is_local(model):
             return _LOCAL
         known = listed(model)

@@ -95,6 +95,16 @@ class ConfinedHost(LocalHost):
         """The root folders of the working copies of its forebears."""
         return tuple(self._inherited)
 
+    @property
+    def bounds(self) -> str:
+        """The root folder of its worktree."""
+        return self._bounds
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Places outside that may be written."""
+        return self._folders
+
     def unconfined(self) -> LocalHost:
         """Give a host without bounds, to make worktrees with: they lie side by side."""
         return LocalHost(self.root, self.home, withhold=self.withheld, storage=self.storage.path)

@@ -72,9 +72,9 @@ class Api:
         """Share the client with every other agent; `random` and `sleep` serve the retries."""
         assert dialect.name == endpoint.dialect, "an endpoint speaks one dialect"
         self.endpoint = endpoint
-        self._transport = transport
+        self.transport = transport
         self._dialect = dialect
-        self._patience = patience or Patience()
+        self.patience = patience or Patience()
         self._bounds = bounds or Bounds()
         self._random = random
         self._sleep = sleep
@@ -136,10 +136,10 @@ class Api:
                 stalls += error.waited
                 if (
                     not error.retryable
-                    or attempt >= self._patience.tries
-                    or absent >= self._patience.connect
-                    or stalls >= self._patience.waits
-                    or waited > self._patience.limit
+                    or attempt >= self.patience.tries
+                    or absent >= self.patience.connect
+                    or stalls >= self.patience.waits
+                    or waited > self.patience.limit
                 ):
                     raise
                 why = str(error)
@@ -164,13 +164,13 @@ class Api:
             from random import Random
 
             self._random = Random()  # noqa: S311 - spreads waits, guards nothing
-        return self._patience.wait(attempt, error.retry_after, self._random)
+        return self.patience.wait(attempt, error.retry_after, self._random)
 
     async def _try(
         self, model: str, body: Sequence[bytes], tail: Tail, headers: Sequence[tuple[str, str]]
     ) -> AsyncGenerator[Sequence[Event], None]:
         """Give the events in batches, as they came: there are thousands, and most come together."""
-        async with self._transport.request("POST", self._url, headers, body) as response:
+        async with self.transport.request("POST", self._url, headers, body) as response:
             if response.status != 200:
                 raise await self._refused(response, model)
             async with aclosing(self._decode(response, tail)) as batches:

@@ -169,7 +169,7 @@ class Http:
     ) -> None:
         """Take proxies and SSL_CERT_FILE from the environment given, or from the process's."""
         self.limits = limits or Limits()
-        self._env = os.environ if env is None else env
+        self.env = os.environ if env is None else env
         self._tls = tls
         self._routes: dict[str, tuple[Url, Proxy | None]] = {}
         self._pools: dict[tuple[str, str, int, Proxy | None], _Pool] = {}
@@ -246,7 +246,7 @@ class Http:
 
     async def _connect(self, pool: _Pool, url: Url, proxy: Proxy | None) -> Connection:
         if url.scheme == "https" and self._tls is None:
-            self._tls = tls_context(self._env)
+            self._tls = tls_context(self.env)
         limits = self.limits
         connection = Connection(Deadline(limits.idle, limits.progress), pool)
         tls = self._tls if url.scheme == "https" else None
@@ -258,7 +258,7 @@ class Http:
         route = self._routes.get(text)
         if route is None:
             url = read_url(text)
-            route = (url, proxy_for(url, self._env))
+            route = (url, proxy_for(url, self.env))
             if len(self._routes) >= _ROUTES_KEPT:
                 self._routes.clear()
             self._routes[text] = route

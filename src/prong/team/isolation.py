@@ -76,6 +76,7 @@ AGENT: Mapping[str, Row] = {
     "halted": _both("empty", "ends a run likewise"),
     "repeats": _both("empty", "each agent is stopped for its own loops"),
     "refusals": _both("empty", "each agent is stopped for its own obstinacy"),
+    "gate": _both("empty", "its calls are decided on here, by its own policy"),
 }
 """Every field of `Agent`."""
 

@@ -156,6 +156,19 @@ class Context:
         """Know nothing of the conversation any more: whoever remembers nothing has read nothing."""
         self.reads, self.todos = Reads(), ()
 
+    def recall(
+        self,
+        *,
+        reads: dict[str, str] | None = None,
+        todos: tuple[Todo, ...] | None = None,
+        cwd: str | None = None,
+    ) -> None:
+        """Be as the agent was elsewhere, in what is given."""
+        if reads is not None:
+            self.reads = Reads(dict(reads), self.reads.unseen & reads.keys())
+        self.todos = self.todos if todos is None else todos
+        self.cwd = self.cwd if cwd is None else cwd
+
     def move(self, host: Host, cwd: str, keeps_back: Callable[[str, str], bool]) -> None:
         """Let the tools work in another place from now on, by what is kept back there."""
         self.host, self.cwd, self.keeps_back = host, cwd, keeps_back

@@ -1,0 +1,22 @@
+"""Leave for a call, as a value: the call as it is to run, or why it must not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from prong.entry import Call
+from prong.tools.base import Tool
+
+
+class Leave(msgspec.Struct, frozen=True):
+    """A call as it is to run, or why it must not."""
+
+    call: Call
+    tool: Tool
+    args: Any
+    refused: str | None = None
+    """Why it must not run, in words for the model; None if it may."""
+    notes: tuple[str, ...] = ()
+    """What the model is told beside the result."""
