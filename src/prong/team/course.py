@@ -8,21 +8,21 @@ that course as a piece of background work.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import anyio
 
 from prong.agent import Verdict
-from prong.agent.answer import awaits_reply
-from prong.agent.life import Life, Turn, said
+from prong.agent.life import Turn
 from prong.entry import Text, User, user_text
 from prong.errors import JournalError, ProngError, UsageError
 from prong.event import Event, Warned
 from prong.host.worktree import Worktree
 from prong.team import fork
 from prong.team.announce import tell_end, tell_task
+from prong.team.backend import Backend, Inline
 from prong.team.child import Child
 from prong.team.claim import Claims
 from prong.team.handback import Classifier, Finding, check, inspect, warning
@@ -49,6 +49,8 @@ class Services:
     roster: Roster
     journal: Path
     worktrees: WorktreeSettings
+    backend: Backend = field(default_factory=Inline)
+    """Where their agents run."""
     claims: Claims | None = None
     """Keeps writers of the same files apart, if the session's agents have files of their own."""
     classifier: Classifier | None = None
@@ -57,7 +59,7 @@ class Services:
 
 async def course(child: Child, services: Services) -> None:
     """Lead a child from its start to its end, by which its status says how it ended."""
-    agent, place, started = child.agent, None, False
+    place, started = None, False
     try:
         await _may(child, "SubagentStart")
         started = True
@@ -66,12 +68,7 @@ async def course(child: Child, services: Services) -> None:
             await _may(child, "WorktreeCreate")
         await _wait_turn(child, services)
         _begin(child, place)
-        turn = await Life(agent).live(
-            after=None if agent.inbox else said(agent.prompt),
-            at_once=awaits_reply(agent.prompt),
-            until=_Stop(child).is_over,
-        )
-        assert turn is not None, "nobody stops a child's life but by cancelling its task"
+        turn = await services.backend.live(child.agent, until=_Stop(child).is_over)
         child.suspect((*await _looked_through(child, services.classifier), *_met(child)))
         child.end("completed" if turn.ok else "failed", turn.detail)
     except ProngError as error:
