@@ -152,6 +152,10 @@ class GitFailed(ProngError):
     """Git did not do what was asked; the message holds its own words."""
 
 
+class WorkerFailed(ProngError):
+    """A process that ran an agent ended, or did what it may not; what was stored before is safe."""
+
+
 class BudgetSpent(ProngError):
     """A bound on tokens, money or time was reached, so a single request was not sent.
 

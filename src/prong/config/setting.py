@@ -46,6 +46,7 @@ _KINDS: dict[str, Kind] = {
     "env": "map",
     "passEnv": "texts",
     "headers": "map",
+    "agents": "object",
     "worktree": "object",
     "fork": "object",
     "agents": "object",

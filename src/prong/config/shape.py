@@ -49,6 +49,7 @@ INSIDE: dict[str, dict[str, Shape]] = {
         "turns": "whole",
         "wake": ("each", "all"),
     },
+    "agents": {"backend": ("inline", "process")},
     "worktree": {"base": ("snapshot", "head"), "symlinkDirectories": "texts"},
     "retry": {
         "tries": "whole",

@@ -87,6 +87,11 @@ def _text(word: str) -> str:
 
 
 def _run(words: list[str]) -> int:
+    if words == ["worker", "--stdio"]:
+        # Not for people: a session starts it for an agent in a process of its own.
+        from prong.session import run_worker
+
+        return run_worker()
     folder, rest = _led(words)
     name = rest[0] if rest else ""
     if name in _COMMANDS | _ROSTER | _ACCOUNTS:

@@ -19,7 +19,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -258,7 +258,7 @@ class Pipe:
             group.waiting.discard(ready)
             loop.remove_reader(self.source)
 
-    async def chunks(self, group: Group) -> AsyncIterator[bytes]:
+    async def chunks(self, group: Group) -> AsyncGenerator[bytes, None]:
         """Stream what the group prints until its process has ended.
 
         May be left at any point and called again.

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         undo_merge,
     )
     from prong.session.session import Session
+    from prong.session.worker import run_worker
     from prong.wire.raw import dump
 
 _HOMES = {
@@ -87,6 +88,7 @@ _HOMES = {
     "open_session": "session.opening",
     "open_trust": "session.project",
     "outlines": "session.catalogue",
+    "run_worker": "session.worker",
     "saving": "cost.receipt",
     "type_report": "session.project",
     "undo_merge": "session.project",
@@ -133,6 +135,7 @@ __all__ = [
     "open_session",
     "open_trust",
     "outlines",
+    "run_worker",
     "saving",
     "type_report",
     "undo_merge",

@@ -44,6 +44,7 @@ from prong.session.move import switch
 from prong.session.parts import Parts
 from prong.session.planning import Planner
 from prong.session.preference import (
+    backend,
     fork_settings,
     in_background,
     make_prices,
@@ -313,6 +314,7 @@ class _Maker:
             emit=base.bus.emit,
             roster=roster,
             journal=base.journal.path,
+            backend=backend(place),
             worktrees=read_settings(place.settings.map("worktree")),
             claims=Claims() if crew.coordinates else None,
             classifier=self._classifier(roster.agents),

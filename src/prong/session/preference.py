@@ -16,6 +16,7 @@ from prong.entry import ToolSpec
 from prong.errors import UsageError
 from prong.provider import Http, Providers
 from prong.provider import Limits as HttpLimits
+from prong.team.backend import Backend, Inline
 from prong.team.fanout import ForkSettings
 from prong.team.supervisor import PATIENCE
 from prong.tools.structured import StructuredOutput
@@ -49,6 +50,15 @@ def session_budget(place: Place) -> Bounds:
     return msgspec.structs.replace(
         given, tokens=min(tokens, default=None), usd=min(usd, default=None)
     )
+
+
+def backend(place: Place) -> Backend:
+    """Choose where the agents of children run."""
+    if place.settings.map("agents").get("backend") != "process":
+        return Inline()
+    from prong.team.process import Processes
+
+    return Processes()
 
 
 def patience(place: Place) -> float | None:

@@ -87,10 +87,12 @@ class TaskBoard:
         emit: Emit,
         agent: str = "main",
         log_limit: int = LOG_LIMIT,
+        prefix: str = "",
     ) -> None:
         """Run tasks in the group, keep output below the storage folder.
 
-        `agent` and `emit` stand for the main agent; `for_agent` makes the door of another.
+        `agent` and `emit` stand for the main agent; `for_agent` makes the door of another. A board
+        that is not the session's only one has a `prefix` for its ids.
         """
         self._group = group
         self.storage = storage
@@ -99,6 +101,7 @@ class TaskBoard:
         self._delivery = Delivery(outbox)
         self._emit = emit
         self._agent = agent
+        self._prefix = prefix
         self._log_limit = log_limit
         self._tasks: dict[str, _Task] = {}
         self._finished: dict[str, _Finished] = {}
@@ -153,9 +156,9 @@ class TaskBoard:
     def next_id(self) -> str:
         """Give the next task id of this session."""
         self._last += 1
-        while self.outbox.knows(f"task-{self._last}"):
+        while self.outbox.knows(f"{self._prefix}task-{self._last}"):
             self._last += 1
-        return f"task-{self._last}"
+        return f"{self._prefix}task-{self._last}"
 
     async def adopt(
         self,
@@ -195,7 +198,7 @@ class TaskBoard:
             raise UsageError("The session is closing; nothing new can be started in it.")
         task_id = task_id or self.next_id()
         assert task_id not in self._tasks, f"{task_id} runs already"
-        log = Log(self._folder / f"{_file_name(task_id)}.log", limit=self._log_limit)
+        log = Log(self._folder / f"{file_name(task_id)}.log", limit=self._log_limit)
         if isinstance(work, Shell):
             log.open()
         task = _Task(
@@ -470,7 +473,7 @@ def _may_see(agent: str, owner: str) -> bool:
     return owner == agent or owner.startswith(f"{agent}/")
 
 
-def _file_name(task_id: str) -> str:
+def file_name(task_id: str) -> str:
     """Make a safe file name of an id that a model or a provider chose."""
     safe = re.sub(r"[^A-Za-z0-9_-]", "_", task_id)[:80]
     return safe if safe == task_id else f"{safe}-{zlib.crc32(task_id.encode()):08x}"

@@ -1,0 +1,92 @@
+"""A program that is talked with: both its streams are pipes, for as long as it lives."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+
+import anyio
+
+from prong.host.process import Group, Pipe
+
+
+class Talk:
+    """A running program, what it says, and the way to say something to it."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        errors: int,
+        withhold: Collection[str] = (),
+    ) -> None:
+        """Start it; `errors` takes its standard error and stays the caller's.
+
+        Raises OSError.
+        """
+        self._pipe = Pipe()
+        source, self._sink = os.pipe()
+        os.set_blocking(self._sink, False)
+        self._floor = anyio.Lock()
+        try:
+            self.group = Group(
+                argv,
+                cwd=cwd,
+                env=env,
+                stdin=source,
+                stdout=self._pipe.sink,
+                stderr=errors,
+                withhold=withhold,
+            )
+        except BaseException:
+            self._pipe.close()
+            os.close(self._sink)
+            raise
+        finally:
+            os.close(source)
+        self._pipe.close_sink()
+
+    @property
+    def ending(self) -> str:
+        """How it ended, in words; empty if it has not."""
+        if not self.group.exited.is_set():
+            return ""
+        code = self.group.code
+        if code >= 0:
+            return f"it ended with code {code}"
+        return f"it was killed by {signal.Signals(-code).name}"
+
+    async def send(self, data: bytes) -> None:
+        """Say something, whole, as fast as it listens.
+
+        Raises OSError if it does not listen any more.
+        """
+        async with self._floor:
+            rest = memoryview(data)
+            while rest and self._sink >= 0:
+                try:
+                    rest = rest[os.write(self._sink, rest) :]
+                except BlockingIOError:
+                    await anyio.wait_writable(self._sink)
+
+    def hang_up(self) -> None:
+        """Say nothing any more, by which it knows that it is to end."""
+        if self._sink >= 0:
+            sink, self._sink = self._sink, -1
+            os.close(sink)
+
+    def chunks(self) -> AsyncGenerator[bytes, None]:
+        """Stream what it says until it has ended."""
+        return self._pipe.chunks(self.group)
+
+    async def close(self, *, grace: float) -> None:
+        """Let it end by itself for so many seconds, then end it by force."""
+        with anyio.CancelScope(shield=True):
+            self.hang_up()
+            with anyio.move_on_after(grace):
+                await self.group.exited.wait()
+            await self.group.kill()
+            self._pipe.close()

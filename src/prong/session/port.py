@@ -1,0 +1,279 @@
+"""The far side of the port: what an agent in a worker has in place of a session.
+
+Everything goes through one pipe, in order. What the agent stores, says and pays is on its way
+before it goes on; and before each request and each call it waits for an answer, by which time all
+of that was taken. So nothing is done before the session has stored what led to it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, TypeVar
+
+import anyio
+import msgspec
+
+from prong.agent import Agent, Turn, Verdict
+from prong.agent.gate import Leave
+from prong.cost import Row
+from prong.entry import Call, CallId
+from prong.errors import BudgetSpent
+from prong.event import Event, PromptMoved
+from prong.journal.note import Note, encode_note
+from prong.journal.transfer import growth
+from prong.prompt import Prompt
+from prong.team.message import (
+    SPEECH,
+    Answered,
+    Ask,
+    Began,
+    Entry,
+    Fire,
+    Granted,
+    MayEnd,
+    MayRun,
+    MaySend,
+    Moved,
+    Noted,
+    Paid,
+    Told,
+    Up,
+    Use,
+    Used,
+    frame,
+)
+from prong.team.run import (
+    ToolRow,
+)
+from prong.tools.access import Access
+from prong.tools.base import Context, Done, Effect, Failed, Outcome, Tool
+from prong.wire import Ended
+from prong.wire.raw import dump
+
+_T = TypeVar("_T")
+
+
+class Port:
+    """The way to the session."""
+
+    def __init__(self, sink: int) -> None:
+        """Take the pipe's end; writing waits for the session, which reads all the time."""
+        self._sink = sink
+        self._numbers = count(1)
+        self._slots: dict[int, _Slot] = {}
+
+    def say(self, message: Up) -> None:
+        """Say something; it is in the pipe when this returns.
+
+        Raises OSError if nobody listens any more.
+        """
+        rest = memoryview(frame(message))
+        while rest:
+            rest = rest[os.write(self._sink, rest) :]
+
+    def number(self) -> int:
+        """Make a number for a question."""
+        return next(self._numbers)
+
+    async def ask(self, ask: Ask, kind: type[_T]) -> _T:
+        """Ask something and wait for the answer."""
+        slot = self._slots[ask.number] = _Slot(anyio.Event())
+        try:
+            self.say(ask)
+            await slot.came.wait()
+        finally:
+            del self._slots[ask.number]
+        return msgspec.json.decode(slot.value, type=kind)
+
+    def settle(self, answered: Answered) -> None:
+        """Hand an answer to whoever waits for it; one that nobody waits for any more is dropped."""
+        if (slot := self._slots.get(answered.number)) is not None:
+            slot.value = bytes(answered.value)
+            slot.came.set()
+
+
+@dataclass(slots=True)
+class _Slot:
+    came: anyio.Event
+    value: bytes = b""
+
+
+class Relay:
+    """Has the session store what the agent would store, and tells it what the agent tells."""
+
+    def __init__(self, port: Port, path: str, prompt: Prompt) -> None:
+        """Take the prompt that the session has sent."""
+        self._port = port
+        self._path = path
+        self._there = prompt
+        """What the session has of the conversation."""
+        self._moved: Prompt | None = None
+
+    def keep(self, agent: str, prompt: Prompt, *, reason: str = "") -> None:
+        """Send what of the prompt the session has not."""
+        if reason or not prompt.extends(self._there):
+            # Its reason follows at once, as an event.
+            self._moved = prompt
+        else:
+            for record in growth(agent, prompt, after=self._there):
+                self._port.say(Entry(record=record))
+        self._there = prompt
+
+    def request(self, row: Row) -> None:
+        """Do nothing: the session enters it when it is told what was paid."""
+
+    def note(self, agent: str, note: Note) -> None:
+        """Send a note."""
+        self._port.say(Noted(agent=agent, name=note.name, value=encode_note(note)))
+
+    async def sync(self) -> None:
+        """Do nothing: the session does it before it lets the agent end."""
+
+    def emit(self, event: Event) -> None:
+        """Send an event, if it is one that the session does not tell by itself."""
+        if isinstance(event, PromptMoved) and self._moved is not None:
+            records = tuple(growth(self._path, self._moved))
+            self._moved = None
+            self._port.say(Moved(records=records, detail=event.detail))
+        elif isinstance(event, SPEECH):
+            self._port.say(Told(agent=self._path, event=event))  # pyright: ignore[reportArgumentType] # just looked
+
+
+class PortWatch:
+    """Lets the session look on at the requests."""
+
+    def __init__(self, port: Port) -> None:
+        """Take the way to the session."""
+        self._port = port
+
+    async def before(self) -> None:
+        """Wait until the next request may be sent.
+
+        Raises BudgetSpent if it may not, since others have spent what was left.
+        """
+        if why := await self._port.ask(MaySend(number=self._port.number()), str):
+            raise BudgetSpent(why)
+
+    def began(self) -> None:
+        """Say that a response has begun."""
+        self._port.say(Began())
+
+    def paid(self, agent: Agent, row: Row, ended: Ended | None, at: float) -> None:
+        """Say what a request has cost."""
+        del agent
+        found = ended.diagnostics if ended is not None else b""
+        self._port.say(Paid(row=row, at=at, whole=ended is not None, diagnostics=found))
+
+
+class PortHooks:
+    """The session's hooks."""
+
+    def __init__(self, port: Port) -> None:
+        """Take the way to the session."""
+        self._port = port
+
+    async def fire(self, event: str, payload: dict[str, Any], matcher: str = "") -> Verdict:
+        """Have the session tell its hooks."""
+        assert event in {"PostToolUse", "PreCompact"}, "the session fires all others by itself"
+        told = {name: msgspec.Raw(dump(value)) for name, value in payload.items()}
+        ask = Fire(
+            number=self._port.number(),
+            event="PreCompact" if event == "PreCompact" else "PostToolUse",
+            payload=told,
+            matcher=matcher,
+        )
+        return await self._port.ask(ask, Verdict)
+
+
+class PortGate:
+    """Leave for calls, which the session gives."""
+
+    def __init__(self, port: Port) -> None:
+        """Take the way to the session."""
+        self._port = port
+
+    async def leave(self, agent: Agent, call: Call, tool: Tool, args: Any) -> Leave:
+        """Ask whether a call may run, and as what."""
+        ask = MayRun(number=self._port.number(), call_id=call.id, cwd=agent.context.cwd)
+        granted = await self._port.ask(ask, Granted)
+        if granted.halted:
+            agent.heed(Verdict(stop=granted.halted))
+        call = msgspec.structs.replace(call, arguments=granted.arguments)
+        if granted.refused is not None:
+            return Leave(call, tool, args, granted.refused, granted.notes)
+        parsed = agent.kit.parse(call)
+        if isinstance(parsed, Failed):
+            return Leave(call, tool, args, parsed.why, granted.notes)
+        found, args = parsed
+        if isinstance(found, HomeTool):
+            args = _Given(granted.arguments, granted.title)
+        return Leave(call, found, args, notes=granted.notes)
+
+
+class _Given(msgspec.Struct, frozen=True):
+    """The arguments of a call as they were written, and what the call is called."""
+
+    arguments: str
+    title: str = ""
+
+
+class HomeTool:
+    """A tool that the session runs: it has the connections, and knows the other agents."""
+
+    arguments: type[msgspec.Struct] = _Given
+
+    def __init__(self, row: ToolRow, port: Port) -> None:
+        """Be the tool of that name."""
+        self.name = row.name
+        self.effect: Effect = row.effect
+        self.budget = row.budget
+        self._port = port
+
+    def decode(self, arguments: str) -> _Given:
+        """Leave the arguments to the session."""
+        return _Given(arguments)
+
+    def title(self, args: _Given) -> str:
+        """Say what the session says."""
+        return args.title or self.name
+
+    def access(self, args: _Given, context: Context) -> Sequence[Access]:
+        """Touch nothing here."""
+        del args, context
+        return ()
+
+    async def run(self, call_id: CallId, args: _Given, context: Context) -> Outcome:
+        """Have the session do it."""
+        del context
+        (outcome,) = await self._use([(call_id, args)])
+        return outcome
+
+    async def _use(self, calls: Sequence[tuple[CallId, _Given]]) -> list[Outcome]:
+        given = tuple((call_id, args.arguments) for call_id, args in calls)
+        ask = Use(number=self._port.number(), name=self.name, calls=given)
+        used = await self._port.ask(ask, list[Used])
+        return [
+            Failed(one.failed) if one.failed is not None else Done(one.parts, one.shown)
+            for one in used
+        ]
+
+
+class HomeGroup(HomeTool):
+    """A tool that the session runs and that takes the calls of a reply together."""
+
+    async def run_all(
+        self, calls: Sequence[tuple[CallId, _Given]], context: Context
+    ) -> list[Outcome]:
+        """Have the session do all of them."""
+        del context
+        return await self._use(calls)
+
+
+async def may_end(port: Port, agent: Agent, turn: Turn) -> bool:
+    """Ask whether a turn was the last; one that has something to wait for was not."""
+    if turn.ok and (agent.inbox or agent.context.tasks.busy()):
+        return False
+    return await port.ask(MayEnd(number=port.number(), turn=turn), bool)

@@ -1,0 +1,350 @@
+"""A worker: a process that runs one agent of a session which lives in another.
+
+The composition root of that process. It reads from its standard input and writes to its standard
+output, in the frames of `prong.team.message`, and ends when its input does.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.abc
+import msgspec
+
+from prong.agent import Agent, Desk, Life, Limits, Sent, Turn
+from prong.agent.answer import awaits_reply
+from prong.agent.life import said
+from prong.cost import Ledger, Prices
+from prong.cost.budget import Purse
+from prong.entry import User
+from prong.errors import WorkerFailed
+from prong.host import LocalHost, make_private
+from prong.host.confined import ConfinedHost
+from prong.journal.transfer import begin, grow
+from prong.prompt import Node, Prompt
+from prong.provider import Api, Http
+from prong.provider.secret import Secrets
+from prong.session.port import (
+    HomeGroup,
+    HomeTool,
+    Port,
+    PortGate,
+    PortHooks,
+    PortWatch,
+    Relay,
+    may_end,
+)
+from prong.team.isolation import nobody
+from prong.team.message import (
+    PROTOCOL,
+    Alive,
+    Answered,
+    Down,
+    Entry,
+    Frames,
+    Head,
+    Hello,
+    Over,
+    Ready,
+    Rules,
+    Run,
+    Stop,
+    Taken,
+    Tell,
+    read_down,
+)
+from prong.team.outbox import Outbox
+from prong.team.run import (
+    Place,
+    RunSpec,
+    Waiting,
+)
+from prong.team.task import TaskBoard
+from prong.tools.base import Context, Reads, Tool
+from prong.tools.kit import Kit
+from prong.tools.policy import PolicyBox
+from prong.wire import dialect
+
+_PULSE = 10.0
+"""Seconds between two signs of life."""
+
+_CHUNK = 1 << 16
+
+
+def run_worker() -> int:
+    """Run one agent for the session at the other end of the standard streams; gives a code."""
+    # Whatever prints must not get into the frames.
+    sink = os.dup(1)
+    os.dup2(2, 1)
+    os.set_blocking(0, False)
+    try:
+        anyio.run(_work, 0, sink)
+    except OSError:
+        # Nobody listens any more.
+        return 1
+    return 0
+
+
+async def _messages(source: int) -> AsyncGenerator[Down, None]:
+    frames = Frames()
+    while True:
+        await anyio.wait_readable(source)
+        data = os.read(source, _CHUNK)
+        if not data:
+            return
+        for whole in frames.feed(data):
+            yield read_down(whole)
+
+
+async def _work(source: int, sink: int) -> None:
+    port = Port(sink)
+    async with aclosing(_messages(source)) as messages:
+        hello = await anext(messages, None)
+        port.say(Ready())
+        if not isinstance(hello, Hello) or hello.version != PROTOCOL:
+            raise WorkerFailed(f"the session does not speak version {PROTOCOL} of the protocol")
+        prompt, spec = await _receive(messages)
+        async with (
+            Http(env=hello.env, limits=spec.model.limits) as http,
+            anyio.create_task_group() as group,
+        ):
+            worker = _Worker(port, hello, spec, prompt, http, group)
+            group.start_soon(_pulse, port)
+            group.start_soon(_obey, messages, worker, group.cancel_scope)
+            try:
+                await worker.live()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await worker.close()
+            group.cancel_scope.cancel()
+
+
+async def _receive(messages: AsyncGenerator[Down, None]) -> tuple[Prompt, RunSpec]:
+    """Take the rope, and the run that goes on from it."""
+    prompt: Prompt | None = None
+    async for message in messages:
+        match message:
+            case Head(record=head):
+                prompt = begin(head, dialect)
+            case Entry(record=entry) if prompt is not None:
+                prompt = grow(prompt, entry)
+            case Run(spec=spec) if prompt is not None and prompt.digest == spec.digest:
+                return prompt, spec
+            case _:
+                break
+    raise WorkerFailed("the rope did not come whole")
+
+
+async def _pulse(port: Port) -> None:
+    while True:
+        await anyio.sleep(_PULSE)
+        port.say(Alive())
+
+
+async def _obey(
+    messages: AsyncGenerator[Down, None], worker: _Worker, scope: anyio.CancelScope
+) -> None:
+    """Do what the session says until it has nothing more to say; then everything ends."""
+    async for message in messages:
+        match message:
+            case Answered():
+                worker.port.settle(message)
+            case Tell(waiting=waiting):
+                worker.tell(waiting)
+            case Rules(policy=policy):
+                worker.agent.policy.revise(policy)
+            case Stop():
+                break
+            case Hello() | Head() | Entry() | Run():
+                raise WorkerFailed("the session began a second time")
+    scope.cancel()
+
+
+class _Worker:
+    """The agent, and what it stands on in this process."""
+
+    def __init__(
+        self,
+        port: Port,
+        hello: Hello,
+        spec: RunSpec,
+        prompt: Prompt,
+        http: Http,
+        group: anyio.abc.TaskGroup,
+    ) -> None:
+        self.port = port
+        self._host = _host(spec.place)
+        self._outbox = Outbox(str(Path(_made(spec.beside.scratch), "outbox.jsonl")))
+        relay = Relay(port, spec.path, prompt)
+        self._board = TaskBoard(
+            group=group,
+            storage=spec.beside.scratch,
+            outbox=self._outbox,
+            emit=relay.emit,
+            agent=spec.path,
+            prefix=f"{spec.task_id}-",
+        )
+        self.agent = _agent(spec, hello, prompt, relay, port, self._host, self._board, http)
+        for waiting in spec.inbox:
+            self.tell(waiting)
+
+    def tell(self, waiting: Waiting) -> None:
+        """Put something before the agent; the session hears when it stands in the conversation."""
+        entry: User = waiting.entry
+        taken = partial(self.port.say, Taken(number=waiting.number))
+        self.agent.inbox.put(entry, taken=taken)
+
+    async def live(self) -> None:
+        """Run turns until the session says that one was the last."""
+        agent, board = self.agent, self._board
+
+        def collect() -> None:
+            board.collect(agent.path, agent.inbox)
+
+        board.recover()
+        board.listen(agent.path, collect)
+        collect()
+
+        async def until(turn: Turn) -> bool:
+            return await may_end(self.port, agent, turn)
+
+        await Life(agent).live(
+            after=None if agent.inbox else said(agent.prompt),
+            at_once=awaits_reply(agent.prompt),
+            until=until,
+        )
+        await board.close()
+        self.port.say(Over())
+
+    async def close(self) -> None:
+        """End everything that the agent has started."""
+        await self._board.close()
+        await self._host.close()
+        self._outbox.close()
+
+
+def _made(folder: str) -> str:
+    make_private(Path(folder))
+    return folder
+
+
+def _host(place: Place) -> LocalHost:
+    if not place.bounds:
+        return LocalHost(place.root, place.home, withhold=place.withhold)
+    return ConfinedHost(
+        place.root,
+        bounds=place.bounds,
+        inherited=place.inherited,
+        folders=place.folders,
+        home=place.home,
+        withhold=place.withhold,
+    )
+
+
+def _agent(
+    spec: RunSpec,
+    hello: Hello,
+    prompt: Prompt,
+    relay: Relay,
+    port: Port,
+    host: LocalHost,
+    board: TaskBoard,
+    http: Http,
+) -> Agent:
+    model, beside, spending, policy = spec.model, spec.beside, spec.spending, PolicyBox(spec.policy)
+    endpoint = msgspec.structs.replace(model.endpoint, headers=hello.headers)
+    speaks = dialect(endpoint.dialect, explicit=endpoint.explicit)
+    purse = Purse(spending.bounds, name=spending.name)
+    purse.remember(spending.tokens, spending.usd, spending.turns)
+    ahead = spec.ahead
+    return Agent(
+        path=spec.path,
+        lineage=spec.lineage,
+        prompt=prompt,
+        provider=Api(http, endpoint, speaks, patience=model.patience),
+        kit=_kit(spec, port),
+        context=Context(
+            host=host,
+            reads=Reads(dict(beside.reads), set(beside.unseen)),
+            emit=relay.emit,
+            ask=nobody,
+            tasks=board,
+            storage=beside.storage,
+            cwd=beside.cwd,
+            todos=beside.todos,
+            env=beside.env,
+            images=beside.images,
+            keeps_back=policy.keeps_back,
+        ),
+        policy=policy,
+        hooks=PortHooks(port),
+        desk=Desk(),
+        recorder=relay,
+        ledger=Ledger(),
+        prices=Prices(spending.prices),
+        emit=relay.emit,
+        limits=Limits(max_turns=spending.max_turns),
+        purse=purse,
+        ttl=model.ttl,
+        compact_at=model.compact_at,
+        context_tokens=model.context_tokens,
+        max_output=model.max_output,
+        last=_last(spec, prompt),
+        base=None if spec.base is None else _node(prompt, spec.base),
+        diagnose=model.diagnose,
+        clock=lambda: time.time() + ahead,
+        watch=PortWatch(port),
+        secrets=Secrets(hello.secrets),
+        gate=PortGate(port),
+    )
+
+
+def _last(spec: RunSpec, prompt: Prompt) -> Sent:
+    last = spec.last
+    return Sent(
+        node=_node(prompt, last.depth),
+        usage=last.usage,
+        length=last.length,
+        response_id=last.response_id,
+        at=last.at,
+    )
+
+
+def _node(prompt: Prompt, depth: int) -> Node | None:
+    """Find the node of a depth; None if there is none."""
+    nodes = prompt.nodes()
+    return nodes[depth - 1] if 0 < depth <= len(nodes) else None
+
+
+def _kit(spec: RunSpec, port: Port) -> Kit:
+    from prong.tools.files import Edit, Glob, Grep, NotebookEdit, Read, Write
+    from prong.tools.shell import Bash
+    from prong.tools.task import TaskOutput, TaskStop
+    from prong.tools.todo import TodoWrite
+
+    own: tuple[Tool, ...] = (
+        Bash(),
+        Edit(),
+        Glob(),
+        Grep(),
+        NotebookEdit(),
+        Read(),
+        TaskOutput(),
+        TaskStop(),
+        TodoWrite(),
+        Write(),
+    )
+    here = {tool.name: tool for tool in own}
+    tools: list[Tool] = []
+    for row in spec.tools:
+        if row.here:
+            tools.append(here[row.name])
+        else:
+            tools.append(HomeGroup(row, port) if row.together else HomeTool(row, port))
+    return Kit(tools)

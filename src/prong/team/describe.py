@@ -1,0 +1,173 @@
+"""Says all of a run that another process needs to know, as one value."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from prong.agent import Agent
+from prong.errors import UsageError
+from prong.host import LocalHost
+from prong.host.confined import ConfinedHost
+from prong.journal.transfer import growth, head_record
+from prong.prompt import Node, Prompt
+from prong.provider import Api
+from prong.team.message import (
+    Down,
+    Entry,
+    Head,
+    Hello,
+)
+from prong.team.run import (
+    HERE,
+    Beside,
+    LastSent,
+    Model,
+    Place,
+    RunSpec,
+    Spending,
+    ToolRow,
+    Waiting,
+)
+from prong.team.task import file_name
+from prong.tools.base import Together, Tool
+
+_NETWORK = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file"})
+
+_REMEDY = "set agents.backend to inline, or choose what a process of its own can have"
+
+
+def task_of(agent: Agent) -> str:
+    """Give the name of a child, which is that of its task."""
+    return agent.path.rpartition("/")[2]
+
+
+def describe(agent: Agent, waiting: tuple[Waiting, ...]) -> RunSpec:
+    """Describe the run of an agent from where it stands.
+
+    Raises UsageError if something of it cannot be had in another process.
+    """
+    last = agent.last
+    return RunSpec(
+        path=agent.path,
+        lineage=agent.lineage,
+        task_id=task_of(agent),
+        digest=agent.prompt.digest,
+        base=agent.base.depth if agent.base is not None else None,
+        last=LastSent(
+            depth=_depth(agent.prompt, last.node),
+            usage=last.usage,
+            length=last.length,
+            response_id=last.response_id,
+            at=last.at,
+        ),
+        model=_model(agent),
+        place=_place(agent),
+        beside=_beside(agent),
+        tools=tuple(_row(tool) for tool in agent.kit),
+        policy=agent.policy.policy,
+        spending=_spending(agent),
+        ahead=agent.clock() - time.time(),
+        inbox=waiting,
+    )
+
+
+def greeting(agent: Agent) -> Hello:
+    """Give what a worker must know and nobody may see."""
+    api = _api(agent)
+    env = {name: value for name, value in api.http.env.items() if name.lower() in _NETWORK}
+    return Hello(headers=api.endpoint.headers, env=env, secrets=agent.secrets.values)
+
+
+def rope(agent: Agent) -> Iterator[Down]:
+    """Give an agent's conversation as the journal has it, record by record."""
+    yield Head(record=head_record(agent.path, agent.prompt.head, "", 0.0))
+    for record in growth(agent.path, agent.prompt):
+        yield Entry(record=record)
+
+
+def _depth(prompt: Prompt, node: Node | None) -> int:
+    found = node is not None and prompt.extends(Prompt(prompt.head, node))
+    return node.depth if node is not None and found else -1
+
+
+def _api(agent: Agent) -> Api:
+    provider = agent.provider
+    if type(provider) is not Api:
+        raise UsageError(
+            f"the model {agent.prompt.head.model} is reached through what this process alone has "
+            f"(an engine, or the slots of a server of one's own); {_REMEDY}"
+        )
+    return provider
+
+
+def _model(agent: Agent) -> Model:
+    api = _api(agent)
+    return Model(
+        endpoint=msgspec.structs.replace(api.endpoint, headers=()),
+        patience=api.patience,
+        limits=api.http.limits,
+        ttl=agent.ttl,
+        compact_at=agent.compact_at,
+        context_tokens=agent.context_tokens,
+        max_output=agent.max_output,
+        diagnose=agent.diagnose,
+    )
+
+
+def _place(agent: Agent) -> Place:
+    host = agent.context.host
+    if not isinstance(host, LocalHost):
+        raise UsageError(f"the files are not those of this machine; {_REMEDY}")
+    withhold = tuple(sorted(host.withheld))
+    if not isinstance(host, ConfinedHost):
+        return Place(root=host.root, home=host.home, withhold=withhold)
+    return Place(
+        root=host.root,
+        home=host.home,
+        withhold=withhold,
+        bounds=host.bounds,
+        inherited=host.inherited,
+        folders=host.folders,
+    )
+
+
+def _beside(agent: Agent) -> Beside:
+    context = agent.context
+    return Beside(
+        cwd=context.cwd,
+        todos=context.todos,
+        reads=dict(context.reads.hashes),
+        unseen=tuple(sorted(context.reads.unseen)),
+        env=dict(context.env),
+        images=context.images,
+        storage=context.storage,
+        scratch=f"{context.storage}/workers/{file_name(task_of(agent))}",
+    )
+
+
+def _row(tool: Tool) -> ToolRow:
+    return ToolRow(
+        name=tool.name,
+        effect=tool.effect,
+        budget=tool.budget,
+        here=tool.name in HERE,
+        together=isinstance(tool, Together),
+    )
+
+
+def _spending(agent: Agent) -> Spending:
+    purse = agent.purse
+    # What others spend of the same budgets is looked at here, before every request.
+    bounds = msgspec.structs.replace(purse.bounds, seconds=purse.left().seconds)
+    return Spending(
+        name=purse.name,
+        bounds=bounds,
+        tokens=purse.tokens,
+        usd=purse.usd,
+        turns=purse.turns,
+        max_turns=agent.limits.max_turns,
+        prices=agent.prices.own,
+    )

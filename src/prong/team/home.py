@@ -1,0 +1,384 @@
+"""The session's side of a run that goes on elsewhere: checks what comes, and keeps it.
+
+The agent here is the one that the session knows: what it has said is stored here, what it pays is
+charged here, its calls are decided on here by its own policy, hooks and user, and what waits for it
+waits here. A worker can lie about its own work and about nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+
+import msgspec
+
+from prong.agent import Agent, Sent, Turn, Verdict
+from prong.agent.answer import interrupted, unanswered
+from prong.agent.leave import ask_leave
+from prong.agent.lineage import contained
+from prong.agent.request import charge
+from prong.cost import markable
+from prong.entry import Call, CallId, Reply, User
+from prong.errors import JournalError, WorkerFailed
+from prong.event import (
+    ReplyDiscarded,
+    ReplyFinished,
+    RequestFailed,
+    RequestSent,
+    TaskFinished,
+    TaskStarted,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+    Warned,
+)
+from prong.journal.note import FilesRead, FolderEntered, TodosKept, TurnSettled, decode_note
+from prong.journal.record import EntryRecord
+from prong.journal.transfer import grow
+from prong.prompt import Prompt
+from prong.team.backend import Until
+from prong.team.message import (
+    KEPT,
+    Alive,
+    Ask,
+    Began,
+    Entry,
+    Fire,
+    Granted,
+    MayEnd,
+    MayRun,
+    MaySend,
+    Moved,
+    Noted,
+    Paid,
+    Speech,
+    Taken,
+    Told,
+    Up,
+    Use,
+    Used,
+)
+from prong.team.run import (
+    Waiting,
+)
+from prong.tools.base import Failed, Outcome, Together
+from prong.wire import Ended
+
+
+class Spans:
+    """What has begun and not ended in what one agent tells."""
+
+    def __init__(self, prefix: str) -> None:
+        """Take what the ids of the agent's background commands begin with."""
+        self._prefix = prefix
+        self._open: dict[tuple[str, str], Speech] = {}
+
+    def take(self, event: Speech) -> None:
+        """Follow an event.
+
+        Raises WorkerFailed if it is the end of nothing, or a second beginning.
+        """
+        match event:
+            case TurnStarted():
+                self._begin(("turn", ""), event)
+            case RequestSent(request_id=name):
+                self._begin(("request", name), event)
+            case ToolStarted(call_id=name):
+                self._begin(("call", name), event)
+            case TaskStarted(task_id=name):
+                if not name.startswith(self._prefix):
+                    raise WorkerFailed(f"it told of a task {name!r}, which is not its own")
+                self._begin(("task", name), event)
+            case ReplyDiscarded(request_id=name):
+                if ("request", name) not in self._open:
+                    raise WorkerFailed(f"it told of a request {name!r} that was never sent")
+            case _:
+                self._end(event)
+
+    def _begin(self, key: tuple[str, str], event: Speech) -> None:
+        if key in self._open:
+            raise WorkerFailed(f"it told twice of the beginning of a {key[0]}")
+        self._open[key] = event
+
+    def _end(self, event: Speech) -> None:
+        match event:
+            case TurnFinished():
+                key = ("turn", "")
+            case ReplyFinished(request_id=name) | RequestFailed(request_id=name):
+                key = ("request", name)
+            case TaskFinished(task_id=name):
+                key = ("task", name)
+            case ToolFinished(call_id=name):
+                # A call that was refused or not understood never began.
+                self._open.pop(("call", name), None)
+                return
+            case _:
+                return
+        if self._open.pop(key, None) is None:
+            raise WorkerFailed(f"it told of the end of a {key[0]} that never began")
+
+    def endings(self, why: str) -> list[Speech]:
+        """Give the ends of what is open, what lies within something else first."""
+        found: list[Speech] = []
+        for (kind, name), begun in sorted(self._open.items()):
+            match kind, begun:
+                case "call", ToolStarted():
+                    found.append(
+                        ToolFinished(
+                            call_id=begun.call_id,
+                            name=begun.name,
+                            failed=True,
+                            interrupted=True,
+                            text=why,
+                            title=begun.title,
+                        )
+                    )
+                case "request", RequestSent(sidecar=sidecar):
+                    ended = RequestFailed(request_id=name, why=why, error="killed", sidecar=sidecar)
+                    found.append(ended)
+                case "task", _:
+                    found.append(TaskFinished(task_id=name, status="killed", summary=why))
+                case _:
+                    found.append(TurnFinished(text="", why="error", detail=why))
+        self._open.clear()
+        return found
+
+
+class Home:
+    """An agent of this session while it runs elsewhere."""
+
+    def __init__(self, agent: Agent, until: Until, *, prefix: str) -> None:
+        """Take the agent, and what says of a turn whether it was the last."""
+        self._agent = agent
+        self._until = until
+        self._spans = Spans(prefix)
+        self._numbers = count(1)
+        self._sent: dict[int, tuple[User, Callable[[], None] | None]] = {}
+        """What was sent to it and does not stand in its conversation yet."""
+        self._granted: dict[CallId, Call] = {}
+        """Calls that may run, as they are to run."""
+        self.last: Turn | None = None
+        """The turn that was its last."""
+
+    def collect(self) -> tuple[Waiting, ...]:
+        """Take what waits for the agent, to be sent to it."""
+        found: list[Waiting] = []
+        for entry, taken in self._agent.inbox.drain():
+            number = next(self._numbers)
+            self._sent[number] = (entry, taken)
+            found.append(Waiting(number, entry))
+        return tuple(found)
+
+    def take(self, message: Up) -> None:
+        """Check and keep what the worker tells; questions are not for here.
+
+        Raises WorkerFailed if it may not say that, JournalError if it cannot be stored.
+        """
+        agent = self._agent
+        match message:
+            case Told():
+                self._tell(message)
+            case Entry(record=record):
+                agent.extend(self._grown(agent.prompt, record))
+            case Moved():
+                self._move(message)
+            case Noted():
+                self._note(message)
+            case Began():
+                agent.watch.began()
+            case Paid():
+                self._pay(message)
+            case Taken(number=number):
+                self._took(number)
+            case Alive():
+                pass
+            case _:
+                raise WorkerFailed(f"it said {type(message).__name__!r} where that means nothing")
+
+    def _tell(self, message: Told) -> None:
+        self._mine(message.agent)
+        self._spans.take(message.event)
+        if isinstance(message.event, TurnStarted):
+            self._agent.begin_run()
+        self._agent.emit(message.event)
+
+    def _mine(self, path: str) -> None:
+        if path != self._agent.path:
+            raise WorkerFailed(f"it spoke in the name of {path!r} and is {self._agent.path!r}")
+
+    def _grown(self, prompt: Prompt, record: EntryRecord) -> Prompt:
+        self._mine(record.agent)
+        try:
+            grown = grow(prompt, record)
+            assert grown.tip is not None
+            prompt.head.dialect.read(record.role, grown.tip.data)
+        except (ValueError, LookupError, TypeError, msgspec.MsgspecError) as error:
+            why = f"it sent an entry that cannot follow on its conversation ({error})"
+            raise WorkerFailed(why) from error
+        return grown
+
+    def _move(self, message: Moved) -> None:
+        prompt = Prompt(self._agent.prompt.head)
+        for record in message.records:
+            prompt = self._grown(prompt, record)
+        self._agent.restart(prompt, reason="compaction", detail=message.detail)
+
+    def _note(self, message: Noted) -> None:
+        self._mine(message.agent)
+        kind = KEPT.get(message.name)
+        if kind is None:
+            raise WorkerFailed(
+                f"it wanted a note {message.name!r} stored, which is not its to give"
+            )
+        try:
+            note = decode_note(kind, bytes(message.value))
+        except JournalError as error:
+            raise WorkerFailed(str(error)) from error
+        self._agent.recorder.note(self._agent.path, note)
+        context = self._agent.context
+        match note:
+            case FilesRead(value=reads):
+                context.recall(reads=reads)
+            case TodosKept(value=todos):
+                context.recall(todos=todos)
+            case FolderEntered(value=cwd):
+                context.recall(cwd=cwd)
+            case TurnSettled():
+                pass
+
+    def _pay(self, message: Paid) -> None:
+        agent, row = self._agent, message.row
+        self._mine(row.agent)
+        model, prompt = agent.prompt.head.model, agent.prompt
+        if row.model != model or (not row.sidecar and row.digest != prompt.digest):
+            raise WorkerFailed("it told of the cost of a request that is not of its conversation")
+        # What tokens cost is known here.
+        price = agent.prices.of(model, row.usage)
+        cost = None if price is None else price.cost(row.usage)
+        uncached = None if price is None else price.uncached(row.usage)
+        row = msgspec.structs.replace(row, cost=cost, uncached=uncached)
+        charge(agent, row)
+        ended = Ended(Reply((), ""), row.usage, row.response_id, diagnostics=message.diagnostics)
+        agent.watch.paid(agent, row, ended if message.whole else None, message.at)
+        if message.whole and not row.sidecar:
+            agent.answered(
+                Sent(
+                    node=markable(prompt.tip),
+                    usage=row.usage,
+                    length=len(prompt),
+                    response_id=row.response_id,
+                    at=message.at,
+                )
+            )
+
+    def _took(self, number: int) -> None:
+        if number not in self._sent:
+            raise WorkerFailed("it has taken a message that was never sent to it")
+        _, taken = self._sent.pop(number)
+        if taken is not None:
+            taken()
+
+    async def answer(self, ask: Ask) -> object:
+        """Answer a question of the worker's.
+
+        Raises WorkerFailed if it may not ask that.
+        """
+        match ask:
+            case MaySend():
+                await self._agent.watch.before()
+                spent = self._agent.spent(0)
+                return spent.detail if spent is not None else ""
+            case MayRun():
+                return await self._may_run(ask)
+            case MayEnd(turn=turn):
+                return await self._may_end(turn)
+            case Fire(event=event, payload=payload, matcher=matcher):
+                verdict: Verdict = await self._agent.hooks.fire(event, dict(payload), matcher)
+                return verdict
+            case Use():
+                return await self._use(ask)
+
+    async def _may_run(self, ask: MayRun) -> Granted:
+        agent = self._agent
+        call = next((one for one in unanswered(agent.prompt) if one.id == ask.call_id), None)
+        if call is None:
+            raise WorkerFailed(f"it asked for leave for a call {ask.call_id!r} that nobody made")
+        agent.context.recall(cwd=ask.cwd)
+        why, parsed = contained(agent.lineage, call.name), agent.kit.parse(call)
+        if why is None and isinstance(parsed, Failed):
+            why = parsed.why
+        if why is not None or isinstance(parsed, Failed):
+            return Granted(arguments=call.arguments, title="", refused=why)
+        try:
+            leave = await ask_leave(agent, call, *parsed)
+        except OSError as error:
+            refused = f"{call.name}: {error}"
+            return Granted(arguments=call.arguments, title="", refused=refused)
+        if leave.refused is None:
+            self._granted[call.id] = leave.call
+        return Granted(
+            arguments=leave.call.arguments,
+            title=leave.tool.title(leave.args),
+            refused=leave.refused,
+            notes=leave.notes,
+            halted=agent.halted,
+        )
+
+    async def _may_end(self, turn: Turn) -> bool:
+        agent = self._agent
+        try:
+            await agent.recorder.sync()
+        except JournalError as error:
+            agent.emit(Warned(text=str(error)))
+        if turn.ok and self._sent:
+            return False
+        over = await self._until(turn)
+        self.last = turn if over else None
+        return over
+
+    async def _use(self, ask: Use) -> list[Used]:
+        agent = self._agent
+        tool = agent.kit.get(ask.name)
+        for call_id, arguments in ask.calls:
+            granted = self._granted.pop(call_id, None)
+            if granted is None or (granted.name, granted.arguments) != (ask.name, arguments):
+                raise WorkerFailed(f"it used {ask.name} without leave")
+        parsed = [
+            (call_id, agent.kit.parse(Call(call_id, ask.name, arguments)))
+            for call_id, arguments in ask.calls
+        ]
+        given = [(name, read[1]) for name, read in parsed if not isinstance(read, Failed)]
+        assert tool is not None
+        assert len(given) == len(parsed), "leave was given for it"
+        try:
+            if isinstance(tool, Together):
+                outcomes: Sequence[Outcome] = await tool.run_all(given, agent.context)
+            else:
+                outcomes = [await tool.run(name, args, agent.context) for name, args in given]
+        except OSError as error:
+            outcomes = [Failed(f"{ask.name}: {error}")] * len(given)
+        return [_used(outcome) for outcome in outcomes]
+
+    def close(self, why: str) -> None:
+        """End what the worker left open, so that the conversation can go on from here.
+
+        What was sent to it and not taken waits again.
+        """
+        agent = self._agent
+        for event in self._spans.endings(why):
+            agent.emit(event)
+        for entry, taken in self._sent.values():
+            agent.inbox.put(entry, taken=taken)
+        self._sent.clear()
+        try:
+            if (results := interrupted(agent.prompt)) is not None:
+                agent.append(results)
+        except JournalError as error:
+            agent.emit(Warned(text=str(error)))
+
+
+def _used(outcome: Outcome) -> Used:
+    if isinstance(outcome, Failed):
+        return Used(failed=outcome.why)
+    return Used(parts=outcome.parts, shown=outcome.shown)

@@ -1,0 +1,353 @@
+"""What a session and a process that runs one of its agents say to each other.
+
+A message is a frame: four bytes of length, most significant first, then JSON. The session says
+hello, sends the rope record by record and then the run; from then on the worker tells what happens,
+and asks. Nothing in a message is a live object, and a worker has no word for what it may not do: it
+can tell only of its own agent, and only what an agent's loop has to tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, TypeAlias, get_args
+
+import msgspec
+
+from prong.agent import Turn
+from prong.cost import Row
+from prong.entry import CallId, Part
+from prong.errors import WorkerFailed
+from prong.event import (
+    CallDelta,
+    InputTaken,
+    Progressed,
+    ReplyDiscarded,
+    ReplyFinished,
+    RequestFailed,
+    RequestSent,
+    TaskFinished,
+    TaskStarted,
+    TextDelta,
+    ThinkingDelta,
+    TodosChanged,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+    Warned,
+)
+from prong.journal.note import FilesRead, FolderEntered, TodosKept, TurnSettled
+from prong.journal.record import EntryRecord, HeadRecord
+from prong.team.run import RunSpec, Waiting
+from prong.tools.policy import Policy
+from prong.wire.raw import dump
+
+PROTOCOL = 1
+"""The version of the protocol; two that differ do not talk."""
+
+LARGEST = 64 * 1024 * 1024
+"""Bytes that one frame may have."""
+
+_LEAD = 4
+
+Speech: TypeAlias = (
+    TurnStarted
+    | TurnFinished
+    | InputTaken
+    | RequestSent
+    | Progressed
+    | TextDelta
+    | ThinkingDelta
+    | CallDelta
+    | ReplyDiscarded
+    | RequestFailed
+    | ReplyFinished
+    | ToolStarted
+    | ToolOutput
+    | ToolFinished
+    | TodosChanged
+    | TaskStarted
+    | TaskFinished
+    | Warned
+)
+"""The events that a worker may tell of its agent."""
+
+SPEECH: tuple[type, ...] = get_args(Speech)
+
+Kept: TypeAlias = FilesRead | TodosKept | FolderEntered | TurnSettled
+"""The notes that a worker may have stored."""
+
+KEPT: dict[str, type[Kept]] = {kind.tag: kind for kind in get_args(Kept)}
+
+
+class _Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="m", tag=str.lower):
+    """What every message has."""
+
+
+class Hello(_Message, frozen=True):
+    """The first word of the session."""
+
+    version: int = PROTOCOL
+    headers: tuple[tuple[str, str], ...] = ()
+    """Of the model's endpoint; they hold its key."""
+    env: dict[str, str] = {}
+    """Proxies, whose addresses may hold a password, and certificates."""
+    secrets: tuple[str, ...] = ()
+    """Values that are masked."""
+
+
+class Head(_Message, frozen=True):
+    """The head of the rope."""
+
+    record: HeadRecord
+
+
+class Entry(_Message, frozen=True):
+    """The next entry of the rope; from a worker, what its conversation has grown by."""
+
+    record: EntryRecord
+
+
+class Run(_Message, frozen=True):
+    """The rope is whole: run."""
+
+    spec: RunSpec
+
+
+class Answered(_Message, frozen=True):
+    """The answer to what the worker asked."""
+
+    number: int
+    value: msgspec.Raw
+
+
+class Tell(_Message, frozen=True):
+    """Something to be put before the agent."""
+
+    waiting: Waiting
+
+
+class Rules(_Message, frozen=True):
+    """The policy has changed."""
+
+    policy: Policy
+
+
+class Stop(_Message, frozen=True):
+    """The run is to end now."""
+
+
+Down: TypeAlias = Hello | Head | Entry | Run | Answered | Tell | Rules | Stop
+"""What a session says."""
+
+
+class Ready(_Message, frozen=True):
+    """The first word of a worker."""
+
+    version: int = PROTOCOL
+
+
+class Alive(_Message, frozen=True):
+    """The worker is there, though nothing happens."""
+
+
+class Told(_Message, frozen=True):
+    """An event of the agent."""
+
+    agent: str
+    event: Speech
+
+
+class Moved(_Message, frozen=True):
+    """The conversation was compacted: it goes on from these entries."""
+
+    records: tuple[EntryRecord, ...]
+    detail: str
+
+
+class Noted(_Message, frozen=True):
+    """A note of the agent, to be stored."""
+
+    agent: str
+    name: str
+    value: msgspec.Raw
+
+
+class Began(_Message, frozen=True):
+    """A response has begun."""
+
+
+class Paid(_Message, frozen=True):
+    """A request has cost something."""
+
+    row: Row
+    at: float
+    whole: bool
+    """Whether a whole reply came of it."""
+    diagnostics: bytes = b""
+
+
+class Taken(_Message, frozen=True):
+    """What waited stands in the conversation."""
+
+    number: int
+
+
+class Over(_Message, frozen=True):
+    """The run has ended as it was asked to."""
+
+
+class _Ask(_Message, frozen=True):
+    """What every question of a worker has."""
+
+    number: int
+
+
+class MaySend(_Ask, frozen=True):
+    """May the next request be sent? The answer is why not; empty if it may."""
+
+
+class MayRun(_Ask, frozen=True):
+    """May a call of the agent's last reply run, and as what?"""
+
+    call_id: CallId
+    cwd: str
+
+
+class MayEnd(_Ask, frozen=True):
+    """Was this turn the last?"""
+
+    turn: Turn
+
+
+class Fire(_Ask, frozen=True):
+    """Tell the hooks of an event; the answer is their verdict."""
+
+    event: Literal["PostToolUse", "PreCompact"]
+    payload: dict[str, msgspec.Raw]
+    matcher: str = ""
+
+
+class Use(_Ask, frozen=True):
+    """Run calls of a tool that the session has."""
+
+    name: str
+    calls: tuple[tuple[CallId, str], ...]
+    """Ids and arguments."""
+
+
+Ask: TypeAlias = MaySend | MayRun | MayEnd | Fire | Use
+Up: TypeAlias = (
+    Ready
+    | Alive
+    | Told
+    | Entry
+    | Moved
+    | Noted
+    | Began
+    | Paid
+    | Taken
+    | Over
+    | MaySend
+    | MayRun
+    | MayEnd
+    | Fire
+    | Use
+)
+"""What a worker says."""
+
+
+class Granted(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to `MayRun`."""
+
+    arguments: str
+    title: str
+    refused: str | None = None
+    notes: tuple[str, ...] = ()
+    halted: str = ""
+    """Why the turn ends after the calls at hand, if a hook wants it."""
+
+
+class Used(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of one call, in an answer to `Use`."""
+
+    parts: tuple[Part, ...] = ()
+    shown: str = ""
+    failed: str | None = None
+
+
+_decode_up = msgspec.json.Decoder(Up).decode
+_decode_down = msgspec.json.Decoder(Down).decode
+
+
+def frame(message: Down | Up) -> bytes:
+    """Make the frame of a message.
+
+    Raises WorkerFailed if it is too large.
+    """
+    data = dump(message)
+    if len(data) > LARGEST:
+        what = type(message).__name__.lower()
+        raise WorkerFailed(f"a message ({what}) of {len(data)} bytes is too large for a frame")
+    return len(data).to_bytes(_LEAD) + data
+
+
+class Frames:
+    """Cuts what comes through a pipe into messages."""
+
+    def __init__(self) -> None:
+        """Nothing has come yet."""
+        self._held = bytearray()
+
+    @property
+    def torn(self) -> bool:
+        """Whether a frame has begun that is not whole."""
+        return bool(self._held)
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Take what came, and give the frames that are whole by it.
+
+        Raises WorkerFailed if one is larger than any may be: it is not waited for.
+        """
+        self._held += data
+        while len(self._held) >= _LEAD:
+            size = int.from_bytes(self._held[:_LEAD])
+            if size > LARGEST:
+                raise WorkerFailed(
+                    f"it began a frame of {size} bytes, and {LARGEST} are allowed; what it sends "
+                    "is not of the protocol"
+                )
+            if len(self._held) < _LEAD + size:
+                return
+            whole = bytes(self._held[_LEAD : _LEAD + size])
+            del self._held[: _LEAD + size]
+            yield whole
+
+
+def read_up(data: bytes) -> Up:
+    """Read a worker's message.
+
+    Raises WorkerFailed if it is none.
+    """
+    return _read(_decode_up, data)
+
+
+def read_down(data: bytes) -> Down:
+    """Read a session's message.
+
+    Raises WorkerFailed if it is none.
+    """
+    return _read(_decode_down, data)
+
+
+def _read(decode: Any, data: bytes) -> Any:
+    try:
+        return decode(data)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise WorkerFailed(f"it sent what is no message of the protocol ({error})") from error
+
+
+def answered(ask: Ask, value: object) -> Answered:
+    """Answer a question."""
+    return Answered(number=ask.number, value=msgspec.Raw(dump(value)))
