@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -38,12 +39,11 @@ def settings(backend: str, **more: Any) -> str:
 def workers() -> list[int]:
     """Give the workers that this process has started and that still run."""
     found: list[int] = []
-    for name in filter(str.isdecimal, os.listdir("/proc")):
+    for place in Path("/proc").glob("[0-9]*"):
         try:
-            with open(f"/proc/{name}/stat", "rb") as stat, open(f"/proc/{name}/cmdline", "rb") as c:
-                parent = int(stat.read().rpartition(b")")[2].split()[1])
-                if parent == os.getpid() and b"\0worker\0" in c.read():
-                    found.append(int(name))
+            parent = int((place / "stat").read_bytes().rpartition(b")")[2].split()[1])
+            if parent == os.getpid() and b"\0worker\0" in (place / "cmdline").read_bytes():
+                found.append(int(place.name))
         except OSError:
             continue
     return found
