@@ -35,7 +35,8 @@ async def main(url, folder, resumed):
     async with open_session(
         model="claude-sonnet-5-5", base_url=url, cwd=folder + "/project", store=folder + "/store",
         mode="bypassPermissions", env={"HOME": folder, "PATH": "/usr/bin:/bin"},
-        settings='{"fork": {"wake": "%s"}, "retry": {"first": 0.01}}' % sys.argv[4], **given,
+        settings='{"fork": {"wake": "%s"}, "retry": {"first": 0.01}, "agents": {"backend": "%s"}}'
+        % (sys.argv[4], sys.argv[5]), **given,
     ) as session:
         async with anyio.create_task_group() as group:
             group.start_soon(tell_begun, session)
@@ -52,9 +53,11 @@ anyio.run(main, sys.argv[1], sys.argv[2], sys.argv[3] == "resumed")
 """
 
 
-def start(url: str, folder: Path, how: str, wake: str) -> subprocess.Popen[str]:
+def start(
+    url: str, folder: Path, how: str, wake: str, backend: str = "inline"
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", DRIVER, url, str(folder), how, wake],
+        [sys.executable, "-c", DRIVER, url, str(folder), how, wake, backend],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -98,3 +101,53 @@ def test_exactly_once(tmp_path: Path, seed: int, wake: str) -> None:
     forks_seen = fold_all(told).children("main")
     assert {fork.ended for fork in forks_seen} == {"completed"}
     assert len(forks_seen) == len(names)
+
+
+def workers(folder: Path) -> list[int]:
+    """Give the workers that were started for a session in this folder and still run."""
+    found: list[int] = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if (place / "cwd").readlink().is_relative_to(folder / "store"):
+                found.append(int(place.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.spec("T4", "L8", "L1")
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_worker_outlives_its_session(tmp_path: Path, seed: int) -> None:
+    """Killed with forks in processes of their own, a session leaves none, and goes on from disk."""
+    chance = random.Random(seed)
+    (tmp_path / "project").mkdir()
+    names = ["Part 1.", "Part 2."]
+    step = call("Bash", {"command": "sleep 0.1; echo x"})
+    script = Script(
+        [forks(*names), say("waiting")], {name: [step] * 3 for name in names}, forever=report()
+    )
+    with ServerProcess(script) as server:
+        process = start(server.url, tmp_path, "new", "all", "process")
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        deadline = time.monotonic() + 20
+        while not workers(tmp_path) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert workers(tmp_path)
+        time.sleep(chance.uniform(0.0, 1.5))
+        process.kill()
+        process.communicate()
+        deadline = time.monotonic() + 20
+        while workers(tmp_path) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not workers(tmp_path)
+        process = start(server.url, tmp_path, "resumed", "all", "process")
+        output, errors = process.communicate(timeout=30)
+        assert process.returncode == 0, errors
+        found: dict[str, Any] = msgspec.json.decode(output.splitlines()[-1])
+        assert set(found["told"].values()) == {1}
+        assert set(found["statuses"].values()) == {"completed"}
+        server.check_prefixes()
+    [path] = tmp_path.glob("store/projects/*/it/events.jsonl")
+    log = EventLog(path)
+    check_events(list(log.replay(0, log.seq)))

@@ -17,7 +17,7 @@ from prong.agent import Respond
 from prong.command import Stop
 from prong.entry import User, plain
 from prong.event import Answer, PermissionAsked, QuestionAsked, TaskFinished, TextDelta
-from prong.team.process import Processes, Waits
+from prong.team.pipe import Processes, Waits
 from prong.testing import Script, Step, World, Worlds, call, delay, report, say
 from prong.testing.worker import FAULTS
 

@@ -46,7 +46,6 @@ _KINDS: dict[str, Kind] = {
     "env": "map",
     "passEnv": "texts",
     "headers": "map",
-    "agents": "object",
     "worktree": "object",
     "fork": "object",
     "agents": "object",

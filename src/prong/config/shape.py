@@ -49,7 +49,6 @@ INSIDE: dict[str, dict[str, Shape]] = {
         "turns": "whole",
         "wake": ("each", "all"),
     },
-    "agents": {"backend": ("inline", "process")},
     "worktree": {"base": ("snapshot", "head"), "symlinkDirectories": "texts"},
     "retry": {
         "tries": "whole",
@@ -63,7 +62,11 @@ INSIDE: dict[str, dict[str, Shape]] = {
     "sessionBudget": _BUDGET,
     "taskBudget": _BUDGET,
     "handback": {"model": "text"},
-    "agents": {"model": "text", "permissionMode": ("default", "acceptEdits")},
+    "agents": {
+        "backend": ("inline", "process"),
+        "model": "text",
+        "permissionMode": ("default", "acceptEdits"),
+    },
 }
 """The keys of settings that are objects."""
 

@@ -27,19 +27,19 @@ from prong.journal.transfer import growth
 from prong.prompt import Prompt
 from prong.team.message import (
     SPEECH,
-    Answered,
     Ask,
-    Began,
-    Entry,
+    AskAnswered,
+    Compacted,
+    EntrySent,
+    EventTold,
     Fire,
     Granted,
     MayEnd,
     MayRun,
     MaySend,
-    Moved,
     Noted,
-    Paid,
-    Told,
+    RequestPaid,
+    ResponseBegan,
     Up,
     Use,
     Used,
@@ -63,7 +63,7 @@ class Port:
         """Take the pipe's end; writing waits for the session, which reads all the time."""
         self._sink = sink
         self._numbers = count(1)
-        self._slots: dict[int, _Slot] = {}
+        self._slots: dict[int, _Pending] = {}
 
     def say(self, message: Up) -> None:
         """Say something; it is in the pipe when this returns.
@@ -80,7 +80,7 @@ class Port:
 
     async def ask(self, ask: Ask, kind: type[_T]) -> _T:
         """Ask something and wait for the answer."""
-        slot = self._slots[ask.number] = _Slot(anyio.Event())
+        slot = self._slots[ask.number] = _Pending(anyio.Event())
         try:
             self.say(ask)
             await slot.came.wait()
@@ -88,7 +88,7 @@ class Port:
             del self._slots[ask.number]
         return msgspec.json.decode(slot.value, type=kind)
 
-    def settle(self, answered: Answered) -> None:
+    def settle(self, answered: AskAnswered) -> None:
         """Hand an answer to whoever waits for it; one that nobody waits for any more is dropped."""
         if (slot := self._slots.get(answered.number)) is not None:
             slot.value = bytes(answered.value)
@@ -96,7 +96,7 @@ class Port:
 
 
 @dataclass(slots=True)
-class _Slot:
+class _Pending:
     came: anyio.Event
     value: bytes = b""
 
@@ -119,7 +119,7 @@ class Relay:
             self._moved = prompt
         else:
             for record in growth(agent, prompt, after=self._there):
-                self._port.say(Entry(record=record))
+                self._port.say(EntrySent(record=record))
         self._there = prompt
 
     def request(self, row: Row) -> None:
@@ -137,9 +137,9 @@ class Relay:
         if isinstance(event, PromptMoved) and self._moved is not None:
             records = tuple(growth(self._path, self._moved))
             self._moved = None
-            self._port.say(Moved(records=records, detail=event.detail))
+            self._port.say(Compacted(records=records, detail=event.detail))
         elif isinstance(event, SPEECH):
-            self._port.say(Told(agent=self._path, event=event))  # pyright: ignore[reportArgumentType] # just looked
+            self._port.say(EventTold(agent=self._path, event=event))  # pyright: ignore[reportArgumentType] # just looked
 
 
 class PortWatch:
@@ -159,13 +159,13 @@ class PortWatch:
 
     def began(self) -> None:
         """Say that a response has begun."""
-        self._port.say(Began())
+        self._port.say(ResponseBegan())
 
     def paid(self, agent: Agent, row: Row, ended: Ended | None, at: float) -> None:
         """Say what a request has cost."""
         del agent
         found = ended.diagnostics if ended is not None else b""
-        self._port.say(Paid(row=row, at=at, whole=ended is not None, diagnostics=found))
+        self._port.say(RequestPaid(row=row, at=at, whole=ended is not None, diagnostics=found))
 
 
 class PortHooks:
@@ -209,11 +209,11 @@ class PortGate:
             return Leave(call, tool, args, parsed.why, granted.notes)
         found, args = parsed
         if isinstance(found, HomeTool):
-            args = _Given(granted.arguments, granted.title)
+            args = _Passed(granted.arguments, granted.title)
         return Leave(call, found, args, notes=granted.notes)
 
 
-class _Given(msgspec.Struct, frozen=True):
+class _Passed(msgspec.Struct, frozen=True):
     """The arguments of a call as they were written, and what the call is called."""
 
     arguments: str
@@ -223,7 +223,7 @@ class _Given(msgspec.Struct, frozen=True):
 class HomeTool:
     """A tool that the session runs: it has the connections, and knows the other agents."""
 
-    arguments: type[msgspec.Struct] = _Given
+    arguments: type[msgspec.Struct] = _Passed
 
     def __init__(self, row: ToolRow, port: Port) -> None:
         """Be the tool of that name."""
@@ -232,26 +232,26 @@ class HomeTool:
         self.budget = row.budget
         self._port = port
 
-    def decode(self, arguments: str) -> _Given:
+    def decode(self, arguments: str) -> _Passed:
         """Leave the arguments to the session."""
-        return _Given(arguments)
+        return _Passed(arguments)
 
-    def title(self, args: _Given) -> str:
+    def title(self, args: _Passed) -> str:
         """Say what the session says."""
         return args.title or self.name
 
-    def access(self, args: _Given, context: Context) -> Sequence[Access]:
+    def access(self, args: _Passed, context: Context) -> Sequence[Access]:
         """Touch nothing here."""
         del args, context
         return ()
 
-    async def run(self, call_id: CallId, args: _Given, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: _Passed, context: Context) -> Outcome:
         """Have the session do it."""
         del context
         (outcome,) = await self._use([(call_id, args)])
         return outcome
 
-    async def _use(self, calls: Sequence[tuple[CallId, _Given]]) -> list[Outcome]:
+    async def _use(self, calls: Sequence[tuple[CallId, _Passed]]) -> list[Outcome]:
         given = tuple((call_id, args.arguments) for call_id, args in calls)
         ask = Use(number=self._port.number(), name=self.name, calls=given)
         used = await self._port.ask(ask, list[Used])
@@ -265,7 +265,7 @@ class HomeGroup(HomeTool):
     """A tool that the session runs and that takes the calls of a reply together."""
 
     async def run_all(
-        self, calls: Sequence[tuple[CallId, _Given]], context: Context
+        self, calls: Sequence[tuple[CallId, _Passed]], context: Context
     ) -> list[Outcome]:
         """Have the session do all of them."""
         del context

@@ -56,7 +56,7 @@ def backend(place: Place) -> Backend:
     """Choose where the agents of children run."""
     if place.settings.map("agents").get("backend") != "process":
         return Inline()
-    from prong.team.process import Processes
+    from prong.team.pipe import Processes
 
     return Processes()
 

@@ -44,26 +44,26 @@ from prong.team.isolation import nobody
 from prong.team.message import (
     PROTOCOL,
     Alive,
-    Answered,
+    AskAnswered,
+    Begin,
+    Deliver,
     Down,
-    Entry,
+    EndNow,
+    EntrySent,
     Frames,
-    Head,
+    HeadSent,
     Hello,
     Over,
     Ready,
-    Rules,
-    Run,
-    Stop,
+    RulesSet,
     Taken,
-    Tell,
     read_down,
 )
 from prong.team.outbox import Outbox
 from prong.team.run import (
-    Place,
     RunSpec,
     Waiting,
+    Workplace,
 )
 from prong.team.task import TaskBoard
 from prong.tools.base import Context, Reads, Tool
@@ -130,11 +130,11 @@ async def _receive(messages: AsyncGenerator[Down, None]) -> tuple[Prompt, RunSpe
     prompt: Prompt | None = None
     async for message in messages:
         match message:
-            case Head(record=head):
+            case HeadSent(record=head):
                 prompt = begin(head, dialect)
-            case Entry(record=entry) if prompt is not None:
+            case EntrySent(record=entry) if prompt is not None:
                 prompt = grow(prompt, entry)
-            case Run(spec=spec) if prompt is not None and prompt.digest == spec.digest:
+            case Begin(spec=spec) if prompt is not None and prompt.digest == spec.digest:
                 return prompt, spec
             case _:
                 break
@@ -153,15 +153,15 @@ async def _obey(
     """Do what the session says until it has nothing more to say; then everything ends."""
     async for message in messages:
         match message:
-            case Answered():
+            case AskAnswered():
                 worker.port.settle(message)
-            case Tell(waiting=waiting):
+            case Deliver(waiting=waiting):
                 worker.tell(waiting)
-            case Rules(policy=policy):
+            case RulesSet(policy=policy):
                 worker.agent.policy.revise(policy)
-            case Stop():
+            case EndNow():
                 break
-            case Hello() | Head() | Entry() | Run():
+            case Hello() | HeadSent() | EntrySent() | Begin():
                 raise WorkerFailed("the session began a second time")
     scope.cancel()
 
@@ -234,7 +234,7 @@ def _made(folder: str) -> str:
     return folder
 
 
-def _host(place: Place) -> LocalHost:
+def _host(place: Workplace) -> LocalHost:
     if not place.bounds:
         return LocalHost(place.root, place.home, withhold=place.withhold)
     return ConfinedHost(

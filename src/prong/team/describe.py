@@ -16,20 +16,20 @@ from prong.prompt import Node, Prompt
 from prong.provider import Api
 from prong.team.message import (
     Down,
-    Entry,
-    Head,
+    EntrySent,
+    HeadSent,
     Hello,
 )
 from prong.team.run import (
     HERE,
     Beside,
     LastSent,
-    Model,
-    Place,
+    ModelAccess,
     RunSpec,
     Spending,
     ToolRow,
     Waiting,
+    Workplace,
 )
 from prong.team.task import file_name
 from prong.tools.base import Together, Tool
@@ -83,9 +83,9 @@ def greeting(agent: Agent) -> Hello:
 
 def rope(agent: Agent) -> Iterator[Down]:
     """Give an agent's conversation as the journal has it, record by record."""
-    yield Head(record=head_record(agent.path, agent.prompt.head, "", 0.0))
+    yield HeadSent(record=head_record(agent.path, agent.prompt.head, "", 0.0))
     for record in growth(agent.path, agent.prompt):
-        yield Entry(record=record)
+        yield EntrySent(record=record)
 
 
 def _depth(prompt: Prompt, node: Node | None) -> int:
@@ -103,9 +103,9 @@ def _api(agent: Agent) -> Api:
     return provider
 
 
-def _model(agent: Agent) -> Model:
+def _model(agent: Agent) -> ModelAccess:
     api = _api(agent)
-    return Model(
+    return ModelAccess(
         endpoint=msgspec.structs.replace(api.endpoint, headers=()),
         patience=api.patience,
         limits=api.http.limits,
@@ -117,14 +117,14 @@ def _model(agent: Agent) -> Model:
     )
 
 
-def _place(agent: Agent) -> Place:
+def _place(agent: Agent) -> Workplace:
     host = agent.context.host
     if not isinstance(host, LocalHost):
         raise UsageError(f"the files are not those of this machine; {_REMEDY}")
     withhold = tuple(sorted(host.withheld))
     if not isinstance(host, ConfinedHost):
-        return Place(root=host.root, home=host.home, withhold=withhold)
-    return Place(
+        return Workplace(root=host.root, home=host.home, withhold=withhold)
+    return Workplace(
         root=host.root,
         home=host.home,
         withhold=withhold,

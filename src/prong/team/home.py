@@ -42,19 +42,19 @@ from prong.team.message import (
     KEPT,
     Alive,
     Ask,
-    Began,
-    Entry,
+    Compacted,
+    EntrySent,
+    EventTold,
     Fire,
     Granted,
     MayEnd,
     MayRun,
     MaySend,
-    Moved,
     Noted,
-    Paid,
+    RequestPaid,
+    ResponseBegan,
     Speech,
     Taken,
-    Told,
     Up,
     Use,
     Used,
@@ -177,17 +177,17 @@ class Home:
         """
         agent = self._agent
         match message:
-            case Told():
+            case EventTold():
                 self._tell(message)
-            case Entry(record=record):
+            case EntrySent(record=record):
                 agent.extend(self._grown(agent.prompt, record))
-            case Moved():
+            case Compacted():
                 self._move(message)
             case Noted():
                 self._note(message)
-            case Began():
+            case ResponseBegan():
                 agent.watch.began()
-            case Paid():
+            case RequestPaid():
                 self._pay(message)
             case Taken(number=number):
                 self._took(number)
@@ -196,7 +196,7 @@ class Home:
             case _:
                 raise WorkerFailed(f"it said {type(message).__name__!r} where that means nothing")
 
-    def _tell(self, message: Told) -> None:
+    def _tell(self, message: EventTold) -> None:
         self._mine(message.agent)
         self._spans.take(message.event)
         if isinstance(message.event, TurnStarted):
@@ -218,7 +218,7 @@ class Home:
             raise WorkerFailed(why) from error
         return grown
 
-    def _move(self, message: Moved) -> None:
+    def _move(self, message: Compacted) -> None:
         prompt = Prompt(self._agent.prompt.head)
         for record in message.records:
             prompt = self._grown(prompt, record)
@@ -247,7 +247,7 @@ class Home:
             case TurnSettled():
                 pass
 
-    def _pay(self, message: Paid) -> None:
+    def _pay(self, message: RequestPaid) -> None:
         agent, row = self._agent, message.row
         self._mine(row.agent)
         model, prompt = agent.prompt.head.model, agent.prompt

@@ -81,11 +81,11 @@ Kept: TypeAlias = FilesRead | TodosKept | FolderEntered | TurnSettled
 KEPT: dict[str, type[Kept]] = {kind.tag: kind for kind in get_args(Kept)}
 
 
-class _Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="m", tag=str.lower):
+class _Sentence(msgspec.Struct, frozen=True, kw_only=True, tag_field="m", tag=str.lower):
     """What every message has."""
 
 
-class Hello(_Message, frozen=True):
+class Hello(_Sentence, frozen=True):
     """The first word of the session."""
 
     version: int = PROTOCOL
@@ -97,76 +97,76 @@ class Hello(_Message, frozen=True):
     """Values that are masked."""
 
 
-class Head(_Message, frozen=True):
+class HeadSent(_Sentence, frozen=True):
     """The head of the rope."""
 
     record: HeadRecord
 
 
-class Entry(_Message, frozen=True):
+class EntrySent(_Sentence, frozen=True):
     """The next entry of the rope; from a worker, what its conversation has grown by."""
 
     record: EntryRecord
 
 
-class Run(_Message, frozen=True):
+class Begin(_Sentence, frozen=True):
     """The rope is whole: run."""
 
     spec: RunSpec
 
 
-class Answered(_Message, frozen=True):
+class AskAnswered(_Sentence, frozen=True):
     """The answer to what the worker asked."""
 
     number: int
     value: msgspec.Raw
 
 
-class Tell(_Message, frozen=True):
+class Deliver(_Sentence, frozen=True):
     """Something to be put before the agent."""
 
     waiting: Waiting
 
 
-class Rules(_Message, frozen=True):
+class RulesSet(_Sentence, frozen=True):
     """The policy has changed."""
 
     policy: Policy
 
 
-class Stop(_Message, frozen=True):
+class EndNow(_Sentence, frozen=True):
     """The run is to end now."""
 
 
-Down: TypeAlias = Hello | Head | Entry | Run | Answered | Tell | Rules | Stop
+Down: TypeAlias = Hello | HeadSent | EntrySent | Begin | AskAnswered | Deliver | RulesSet | EndNow
 """What a session says."""
 
 
-class Ready(_Message, frozen=True):
+class Ready(_Sentence, frozen=True):
     """The first word of a worker."""
 
     version: int = PROTOCOL
 
 
-class Alive(_Message, frozen=True):
+class Alive(_Sentence, frozen=True):
     """The worker is there, though nothing happens."""
 
 
-class Told(_Message, frozen=True):
+class EventTold(_Sentence, frozen=True):
     """An event of the agent."""
 
     agent: str
     event: Speech
 
 
-class Moved(_Message, frozen=True):
+class Compacted(_Sentence, frozen=True):
     """The conversation was compacted: it goes on from these entries."""
 
     records: tuple[EntryRecord, ...]
     detail: str
 
 
-class Noted(_Message, frozen=True):
+class Noted(_Sentence, frozen=True):
     """A note of the agent, to be stored."""
 
     agent: str
@@ -174,11 +174,11 @@ class Noted(_Message, frozen=True):
     value: msgspec.Raw
 
 
-class Began(_Message, frozen=True):
+class ResponseBegan(_Sentence, frozen=True):
     """A response has begun."""
 
 
-class Paid(_Message, frozen=True):
+class RequestPaid(_Sentence, frozen=True):
     """A request has cost something."""
 
     row: Row
@@ -188,40 +188,40 @@ class Paid(_Message, frozen=True):
     diagnostics: bytes = b""
 
 
-class Taken(_Message, frozen=True):
+class Taken(_Sentence, frozen=True):
     """What waited stands in the conversation."""
 
     number: int
 
 
-class Over(_Message, frozen=True):
+class Over(_Sentence, frozen=True):
     """The run has ended as it was asked to."""
 
 
-class _Ask(_Message, frozen=True):
+class _Inquiry(_Sentence, frozen=True):
     """What every question of a worker has."""
 
     number: int
 
 
-class MaySend(_Ask, frozen=True):
+class MaySend(_Inquiry, frozen=True):
     """May the next request be sent? The answer is why not; empty if it may."""
 
 
-class MayRun(_Ask, frozen=True):
+class MayRun(_Inquiry, frozen=True):
     """May a call of the agent's last reply run, and as what?"""
 
     call_id: CallId
     cwd: str
 
 
-class MayEnd(_Ask, frozen=True):
+class MayEnd(_Inquiry, frozen=True):
     """Was this turn the last?"""
 
     turn: Turn
 
 
-class Fire(_Ask, frozen=True):
+class Fire(_Inquiry, frozen=True):
     """Tell the hooks of an event; the answer is their verdict."""
 
     event: Literal["PostToolUse", "PreCompact"]
@@ -229,7 +229,7 @@ class Fire(_Ask, frozen=True):
     matcher: str = ""
 
 
-class Use(_Ask, frozen=True):
+class Use(_Inquiry, frozen=True):
     """Run calls of a tool that the session has."""
 
     name: str
@@ -241,12 +241,12 @@ Ask: TypeAlias = MaySend | MayRun | MayEnd | Fire | Use
 Up: TypeAlias = (
     Ready
     | Alive
-    | Told
-    | Entry
-    | Moved
+    | EventTold
+    | EntrySent
+    | Compacted
     | Noted
-    | Began
-    | Paid
+    | ResponseBegan
+    | RequestPaid
     | Taken
     | Over
     | MaySend
@@ -348,6 +348,6 @@ def _read(decode: Any, data: bytes) -> Any:
         raise WorkerFailed(f"it sent what is no message of the protocol ({error})") from error
 
 
-def answered(ask: Ask, value: object) -> Answered:
+def answered(ask: Ask, value: object) -> AskAnswered:
     """Answer a question."""
-    return Answered(number=ask.number, value=msgspec.Raw(dump(value)))
+    return AskAnswered(number=ask.number, value=msgspec.Raw(dump(value)))

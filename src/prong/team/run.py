@@ -59,7 +59,7 @@ class LastSent(msgspec.Struct, frozen=True, kw_only=True):
     at: float = 0.0
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class Workplace(msgspec.Struct, frozen=True, kw_only=True):
     """Where the agent works."""
 
     root: str
@@ -99,7 +99,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
     """The user's own."""
 
 
-class Model(msgspec.Struct, frozen=True, kw_only=True):
+class ModelAccess(msgspec.Struct, frozen=True, kw_only=True):
     """How the agent's model is reached, but for the keys."""
 
     endpoint: Endpoint
@@ -130,8 +130,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     base: int | None = None
     """How many entries it shares with its siblings, if it is a fork."""
     last: LastSent = LastSent()
-    model: Model
-    place: Place
+    model: ModelAccess
+    place: Workplace
     beside: Beside
     tools: tuple[ToolRow, ...]
     policy: Policy

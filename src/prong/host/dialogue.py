@@ -11,7 +11,7 @@ import anyio
 from prong.host.process import Group, Pipe
 
 
-class Talk:
+class Dialogue:
     """A running program, what it says, and the way to say something to it."""
 
     def __init__(

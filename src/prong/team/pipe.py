@@ -21,14 +21,17 @@ import msgspec
 from prong.agent import Agent, Turn
 from prong.errors import ProngError, WorkerFailed
 from prong.host import make_private
-from prong.host.talk import Talk
+from prong.host.dialogue import Dialogue
 from prong.team.backend import Until
 from prong.team.describe import describe, greeting, rope, task_of
 from prong.team.home import Home
 from prong.team.message import (
     PROTOCOL,
     Ask,
+    Begin,
+    Deliver,
     Down,
+    EndNow,
     Fire,
     Frames,
     MayEnd,
@@ -36,10 +39,7 @@ from prong.team.message import (
     MaySend,
     Over,
     Ready,
-    Rules,
-    Run,
-    Stop,
-    Tell,
+    RulesSet,
     Up,
     Use,
     answered,
@@ -88,7 +88,7 @@ class Processes:
         hello = frame(greeting(agent))
         errors = Path(spec.beside.scratch, "errors.txt")
         talk = self._start(spec, errors)
-        line = _Line(talk, home, agent, self._waits)
+        line = _Link(talk, home, agent, self._waits)
         why = "the process in which it ran was stopped"
         try:
             return await line.hold(hello, spec)
@@ -103,11 +103,11 @@ class Processes:
             await talk.close(grace=self._waits.stop if line.ending else 0.0)
             home.close(why)
 
-    def _start(self, spec: RunSpec, errors: Path) -> Talk:
+    def _start(self, spec: RunSpec, errors: Path) -> Dialogue:
         try:
             make_private(errors.parent)
             with errors.open("wb") as file:
-                return Talk(
+                return Dialogue(
                     self._command,
                     cwd=spec.beside.scratch,
                     env={},
@@ -118,10 +118,10 @@ class Processes:
             raise WorkerFailed(f"no process could be started for it: {error}") from error
 
 
-class _Line:
+class _Link:
     """The line to one worker."""
 
-    def __init__(self, talk: Talk, home: Home, agent: Agent, waits: Waits) -> None:
+    def __init__(self, talk: Dialogue, home: Home, agent: Agent, waits: Waits) -> None:
         self._talk = talk
         self._home = home
         self._agent = agent
@@ -167,11 +167,11 @@ class _Line:
         """Send the rope and the run, and from then on whatever waits for the agent."""
         for piece in rope(self._agent):
             await self._send(piece)
-        await self._send(Run(spec=msgspec.structs.replace(spec, inbox=self._home.collect())))
+        await self._send(Begin(spec=msgspec.structs.replace(spec, inbox=self._home.collect())))
         while True:
             await self._agent.inbox.wait()
             for waiting in self._home.collect():
-                await self._send(Tell(waiting=waiting))
+                await self._send(Deliver(waiting=waiting))
 
     async def _listen(self, group: anyio.abc.TaskGroup) -> Turn:
         async for message in self._incoming:
@@ -192,7 +192,7 @@ class _Line:
         policy = self._agent.policy.policy
         if policy is not self._policy and policy != self._policy:
             # Before the answer, so that what it allows is done by the rules that hold now.
-            await self._send(Rules(policy=policy))
+            await self._send(RulesSet(policy=policy))
         self._policy = policy
         await self._send(answered(ask, value))
 
@@ -210,7 +210,7 @@ class _Line:
         self.ending = True
         with anyio.CancelScope(shield=True), anyio.move_on_after(self._waits.stop):
             try:
-                await self._send(Stop())
+                await self._send(EndNow())
                 async for message in self._messages():
                     if not isinstance(message, MaySend | MayRun | MayEnd | Fire | Use | Over):
                         self._home.take(message)
