@@ -54,6 +54,9 @@ from prong.tools.policy import Policy
 _WORKER = ("-m", "prong", "worker", "--stdio")
 """After `-P`: no module of the folder that it works in is ever taken for one of ours."""
 
+_QUESTIONS = 1_000
+"""Questions of one worker that may wait for an answer."""
+
 _SHOWN = 300
 """Characters that are shown of a worker's last words."""
 
@@ -130,6 +133,8 @@ class _Link:
         self._incoming: AsyncGenerator[Up, None] = self._messages()
         self._policy: Policy = agent.policy.policy
         self._failure: ProngError | None = None
+        self._asked = 0
+        """Questions without an answer."""
         self.ending = False
         """Whether it was asked to end, or has said that it does."""
 
@@ -177,6 +182,9 @@ class _Link:
         async for message in self._incoming:
             match message:
                 case MaySend() | MayRun() | MayEnd() | Fire() | Use():
+                    self._asked += 1
+                    if self._asked > _QUESTIONS:
+                        raise WorkerFailed(f"it asked more than {_QUESTIONS} questions at once")
                     group.start_soon(self._guarded, partial(self._answer, message))
                 case Over():
                     self.ending = True
@@ -188,7 +196,10 @@ class _Link:
         raise self._lost()
 
     async def _answer(self, ask: Ask) -> None:
-        value = await self._home.answer(ask)
+        try:
+            value = await self._home.answer(ask)
+        finally:
+            self._asked -= 1
         policy = self._agent.policy.policy
         if policy is not self._policy and policy != self._policy:
             # Before the answer, so that what it allows is done by the rules that hold now.

@@ -85,6 +85,10 @@ def _row(agent: str, model: str = "m") -> Row:
     return Row(agent=agent, model=model, usage=Usage(uncached=1), cost=0.0)
 
 
+def _end(number: int) -> MayEnd:
+    return MayEnd(number=number, turn=Turn(text="All is well.", why="error"))
+
+
 def _die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -151,6 +155,7 @@ LATE: Mapping[str, Callable[[RunSpec], None]] = {
     "a tool without leave": lambda _: _say(
         Use(number=1, name="Agent", calls=((CallId("x"), "{}"),))
     ),
+    "too many questions": lambda _: _write(b"".join(frame(_end(n)) for n in range(5_000))),
     "an end before the end": lambda _: _say(Over()),
 }
 """What it does once it has its run."""
@@ -174,7 +179,7 @@ def main(fault: str) -> None:
             LATE[fault](message.spec)
             if fault.startswith("dies"):
                 return
-            _say(MayEnd(number=8, turn=Turn(text="All is well.", why="error")))
+            _say(_end(8))
 
 
 if __name__ == "__main__":
