@@ -234,7 +234,7 @@ async def faults(tokens: int, children: int) -> dict[str, tuple[int, int, bool]]
             agent = inside(session).agent
             agent.kit = Kit([*agent.kit, Crash()])
             assert isinstance(agent.provider, Api)
-            agent.provider._patience = Patience(tries=3, first=0.01)
+            agent.provider.patience = Patience(tries=3, first=0.01)
             turn = await session.run(scenario.GO)
             done = sum(receipt.status == "completed" for receipt in session.receipts())
             text = server.records[-1].body.decode()
