@@ -11,17 +11,17 @@ from collections.abc import Iterable
 from shared.structure import modules, shapes
 
 CLASSES = (
-    "Agent Ask Block Bounds Call Child Choice Collector Connection Delegation Document Done "
-    "Event Exchange Finished Fork Function Given InputDetails Item Kept Kind Leave Limits "
-    "Line Listed Lost Message Option Options OutputDetails Part Parts Place Prompt Reader "
-    "Reading Refused Removed Reply Report Response Row Server Settings Slot Source State Stop "
-    "Stream Tail Turn Url Usage View Walk Watch Written Wrong"
+    "Agent Ask Backend Block Bounds Call Child Choice Collector Connection Delegation "
+    "Document Done Event Exchange Finished Fork Function Given InputDetails Item Kept Kind "
+    "Leave Limits Line Listed Lost Message Option Options OutputDetails Part Parts Place "
+    "Prompt Reader Reading Refused Removed Reply Report Response Row Server Settings Slot "
+    "Source State Stop Stream Tail Turn Url Usage View Waiting Walk Watch Written Wrong"
 )
 
 FILES = (
-    "account agent base command compare connection edit fault forecast hook local merge move "
-    "option output place process provider pull question read roster session shape skill task "
-    "team write"
+    "account agent backend base command compare connection edit fault forecast hook local "
+    "merge move option output place process provider pull question read roster session shape "
+    "skill task team write"
 )
 
 

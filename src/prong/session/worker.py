@@ -25,7 +25,7 @@ from prong.cost.budget import Purse
 from prong.entry import User
 from prong.errors import WorkerFailed
 from prong.host import LocalHost, make_private
-from prong.host.confined import ConfinedHost
+from prong.host.local import ConfinedHost
 from prong.journal.transfer import begin, grow
 from prong.prompt import Node, Prompt
 from prong.provider import Api, Http
@@ -179,7 +179,7 @@ class _Worker:
         group: anyio.abc.TaskGroup,
     ) -> None:
         self.port = port
-        self._host = _host(spec.place)
+        self._host = _host(spec.place, spec.beside.storage)
         self._outbox = Outbox(str(Path(_made(spec.beside.scratch), "outbox.jsonl")))
         relay = Relay(port, spec.path, prompt)
         self._board = TaskBoard(
@@ -234,9 +234,9 @@ def _made(folder: str) -> str:
     return folder
 
 
-def _host(place: Workplace) -> LocalHost:
+def _host(place: Workplace, storage: str) -> LocalHost:
     if not place.bounds:
-        return LocalHost(place.root, place.home, withhold=place.withhold)
+        return LocalHost(place.root, place.home, withhold=place.withhold, storage=storage)
     return ConfinedHost(
         place.root,
         bounds=place.bounds,
@@ -244,6 +244,7 @@ def _host(place: Workplace) -> LocalHost:
         folders=place.folders,
         home=place.home,
         withhold=place.withhold,
+        storage=storage,
     )
 
 
@@ -275,7 +276,6 @@ def _agent(
             emit=relay.emit,
             ask=nobody,
             tasks=board,
-            storage=beside.storage,
             cwd=beside.cwd,
             todos=beside.todos,
             env=beside.env,

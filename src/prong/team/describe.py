@@ -10,10 +10,10 @@ import msgspec
 from prong.agent import Agent
 from prong.errors import UsageError
 from prong.host import LocalHost
-from prong.host.confined import ConfinedHost
+from prong.host.local import ConfinedHost
 from prong.journal.transfer import growth, head_record
 from prong.prompt import Node, Prompt
-from prong.provider import Api
+from prong.provider import Api, Http
 from prong.team.message import (
     Down,
     EntrySent,
@@ -77,7 +77,7 @@ def describe(agent: Agent, waiting: tuple[Waiting, ...]) -> RunSpec:
 def greeting(agent: Agent) -> Hello:
     """Give what a worker must know and nobody may see."""
     api = _api(agent)
-    env = {name: value for name, value in api.http.env.items() if name.lower() in _NETWORK}
+    env = {name: value for name, value in _http(api).env.items() if name.lower() in _NETWORK}
     return Hello(headers=api.endpoint.headers, env=env, secrets=agent.secrets.values)
 
 
@@ -103,12 +103,18 @@ def _api(agent: Agent) -> Api:
     return provider
 
 
+def _http(api: Api) -> Http:
+    if not isinstance(api.transport, Http):
+        raise UsageError(f"the model is reached by a client that this process alone has; {_REMEDY}")
+    return api.transport
+
+
 def _model(agent: Agent) -> ModelAccess:
     api = _api(agent)
     return ModelAccess(
         endpoint=msgspec.structs.replace(api.endpoint, headers=()),
         patience=api.patience,
-        limits=api.http.limits,
+        limits=_http(api).limits,
         ttl=agent.ttl,
         compact_at=agent.compact_at,
         context_tokens=agent.context_tokens,
@@ -143,8 +149,8 @@ def _beside(agent: Agent) -> Beside:
         unseen=tuple(sorted(context.reads.unseen)),
         env=dict(context.env),
         images=context.images,
-        storage=context.storage,
-        scratch=f"{context.storage}/workers/{file_name(task_of(agent))}",
+        storage=context.host.storage.path,
+        scratch=f"{context.host.storage.path}/workers/{file_name(task_of(agent))}",
     )
 
 
