@@ -159,7 +159,7 @@ class _Link:
             await self._post(hello)
             first = await anext(self._incoming, None)
             if not isinstance(first, Ready):
-                raise self._lost() if first is None else WorkerFailed("it did not say hello")
+                raise await self._lost() if first is None else WorkerFailed("it did not say hello")
             if first.version != PROTOCOL:
                 raise WorkerFailed(
                     f"it speaks version {first.version} of the protocol, and this is {PROTOCOL}; "
@@ -193,7 +193,7 @@ class _Link:
                     return self._home.last
                 case _:
                     self._home.take(message)
-        raise self._lost()
+        raise await self._lost()
 
     async def _answer(self, ask: Ask) -> None:
         try:
@@ -252,7 +252,10 @@ class _Link:
                 for whole in self._frames.feed(data):
                     yield read_up(whole)
 
-    def _lost(self) -> WorkerFailed:
+    async def _lost(self) -> WorkerFailed:
+        # Its pipe may be closed a moment before it is known how it ended.
+        with anyio.move_on_after(self._waits.stop):
+            await self._talk.group.exited.wait()
         how = self._talk.ending or "it closed its pipe"
         torn = ", in the middle of a message" if self._frames.torn else ""
         return WorkerFailed(f"{how}{torn} before its work was done; what it had done is kept")
