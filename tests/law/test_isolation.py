@@ -14,7 +14,7 @@ from prong.agent.gate import Leave
 from prong.config.model import Chosen
 from prong.entry import Call, CallId, Usage
 from prong.event import Todo, Warned
-from prong.provider import Endpoint
+from prong.provider import pick
 from prong.team.account import CacheWatch, ChildAccount
 from prong.team.child import Child
 from prong.team.isolation import AGENT, CONTEXT, How, Kind, Row, _build, make_agent, nobody
@@ -322,9 +322,11 @@ async def test_a_child_of_the_same_model_sees_as_much_as_its_parent():
         assert {c.agent.context.images for c in (await _children(w)).values()} == {False}
 
 
-def test_a_model_in_our_own_engine_reads_text_alone():
+@pytest.mark.parametrize(
+    ("model", "images"), [("local", False), ("local:x.gguf", False), ("gpt-4.1", True)]
+)
+def test_a_model_in_our_own_engine_reads_text_alone(model: str, images: bool):
     """It is never sent a picture, whoever is moved to it."""
-    place = Endpoint(base_url="", dialect="chat")
-    assert not Chosen("local", "local", place).images
-    assert not Chosen("local:x.gguf", "local:x.gguf", place).images
-    assert Chosen("gpt-4.1", "gpt-4.1", place).images
+    endpoint, name = pick(model, env={"OPENAI_API_KEY": "sk-test"})
+
+    assert Chosen(model, name, endpoint).images is images
