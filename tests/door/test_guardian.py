@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
+from prong.host.escape import escaped
 from prong.host.guardian import GUARDIAN, MARK, Guardian
 from prong.host.local import LocalHost
 from prong.testing import Script, Worlds, call, forks, report, say
@@ -100,6 +101,12 @@ async def test_killed_with_commands_of_all_kinds(
             await process.wait()
         assert [await gone(pid) for pid in pids] == [True] * 3
         assert stranger.poll() is None
+        others = {"events.jsonl", "outbox.jsonl"}
+        (journal,) = [path for path in w.store.rglob("*.jsonl") if path.name not in others]
+        with anyio.fail_after(10):
+            # Their own children are ended with them, and may take a moment longer.
+            while escaped(journal.stem):
+                await anyio.sleep(0.02)
         done = await program.run(w, "-p", "Again", "--continue", *ALLOWED)
         assert done.returncode == 0, done.stderr
         told = w.server.records[-1].body.decode()

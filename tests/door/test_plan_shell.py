@@ -105,12 +105,13 @@ FILES = {
 def state(root: Path) -> dict[str, str]:
     """Give every file's digest and every link's and folder's name, git's own included.
 
-    What git keeps of files' times in its index is renewed by reading: it is left out.
+    What git keeps of files' times in its index is renewed by reading: it is left out, and so is the
+    folder for plans, which plan mode itself makes.
     """
     found: dict[str, str] = {}
     for path in sorted(root.rglob("*")):
         name = str(path.relative_to(root))
-        if name != ".git/index":
+        if name != ".git/index" and name.partition("/")[0] != ".prong":
             found[name] = sha256(path.read_bytes()).hexdigest() if path.is_file() else "-"
     return found
 

@@ -203,7 +203,7 @@ def test_the_parts_of_a_reply_are_counted():
     block = b'data: {"type":"content_block_start","index":%d,"content_block":{"type":"text"}}\n\n'
     element = b'data: {"choices":[{"delta":{"odd":[{}]}}]}\n\n'
     call = b'data: {"choices":[{"delta":{"tool_calls":[{"index":%d}]}}]}\n\n'
-    item = b'data: {"type":"response.output_item.done","output_index":%d,"item":{}}\n\n'
+    item = b'data: {"type":"response.output_item.done","output_index":%d,"item":{"type":"odd"}}\n\n'
     for name, pieces in (
         ("anthropic", [block % i for i in range(300)]),
         ("chat", [element] * 300),

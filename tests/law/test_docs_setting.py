@@ -17,7 +17,7 @@ def test_every_key_is_documented_and_no_other():
     """docs/settings.md lists exactly the keys that are read."""
     known = {*setting._KINDS, *setting._STRUCTURED} - {"$schema"}
     inner = {"enabled", "dispatch", "schedule", "turns", "breakEven", "wake"}
-    inner |= {"base", "symlinkDirectories", "permissionMode"}
+    inner |= {"base", "symlinkDirectories", "permissionMode", "backend"}
 
     assert set(rows(KEYS)) == known | inner
 

@@ -64,7 +64,7 @@ async def test_tokens(world: Worlds) -> None:
     ("bound", "said", "requests"),
     [
         ('"turns": 3', "the budget of 3 turns of the session is spent", 3),
-        ('"tokens": 9000', "the budget of 9000 tokens of the session is spent", 2),
+        ('"tokens": 6000', "the budget of 6000 tokens of the session is spent", 2),
         ('"usd": 0.01', "the budget of $0.01 of the session is spent", None),
         ('"seconds": 0.000001', "1e-06 seconds allowed to the session are over", 0),
     ],

@@ -79,7 +79,7 @@ async def test_in_the_middle_of_a_turn(world: Worlds) -> None:
 
 @pytest.mark.moves_prefix("compaction starts a new prompt")
 @pytest.mark.spec("L10")
-@pytest.mark.parametrize("context", [10_000, 12_000, 14_500])
+@pytest.mark.parametrize("context", [8_500, 10_500, 13_000])
 @pytest.mark.parametrize("api", APIS)
 async def test_after_an_overflow(world: Worlds, api: str, context: int) -> None:
     """When the provider says it is too long, as much as fits is summarised and the rest kept."""
@@ -166,7 +166,7 @@ async def test_what_cannot_be_made_shorter_ends_the_turn(world: Worlds) -> None:
     def script(request: Request) -> Step:
         return say(LONG if "replaced by a summary" in request.last_text else "Hello.")
 
-    serving = Options(context=6_600)
+    serving = Options(context=5_000)
     async with world(script, serving=serving, compact_at=0.0) as w:
         await w.session.run("Hi")
         turn = await w.session.run("END " * 1_500)

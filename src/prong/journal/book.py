@@ -43,7 +43,9 @@ class Books:
         """Take a journal; `live` are receipts of children that still run and have stored none."""
         self._replay = replay
         self._rows = [paid.row for paid in replay.requests if not paid.inherited]
-        closed = {agent: note.value for agent, note in replay.each(ReceiptClosed)}
+        ended = dict(replay.each(ReceiptClosed))
+        # In the order in which children began, not in that in which they ended.
+        closed = {agent: ended[agent].value for agent in replay.agents if agent in ended}
         self._receipts = {receipt.agent: receipt for receipt in live} | closed
         self._least = _least(replay, self._rows, prices)
 
