@@ -24,8 +24,7 @@ from prong.cost import Ledger, Prices
 from prong.cost.budget import Purse
 from prong.entry import User
 from prong.errors import WorkerFailed
-from prong.host import LocalHost, make_private
-from prong.host.local import ConfinedHost
+from prong.host import Host, make_private
 from prong.journal.transfer import begin, grow
 from prong.prompt import Node, Prompt
 from prong.provider import Api, Http
@@ -63,7 +62,6 @@ from prong.team.outbox import Outbox
 from prong.team.run import (
     RunSpec,
     Waiting,
-    Workplace,
 )
 from prong.team.task import TaskBoard
 from prong.tools.base import Context, Reads, Tool
@@ -179,7 +177,7 @@ class _Worker:
         group: anyio.abc.TaskGroup,
     ) -> None:
         self.port = port
-        self._host = _host(spec.place, spec.beside.storage)
+        self._host = spec.place.open(spec.beside.storage)
         self._outbox = Outbox(str(Path(_made(spec.beside.scratch), "outbox.jsonl")))
         relay = Relay(port, spec.path, prompt)
         self._board = TaskBoard(
@@ -234,27 +232,13 @@ def _made(folder: str) -> str:
     return folder
 
 
-def _host(place: Workplace, storage: str) -> LocalHost:
-    if not place.bounds:
-        return LocalHost(place.root, place.home, withhold=place.withhold, storage=storage)
-    return ConfinedHost(
-        place.root,
-        bounds=place.bounds,
-        inherited=place.inherited,
-        folders=place.folders,
-        home=place.home,
-        withhold=place.withhold,
-        storage=storage,
-    )
-
-
 def _agent(
     spec: RunSpec,
     hello: Hello,
     prompt: Prompt,
     relay: Relay,
     port: Port,
-    host: LocalHost,
+    host: Host,
     board: TaskBoard,
     http: Http,
 ) -> Agent:

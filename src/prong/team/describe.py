@@ -9,8 +9,7 @@ import msgspec
 
 from prong.agent import Agent
 from prong.errors import UsageError
-from prong.host import LocalHost
-from prong.host.local import ConfinedHost
+from prong.host.workplace import Workplace, workplace_of
 from prong.journal.transfer import growth, head_record
 from prong.prompt import Node, Prompt
 from prong.provider import Api, Http
@@ -29,7 +28,6 @@ from prong.team.run import (
     Spending,
     ToolRow,
     Waiting,
-    Workplace,
 )
 from prong.team.task import file_name
 from prong.tools.base import Together, Tool
@@ -124,20 +122,10 @@ def _model(agent: Agent) -> ModelAccess:
 
 
 def _place(agent: Agent) -> Workplace:
-    host = agent.context.host
-    if not isinstance(host, LocalHost):
+    place = workplace_of(agent.context.host)
+    if place is None:
         raise UsageError(f"the files are not those of this machine; {_REMEDY}")
-    withhold = tuple(sorted(host.withheld))
-    if not isinstance(host, ConfinedHost):
-        return Workplace(root=host.root, home=host.home, withhold=withhold)
-    return Workplace(
-        root=host.root,
-        home=host.home,
-        withhold=withhold,
-        bounds=host.bounds,
-        inherited=host.inherited,
-        folders=host.folders,
-    )
+    return place
 
 
 def _beside(agent: Agent) -> Beside:

@@ -12,6 +12,7 @@ from prong.cost.budget import Bounds
 from prong.cost.price import Price
 from prong.entry import Usage, User
 from prong.event import Todo
+from prong.host.workplace import Workplace
 from prong.provider import Endpoint
 from prong.provider import Limits as HttpLimits
 from prong.provider.api import Patience
@@ -57,19 +58,6 @@ class LastSent(msgspec.Struct, frozen=True, kw_only=True):
     length: int = 0
     response_id: str = ""
     at: float = 0.0
-
-
-class Workplace(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the agent works."""
-
-    root: str
-    home: str
-    withhold: tuple[str, ...] = ()
-    """Variables that its commands are not given."""
-    bounds: str = ""
-    """The worktree that it writes in alone; empty if it has none of its own."""
-    inherited: tuple[str, ...] = ()
-    folders: tuple[str, ...] = ()
 
 
 class Beside(msgspec.Struct, frozen=True, kw_only=True):

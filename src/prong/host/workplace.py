@@ -1,0 +1,52 @@
+"""Where an agent works on this machine, as a value: another process makes the same host of it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from prong.host.base import Host
+from prong.host.local import ConfinedHost, LocalHost
+
+
+class Workplace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an agent works."""
+
+    root: str
+    home: str
+    withhold: tuple[str, ...] = ()
+    """Variables that its commands are not given."""
+    bounds: str = ""
+    """The worktree that it writes in alone; empty if it has none of its own."""
+    inherited: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+
+    def open(self, storage: str) -> Host:
+        """Make the host, with its storage in a folder."""
+        if not self.bounds:
+            return LocalHost(self.root, self.home, withhold=self.withhold, storage=storage)
+        return ConfinedHost(
+            self.root,
+            bounds=self.bounds,
+            inherited=self.inherited,
+            folders=self.folders,
+            home=self.home,
+            withhold=self.withhold,
+            storage=storage,
+        )
+
+
+def workplace_of(host: Host) -> Workplace | None:
+    """Describe a host; None if its files are not those of this machine."""
+    if not isinstance(host, LocalHost):
+        return None
+    withhold = tuple(sorted(host.withheld))
+    if not isinstance(host, ConfinedHost):
+        return Workplace(root=host.root, home=host.home, withhold=withhold)
+    return Workplace(
+        root=host.root,
+        home=host.home,
+        withhold=withhold,
+        bounds=host.bounds,
+        inherited=host.inherited,
+        folders=host.folders,
+    )
