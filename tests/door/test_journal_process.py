@@ -6,11 +6,13 @@ import random
 import resource
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+import anyio
 import anyio.to_thread
 import pytest
 
@@ -227,6 +229,55 @@ async def test_sync_waits_for_the_disk(tmp_path: Path) -> None:
         await journal.sync()
         await journal.sync()
     assert read_journal(path).last("main", ChildRun) == ChildRun(1)
+
+
+class _Disk:
+    """Counts what is synced, and how much of the file was there when each sync began."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sizes: list[int] = []
+        self.slow = threading.Event()
+        self._path, self._sync = path, os.fsync
+        monkeypatch.setattr(os, "fsync", self._count)
+
+    def _count(self, fd: int) -> None:
+        self.sizes.append(self._path.stat().st_size)
+        self.slow.wait(10)
+        self._sync(fd)
+
+
+@pytest.mark.spec("L8")
+async def test_agents_that_end_together_share_a_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is written while a sync runs waits for the next one, and one more is enough for all."""
+    path = tmp_path / "s1.jsonl"
+    begin(path)
+    journal, _ = Journal.resume(path)
+    safe: list[str] = []
+
+    async def end(agent: str) -> None:
+        journal.note(agent, ChildRun(1))
+        written = path.stat().st_size
+        await journal.sync()
+        assert disk.sizes[-1] >= written
+        safe.append(agent)
+
+    with journal:
+        await journal.sync()
+        disk = _Disk(path, monkeypatch)
+        async with anyio.create_task_group() as agents:
+            agents.start_soon(end, "first")
+            while not disk.sizes:
+                await anyio.sleep(0)
+            for number in range(20):
+                agents.start_soon(end, f"agent-{number}")
+            await anyio.wait_all_tasks_blocked()
+            assert not safe
+            disk.slow.set()
+        assert len(safe) == 21
+        assert len(disk.sizes) == 2
+        assert disk.sizes[-1] == path.stat().st_size
 
 
 @contextmanager

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import anyio
+import anyio.to_thread
 import msgspec
 
 from prong.cost import Row
@@ -57,6 +59,9 @@ class Journal:
         # checksum of the last of them. What lies beyond, if _dirty, is to be cut off.
         self._length = 0
         self._dirty = False
+        # Invariant: the first _safe bytes survive a loss of power.
+        self._safe = -1
+        self._syncing = anyio.Lock(fast_acquire=True)
         # Held until the first sync, which may come when every other descriptor is taken.
         self._folder = self._open_folder()
         self._heads: set[bytes] = set()
@@ -167,13 +172,21 @@ class Journal:
         self._tally = noted(self._tally, record)
 
     async def sync(self) -> None:
-        """Wait until everything written so far would survive a loss of power."""
-        import anyio.to_thread
+        """Wait until everything written so far would survive a loss of power.
 
-        try:
-            await anyio.to_thread.run_sync(self._sync)
-        except OSError as error:
-            raise self._full(error) from error
+        One at a time, since a sync takes in all that is there: of agents that end together the
+        first syncs what it has, the second what all others have.
+        """
+        due = self._length
+        async with self._syncing:
+            if self._safe >= due:
+                return
+            length = self._length
+            try:
+                await anyio.to_thread.run_sync(self._sync)
+            except OSError as error:
+                raise self._full(error) from error
+            self._safe = length
 
     def close(self) -> None:
         """Let others open the journal; to close twice does nothing."""
