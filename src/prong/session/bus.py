@@ -32,6 +32,7 @@ LIMIT = 10_000
 """Events that wait for a slow reader before it is made to skip them."""
 _BATCH = 256
 """Recorded events that a reader takes before others have a turn."""
+_ENDS = (TurnFinished, TaskFinished)
 
 
 class Subscription:
@@ -155,8 +156,12 @@ class Bus:
         if self.closed:
             # Nothing comes after the last event, and nobody is left to hear it.
             return
-        self._tell(agent, self._masked(event), round(self._clock(), 6))
-        if isinstance(event, TurnFinished | TaskFinished):
+        if isinstance(event, Delta) and not self._subscriptions and self._view is None:
+            # Most events are deltas: not recorded, and of no use to whoever comes later.
+            return
+        # Not round(at, 6), which goes by way of a text.
+        self._tell(agent, self._masked(event), round(self._clock() * 1e6) / 1e6)
+        if isinstance(event, _ENDS):
             self._changed.set()
             self._changed = anyio.Event()
 
