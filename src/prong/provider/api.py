@@ -124,9 +124,10 @@ class Api:
                     async for events in batches:
                         for event in events:
                             begun = True
-                            yield self._mended(event, prompt)
                             if isinstance(event, Ended):
+                                yield self._mended(event, prompt)
                                 return
+                            yield event
                 raise BrokenReply(f"the reply of {self.endpoint.base_url} has no end")
             except ProviderError as error:
                 error.args = (self.endpoint.secrets.mask(str(error)),)
@@ -148,10 +149,10 @@ class Api:
             await self._sleep(wait)
             attempt += 1
 
-    def _mended(self, event: Event, prompt: Prompt) -> Event:
+    def _mended(self, event: Ended, prompt: Prompt) -> Ended:
         """Take calls that a model wrote as text for calls."""
         tools = prompt.head.spec.tools
-        if not isinstance(event, Ended) or not tools or self._dialect.name != "chat":
+        if not tools or self._dialect.name != "chat":
             return event
         from prong.wire.written import mended
 

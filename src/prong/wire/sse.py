@@ -19,6 +19,7 @@ from prong.wire.base import (
 )
 
 _BOM: Final = b"\xef\xbb\xbf"
+_PIECES: Final = (TextPiece, ThinkingPiece, CallPiece)
 
 
 class Excess(Exception):
@@ -210,7 +211,7 @@ class Stream:
 
     def _count(self, events: list[Event]) -> None:
         for event in events:
-            if isinstance(event, TextPiece | ThinkingPiece | CallPiece):
+            if isinstance(event, _PIECES):
                 self._text += len(event.text)
             elif isinstance(event, CallBegan):
                 self._called += 1
