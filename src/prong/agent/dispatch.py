@@ -8,8 +8,9 @@ result, so the stored conversation stays valid.
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Generator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Container, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -23,7 +24,7 @@ from prong.agent.lineage import contained
 from prong.entry import Call, Result, Results, Text, plain
 from prong.errors import Contained
 from prong.event import ToolFinished, ToolStarted
-from prong.tools.base import Done, Failed, Outcome, Together, Tool
+from prong.tools.base import Done, Failed, Outcome, Together, Tool, is_together
 
 _HEAD_SHARE = 0.7
 _TRIES = 3
@@ -53,18 +54,26 @@ async def answer(agent: Agent, calls: Sequence[Call]) -> None:
     try:
         for group in _groups(agent, calls):
             alone, together = _parted(agent, calls, group)
-            try:
-                async with anyio.create_task_group() as running:
-                    for index in alone:
-                        running.start_soon(perform, index)
-                    for tool, indexes in together:
-                        running.start_soon(perform_together, tool, indexes)
-            except BaseExceptionGroup as failures:
-                # As if the call that failed had run alone.
-                raise failures.exceptions[0] from failures
+            works = [partial(perform, index) for index in alone]
+            works += [partial(perform_together, *whole) for whole in together]
+            await _run_beside(works)
     finally:
         filled = (results.get(index) or _interrupted(call) for index, call in enumerate(calls))
         agent.append(Results(tuple(filled)))
+
+
+async def _run_beside(works: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    """Do all of them at the same time; one that is alone needs no task of its own."""
+    if len(works) == 1:
+        await works[0]()
+        return
+    try:
+        async with anyio.create_task_group() as running:
+            for work in works:
+                running.start_soon(work)
+    except BaseExceptionGroup as failures:
+        # As if the call that failed had run alone.
+        raise failures.exceptions[0] from failures
 
 
 def _interrupted(call: Call) -> Result:
@@ -80,7 +89,7 @@ def _parted(
     for index in group:
         name = calls[index].name
         tool = agent.kit.get(name)
-        if isinstance(tool, Together):
+        if is_together(tool):
             together.setdefault(name, (tool, []))[1].append(index)
         else:
             alone.append(index)

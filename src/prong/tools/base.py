@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from functools import cache
+from typing import Any, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import msgspec
 
@@ -193,6 +194,16 @@ class Together(Protocol):
     async def run_all(self, calls: Sequence[tuple[CallId, Any]], context: Context) -> list[Outcome]:
         """Do all of them; gives their outcomes in call order."""
         ...
+
+
+def is_together(tool: object) -> TypeGuard[Together]:
+    """Whether a tool takes calls whole; asked of every call, and known by the tool's kind."""
+    return _is_kind_together(type(tool))
+
+
+@cache
+def _is_kind_together(kind: type) -> bool:
+    return issubclass(kind, Together)
 
 
 class Tool(Protocol):
