@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prong.cost import Ledger, Row
 from prong.cost.budget import Bounds, Purse
+from prong.entry import Usage
 
 pytestmark = pytest.mark.spec("T9")
 
@@ -163,3 +165,17 @@ def test_replies_under_way_are_all_that_a_bound_is_exceeded_by(
     for purse in purses[1:]:
         if purse.bounds.tokens is not None:
             assert purse.tokens - purse.bounds.tokens <= 300
+
+
+@given(st.lists(st.sampled_from(("main", "main/a", "main/a/b", "main/ab", "other", "main/a/b/c"))))
+def test_a_ledger_knows_the_rows_of_an_agent_and_of_all_below_it(agents: list[str]):
+    """What is of an agent is what its path begins, in order, whether read back or entered."""
+    rows = [Row(agent=a, model="m", usage=Usage(output=n), cost=0.0) for n, a in enumerate(agents)]
+    half = len(rows) // 2
+    ledger = Ledger(rows[:half])
+    for row in rows[half:]:
+        ledger.add(row)
+
+    assert ledger.rows == rows
+    for agent in ("main", "main/a", "main/a/b", "main/ab", "nobody"):
+        assert list(ledger.of(agent)) == [r for r in rows if f"{r.agent}/".startswith(f"{agent}/")]

@@ -155,7 +155,7 @@ class Life:
         rested.set()
 
     async def _one_turn(self) -> Turn:
-        rows = len(self._agent.ledger.rows)
+        rows = len(self._agent.ledger.of(self._agent.path))
         self._agent.emit(TurnStarted(text=self._agent.inbox.text))
         ending: tuple[str, Why, str] = ("", "interrupted", "the user stopped it")
         try:
@@ -176,7 +176,7 @@ class Life:
             self._settled = agent.prompt.digest
         agent.policy.give_back()
         await self._store()
-        made = [row for row in agent.ledger.rows[rows:] if _is_of(row.agent, agent.path)]
+        made = agent.ledger.of(agent.path)[rows:]
         spent = total(made)
         turns = sum(not (row.sidecar or row.broken) and row.agent == agent.path for row in made)
         turn = self.last = Turn(
@@ -252,10 +252,6 @@ def _beside(agent: Agent) -> tuple[FilesRead, TodosKept, FolderEntered]:
     context = agent.context
     reads = FilesRead(dict(context.reads.hashes))
     return reads, TodosKept(context.todos), FolderEntered(context.cwd)
-
-
-def _is_of(path: str, agent: str) -> bool:
-    return path == agent or path.startswith(f"{agent}/")
 
 
 def said(prompt: Prompt) -> Turn | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -45,18 +45,32 @@ class Ledger:
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         """Start from the rows of a journal, or from none."""
-        self.rows: list[Row] = list(rows)
+        self.rows: list[Row] = []
+        self._below: dict[str, list[Row]] = {}
+        for row in rows:
+            self._enter(row)
         self._spent = sum(row.cost or 0.0 for row in self.rows)
         self._usage = sum((row.usage for row in self.rows), Usage())
         self._unknown = {row.model for row in self.rows if row.cost is None}
 
     def add(self, row: Row) -> None:
         """Enter a request, once."""
-        self.rows.append(row)
+        self._enter(row)
         self._spent += row.cost or 0.0
         self._usage += row.usage
         if row.cost is None:
             self._unknown.add(row.model)
+
+    def _enter(self, row: Row) -> None:
+        self.rows.append(row)
+        path = row.agent
+        while path:
+            self._below.setdefault(path, []).append(row)
+            path = path.rpartition("/")[0]
+
+    def of(self, agent: str) -> Sequence[Row]:
+        """Give the rows of an agent and of all below it, in the order in which they came."""
+        return self._below.get(agent, ())
 
     @property
     def usage(self) -> Usage:
