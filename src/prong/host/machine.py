@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import stat as modes
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
@@ -68,7 +68,7 @@ class Machine:
     @property
     def environment(self) -> Mapping[str, str]:
         """The variables that processes start with."""
-        return {name: value for name, value in os.environ.items() if name not in self.withheld}
+        return _Environment(self.withheld)
 
     @property
     def storage(self) -> LocalStorage:
@@ -160,6 +160,24 @@ class Machine:
                 tasks.start_soon(group.kill)
         self._groups = []
         GUARDIAN.release(self)
+
+
+class _Environment(Mapping[str, str]):
+    """Our own environment as it is, less some variables."""
+
+    def __init__(self, withheld: Collection[str]) -> None:
+        self._withheld = withheld
+
+    def __getitem__(self, name: str) -> str:
+        if name in self._withheld:
+            raise KeyError(name)
+        return os.environ[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in os.environ if name not in self._withheld)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def _kind(mode: int) -> FileKind:

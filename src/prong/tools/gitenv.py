@@ -12,9 +12,13 @@ from collections.abc import Mapping
 _SETTINGS = {"safe.bareRepository": "explicit", "core.fsmonitor": "false"}
 
 
-def guard_git(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables to add to an environment, after the settings it may carry already."""
-    count = environ.get("GIT_CONFIG_COUNT", "")
+def guard_git(*environs: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables to add to an environment, after the settings it may carry already.
+
+    It may be given in parts, of which the first that has a variable counts.
+    """
+    found = (environ.get("GIT_CONFIG_COUNT") for environ in environs)
+    count = next((value for value in found if value is not None), "")
     start = int(count) if count.isascii() and count.isdecimal() else 0
     added = {"GIT_CONFIG_COUNT": str(start + len(_SETTINGS))}
     for number, (key, value) in enumerate(_SETTINGS.items(), start):

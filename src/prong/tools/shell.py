@@ -17,6 +17,7 @@ from typing import Annotated
 
 import anyio
 import msgspec
+from anyio.abc import TaskGroup
 from msgspec import Meta
 
 from prong.entry import CallId
@@ -217,9 +218,8 @@ class _Run:
         """Read until the command has ended or time is up, then end what is left of it."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._read)
-            group.start_soon(self._tick)
             with anyio.move_on_after(seconds):
-                self._code = await self._process.wait()
+                self._code = await self._wait(group)
                 # What the shell left running may hold the pipe open for ever.
                 with anyio.move_on_after(GRACE):
                     await self._drained.wait()
@@ -270,10 +270,17 @@ class _Run:
                     await self._process.kill()
         self._drained.set()
 
+    async def _wait(self, group: TaskGroup) -> int:
+        """Wait for the end; whoever takes longer than a moment is shown while it goes on."""
+        with anyio.move_on_after(TICK):
+            return await self._process.wait()
+        group.start_soon(self._tick)
+        return await self._process.wait()
+
     async def _tick(self) -> None:
         while True:
-            await anyio.sleep(TICK)
             self._show()
+            await anyio.sleep(TICK)
 
     def _take(self, text: str) -> None:
         if text:
@@ -289,7 +296,7 @@ class _Run:
 
 def _surroundings(context: Context) -> dict[str, str]:
     env = {**_QUIET, **context.env}
-    return {**env, **guard_git({**context.host.environment, **env})}
+    return {**env, **guard_git(env, context.host.environment)}
 
 
 def _ending(code: int) -> str:
