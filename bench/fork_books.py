@@ -13,7 +13,7 @@ import msgspec
 import scenario
 
 from prong.cost.breakeven import Scenario, estimate
-from prong.cost.fan import Rates
+from prong.cost.schedule import Rates
 from prong.event import Answer, PermissionAsked
 from prong.provider.api import Api, Patience
 from prong.session import Session

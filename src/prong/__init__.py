@@ -13,8 +13,8 @@ from prong.about import __version__
 
 if TYPE_CHECKING:
     from prong.cost.breakeven import Scenario, estimate
-    from prong.cost.fan import Rates
     from prong.cost.receipt import Receipt
+    from prong.cost.schedule import Rates
     from prong.entry import Usage
     from prong.errors import (
         BudgetSpent,
@@ -51,7 +51,7 @@ _HOMES = {
     "ProviderError": "errors",
     "QuestionAsked": "event",
     "Receipt": "cost.receipt",
-    "Rates": "cost.fan",
+    "Rates": "cost.schedule",
     "Scenario": "cost.breakeven",
     "Session": "session",
     "Turn": "session",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from prong.cost import Prices, markable, plan
 from prong.cost.breakeven import BreakEven, Scenario, Way, estimate
-from prong.cost.fan import Dispatch, Rates
+from prong.cost.schedule import Dispatch, Rates
 from prong.entry import Call, CallId, Reply, Result, Results, Text, user_text
 from prong.prompt import Head, Node, Prompt
 from prong.provider import Api, Http, pick

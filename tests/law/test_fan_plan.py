@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prong.cost.fan import Dispatch, FanPlan, Rates, Schedule, plan_fan, rates
 from prong.cost.price import Prices, price
+from prong.cost.schedule import Dispatch, FanPlan, Rates, Schedule, plan_fan, rates
 
 RATES = Rates()
 DISPATCHES: tuple[Dispatch, ...] = ("keep", "drop")

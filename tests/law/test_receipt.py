@@ -10,7 +10,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from prong.cost import Prices, Row
-from prong.cost.fan import Rates
 from prong.cost.least import least_costs, least_each, least_possible
 from prong.cost.receipt import (
     Circumstance,
@@ -24,6 +23,7 @@ from prong.cost.receipt import (
     saving,
     settle,
 )
+from prong.cost.schedule import Rates
 from prong.entry import Reply, Usage, user_text
 from prong.prompt import Head, Prompt
 from prong.testing.cache import Cache

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from prong.cost.breakeven import Scenario, estimate
-from prong.cost.fan import Rates
 from prong.cost.least import least_possible
+from prong.cost.schedule import Rates
 from prong.journal import store
 from prong.journal.read import read_journal
 from prong.testing import Script, WallClock, Worlds, call, say

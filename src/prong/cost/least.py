@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from prong.cost.fan import Rates, rates
 from prong.cost.ledger import Row
 from prong.cost.price import Prices
+from prong.cost.schedule import Rates, rates
 from prong.entry import Usage
 from prong.prompt import Prompt
 from prong.wire import Ttl

@@ -13,9 +13,9 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from prong.cost.breakeven import BreakEven
-from prong.cost.fan import LIFETIME, Dispatch, FanPlan, Schedule
 from prong.cost.ledger import Row, total
 from prong.cost.price import Price
+from prong.cost.schedule import LIFETIME, Dispatch, FanPlan, Schedule
 from prong.entry import Usage
 from prong.wire import Ttl
 

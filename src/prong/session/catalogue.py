@@ -17,7 +17,7 @@ import msgspec
 
 from prong.cost import Price, Prices, read_prices
 from prong.cost.breakeven import BreakEven
-from prong.cost.fan import Rates
+from prong.cost.schedule import Rates
 from prong.errors import UsageError
 from prong.journal import store
 from prong.journal.book import Books
@@ -161,7 +161,7 @@ def forecast(
     Without `rates` those of the model count. Raises UsageError if that has made no request.
     """
     from prong.cost.breakeven import Scenario, estimate
-    from prong.cost.fan import LIFETIME
+    from prong.cost.schedule import LIFETIME
     from prong.journal.forecast import history_of
     from prong.provider.pick import is_local
 

@@ -23,8 +23,8 @@ from prong.agent import Agent
 from prong.agent.request import prewarm
 from prong.cost import Prices, fact
 from prong.cost.breakeven import BreakEven, Option, Scenario, weigh
-from prong.cost.fan import LIFETIME, Dispatch, FanPlan, Schedule, plan_fan, rates
 from prong.cost.mark import takes_marks
+from prong.cost.schedule import LIFETIME, Dispatch, FanPlan, Schedule, plan_fan, rates
 from prong.entry import Call, CallId
 from prong.errors import ProngError
 from prong.event import Warned
