@@ -12,7 +12,7 @@ from prong.entry import user_text
 from prong.event import MAIN
 from prong.prompt import Head, Prompt
 from prong.provider import Provider, Providers
-from prong.team.handback import Classifier, Handed
+from prong.team.injection import Classifier, Handed
 from prong.team.notice import neutral
 from prong.text import load_text
 from prong.wire import HeadSpec, dialect

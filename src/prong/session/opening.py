@@ -59,7 +59,7 @@ from prong.session.toolbox import built_in, make_kit
 from prong.team.account import CacheWatch
 from prong.team.claim import Claims
 from prong.team.course import Services
-from prong.team.handback import Classifier
+from prong.team.injection import Classifier
 from prong.team.outbox import Outbox
 from prong.team.place import read_settings
 from prong.team.pull import Pulls

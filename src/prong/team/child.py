@@ -20,7 +20,7 @@ from prong.journal.note import ChildEnded, ChildRun, ChildSpec, ChildStatus, Mes
 from prong.prompt import Prompt
 from prong.team.account import ChildAccount
 from prong.team.fork import Report, parse_report
-from prong.team.handback import Finding
+from prong.team.injection import Finding
 from prong.team.log import Log
 from prong.team.wait import Wait
 

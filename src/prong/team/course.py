@@ -25,12 +25,11 @@ from prong.team.announce import tell_end, tell_task
 from prong.team.backend import Backend, Inline
 from prong.team.child import Child
 from prong.team.claim import Claims
-from prong.team.handback import Classifier, Finding, check, inspect, warning
+from prong.team.injection import Classifier, check, inspect, warning
 from prong.team.log import Log
 from prong.team.place import Place, WorktreeSettings, close_place, open_place
 from prong.team.result import ending_of
 from prong.team.roster import Roster
-from prong.team.survey import survey, transcript
 from prong.team.task import TaskBoard
 from prong.team.work import Ending
 from prong.text import load_text
@@ -69,7 +68,8 @@ async def course(child: Child, services: Services) -> None:
         await _wait_turn(child, services)
         _begin(child, place)
         turn = await services.backend.live(child.agent, until=_Stop(child).is_over)
-        child.suspect((*await _looked_through(child, services.classifier), *_met(child)))
+        spec, prompt = child.spec, child.agent.prompt
+        child.suspect(await inspect(child.text, prompt, spec.base, services.classifier))
         child.end("completed" if turn.ok else "failed", turn.detail)
     except ProngError as error:
         child.end("failed", str(error))
@@ -141,19 +141,6 @@ class _Stop:
         kind = "directive" if child.spec.kind == "fork" else "reminder"
         agent.inbox.put(User((Text(verdict.block),), kind))
         return False
-
-
-async def _looked_through(child: Child, classifier: Classifier | None) -> tuple[Finding, ...]:
-    """Check what a child gives back; a model, where one is asked, sees how it came about."""
-    if classifier is None:
-        return check(child.text)
-    written = transcript(child.agent.prompt, child.spec.base)
-    return await inspect(child.text, classifier, transcript=written)
-
-
-def _met(child: Child) -> tuple[Finding, ...]:
-    """Find what is suspicious in what a child has read."""
-    return survey(child.agent.prompt, child.spec.base, child.text)
 
 
 async def _release(child: Child, services: Services) -> None:
@@ -256,7 +243,7 @@ def end(child: Child, services: Services) -> None:
     if child.wait is not None:
         child.wait.end()
     if child.status != "completed":
-        child.suspect((*check(child.text), *_met(child)))
+        child.suspect(check(child.text, child.agent.prompt, child.spec.base))
     try:
         prices, notified = services.roster.prices, child.spec.notify
         child.account.close(child.agent, child.status, prices, notified=notified)

@@ -10,7 +10,7 @@ from prong.cost.receipt import Receipt
 from prong.host.worktree import Kept, Removed
 from prong.team.child import Child
 from prong.team.fork import Report
-from prong.team.handback import warning
+from prong.team.injection import warning
 from prong.team.notice import TaskUsage, neutral
 from prong.team.work import Ending
 from prong.tools.base import Done, Failed, Outcome, TaskHandle, done

@@ -1,22 +1,23 @@
-"""Looks through what a child gives back before its parent reads it.
+"""Looks for injected instructions in what a child gives back, before its parent reads it.
 
 A child reads files, pages and output that others wrote, and any of it may have talked the child
-into carrying instructions upward. Rules look for four things: text that forges a notice, tags of
-the system, imitations of tool calls, and instructions aimed at the parent. What they find is put in
-front of the result as a warning, beside what `survey` finds in what the child has read. Nothing is
-taken out: a report about such things is honest work, and tags lose their meaning when a result is
-rendered anyway.
+into carrying instructions upward. Rules look for four things in its report: text that forges a
+notice, tags of the system, imitations of tool calls, and instructions aimed at the parent. A child
+whose report is clean may still have been steered, so what its tools gave it is looked at too. What
+is found is put in front of the result as a warning. Nothing is taken out: a report about such
+things is honest work, and tags lose their meaning when a result is rendered anyway.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
-from functools import lru_cache
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Literal, TypeAlias
 
 import msgspec
 
+from prong.entry import Entry, Reply, Results, User, plain
+from prong.prompt import Node, Prompt
 from prong.team.alike import looks
 
 Rule: TypeAlias = Literal[
@@ -26,6 +27,15 @@ Rule: TypeAlias = Literal[
 _SHOWN = 120
 _LOOKED_AT = 200_000
 _NAMED = 5
+
+_CONVERSATION = 4_000_000
+"""Bytes of a child's own conversation that are looked at, the latest first."""
+_WRITTEN = 60_000
+"""Characters of a transcript."""
+_PIECE = 8_000
+"""Characters of one piece in it."""
+_REPEATED = 24
+"""Letters that a passage needs in order to be known again."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -140,12 +150,15 @@ ORDERS = tuple(
 To look for plain words is far quicker than to try a pattern, and most reports hold few of them.
 """
 
+# Most results hold no word that any rule needs: those are passed over as bytes, never decoded.
+_HINTS = (b"<", *(word.encode() for _, words in ORDERS for word in words))
+# Escapes and foreign letters may stand for any of these words.
+_ESCAPED = re.compile(rb"\\u|[\x80-\xff]")
+
 _QUOTED = re.compile(r"`[^`\n]{1,300}`|^[ \t]{0,8}>.*$", re.MULTILINE)
 
 
-# A result is looked at when it comes, for the notice, and for the user: three times in a row.
-@lru_cache(maxsize=4)
-def check(text: str) -> tuple[Finding, ...]:
+def check_report(text: str) -> tuple[Finding, ...]:
     """Find what in a result tries to be more than a result; each kind is named once.
 
     What stands in a quotation is what a report about such things looks like, and is not counted;
@@ -181,18 +194,23 @@ def orders(text: str) -> tuple[str, ...]:
     return tuple(_near(folded, match) for match in found if match)
 
 
+def check(report: str, prompt: Prompt, base: str) -> tuple[Finding, ...]:
+    """Check by rules what a child gives back, and what it has read since its base."""
+    return (*check_report(report), *check_results(prompt, base, report))
+
+
 async def inspect(
-    text: str, classifier: Classifier | None = None, *, transcript: str = ""
+    report: str, prompt: Prompt, base: str, classifier: Classifier | None = None
 ) -> tuple[Finding, ...]:
     """Check by rules and, where one is configured, by a model that sees the transcript too.
 
     A classifier that fails is said to have failed: its silence must not look like a clean bill.
     """
-    found = check(text)
-    if classifier is None or not text.strip():
+    found = check(report, prompt, base)
+    if classifier is None or not report.strip():
         return found
     try:
-        why = await classifier(Handed(text[:_LOOKED_AT], transcript))
+        why = await classifier(Handed(report[:_LOOKED_AT], transcript(prompt, base)))
     except Exception as error:  # noqa: BLE001 - a foreign model: any failure of it is told
         failed = f"the model that looks at results could not be asked ({error})"
         return (*found, Finding("unasked", failed))
@@ -258,3 +276,94 @@ def _unfenced(text: str) -> str:
 def _near(text: str, match: re.Match[str]) -> str:
     piece = " ".join(text[match.start() : match.end() + 40].split())
     return piece if len(piece) <= _SHOWN else piece[: _SHOWN - 1] + "…"
+
+
+def check_results(prompt: Prompt, base: str, report: str) -> tuple[Finding, ...]:
+    """Find instructions in what a child's tools gave it since its base, a digest or empty.
+
+    The first that its `report` repeats is named, in quotation marks or not; else the latest.
+    """
+    read: Finding | None = None
+    said = ""
+    for result in _results(prompt, base):
+        for passage in orders(result):
+            # Only now: most children have read nothing of the kind.
+            said, letters = said or _letters(report), _letters(passage)
+            if len(letters) >= _REPEATED and letters in said:
+                what = "instructions that it read somewhere and repeats"
+                return (Finding("echo", what, passage),)
+            read = read or Finding("read", "instructions in what its tools gave it", passage)
+    return () if read is None else (read,)
+
+
+def transcript(prompt: Prompt, base: str) -> str:
+    """Write down what a child read and said since its base, less its last reply.
+
+    It is bounded: of a long piece the middle is left out, of a long conversation the beginning.
+    """
+    pieces: list[str] = []
+    left = _WRITTEN
+    for node in _own(prompt, base):
+        if not pieces and node.kind == "reply" and node is prompt.tip:
+            continue
+        entry = prompt.head.dialect.read(node.role, node.data)
+        piece = _written(entry)
+        left -= len(piece)
+        if left < 0:
+            pieces.append("[what came before is left out]")
+            break
+        pieces.append(piece)
+    return "\n\n".join(filter(None, reversed(pieces)))
+
+
+def _written(entry: Entry | None) -> str:
+    match entry:
+        case Reply():
+            calls = [f"{c.name} {_cut(c.arguments)}" for c in entry.calls]
+            said = [f"It said: {_cut(entry.text)}"] if entry.text else []
+            return "\n".join([*said, *(f"It called: {call}" for call in calls)])
+        case Results():
+            return "\n".join(f"It read: {_cut(plain(r.parts))}" for r in entry.results)
+        case User():
+            return f"It was told: {_cut(plain(entry.parts))}"
+        case None:
+            return ""
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _PIECE:
+        return text
+    half = _PIECE // 2
+    return f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"
+
+
+def _results(prompt: Prompt, base: str) -> Iterator[str]:
+    """Give the suspicious results of a conversation behind its base, the latest first."""
+    left = _CONVERSATION
+    for node in _own(prompt, base):
+        if node.kind != "results":
+            continue
+        left -= len(node.delta)
+        if left < 0:
+            return
+        if not _ESCAPED.search(node.delta) and not _hinted(node.delta.lower()):
+            continue
+        entry = prompt.head.dialect.read(node.role, node.data)
+        if isinstance(entry, Results):
+            yield from (plain(result.parts) for result in entry.results)
+
+
+def _hinted(data: bytes) -> bool:
+    return any(word in data for word in _HINTS)
+
+
+def _own(prompt: Prompt, base: str) -> Iterator[Node]:
+    """Give a child's own nodes, the latest first; after a compaction all are its own."""
+    node = prompt.tip
+    while node is not None and node.digest.hex() != base:
+        yield node
+        node = node.parent
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text)).lower()
