@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prong.team.alike import looks, readings
+from prong.team.confusable import looks, readings
 from prong.team.notice import Notice, TaskUsage, mentions, neutral, render
 from prong.testing.forgery_campaign import forged_tag
 

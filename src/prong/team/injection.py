@@ -18,7 +18,7 @@ import msgspec
 
 from prong.entry import Entry, Reply, Results, User, plain
 from prong.prompt import Node, Prompt
-from prong.team.alike import looks
+from prong.team.confusable import looks
 
 Rule: TypeAlias = Literal[
     "notice", "tag", "call", "instruction", "hidden", "classifier", "unasked", "read", "echo"

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from prong.team.alike import is_plain, readings
+from prong.team.confusable import is_plain, readings
 
 Status: TypeAlias = Literal["completed", "failed", "killed"]
 """How a task ended."""
