@@ -13,8 +13,10 @@ import pytest
 from prong.entry import CallId, Text
 from prong.event import Event, Question, TodosChanged, ToolOutput
 from prong.host import LocalHost
+from prong.team.delivery import Delivery
 from prong.team.outbox import Outbox
 from prong.team.task import TaskBoard
+from prong.team.taskset import TaskSet
 from prong.tools.access import Running
 from prong.tools.base import Context, Done, Failed, Outcome, Reads, Tool
 from prong.tools.kit import Kit
@@ -60,13 +62,14 @@ async def world(folder: Path) -> AsyncGenerator[World]:
     storage = str(folder / "storage")
     with Outbox(f"{storage}/outbox") as outbox:
         async with anyio.create_task_group() as group:
-            board = TaskBoard(group=group, storage=storage, outbox=outbox, emit=events.append)
+            delivery = Delivery(outbox, events.append)
+            board = TaskBoard(group=group, storage=storage, delivery=delivery)
             context = Context(
                 host=LocalHost(str(root), storage=storage),
                 reads=Reads(),
                 emit=events.append,
                 ask=ask,
-                tasks=board,
+                tasks=TaskSet(board, "main", events.append),
             )
             yield World(context, board, outbox, events, answers, asked)
             await board.close()

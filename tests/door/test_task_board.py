@@ -13,10 +13,13 @@ import pytest
 from prong.errors import UsageError
 from prong.event import Event, TaskFinished, TaskStarted
 from prong.host import LocalHost
+from prong.team.delivery import Delivery
 from prong.team.log import Log
 from prong.team.notice import Notice
 from prong.team.outbox import Outbox
+from prong.team.recovery import recover
 from prong.team.task import REMEMBERED, TaskBoard
+from prong.team.taskset import TaskSet
 from prong.team.work import Ending
 from prong.tools.base import Done, Failed, Outcome, Tasks
 
@@ -27,12 +30,13 @@ pytestmark = [pytest.mark.anyio, pytest.mark.door]
 class World:
     host: LocalHost
     board: TaskBoard
+    tasks: TaskSet
     outbox: Outbox
     events: list[Event]
 
     async def start(self, command: str, *, tasks: Tasks | None = None, title: str = "job") -> str:
         process = await self.host.start(command)
-        handle = await (tasks or self.board).adopt(process, title=title)
+        handle = await (tasks or self.tasks).adopt(process, title=title)
         return handle.task_id
 
     def count(self, kind: type[Event], task_id: str) -> int:
@@ -51,12 +55,12 @@ async def world(folder: Path, *, log_limit: int = 1 << 20) -> AsyncGenerator[Wor
             board = TaskBoard(
                 group=group,
                 storage=str(folder),
-                outbox=outbox,
-                emit=events.append,
+                delivery=Delivery(outbox, events.append),
                 log_limit=log_limit,
             )
-            board.recover()
-            yield World(LocalHost(str(root)), board, outbox, events)
+            recover(board, "main")
+            tasks = TaskSet(board, "main", events.append)
+            yield World(LocalHost(str(root)), board, tasks, outbox, events)
             await board.close()
 
 
@@ -112,17 +116,17 @@ async def test_output_is_told_once_and_waited_for(tmp_path: Path) -> None:
         log = tmp_path / "tasks" / "task-1.log"
         await wait_for(log)
         with anyio.fail_after(10):
-            while "half" not in (first := text(await w.board.output(task_id))):
+            while "half" not in (first := text(await w.tasks.output(task_id))):
                 await anyio.sleep(0.01)
         assert "is running" in first
-        assert "one" not in text(await w.board.output(task_id))
+        assert "one" not in text(await w.tasks.output(task_id))
 
         gate.touch()
-        last = text(await w.board.output(task_id, wait=20))
+        last = text(await w.tasks.output(task_id, wait=20))
 
         assert "completed (exit code 0)" in last
         assert "half two" in last
-        assert "(nothing new)" in text(await w.board.output(task_id))
+        assert "(nothing new)" in text(await w.tasks.output(task_id))
 
 
 @pytest.mark.spec("T4", "T6")
@@ -137,14 +141,14 @@ async def test_a_stopped_task_dies_whole_and_notifies_once_as_killed(tmp_path: P
         family = [int(p) for p in (await wait_for(pids)).split()]
         assert len(family) >= 3
 
-        outcome = await w.board.stop(task_id)
+        outcome = await w.tasks.stop(task_id)
 
         assert "stopped" in text(outcome)
         assert not [p for p in family if alive(p)]
         (notice,) = w.outbox.deliver("main")
         assert notice.status == "killed"
         assert "begun" in notice.result
-        assert isinstance(await w.board.stop(task_id), Failed)
+        assert isinstance(await w.tasks.stop(task_id), Failed)
         assert w.count(TaskFinished, task_id) == 1
         assert w.outbox.deliver("main") == []
 
@@ -163,8 +167,7 @@ async def test_two_hundred_at_once_notify_once_each(tmp_path: Path) -> None:
         assert w.board.running() >= 1
         async with anyio.create_task_group() as group:
             for number in range(1, 201, 10):
-                group.start_soon(w.board.stop, f"task-{number}")
-            await w.board.wait_any()
+                group.start_soon(w.tasks.stop, f"task-{number}")
         await w.board.wait_idle()
 
         os.close(holder)
@@ -196,7 +199,7 @@ async def test_nothing_survives_the_session(tmp_path: Path) -> None:
         assert {n.status for n in w.outbox.deliver("main")} == {"killed"}
         process = await w.host.start("sleep 1000")
         with pytest.raises(UsageError):
-            await w.board.adopt(process, title="late")
+            await w.tasks.adopt(process, title="late")
         await process.kill()
 
 
@@ -207,11 +210,10 @@ async def test_a_cancelled_session_kills_its_tasks_and_says_so(tmp_path: Path) -
     number = 0
     with Outbox(str(tmp_path / "outbox")) as outbox:
         async with anyio.create_task_group() as group:
-            board = TaskBoard(
-                group=group, storage=str(tmp_path), outbox=outbox, emit=lambda _: None
-            )
+            delivery = Delivery(outbox, lambda _: None)
+            board = TaskBoard(group=group, storage=str(tmp_path), delivery=delivery)
             process = await LocalHost(str(tmp_path)).start(f"echo $$ > {pid}; sleep 1000")
-            await board.adopt(process, title="sleep")
+            await TaskSet(board, "main", lambda _: None).adopt(process, title="sleep")
             number = int(await wait_for(pid))
             group.cancel_scope.cancel()
         assert number
@@ -267,9 +269,9 @@ class Faulty:
 async def test_whatever_fails_at_the_end_a_task_ends(tmp_path: Path) -> None:
     """A failure in the very last step is a notice, and nobody is left waiting."""
     async with world(tmp_path) as w:
-        handle = w.board.start(Faulty(), title="it")
+        handle = w.board.start(Faulty(), title="it", agent="main", emit=w.events.append)
         with anyio.fail_after(10):
-            text(await w.board.stop(handle.task_id))
+            text(await w.tasks.stop(handle.task_id))
 
         (notice,) = w.outbox.deliver("main")
         assert (notice.status, notice.summary[:20]) == ("failed", "failed: RuntimeError")
@@ -294,35 +296,35 @@ async def test_the_output_of_an_earlier_process_can_be_asked_for(tmp_path: Path)
     """After a restart TaskOutput still reads what ended before it, for those who may see it."""
     async with world(tmp_path) as w:
         mine = await w.start("echo hello")
-        theirs = await w.start("echo hi", tasks=w.board.for_agent("main/one", w.events.append))
+        theirs = await w.start("echo hi", tasks=TaskSet(w.board, "main/one", w.events.append))
         await w.board.wait_idle()
         w.outbox.ack([n.id for n in w.outbox.deliver("main")])
 
     async with world(tmp_path) as w:
-        other = w.board.for_agent("main/two", w.events.append)
+        other = TaskSet(w.board, "main/two", w.events.append)
 
-        said = text(await w.board.output(mine))
+        said = text(await w.tasks.output(mine))
         assert "completed (exit code 0)" in said
         assert said.endswith("hello")
-        assert "(nothing new)" in text(await w.board.output(mine))
-        assert "hi" in text(await w.board.output(theirs))
+        assert "(nothing new)" in text(await w.tasks.output(mine))
+        assert "hi" in text(await w.tasks.output(theirs))
         assert isinstance(await other.output(theirs), Failed)
-        assert "Too late" in str(await w.board.stop(mine))
+        assert "Too late" in str(await w.tasks.stop(mine))
 
 
 @pytest.mark.spec("T8")
 async def test_an_agent_owns_its_tasks(tmp_path: Path) -> None:
     """A child's notice is for the child; its parent may look, a sibling may not."""
     async with world(tmp_path) as w:
-        first, second = (w.board.for_agent(f"main/fork-{n}", w.events.append) for n in (1, 2))
+        first, second = (TaskSet(w.board, f"main/fork-{n}", w.events.append) for n in (1, 2))
         task_id = await w.start("sleep 1000", tasks=first)
 
         assert w.board.running("main/fork-1") == 1
         assert w.board.running("main") == 0
         assert isinstance(await second.output(task_id), Failed)
         assert isinstance(await second.stop(task_id), Failed)
-        assert "running" in text(await w.board.output(task_id))
-        text(await w.board.stop(task_id))
+        assert "running" in text(await w.tasks.output(task_id))
+        text(await w.tasks.stop(task_id))
         assert w.outbox.deliver("main") == []
         assert [n.task_id for n in w.outbox.deliver("main/fork-1")] == [task_id]
 
@@ -356,7 +358,7 @@ async def test_finished_tasks_leave_no_growth(tmp_path: Path) -> None:
             w.events.clear()
             gc.collect()
             sizes.append(
-                sum(type(o).__name__ in {"_Task", "Log", "Collector"} for o in gc.get_objects())
+                sum(type(o).__name__ in {"Task", "Log", "Collector"} for o in gc.get_objects())
             )
         assert len(w.board._finished) <= REMEMBERED
         assert w.board._tasks == {}
@@ -369,6 +371,6 @@ async def test_output_read_before_the_adoption_is_kept(tmp_path: Path) -> None:
     """What was printed in the foreground stands at the head of the task's file, lines unbroken."""
     async with world(tmp_path) as w:
         process = await w.host.start("echo ' world'")
-        handle = await w.board.adopt(process, title="greet", first_output=b"one\nhello")
+        handle = await w.tasks.adopt(process, title="greet", first_output=b"one\nhello")
         await w.board.wait_idle()
         assert Path(handle.output_file).read_text() == "one\nhello world\n"

@@ -19,7 +19,7 @@ from prong.team.account import CacheWatch, ChildAccount
 from prong.team.child import Child
 from prong.team.isolation import AGENT, CONTEXT, How, Kind, Row, _build, make_agent, nobody
 from prong.team.supervisor import _Delegation
-from prong.team.task import _Door
+from prong.team.taskset import TaskSet
 from prong.testing import Script, call, say, world
 from prong.tools.base import Context, Reads, Tool
 from prong.tools.delegate import PlainAgentArguments
@@ -131,7 +131,7 @@ GIVEN: dict[str, Check] = {
     "context.emit": lambda w, p, c: _emits(w, c.agent.context.emit, c.spec.path),
     "context.ask": lambda w, p, c: c.agent.context.ask is nobody,
     "context.tasks": lambda w, p, c: (
-        isinstance(c.agent.context.tasks, _Door)
+        isinstance(c.agent.context.tasks, TaskSet)
         and c.agent.context.tasks.agent == c.spec.path
         and c.agent.context.tasks.board is w.parts.tasks
     ),

@@ -20,7 +20,6 @@ LARGE = {
     "agent.agent.Agent",
     "team.child.Child",
     "team.supervisor.Supervisor",
-    "team.task.TaskBoard",
 }
 
 CALLBACKS = set[str]()

@@ -44,7 +44,7 @@ async def test_a_result_that_was_read_whole_is_only_named(wake: str) -> None:
         assert READ in told
         assert "<status>completed</status>" in told
         assert "<tokens>" in told
-        assert not w.parts.tasks.outbox.pending("main")
+        assert not w.parts.tasks.delivery.outbox.pending("main")
 
 
 async def test_a_result_that_was_not_read_is_told() -> None:

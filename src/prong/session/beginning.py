@@ -20,6 +20,7 @@ from prong.session.parts import Parts
 from prong.session.preference import answer_schema
 from prong.team.announce import announce, tell_end
 from prong.team.place import may_hold_worktrees, tidy
+from prong.team.recovery import recover, strays
 from prong.team.resume import told
 
 
@@ -33,13 +34,12 @@ async def begin(parts: Parts, base: Foundation, group: anyio.abc.TaskGroup) -> N
         journal.note(MAIN, Titled(options.name or ""))
         agent.emit(TitleChanged(title=options.name or ""))
     running = _revive(parts, base, base.replay) if base.replay else set[str]()
-    strays = parts.tasks.strays()
-    unknown = set(strays) - told(base.replay, strays) if base.replay else set[str]()
-    for lost in parts.tasks.recover(keep=running, strays=sorted(unknown)):
+    found = strays(parts.tasks)
+    unknown = set(found) - told(base.replay, found) if base.replay else set[str]()
+    for lost in recover(parts.tasks, MAIN, keep=running, strays=sorted(unknown)):
         warn(f"{lost} ended with the process that started it; its agent is told so")
-    outbox = parts.tasks.outbox
-    parts.tasks.listen(MAIN, parts.intake.collect)
-    parts.intake.collect()
+    delivery, outbox = parts.tasks.delivery, parts.tasks.delivery.outbox
+    delivery.subscribe(MAIN, agent.inbox, hold=parts.supervisor.held)
     await _tidy(parts, base, group)
     if base.replay is not None:
         group.start_soon(tell_escaped, parts, "which it started earlier, still runs")

@@ -1,4 +1,4 @@
-"""What is put before the main agent: messages of the user, notices of what has ended."""
+"""What the user puts before the main agent, and what hooks add to it."""
 
 from __future__ import annotations
 
@@ -8,26 +8,16 @@ from prong.agent import Agent, Verdict
 from prong.entry import Part, Text, User, plain
 from prong.event import Warned
 from prong.session.planning import Planner
-from prong.team.supervisor import Supervisor
 
 
 class Intake:
     """Fills the main agent's inbox."""
 
-    def __init__(self, agent: Agent, supervisor: Supervisor, planner: Planner) -> None:
+    def __init__(self, agent: Agent, planner: Planner) -> None:
         """Nothing waits yet."""
         self._agent = agent
-        self._supervisor = supervisor
         self._planner = planner
         self._notes: list[User] = []
-        self._watching = True
-
-    @property
-    def owed(self) -> bool:
-        """Whether there are notices that the agent will still be given."""
-        return self._watching and bool(
-            self._supervisor.services.board.outbox.pending(self._agent.path)
-        )
 
     async def consult(self, message: Sequence[Part]) -> str | None:
         """Ask the hooks about a message; gives why it is refused, if it is."""
@@ -56,8 +46,3 @@ class Intake:
         for warning in verdict.warnings:
             self._agent.emit(Warned(text=warning))
         self._notes += [User((Text(note),), "reminder") for note in verdict.context]
-
-    def collect(self) -> None:
-        """Put notices before the agent, less those that wait for their siblings."""
-        board, held = self._supervisor.services.board, self._supervisor.held
-        self._watching = board.collect(self._agent.path, self._agent.inbox, hold=held)

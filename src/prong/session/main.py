@@ -21,6 +21,7 @@ from prong.prompt import Prompt
 from prong.session.foundation import Foundation
 from prong.session.planning import Planner, read_plan
 from prong.session.preference import compact_share, make_limits, session_budget
+from prong.team.taskset import TaskSet
 from prong.tools.base import Context, Delegation, Reads
 from prong.tools.kit import Kit
 
@@ -139,7 +140,7 @@ def _context(base: Foundation, agents: Delegation) -> Context:
         reads=Reads((past.last(MAIN, FilesRead) or FilesRead()).value),
         emit=base.emit,
         ask=ask,
-        tasks=base.board,
+        tasks=TaskSet(base.board, MAIN, base.emit),
         cwd=(past.last(MAIN, FolderEntered) or FolderEntered()).value,
         todos=(past.last(MAIN, TodosKept) or TodosKept()).value,
         env=base.env,

@@ -59,6 +59,7 @@ from prong.session.toolbox import built_in, make_kit
 from prong.team.account import CacheWatch
 from prong.team.claim import Claims
 from prong.team.course import Services
+from prong.team.delivery import Delivery
 from prong.team.injection import Classifier
 from prong.team.outbox import Outbox
 from prong.team.place import read_settings
@@ -127,7 +128,7 @@ async def _drive(parts: Parts) -> None:
         # Notices must survive what the turn was told of.
         del turn
         try:
-            await parts.tasks.outbox.sync()
+            await parts.tasks.delivery.outbox.sync()
         except JournalError as error:
             parts.agent.emit(Warned(text=str(error)))
         return False
@@ -208,7 +209,7 @@ class _Maker:
             agent=agent,
             bus=base.bus,
             life=Life(agent, settled=_settled(base)),
-            intake=Intake(agent, supervisor, planner),
+            intake=Intake(agent, planner),
             journal=base.journal,
             place=base.place,
             planner=planner,
@@ -267,7 +268,8 @@ class _Maker:
     def _board(self, storage: str, emit: Callable[[Event], None]) -> TaskBoard:
         outbox = Outbox(f"{storage}/outbox.jsonl")
         self._closers.append(outbox.close)
-        board = TaskBoard(group=self._group, storage=storage, outbox=outbox, emit=emit, agent=MAIN)
+        delivery = Delivery(outbox, emit)
+        board = TaskBoard(group=self._group, storage=storage, delivery=delivery)
         self._closers.append(board.close)
         return board
 

@@ -41,6 +41,11 @@ class Parts:
         return self.supervisor.services.board
 
     @property
+    def owed(self) -> bool:
+        """Whether there are notices that the main agent will still be given."""
+        return self.tasks.delivery.owes(self.agent.path)
+
+    @property
     def ledger(self) -> Ledger:
         """Every request so far."""
         return self.agent.ledger

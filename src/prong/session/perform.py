@@ -202,7 +202,7 @@ async def stop(parts: Parts, task_id: str) -> str:
 
     Raises UsageError if it does not run.
     """
-    return _text(await parts.tasks.stop(task_id))
+    return _text(await parts.agent.context.tasks.stop(task_id))
 
 
 def _text(outcome: ToolOutcome) -> str:

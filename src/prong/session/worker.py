@@ -39,6 +39,7 @@ from prong.session.port import (
     Relay,
     may_end,
 )
+from prong.team.delivery import Delivery
 from prong.team.isolation import nobody
 from prong.team.message import (
     PROTOCOL,
@@ -59,11 +60,13 @@ from prong.team.message import (
     read_down,
 )
 from prong.team.outbox import Outbox
+from prong.team.recovery import recover
 from prong.team.run import (
     RunSpec,
     Waiting,
 )
 from prong.team.task import TaskBoard
+from prong.team.taskset import TaskSet
 from prong.tools.base import Context, Reads, Tool
 from prong.tools.kit import Kit
 from prong.tools.policy import PolicyBox
@@ -183,9 +186,7 @@ class _Worker:
         self._board = TaskBoard(
             group=group,
             storage=spec.beside.scratch,
-            outbox=self._outbox,
-            emit=relay.emit,
-            agent=spec.path,
+            delivery=Delivery(self._outbox, relay.emit),
             prefix=f"{spec.task_id}-",
         )
         self.agent = _agent(spec, hello, prompt, relay, port, self._host, self._board, http)
@@ -201,13 +202,8 @@ class _Worker:
     async def live(self) -> None:
         """Run turns until the session says that one was the last."""
         agent, board = self.agent, self._board
-
-        def collect() -> None:
-            board.collect(agent.path, agent.inbox)
-
-        board.recover()
-        board.listen(agent.path, collect)
-        collect()
+        recover(board, agent.path)
+        board.delivery.subscribe(agent.path, agent.inbox)
 
         async def until(turn: Turn) -> bool:
             return await may_end(self.port, agent, turn)
@@ -259,7 +255,7 @@ def _agent(
             reads=Reads(dict(beside.reads), set(beside.unseen)),
             emit=relay.emit,
             ask=nobody,
-            tasks=board,
+            tasks=TaskSet(board, spec.path, relay.emit),
             cwd=beside.cwd,
             todos=beside.todos,
             env=beside.env,

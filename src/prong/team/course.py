@@ -146,7 +146,7 @@ class _Stop:
 async def _release(child: Child, services: Services) -> None:
     """Stop what a child has started and forget it: nothing of it outlives the child."""
     await services.board.stop_owned(child.spec.path)
-    services.board.listen(child.spec.path, None)
+    services.board.delivery.unsubscribe(child.spec.path)
     if services.claims is not None:
         services.claims.leave(child.spec.task_id)
 

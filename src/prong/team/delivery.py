@@ -1,23 +1,40 @@
-"""Hands notices over: from the outbox on disk into the inbox of the agent they are for.
+"""The way of a notice: expected, put into the outbox, from there into the inbox of its reader.
 
-A notice waits in the inbox until the agent's next turn boundary. If the agent has read the whole
-output of the task by then, the notice is put in shorter words: what it has read is not told again.
-On disk it stays as it was written, so that a crash can only make it longer.
+An agent that is subscribed gets its notices as they are put. A notice waits in the inbox until the
+agent's next turn boundary. If the agent has read the whole output of the task by then, the notice
+is put in shorter words: what it has read is not told again. On disk it stays as it was written, so
+that a crash can only make it longer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
 from prong.agent import Inbox
 from prong.entry import Text, User
+from prong.errors import JournalFull
+from prong.event import Event, Warned
 from prong.team.notice import Notice, render
-from prong.team.outbox import Outbox
+from prong.team.outbox import Expected, Outbox
+from prong.team.work import Ending
+
+Emit: TypeAlias = Callable[[Event], None]
 
 _READ = "[You have read all of this by TaskOutput already.]"
+
+
+@dataclass(slots=True, frozen=True)
+class _Reader:
+    """An agent that is at work."""
+
+    inbox: Inbox
+    hold: Container[str]
+    """Tasks whose notices have to wait on disk for the moment."""
 
 
 @dataclass(slots=True)
@@ -31,26 +48,58 @@ class _Waiting:
 
 @dataclass(slots=True)
 class Delivery:
-    """The way of a session's notices from disk to their readers."""
+    """The notices of a session on their way to their readers."""
 
     outbox: Outbox
+    emit: Emit
+    """Warns the user."""
+    _readers: dict[str, _Reader] = field(default_factory=dict[str, _Reader])
+    _stuck: set[str] = field(default_factory=set[str])
+    """Agents whose notices could not be handed over: they stay on disk until the next resume."""
     _read: dict[str, str] = field(default_factory=dict[str, str])
     """Notices whose output was read, and what they tell beside it."""
     _waiting: list[_Waiting] = field(default_factory=list[_Waiting])
 
-    def collect(self, agent: str, inbox: Inbox, *, hold: Container[str] = ()) -> None:
-        """Move an agent's notices into its inbox, each to be acknowledged there.
+    def expect(self, expected: Expected) -> None:
+        """Store that there will be a notice; a full disk is told and stops nobody."""
+        try:
+            self.outbox.expect(expected)
+        except JournalFull as error:
+            self.emit(Warned(text=str(error)))
 
-        Raises JournalFull if that could not be noted on disk.
-        """
-        notices = self.outbox.deliver(agent, hold=hold)
-        if not notices:
-            return
-        waiting = _Waiting(inbox, self._entry(notices), notices)
-        self._waiting.append(waiting)
-        inbox.put(waiting.entry, taken=lambda: self._taken(waiting))
+    def send(self, expected: Expected, ending: Ending) -> None:
+        """Store the notice of a task that has ended, and hand it over if its reader is at work."""
+        notice = Notice(
+            id=expected.id,
+            agent=expected.agent,
+            task_id=expected.task_id,
+            status=ending.status,
+            summary=ending.summary,
+            result=ending.result,
+            usage=ending.usage,
+            output_file=expected.output_file,
+        )
+        try:
+            self.outbox.put(notice)
+        except JournalFull as error:
+            self.emit(Warned(text=str(error)))
+        self._hand_over(notice.agent)
 
-    def read(self, notice_id: str, beside: str) -> None:
+    def subscribe(self, agent: str, inbox: Inbox, *, hold: Container[str] = ()) -> None:
+        """Put an agent's notices into its inbox from now on, and those that wait for it."""
+        self._readers[agent] = _Reader(inbox, hold)
+        self._stuck.discard(agent)
+        self._hand_over(agent)
+
+    def unsubscribe(self, agent: str) -> None:
+        """Leave an agent's notices on disk from now on."""
+        self._readers.pop(agent, None)
+
+    def owes(self, agent: str) -> bool:
+        """Whether there are notices that an agent will still be given."""
+        return agent not in self._stuck and bool(self.outbox.pending(agent))
+
+    def shorten(self, notice_id: str, beside: str) -> None:
         """Note that the reader of a notice has seen all output; `beside` is what else it tells."""
         if not self.outbox.waits(notice_id):
             return
@@ -60,6 +109,23 @@ class Delivery:
                 entry = self._entry(waiting.notices)
                 waiting.inbox.revise(waiting.entry, entry)
                 waiting.entry = entry
+
+    def _hand_over(self, agent: str) -> None:
+        """Move notices from disk into an inbox, each to be acknowledged there."""
+        reader = self._readers.get(agent)
+        if reader is None:
+            return
+        try:
+            notices = self.outbox.deliver(agent, hold=reader.hold)
+        except JournalFull as error:
+            self._stuck.add(agent)
+            self.emit(Warned(text=f"{error}; notices stay on disk until the session is resumed"))
+            return
+        self._stuck.discard(agent)
+        if notices:
+            waiting = _Waiting(reader.inbox, self._entry(notices), notices)
+            self._waiting.append(waiting)
+            reader.inbox.put(waiting.entry, taken=partial(self._taken, waiting))
 
     def _entry(self, notices: list[Notice]) -> User:
         return User((Text(render([self._worded(notice) for notice in notices])),), "notice")

@@ -28,6 +28,7 @@ from prong.team.fanout import FanOut
 from prong.team.fileset import FileSet
 from prong.team.isolation import make_agent, nobody
 from prong.team.recruit import Made
+from prong.team.taskset import TaskSet
 from prong.tools.base import Delegation
 from prong.tools.delegate import AnyAgentArguments
 from prong.tools.filter import denied_uses
@@ -224,7 +225,7 @@ def _context(
     spec: ChildSpec, voice: Voice, services: Services, agents: Delegation
 ) -> dict[str, Any]:
     """Make what is new in every child's context."""
-    tasks = services.board.for_agent(spec.path, voice.emit)
+    tasks = TaskSet(services.board, spec.path, voice.emit)
     return {"emit": voice.emit, "ask": nobody, "tasks": tasks, "agents": agents}
 
 

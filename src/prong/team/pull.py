@@ -20,6 +20,7 @@ from prong.host import Host
 from prong.journal.note import PullsSeen
 from prong.journal.recorder import Recorder
 from prong.team.log import Log
+from prong.team.outbox import Expected
 from prong.team.task import TaskBoard
 from prong.team.work import Ending
 from prong.tools.base import Failed, Outcome, done
@@ -120,7 +121,12 @@ class Pulls:
     def _start(self, pull: Pull) -> None:
         watch = _Watch(self, pull)
         self.board.start(
-            watch, title=f"watch {pull.name}", task_id=pull.task_id, agent=self.agent, notify=False
+            watch,
+            title=f"watch {pull.name}",
+            task_id=pull.task_id,
+            agent=self.agent,
+            emit=self.emit,
+            notify=False,
         )
 
     def _store(self) -> None:
@@ -140,7 +146,8 @@ class Pulls:
             ending = Ending(
                 status="completed", summary=f"{pull.name}: {one.summary}", result=one.text
             )
-            self.board.tell(f"{pull.task_id}#{one.key}", self.agent, pull.task_id, ending)
+            news = Expected(f"{pull.task_id}#{one.key}", self.agent, pull.task_id, "")
+            self.board.delivery.send(news, ending)
             seen.append(one.key)
         if fresh:
             self._store()

@@ -33,10 +33,11 @@ from prong.journal.read import Replay
 from prong.prompt import Node, Prompt
 from prong.team.account import ChildAccount
 from prong.team.child import Child, last_text
+from prong.team.delivery import Delivery
 from prong.team.make import Start
 from prong.team.notice import mentions
+from prong.team.outbox import Expected
 from prong.team.result import ending_of
-from prong.team.task import TaskBoard
 from prong.tools.base import Reads
 
 
@@ -119,16 +120,18 @@ def told(replay: Replay, ids: Collection[str]) -> set[str]:
     return found
 
 
-def make_up(child: Child, replay: Replay, board: TaskBoard, *, owed: bool) -> bool:
+def make_up(child: Child, replay: Replay, delivery: Delivery, *, owed: bool) -> bool:
     """Send the notice of a child that has ended, if it never was; whether the outbox had lost it.
 
     If it is `owed`, the answer to its call was lost, so that it notifies where it would not have.
     """
     spec, name, ending = child.spec, child.notice_id, ending_of(child)
-    board.make_up(name, ending)
-    lost = spec.notify and not board.outbox.knows(name) and not told(replay, {name})
+    for expected in delivery.outbox.orphans():
+        if expected.id == name:
+            delivery.send(expected, ending)
+    lost = spec.notify and not delivery.outbox.knows(name) and not told(replay, {name})
     if lost or (owed and not spec.notify):
-        board.tell(name, spec.parent, spec.task_id, ending)
+        delivery.send(Expected(name, spec.parent, spec.task_id, ""), ending)
     return lost
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import anyio
 import msgspec
@@ -41,6 +40,7 @@ from prong.team.make import (
     typed_spec,
     typed_start,
 )
+from prong.team.outbox import Expected
 from prong.team.place import barred
 from prong.team.recruit import Recruiter
 from prong.team.result import ForkResult, ending_of, finished, held_back, moved, result_of, started
@@ -328,9 +328,7 @@ class Supervisor:
     def _launch(self, child: Child, *, resumed: bool = False) -> TaskHandle:
         """Run a child's course as a task."""
         spec, agent, services = child.spec, child.agent, self.services
-        services.board.listen(spec.path, partial(self._collect, agent))
-        # What was for it when an earlier process died, nobody will tell of again.
-        self._collect(agent)
+        services.board.delivery.subscribe(spec.path, agent.inbox)
         if services.claims is not None and spec.kind == "typed" and not spec.isolation:
             child.wait_for(tuple(services.claims.enter(spec.task_id, declared(spec))))
         announce(child, resumed=resumed)
@@ -344,9 +342,6 @@ class Supervisor:
             notify=spec.notify,
         )
 
-    def _collect(self, agent: Agent) -> None:
-        self.services.board.collect(agent.path, agent.inbox)
-
     async def _attend(self, waited: _Waited) -> Outcome:
         """Wait for a child; whoever interrupts the parent stops it, with all that it started."""
         child, wait, board = waited.child, waited.wait, self.services.board
@@ -355,7 +350,7 @@ class Supervisor:
             await wait.wait_over(self.patience)
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
-                await board.stop(task_id, agent=child.spec.parent)
+                await board.stop(task_id)
             raise
         if wait.why and child.status == "running" and board.runs(task_id):
             child.notify()
@@ -449,14 +444,15 @@ class Supervisor:
         Without `run` those that were running count as stopped: they go on in another session.
         """
         taken, board = TakenUp(), self.services.board
-        board.outbox.ack(told(replay, board.outbox.unsettled))
+        outbox = board.delivery.outbox
+        outbox.ack(told(replay, outbox.unsettled))
         for spec in specs(replay):
             child = self._taken_up(spec, replay)
             if child is None:
                 continue
             self.roster.add(child)
             if child.status != "running":
-                if make_up(child, replay, board, owed=spec.call_id in self._owed) and run:
+                if make_up(child, replay, board.delivery, owed=spec.call_id in self._owed) and run:
                     taken.lost.append(spec.task_id)
             elif run:
                 if spec.kind == "typed":
@@ -467,7 +463,8 @@ class Supervisor:
                 child.end("killed", "it goes on in the session it began in")
                 announce(child, resumed=False)
                 end(child, self.services)
-                board.tell(child.notice_id, spec.parent, spec.task_id, ending_of(child))
+                lost = Expected(child.notice_id, spec.parent, spec.task_id, "")
+                board.delivery.send(lost, ending_of(child))
         return taken
 
     def answered(self, replay: Replay, prompt: Prompt) -> Results | None:

@@ -89,7 +89,7 @@ class Tasks(Protocol):
         ...
 
     def busy(self) -> bool:
-        """Whether a task of this agent runs, or one has ended that it was not told of yet."""
+        """Whether a task of this agent runs."""
         ...
 
 

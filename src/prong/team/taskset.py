@@ -1,0 +1,71 @@
+"""The background work of one agent, as its tools see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import anyio
+
+from prong.host import Process
+from prong.team.delivery import Emit
+from prong.team.task import Finished, Task, TaskBoard
+from prong.team.work import Shell
+from prong.tools.base import Failed, Outcome, TaskHandle, Tasks, done
+
+
+@dataclass(slots=True, frozen=True)
+class TaskSet:
+    """The tasks of a board that an agent may see: its own, and those of its descendants."""
+
+    board: TaskBoard
+    agent: str
+    emit: Emit
+
+    async def adopt(self, process: Process, *, title: str, first_output: bytes = b"") -> TaskHandle:
+        """Take over a running process: its output goes to a file, its end becomes a notice.
+
+        Raises OSError if the file cannot be made, UsageError if the session is closing; the process
+        is then still the caller's.
+        """
+        work, agent, emit = Shell(title, process), self.agent, self.emit
+        return self.board.start(
+            work, title=title, agent=agent, emit=emit, first_output=first_output
+        )
+
+    async def output(self, task_id: str, *, wait: float = 0.0) -> Outcome:
+        """Tell what is new, waiting up to so many seconds for the end of the task."""
+        found = self.board.find(task_id, self.agent)
+        if isinstance(found, Task) and wait > 0:
+            with anyio.move_on_after(wait):
+                await found.ended.wait()
+            found = self.board.find(task_id, self.agent)
+        if found is None:
+            return _unknown(task_id)
+        told = found.read(self.agent)
+        if isinstance(found, Finished) and found.notice:
+            self.board.delivery.shorten(found.notice, found.beside)
+        return done(told)
+
+    async def stop(self, task_id: str) -> Outcome:
+        """Kill a task and everything it started; what it has printed is kept."""
+        match self.board.find(task_id, self.agent):
+            case None:
+                return _unknown(task_id)
+            case Finished(summary=summary):
+                return Failed(f"Too late. {summary}.")
+            case Task(log=log):
+                await self.board.stop(task_id)
+                return done(f"{task_id} and everything it started was stopped. Output: {log.path}")
+
+    def busy(self) -> bool:
+        """Whether a task of this agent runs; the notice of one that has ended is in its inbox."""
+        return self.board.running(self.agent) > 0
+
+
+def _unknown(task_id: str) -> Failed:
+    return Failed(f"There is no task {task_id!r} of yours that can be asked.")
+
+
+if TYPE_CHECKING:
+    _: type[Tasks] = TaskSet

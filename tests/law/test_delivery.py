@@ -1,0 +1,78 @@
+"""The way of a notice from the end of a task into the inbox of its reader."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from prong.agent import Inbox
+from prong.event import Event, Warned
+from prong.team.delivery import Delivery
+from prong.team.outbox import Expected, Outbox
+from prong.team.work import Ending
+
+ENDING = Ending(status="completed", summary="it ended", result="ok")
+
+
+def task(number: int, agent: str = "main") -> Expected:
+    return Expected(f"task-{number}", agent, f"task-{number}", "it")
+
+
+@pytest.mark.spec("T4")
+def test_a_reader_gets_what_waited_and_what_comes(tmp_path: Path) -> None:
+    """Notices from before a subscription and after it arrive once each; after its end none does."""
+    with Outbox(str(tmp_path / "outbox")) as outbox:
+        delivery, inbox = Delivery(outbox, lambda _: None), Inbox()
+        delivery.send(task(1), ENDING)
+        assert delivery.owes("main")
+
+        delivery.subscribe("main", inbox)
+        delivery.send(task(2), ENDING)
+        delivery.send(task(3, "main/other"), ENDING)
+        assert len(inbox.drain()) == 2
+        assert not delivery.owes("main")
+
+        delivery.unsubscribe("main")
+        delivery.send(task(4), ENDING)
+        assert not inbox
+        assert [notice.id for notice in outbox.pending("main")] == ["task-4"]
+
+
+@pytest.mark.spec("T4")
+def test_what_is_held_waits_for_those_that_come_together(tmp_path: Path) -> None:
+    """A notice that has to wait stays on disk until one that need not is sent."""
+    with Outbox(str(tmp_path / "outbox")) as outbox:
+        held = {"task-1"}
+        delivery, inbox = Delivery(outbox, lambda _: None), Inbox()
+        delivery.subscribe("main", inbox, hold=held)
+
+        delivery.send(task(1), ENDING)
+        assert not inbox
+        assert delivery.owes("main")
+
+        held.clear()
+        delivery.send(task(2), ENDING)
+        assert len(inbox.drain()) == 1
+        assert not delivery.owes("main")
+
+
+@pytest.mark.spec("T4")
+def test_nobody_waits_for_what_a_full_disk_keeps_back(tmp_path: Path) -> None:
+    """If handing over cannot be stored, that is said, nothing is owed, and nothing is lost."""
+    path, told = str(tmp_path / "outbox"), list[Event]()
+    with Outbox(path) as outbox:
+        delivery, inbox = Delivery(outbox, told.append), Inbox()
+        delivery.send(task(1), ENDING)
+        full = os.open("/dev/full", os.O_WRONLY)
+        os.dup2(full, outbox._handle)
+        os.close(full)
+
+        delivery.subscribe("main", inbox)
+
+        assert not inbox
+        assert not delivery.owes("main")
+        assert [type(event) for event in told] == [Warned]
+    with Outbox(path) as again:
+        assert [notice.id for notice in again.pending("main")] == ["task-1"]
