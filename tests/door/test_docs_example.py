@@ -1,6 +1,7 @@
 """The examples of docs/library.md and docs/testing.md are run."""
 
 import ast
+import asyncio
 import os
 import re
 from collections.abc import Iterator
@@ -65,7 +66,10 @@ def project(folder: Path) -> None:
 )
 @pytest.mark.spec("X4")
 async def test_examples_of_the_library_run(code, output, tmp_path, monkeypatch, capsys):
-    """An example of docs/library.md runs as it stands and prints what stands below it."""
+    """An example of docs/library.md runs as it stands and prints what stands below it.
+
+    Cells of a notebook, which `# %%` parts, are tasks of their own there, and so they are here.
+    """
     project(tmp_path)
     async with Server(answers()) as server:
         for name in [name for name in os.environ if name.startswith(("PRONG_", "ANTHROPIC_"))]:
@@ -74,10 +78,12 @@ async def test_examples_of_the_library_run(code, output, tmp_path, monkeypatch, 
         monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
         monkeypatch.chdir(tmp_path)
-        compiled = compile(code, "library.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        running = eval(compiled, {"__name__": "example"})
-        if compiled.co_flags & CO_COROUTINE:
-            await running
+        names: dict[str, Any] = {"__name__": "example"}
+        for cell in re.split(r"^# %%.*$", code, flags=re.MULTILINE):
+            compiled = compile(cell, "library.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            running = eval(compiled, names)
+            if compiled.co_flags & CO_COROUTINE:
+                await asyncio.get_running_loop().create_task(running)
 
     assert capsys.readouterr().out == output
 

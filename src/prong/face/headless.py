@@ -97,7 +97,7 @@ async def run(options: Options, prompt: str | None, *, output: Format, reads: Fo
     turn = Turn(text="", why="interrupted", detail="a signal stopped it")
     teller = _Teller(output)
     async with open_session(options, attended=attended) as session:
-        events = session.events(since=session.began)
+        events = session.events(since=session.records.began)
         async with anyio.create_task_group() as group:
             group.start_soon(teller.show_all, events)
             with anyio.CancelScope() as work:

@@ -124,7 +124,7 @@ class _Talk:
         self._reading = ""
         self._following: str | None = None
         self._revived: set[str] = set()
-        self._events = session.events(since=session.began)
+        self._events = session.events(since=session.records.began)
 
     async def run(self, first: str) -> str | None:
         """Talk; gives the id of a session to go on with, or None to leave."""

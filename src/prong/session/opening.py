@@ -39,6 +39,7 @@ from prong.session.end import finish, stop_turns
 from prong.session.entrance import enter
 from prong.session.foundation import Foundation
 from prong.session.intake import Intake
+from prong.session.lifetime import Opening
 from prong.session.main import first_prompt, make_agent, make_planner
 from prong.session.move import switch
 from prong.session.parts import Parts
@@ -54,7 +55,6 @@ from prong.session.preference import (
     task_budget,
     wakes_once,
 )
-from prong.session.session import Session
 from prong.session.toolbox import built_in, make_kit
 from prong.team.account import CacheWatch
 from prong.team.claim import Claims
@@ -76,8 +76,7 @@ if TYPE_CHECKING:
     from prong.tools.mcp import McpTool
 
 
-@asynccontextmanager
-async def open_session(
+def open_session(
     options: Options | None = None,
     *,
     respond: Respond | None = None,
@@ -85,29 +84,39 @@ async def open_session(
     clock: Callable[[], float] = time.time,
     host: Host | None = None,
     **given: Unpack[Given],
-) -> AsyncGenerator[Session, None]:
-    """Open a session; everything it started ends with the block.
+) -> Opening:
+    """Open a session, with `async with` or `await`; everything it started ends with it.
 
-    Options are given as a value, by name, or both. `respond` answers permission requests and
-    questions; `attended` says that a reader of the events will send answers. With neither,
-    whatever would need an answer is refused, and the model is told why. By the `clock`, seconds
-    since the epoch, is judged what the provider's cache still holds. What agents read, write and
-    run is on the `host`, this machine unless another is given; then its root is the working folder.
+    A block closes it at its end; what `await` gives is closed by `session.close()`, in whatever
+    task, or with the event loop. Options are given as a value, by name, or both. `respond` answers
+    permission requests and questions; `attended` says that a reader of the events will send
+    answers. With neither, whatever would need an answer is refused, and the model is told why. By
+    the `clock`, seconds since the epoch, is judged what the provider's cache still holds. What
+    agents read, write and run is on the `host`, this machine unless another is given; then its root
+    is the working folder.
 
-    Raises:
+    Raises when it is entered or awaited:
         UsageError: an option makes no sense, or commands of the host would see a key.
         ProngError: the session cannot be opened, and why.
 
     """
     options = msgspec.structs.replace(options or Options(), **given)
+    return Opening(_live(options, Desk(respond, attended=attended), clock, host))
+
+
+@asynccontextmanager
+async def _live(
+    options: Options, desk: Desk, clock: Callable[[], float], host: Host | None
+) -> AsyncGenerator[Parts, None]:
+    """Put a session together, and take it apart when it is left, in one and the same task."""
     place = look_around(options, cwd=host.root if host is not None else None)
     failure: BaseException | None = None
     async with anyio.create_task_group() as group, make_providers(place) as providers:
-        maker = _Maker(place, providers, group, Desk(respond, attended=attended), clock, host)
+        maker = _Maker(place, providers, group, desk, clock, host)
         try:
             parts = await maker.make()
             group.start_soon(_drive, parts)
-            yield Session(parts)
+            yield parts
         except anyio.get_cancelled_exc_class():
             raise
         except BaseException as error:  # noqa: BLE001 - given back below, bare of its group
@@ -360,16 +369,22 @@ class _Maker:
     async def close(self) -> Exception | None:
         """Take everything apart, the last part first; gives what went wrong in that."""
         failures: list[Exception] = []
+        cancelled: BaseException | None = None
         for closer in reversed(self._closers):
+            # Whatever fails, the rest must be closed: processes of the user's hang on it.
             try:
                 waiting = closer()
                 if waiting is not None:
                     await waiting
             except (ProngError, OSError) as error:
-                # The rest must be closed all the same: processes of the user's hang on it.
                 failures.append(error)
+            except anyio.get_cancelled_exc_class() as error:
+                # No scope's doing, this is shielded: the event loop is about to end.
+                cancelled = error
         if self._created is not None:
             store.discard(self._created)
+        if cancelled is not None:
+            raise cancelled
         return failures[0] if failures else None
 
 

@@ -43,6 +43,11 @@ class Records:
         return allowed and not self._parts.journal.tally.title
 
     @property
+    def began(self) -> int:
+        """The number of the last event before this process opened the session."""
+        return self._parts.bus.began
+
+    @property
     def requests(self) -> int:
         """How many requests were made, sidecars included."""
         return len(self._parts.ledger.rows)

@@ -18,6 +18,7 @@ from prong.entry import Part, Text, Usage
 from prong.prompt import Prompt
 from prong.session import perform
 from prong.session.bus import LIMIT, Subscription
+from prong.session.context_task import ContextTask
 from prong.session.parts import Parts
 from prong.session.records import Records
 from prong.team.result import ForkResult
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
 class Session:
     """One conversation; made by `prong.open_session`."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, running: ContextTask[Parts]) -> None:
         """Use `prong.open_session`."""
         self._parts = parts
+        self._running = running
         self.records = Records(parts)
         """What is stored of this session and of others."""
 
@@ -71,18 +73,13 @@ class Session:
         """The conversation as it stood when the last turn ended."""
         return self._parts.snapshot
 
-    @property
-    def began(self) -> int:
-        """The number of the last event before this process opened the session."""
-        return self._parts.bus.began
-
     def events(self, since: int | None = 0, *, limit: int = LIMIT) -> Subscription:
         """Listen: to the recorded events after number `since`, then to everything that happens.
 
         By default from the session's first event on, in whatever process that was; with
-        `since=session.began` from the opening of this one, with `since=None` from now on. Deltas
-        are not recorded. A reader for whom more than `limit` events wait is made to skip them, and
-        is told so by an `EventsSkipped`.
+        `since=session.records.began` from the opening of this one, with `since=None` from now on.
+        Deltas are not recorded. A reader for whom more than `limit` events wait is made to skip
+        them, and is told so by an `EventsSkipped`.
         """
         return self._parts.bus.subscribe(since, limit)
 
@@ -189,3 +186,12 @@ class Session:
         Raises ProviderError if there is no answer, BudgetSpent if a bound has been reached.
         """
         return await perform.aside(self._parts, question, purpose=purpose)
+
+    async def close(self) -> None:
+        """End the session and whatever it started, and wait for that; any task may, and twice.
+
+        A turn that runs is stopped, what is stored can be resumed. What went wrong in closing, or
+        inside Prong before, is raised once. Raises UsageError in another event loop than the one
+        it was opened in.
+        """
+        await self._running.leave()

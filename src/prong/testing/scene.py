@@ -145,7 +145,7 @@ class World:
             **options,
         ) as session:
             self._session = session
-            began = session.began
+            began = session.records.began
             self._subscriptions.append(session.events(began, limit=_ALL))
             witness = session.events(began, limit=_ALL)
             yield session

@@ -53,7 +53,7 @@ def check_view(session: Session, told: Sequence[Envelope]) -> None:
     Raises AssertionError that names what differs.
     """
     everything = session.events().drain()
-    past = fold_all(one for one in everything if one.seq <= session.began)
+    past = fold_all(one for one in everything if one.seq <= session.records.began)
     live, recorded = settled(fold_all(told, past)), session.view()
     if recorded.holes:
         return
@@ -62,7 +62,7 @@ def check_view(session: Session, told: Sequence[Envelope]) -> None:
     assert not recorded.running
     assert not recorded.questions
     first = everything[0].event
-    if session.began or (isinstance(first, SessionStarted) and first.resumed):
+    if session.records.began or (isinstance(first, SessionStarted) and first.resumed):
         # The journal may know of more than was recorded: a story may have changed either.
         return
     assert recorded.usage == session.usage
