@@ -34,6 +34,12 @@ def ask_openai(api: Api, **fields: Any) -> Request:
         ([HELLO], {"max_tokens": ...}, "max_tokens: Field required"),
         ([HELLO], {"max_tokens": "9"}, "max_tokens: Input should be a valid integer"),
         ([HELLO], {"max_tokens": -1}, "greater than or equal to 0"),
+        ([HELLO], {"temperature": 1.5}, "temperature: range: 0..1"),
+        (
+            [HELLO],
+            {"temperature": 0.5, "thinking": {"type": "adaptive"}},
+            "may only be set to 1 when thinking is enabled",
+        ),
         ([HELLO], {"nonsense": 1}, "nonsense: Extra inputs are not permitted"),
         ([HELLO], {"context_management": {}}, "context_management: Extra inputs"),
         ([], {}, "at least one message is required"),
@@ -266,6 +272,7 @@ def test_chat_refuses(messages: list[Any], message: str) -> None:
     ("api", "fields", "message"),
     [
         ("responses", {"input": "x", "foo": 1}, "Unknown parameter: 'foo'"),
+        ("responses", {"input": "x", "temperature": 3}, "Invalid 'temperature': 3"),
         ("responses", {"input": "x", "previous_response_id": "r"}, "Previous response not found"),
         (
             "responses",

@@ -93,6 +93,8 @@ def _check_bounds(options: Options) -> None:
     usd = options.max_usd
     if usd is not None and not (math.isfinite(usd) and usd >= 0):
         raise UsageError(f"--max-budget-usd is {usd:g}; it must be an amount, not below 0")
+    if options.seed is not None and options.seed < 0:
+        raise UsageError(f"--seed is {options.seed}; it must not be below 0")
     share = options.compact_at
     if share is not None and not 0 <= share <= 1:
         raise UsageError(f"compact_at is {share:g}; it must be a share from 0 (never) to 1")

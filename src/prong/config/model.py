@@ -11,6 +11,7 @@ import msgspec
 
 from prong.config.option import Options
 from prong.config.place import Place
+from prong.config.sampling import changed, sampling
 from prong.entry import ToolSpec
 from prong.errors import UsageError
 from prong.journal.note import ModelChosen
@@ -106,7 +107,7 @@ def render_head(
         tools=readable(tools, None if is_local(chosen.model) else options.context_tokens),
         effort=options.effort or settings.text("effort"),
         thinking=options.thinking,
-        extra=options.extra,
+        extra=sampling(place, chosen.endpoint.dialect),
         cache_key=cache_key,
         explicit_marks=chosen.endpoint.explicit,
     )
@@ -121,7 +122,7 @@ def left_out(options: Options, head: HeadSpec) -> list[str]:
         and options.append_system not in head.system,
         "--effort": options.effort is not None and options.effort != head.effort,
         "--thinking": options.thinking is not None and options.thinking != head.thinking,
-        "extra fields": bool(options.extra) and options.extra != head.extra,
+        **changed(options, head.extra),
     }
     return [
         f"{name} is left out: a resumed session keeps the head it began with, so that its cache "

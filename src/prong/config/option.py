@@ -66,6 +66,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Share of the context at which to compact; 0 never does."""
     effort: str | None = None
     thinking: bool | int | None = None
+    temperature: float | None = None
+    """How freely the model picks its words; from 0 to 1, or 2 where the API takes that."""
+    seed: int | None = None
+    """Where the API takes one: what lets the same words be picked again."""
     cache_ttl: Ttl | None = None
     settings: str | None = None
     """A settings file, or settings as JSON."""
@@ -84,7 +88,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     env: Mapping[str, str] | None = None
     """In place of the process's environment."""
     extra: Mapping[str, Any] = {}
-    """Further fields of the request that affect the prompt, such as `temperature`."""
+    """Further fields of the request that hold for the whole conversation, such as `top_k`."""
 
 
 class Given(TypedDict, total=False):
@@ -120,6 +124,8 @@ class Given(TypedDict, total=False):
     compact_at: float | None
     effort: str | None
     thinking: bool | int | None
+    temperature: float | None
+    seed: int | None
     cache_ttl: Ttl | None
     settings: str | None
     mcp_config: tuple[str, ...]

@@ -34,6 +34,8 @@ _KINDS: dict[str, Kind] = {
     "api": "text",
     "proxy": "text",
     "effort": "text",
+    "temperature": "number",
+    "seed": "count",
     "cacheTtl": "text",
     "cacheDiagnostics": "flag",
     "cacheMarks": "flag",

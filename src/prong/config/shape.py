@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, cast
 import msgspec
 
 Kind: TypeAlias = Literal[
-    "text", "whole", "number", "amount", "share", "flag", "texts", "map", "object"
+    "text", "whole", "count", "number", "amount", "share", "flag", "texts", "map", "object"
 ]
 Shape: TypeAlias = Kind | tuple[str, ...]
 """A kind of value, or the words to choose from."""
@@ -17,6 +17,7 @@ Shape: TypeAlias = Kind | tuple[str, ...]
 WANTED: dict[Kind, str] = {
     "text": "a text",
     "whole": "a whole number above 0",
+    "count": "a whole number, not below 0",
     "number": "a number, not below 0",
     "amount": "a number above 0",
     "share": "a number from 0 to 1",
@@ -88,8 +89,9 @@ def fits(shape: Shape, value: object) -> bool:
     match shape:
         case "text":
             return isinstance(value, str) and bool(value.strip())
-        case "whole":
-            return isinstance(value, int) and not isinstance(value, bool) and value > 0
+        case "whole" | "count":
+            least = 1 if shape == "whole" else 0
+            return isinstance(value, int) and not isinstance(value, bool) and value >= least
         case "number" | "amount" | "share":
             return _measures(shape, value)
         case "flag":

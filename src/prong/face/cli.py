@@ -323,6 +323,8 @@ def _options(args: argparse.Namespace) -> Options:
         context_tokens=args.context_tokens,
         effort=args.effort,
         thinking=_thinking(args.thinking),
+        temperature=args.temperature,
+        seed=args.seed,
         cache_ttl=args.cache_ttl,
         settings=args.settings,
         mcp_config=tuple(args.mcp_config),
@@ -427,6 +429,8 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     add("--proxy", metavar="URL", help="the proxy through which servers are reached")
     add("--effort", metavar="LEVEL", help="how hard the model should think")
     add("--thinking", metavar="on|off|TOKENS", type=_thinking_value)
+    add("--temperature", type=float, metavar="N", help="how freely words are picked, from 0 on")
+    add("--seed", type=int, metavar="N", help="to pick the same words again, where it is taken")
     add("--max-output-tokens", type=int, metavar="N", help="tokens in one reply at most")
     add("--context-tokens", type=int, metavar="N", help="tokens that the model can read")
     add("--cache-ttl", choices=("5m", "1h"), help="how long the provider keeps cached prompts")

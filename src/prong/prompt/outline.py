@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from prong.entry import Entry, Image, Part, Reply, Result, Results, User
 from prong.prompt.rope import Prompt
+from prong.wire import HeadSpec
 
 
 def outline(prompt: Prompt) -> str:
     """Draw a prompt as one line per entry: number, kind, what it holds and how long that is."""
     head = prompt.head
     system = sum(len(text) for text in head.spec.system)
-    lines = [f"head  {head.model}, tools {len(head.tools)}, system {system}"]
+    sizes = f"tools {len(head.tools)}, system {system}"
+    lines = [", ".join((f"head  {head.model}", sizes, *_parameters(head.spec)))]
     for number, (kind, entry) in enumerate(prompt.entries(), 1):
         lines.append(f"{number:02} {kind:<10} {_describe(entry)}".rstrip())
     return "\n".join(lines)
+
+
+def _parameters(spec: HeadSpec) -> Iterator[str]:
+    """Say how the model is asked to answer, as far as it was told."""
+    said: dict[str, object] = {"effort": spec.effort, "thinking": spec.thinking, **spec.extra}
+    for name, value in said.items():
+        if isinstance(value, bool):
+            yield f"{name} {'on' if value else 'off'}"
+        elif value is not None:
+            yield f"{name} {_short(str(value))}"
 
 
 def _describe(entry: Entry) -> str:

@@ -34,6 +34,7 @@ def switch(place: Place, providers: Providers, agent: Agent, model: str) -> None
     Raises UsageError or Unauthorised if it cannot be used.
     """
     chosen = choose(place, model)
-    agent.connect(chosen.connect(providers))
-    move(agent, place, chosen, f"from {agent.prompt.head.model} to {chosen.model}")
+    provider, before = chosen.connect(providers), agent.prompt.head.model
+    move(agent, place, chosen, f"from {before} to {chosen.model}")
+    agent.connect(provider)
     agent.recorder.note(MAIN, remembered(chosen))

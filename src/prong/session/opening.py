@@ -23,6 +23,7 @@ from prong.config.guard import Guard
 from prong.config.model import choose
 from prong.config.option import Given, Options
 from prong.config.place import Place, look_around, make_policy
+from prong.config.sampling import kept, sampling
 from prong.config.secrecy import secrets, withheld
 from prong.errors import JournalError, ProngError, UsageError
 from prong.event import MAIN, AgentStarted, Event, SessionStarted, Warned
@@ -239,6 +240,8 @@ class _Maker:
         place = self._place
         entered = enter(place)
         journal, replay, self._created = entered.journal, entered.replay, entered.made
+        if replay is not None and MAIN in replay.agents:
+            place = replace(place, options=kept(place.options, replay.agents[MAIN].head.spec))
         self._closers.append(journal.close)
         self._closers.append(self._finish)
         log = EventLog(journal.path.with_suffix("") / EVENTS)
@@ -255,6 +258,9 @@ class _Maker:
         self._closers.append(host.close)
         _must_withhold(host, withheld(place))
         endpoint = replay.last(MAIN, ModelChosen) if replay else None
+        chosen = choose(place, place.options.model, endpoint)
+        # Before anything is stored: a resumed session may be asked to go on with another model.
+        sampling(place, chosen.endpoint.dialect)
         return Foundation(
             place=place,
             providers=self._providers,
@@ -265,7 +271,7 @@ class _Maker:
             journal=journal,
             replay=replay,
             host=host,
-            chosen=choose(place, place.options.model, endpoint),
+            chosen=chosen,
             policy=PolicyBox(
                 make_policy(place, home=host.home, storage=host.storage.path or storage)
             ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from prong.agent import Agent, Hooks, NoHooks
 from prong.agent.spec import INHERIT, AgentType, AgentTypes
@@ -11,6 +12,7 @@ from prong.config.firing import CommandHooks
 from prong.config.guard import Guard
 from prong.config.model import Chosen, choose, surroundings
 from prong.config.place import Place
+from prong.config.sampling import sampling
 from prong.entry import ToolSpec
 from prong.errors import UsageError
 from prong.prompt import Head
@@ -126,7 +128,8 @@ class Recruiter:
             reads = None if chosen or is_local(wire) else parent.context_tokens
             specs = readable(kit.specs(), reads)
             system = self._system(kind, warnings)
-            spec = self._spec(kind, wire, system, specs, explicit=explicit)
+            extra = sampling(self.place, speaks.name)
+            spec = self._spec(kind, wire, system, specs, explicit=explicit, extra=extra)
             head = self._heads[key] = Head(speaks, spec)
         return Made(
             provider=provider,
@@ -197,6 +200,7 @@ class Recruiter:
         tools: tuple[ToolSpec, ...],
         *,
         explicit: bool,
+        extra: dict[str, Any],
     ) -> HeadSpec:
         options, settings = self.place.options, self.place.settings
         return HeadSpec(
@@ -205,7 +209,7 @@ class Recruiter:
             tools=tools,
             effort=kind.effort or options.effort or settings.text("effort"),
             thinking=options.thinking,
-            extra=options.extra,
+            extra=extra,
             cache_key=f"{self.cache_key}:{kind.name}",
             explicit_marks=explicit,
         )

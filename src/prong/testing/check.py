@@ -73,6 +73,7 @@ def _anthropic(request: Request, *, counting: bool) -> None:
             raise invalid(f"{name}: Extra inputs are not permitted")
     if not counting:
         _max_tokens(request)
+    _temperature(request)
     _names(request)
     _turns(request)
 
@@ -87,6 +88,16 @@ def _max_tokens(request: Request) -> None:
         raise invalid("max_tokens: Input should be greater than or equal to 0")
     if most == 0:
         _prewarm(request)
+
+
+def _temperature(request: Request) -> None:
+    wanted = request.field("temperature")
+    if wanted is None:
+        return
+    if not isinstance(wanted, int | float) or not 0 <= wanted <= 1:
+        raise invalid("temperature: range: 0..1")
+    if request.object("thinking").get("type") in ("enabled", "adaptive") and wanted != 1:
+        raise invalid("`temperature` may only be set to 1 when thinking is enabled.")
 
 
 def _prewarm(request: Request) -> None:

@@ -63,6 +63,12 @@ def _fields(request: Request, allowed: frozenset[str], message: str) -> None:
             raise invalid(message.format(name))
 
 
+def _temperature(request: Request) -> None:
+    wanted = request.field("temperature")
+    if isinstance(wanted, int | float) and not 0 <= wanted <= 2:
+        raise invalid(f"Invalid 'temperature': {wanted}. Expected a value from 0 to 2.")
+
+
 def _marks(request: Request) -> None:
     for block in request.blocks:
         if block.mark is not None and block.section != "messages":
@@ -72,6 +78,7 @@ def _marks(request: Request) -> None:
 def check_responses(request: Request) -> None:
     """Refuse what the Responses API would refuse."""
     _fields(request, _RESPONSES_FIELDS, "Unknown parameter: '{}'.")
+    _temperature(request)
     _marks(request)
     if request.field("previous_response_id") is not None:
         raise invalid("Previous response not found: this server keeps no conversations.")
@@ -99,6 +106,7 @@ def check_responses(request: Request) -> None:
 def check_chat(request: Request) -> None:
     """Refuse what the Chat Completions API would refuse."""
     _fields(request, _CHAT_FIELDS, "Unrecognized request argument supplied: {}")
+    _temperature(request)
     _marks(request)
     messages = _decode(request.fields["messages"], _ChatMessage, "messages")
     if not messages:
