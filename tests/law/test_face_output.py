@@ -36,7 +36,7 @@ def dangerous(text: str) -> list[str]:
 def test_nothing_in_the_faces_prints_by_itself() -> None:
     """Only the screen and the one module for output write to the terminal."""
     found: list[str] = []
-    for path in sorted(FACE.glob("*.py")):
+    for path in sorted(FACE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             called = node.func if isinstance(node, ast.Call) else None
             bare = isinstance(called, ast.Name) and called.id in {"print", "input"}

@@ -9,12 +9,57 @@ from __future__ import annotations
 
 import sys
 
+from prong.face.cell import cell
+
+_MARKS = 4
+"""How many marks a character may carry: more would reach into other rows."""
+_JOINER = "\u200d"
+_SELECTORS = "\ufe0e\ufe0f"
+"""They choose between two forms of the character before them; terminals disagree on the widths."""
+_BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
+"""Nothing to see, and yet counted among letters and marks."""
 _HIDDEN = r"[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
 
 
 def printable(text: str) -> str:
     """Take away what could take control of the terminal; line breaks and tabs stay."""
     return "".join(c if c.isprintable() or c in "\n\t" else "·" for c in text)
+
+
+def drawable(text: str) -> str:
+    """Make a text fit for a row of a screen: no control, and nothing that hides or overlaps.
+
+    What would not be seen becomes a dot. Emoji come in the parts they are made of, since terminals
+    do not agree on how wide the whole is.
+    """
+    if text.isascii():
+        return printable(text).replace("\n", " ").replace("\t", " ")
+    kept: list[str] = []
+    marks = _MARKS
+    for character in text:
+        if character in "\n\t":
+            kept.append(" ")
+            marks = 0
+        elif character in _BLANKS or _selects(character):
+            if character not in _SELECTORS or marks >= _MARKS:
+                kept.append("·")
+            marks = _MARKS
+        elif character == _JOINER and kept and cell(kept[-1]) > 1:
+            marks = _MARKS
+        elif not character.isprintable():
+            kept.append("·")
+            marks = 0
+        elif cell(character):
+            kept.append(character)
+            marks = 0
+        else:
+            kept.append(character if marks < _MARKS else "·")
+            marks += 1
+    return "".join(kept)
+
+
+def _selects(character: str) -> bool:
+    return "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
 
 
 def flat(text: str) -> str:
