@@ -118,6 +118,8 @@ class RequestSent(_Event, tag="request_sent", frozen=True):
     entries: int
     sidecar: str = ""
     """What for, if this request does not belong to the conversation itself."""
+    lives: float = 0.0
+    """Seconds from now for which the provider keeps what it caches of it; 0 if it does not say."""
 
 
 class Progressed(_Event, tag="progressed", frozen=True):
@@ -161,6 +163,8 @@ class ReplyDiscarded(_Event, tag="reply_discarded", frozen=True):
     """What the lost try was billed for."""
     cost: float | None = 0.0
     """In dollars; None when the model's price is unknown."""
+    uncached: float | None = None
+    """What the same tokens would have cost without a cache; None if that is not known."""
 
 
 class RequestFailed(_Event, tag="request_failed", frozen=True):
@@ -177,6 +181,8 @@ class RequestFailed(_Event, tag="request_failed", frozen=True):
     """What the last try was billed for."""
     cost: float | None = 0.0
     """In dollars; None when the model's price is unknown."""
+    uncached: float | None = None
+    """What the same tokens would have cost without a cache; None if that is not known."""
 
 
 class ReplyFinished(_Event, tag="reply_finished", frozen=True):
@@ -198,6 +204,8 @@ class ReplyFinished(_Event, tag="reply_finished", frozen=True):
     response_id: str = ""
     sidecar: str = ""
     """What for, if this request does not belong to the conversation itself."""
+    uncached: float | None = None
+    """What the same tokens would have cost without a cache; None if that is not known."""
 
 
 class ToolStarted(_Event, tag="tool_started", frozen=True):

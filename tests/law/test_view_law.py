@@ -22,6 +22,7 @@ from prong.event import (
     PermissionAsked,
     Progressed,
     PromptMoved,
+    ReceiptIssued,
     ReplyDiscarded,
     ReplyFinished,
     RequestFailed,
@@ -44,7 +45,7 @@ from prong.event import (
     WorkKept,
 )
 from prong.testing.span import check_events
-from prong.view import Called, Replied, Said, Series, endings, fold, fold_all, settled
+from prong.view import Accounted, Called, Replied, Said, Series, endings, fold, fold_all, settled
 
 PATHS = st.sampled_from(["main", "main/fork-1", "main/fork-2", "main/fork-2/worker", "stranger"])
 IDS = st.sampled_from(["a", "b", "c"])
@@ -262,6 +263,69 @@ def test_what_a_view_shows() -> None:
     assert view.main.cached == 0.9
     assert view.cost == view.main.cost == 0.25
     assert fold_all(told[:-4]).main.doing == "Read a"
+
+
+def _receipt(task_id: str, fan: str) -> Event:
+    told = {"task_id": task_id, "fan": fan, "cost": 0.1, "uncached": 0.4, "unknown": 1}
+    return ReceiptIssued(
+        task_id=task_id, receipt=msgspec.Raw(msgspec.json.encode(told)), text=task_id
+    )
+
+
+def test_receipts_of_a_fan_out_stand_together() -> None:
+    """Siblings are accounted for in one place of their parent's transcript, whoever ends first."""
+    told: list[tuple[str, Event]] = [
+        ("main", AgentStarted(kind="main", model="m")),
+        *((f"main/{n}", AgentStarted(kind="fork", model="m", parent="main")) for n in "abc"),
+        ("main/b", _receipt("b", "a")),
+        ("main", InputTaken(kind="user", text="meanwhile")),
+        ("main/c", _receipt("c", "c")),
+        ("main/a", _receipt("a", "a")),
+        ("main/a", ReceiptIssued(task_id="a", receipt=msgspec.Raw(b'{"fan": 3}'), text="odd")),
+    ]
+    view = fold_all(Envelope(i, float(i), path, one) for i, (path, one) in enumerate(told, 1))
+    items = [item for item in view.main.transcript if isinstance(item, Accounted)]
+    assert [[one.paid.task_id for one in item.receipts] for item in items] == [
+        ["b", "a"],
+        ["c"],
+    ]
+    assert items[0].receipts[1].text == "odd"
+    assert items[0].receipts[0].paid.uncached == 0.4
+    assert isinstance(view.main.transcript[1], Said)
+
+
+def test_what_the_cache_saved() -> None:
+    """The saving is the price without a cache less the price; unknown as soon as one part is."""
+    paid = reply("a", Usage(read=9), 0.25, "")
+    known = msgspec.structs.replace(paid, uncached=1.0)
+    assert fold(fold_all([]), Envelope(1, 0.0, "main", known)).saved == 0.75
+    assert fold(fold_all([]), Envelope(1, 0.0, "main", paid)).saved is None
+    void = RequestFailed(request_id="a", why="", error="")
+    assert fold(fold_all([]), Envelope(1, 0.0, "main", void)).saved == 0.0
+
+
+def _sent(lives: float = 300.0) -> Event:
+    return RequestSent(request_id="r", model="m", digest="", bytes=1, entries=1, lives=lives)
+
+
+def test_how_long_a_prompt_stays_warm() -> None:
+    """Counted from the start of the last request that used it: its own, or one of its forks."""
+    told: list[tuple[str, Event]] = [
+        ("main", AgentStarted(kind="main", model="m")),
+        ("main", _sent()),
+        ("main/a", AgentStarted(kind="fork", model="m", parent="main")),
+        ("main/b", AgentStarted(kind="typed", model="m", parent="main")),
+        ("main/a", _sent()),
+        ("main/b", _sent()),
+        ("main", PromptMoved(reason="clear", detail="", before=1, after=0)),
+        ("main", _sent()),
+        ("main/a", _sent()),
+    ]
+    stream = [Envelope(i, float(i), path, one) for i, (path, one) in enumerate(told, 1)]
+    until = [fold_all(stream[:size]).warm_until("main") for size in range(1, 10)]
+    assert until == [None, 302.0, 302.0, 302.0, 305.0, 305.0, None, 308.0, 308.0]
+    silent = [stream[0], Envelope(2, 2.0, "main", _sent(0.0))]
+    assert fold_all(silent).warm_until("main") is None
 
 
 def test_a_view_shares_what_has_not_changed() -> None:

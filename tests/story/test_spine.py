@@ -50,7 +50,7 @@ from prong.journal.eventlog import EventLog
 from prong.journal.store import location
 from prong.testing import Script, World, Worlds, call, fail, report, say
 from prong.testing.span import check_events
-from prong.view import Called, Replied, Said, fold_all, settled
+from prong.view import Accounted, Called, Replied, Said, fold_all, settled
 
 pytestmark = pytest.mark.anyio
 
@@ -122,11 +122,21 @@ async def test_the_tree_of_agents_is_in_the_stream(world: Worlds) -> None:
         assert fork.cached
         assert fork.cached > 0.5
         assert view.receipts["fork-1"].text
+        accounts = [item for item in view.main.transcript if isinstance(item, Accounted)]
+        assert [one.paid.task_id for one in accounts[0].receipts] == ["fork-1"]
+        assert accounts[0].receipts[0].paid.bytes_shared > 0
+        assert view.saved
+        assert view.saved > 0
+        warm = view.warm_until("main")
+        assert warm is not None
+        assert warm >= fork.sent_at + 300
 
         await w.session.send(Tell("fork-1", "And now?"))
         await w.session.wait_settled()
         fork = w.session.view().agents["main/fork-1"]
         assert (fork.run, fork.result, fork.requests) == (2, "two", 2)
+        again = [item for item in w.session.view().main.transcript if isinstance(item, Accounted)]
+        assert [len(item.receipts) for item in again] == [1]
     runs = [e.run for e in w.told(AgentStarted) if e.kind == "fork"]
     assert runs == [1, 2]
 

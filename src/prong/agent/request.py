@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 from msgspec.structs import replace
 
 from prong.agent.agent import Agent, Sent
-from prong.cost import Row, fact, markable, plan
+from prong.cost import Row, fact, lifetime, markable, plan
 from prong.entry import Usage
 from prong.errors import BrokenReply
 from prong.event import (
@@ -102,6 +102,7 @@ class _Exchange:
             bytes=len(self.prompt),
             entries=self.prompt.depth,
             sidecar=self.sidecar,
+            lives=lifetime(self.prompt.head, self.agent.ttl),
         )
         self.agent.emit(sent)
         return self
@@ -160,6 +161,7 @@ class _Exchange:
                 first_event=row.first_event,
                 response_id=ended.id,
                 sidecar=self.sidecar,
+                uncached=row.uncached,
             )
         )
         return ended
@@ -214,7 +216,9 @@ _Void = TypeVar("_Void", ReplyDiscarded, RequestFailed)
 
 
 def _billed(event: _Void, row: Row | None) -> _Void:
-    return event if row is None else replace(event, usage=row.usage, cost=row.cost)
+    if row is None:
+        return event
+    return replace(event, usage=row.usage, cost=row.cost, uncached=row.uncached)
 
 
 def charge(agent: Agent, row: Row) -> None:

@@ -2,7 +2,7 @@
 
 from prong.cost.fact import Fact, fact, window
 from prong.cost.ledger import Ledger, Row, Total, total
-from prong.cost.mark import markable, plan
+from prong.cost.mark import lifetime, markable, plan
 from prong.cost.price import Price, Prices, price, read_prices
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Row",
     "Total",
     "fact",
+    "lifetime",
     "markable",
     "plan",
     "price",

@@ -18,8 +18,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from prong.cost.mark import LIFETIME
 from prong.cost.price import Price, Prices
-from prong.cost.schedule import LIFETIME, Dispatch, FanPlan, Rates, Schedule, plan_fan
+from prong.cost.schedule import Dispatch, FanPlan, Rates, Schedule, plan_fan
 from prong.cost.schedule import rates as rates_of
 from prong.wire import Ttl
 

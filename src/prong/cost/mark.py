@@ -17,6 +17,22 @@ def takes_marks(head: Head) -> bool:
     return head.dialect.name == "anthropic" or head.spec.explicit_marks
 
 
+LIFETIME: dict[Ttl, float] = {"5m": 300.0, "1h": 3600.0, "30m": 1800.0, "12h": 43200.0}
+"""Seconds for which a provider keeps a cache entry after its last use."""
+
+
+def ttl_of(head: Head, wanted: Ttl | None) -> Ttl:
+    """Say how long the provider keeps what is sent to it."""
+    if wanted is not None:
+        return wanted
+    return "30m" if head.spec.explicit_marks and head.dialect.name != "anthropic" else "5m"
+
+
+def lifetime(head: Head, wanted: Ttl | None) -> float:
+    """Give the same in seconds; 0 where the provider promises nothing."""
+    return LIFETIME[ttl_of(head, wanted)] if takes_marks(head) else 0.0
+
+
 def markable(node: Node | None) -> Node | None:
     """Find the last node at or before this one that may carry a mark."""
     while node is not None and node.mark_at == NO_MARK:

@@ -14,8 +14,9 @@ import msgspec
 
 from prong.cost.breakeven import BreakEven
 from prong.cost.ledger import Row, total
+from prong.cost.mark import LIFETIME
 from prong.cost.price import Price
-from prong.cost.schedule import LIFETIME, Dispatch, FanPlan, Schedule
+from prong.cost.schedule import Dispatch, FanPlan, Schedule
 from prong.entry import Usage
 from prong.wire import Ttl
 

@@ -56,9 +56,6 @@ class FanPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Cost of the alternatives in input-token equivalents, such as `keep/at_once`."""
 
 
-LIFETIME: dict[Ttl, float] = {"5m": 300.0, "1h": 3600.0, "30m": 1800.0, "12h": 43200.0}
-"""Seconds for which a provider keeps a cache entry after its last use."""
-
 # Children that see why they were sent out work better, so a little more may be paid for that.
 _KEEP_MARGIN = 0.005
 # A live parent leaves its last reply uncached, seldom more than this of a conversation worth

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from prong.agent.spec import AgentType, AgentTypes
     from prong.config.option import Options
     from prong.cost.breakeven import BreakEven
+    from prong.cost.mark import LIFETIME
     from prong.cost.price import Price
     from prong.cost.receipt import FanReceipt, Receipt, as_json, describe, line, money, saving
-    from prong.cost.schedule import LIFETIME, Rates
+    from prong.cost.schedule import Rates
     from prong.host.merge import Report as MergeReport
     from prong.host.merge import Step as MergeStep
     from prong.journal.book import Books, CostLine
@@ -58,7 +59,7 @@ _HOMES = {
     "FanReceipt": "cost.receipt",
     "FolderTrust": "session.project",
     "Forecast": "session.catalogue",
-    "LIFETIME": "cost.schedule",
+    "LIFETIME": "cost.mark",
     "MergeReport": "host.merge:Report",
     "MergeStep": "host.merge:Step",
     "Options": "config.option",

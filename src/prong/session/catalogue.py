@@ -161,7 +161,7 @@ def forecast(
     Without `rates` those of the model count. Raises UsageError if that has made no request.
     """
     from prong.cost.breakeven import Scenario, estimate
-    from prong.cost.schedule import LIFETIME
+    from prong.cost.mark import LIFETIME
     from prong.journal.forecast import history_of
     from prong.provider.pick import is_local
 

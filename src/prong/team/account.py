@@ -13,7 +13,7 @@ import msgspec
 
 from prong.agent import Agent
 from prong.cost import Prices, Row, fact
-from prong.cost.mark import takes_marks
+from prong.cost.mark import takes_marks, ttl_of
 from prong.cost.receipt import (
     Circumstance,
     FanEstimate,
@@ -27,7 +27,7 @@ from prong.cost.receipt import (
 from prong.event import CacheMissed, ReceiptIssued
 from prong.journal.note import ChildSpec, ChildStatus, FanPlanned, ReceiptClosed, ReceiptOpened
 from prong.prompt import Prompt
-from prong.team.fanout import FanOut, tokens, ttl_of
+from prong.team.fanout import FanOut, tokens
 from prong.wire import Ended
 
 
@@ -158,7 +158,7 @@ class ChildAccount(CacheWatch):
             msgspec.structs.replace(self.receipt, status=status, miss=self._miss),
             self.rows,
             prices.of(agent.prompt.head.model),
-            ttl=ttl_of(agent),
+            ttl=ttl_of(agent.prompt.head, agent.ttl),
         )
 
     def close(self, agent: Agent, status: ChildStatus, prices: Prices, *, notified: bool) -> None:
@@ -219,7 +219,7 @@ def _usual(agent: Agent, ended: Ended, row: Row, idle: float | None) -> Circumst
         diagnostics=ended.diagnostics,
         minimum=fact(head.model).min_prefix,
         idle=None if special.lasting else idle,
-        ttl=ttl_of(agent),
+        ttl=ttl_of(agent.prompt.head, agent.ttl),
         marks=row.marks,
         rounds_to=rounds if special.slack is None else special.slack,
     )

@@ -23,15 +23,14 @@ from prong.agent import Agent
 from prong.agent.request import prewarm
 from prong.cost import Prices, fact
 from prong.cost.breakeven import BreakEven, Option, Scenario, weigh
-from prong.cost.mark import takes_marks
-from prong.cost.schedule import LIFETIME, Dispatch, FanPlan, Schedule, plan_fan, rates
+from prong.cost.mark import LIFETIME, takes_marks, ttl_of
+from prong.cost.schedule import Dispatch, FanPlan, Schedule, plan_fan, rates
 from prong.entry import Call, CallId
 from prong.errors import ProngError
 from prong.event import Warned
 from prong.prompt import Prompt
 from prong.team import fork
 from prong.text import load_text
-from prong.wire import Ttl
 
 _MARGIN = 20.0
 """Seconds before an entry's end at which it no longer counts as cached."""
@@ -201,7 +200,7 @@ def plan_fan_out(
     size = len(directives)
     whole, before = (fork.base(prompt, calls), _before(prompt)) if calls else (prompt, prompt)
     price, known = prices.of(prompt.head.model), fact(prompt.head.model)
-    ratios, carry = rates(price, ttl_of(parent)), _loses_thinking(before)
+    ratios, carry = rates(price, ttl_of(parent.prompt.head, parent.ttl)), _loses_thinking(before)
     scenario = _scenario(
         parent, before, directives, dispatched=len(whole) - len(before), turns=settings.turns
     )
@@ -261,7 +260,7 @@ def _scenario(
         tail=tokens(parent, len(prompt) - parent.last.length),
         setup=tokens(parent, len(prompt.head.data)),
         idle=_idle(parent),
-        ttl=ttl_of(parent),
+        ttl=ttl_of(parent.prompt.head, parent.ttl),
     )
 
 
@@ -332,14 +331,6 @@ def tokens(parent: Agent, length: int) -> int:
     return round(length / (share if share <= 2 * _BYTES else _BYTES))
 
 
-def ttl_of(agent: Agent) -> Ttl:
-    """Say how long the provider keeps what an agent sends."""
-    if agent.ttl is not None:
-        return agent.ttl
-    head = agent.prompt.head
-    return "30m" if head.spec.explicit_marks and head.dialect.name != "anthropic" else "5m"
-
-
 def _idle(agent: Agent) -> float:
     """Say for how many seconds nobody has used the cache entry of an agent's last request."""
     if not agent.last.at:
@@ -351,7 +342,7 @@ def _idle(agent: Agent) -> float:
 def _lives(agent: Agent) -> float:
     if agent.provider.trait.lasting:
         return math.inf
-    return LIFETIME[ttl_of(agent)] - _MARGIN
+    return LIFETIME[ttl_of(agent.prompt.head, agent.ttl)] - _MARGIN
 
 
 def _loses_thinking(prompt: Prompt) -> bool:

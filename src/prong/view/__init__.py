@@ -4,11 +4,13 @@ from prong.view.close import endings
 from prong.view.fold import fold, fold_all, settled
 from prong.view.series import Series
 from prong.view.state import (
+    Accounted,
     AgentView,
     AskedView,
     Called,
     Item,
     Live,
+    Paid,
     ReceiptView,
     Replied,
     Restarted,
@@ -18,11 +20,13 @@ from prong.view.state import (
 )
 
 __all__ = [
+    "Accounted",
     "AgentView",
     "AskedView",
     "Called",
     "Item",
     "Live",
+    "Paid",
     "ReceiptView",
     "Replied",
     "Restarted",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from prong.event import (
@@ -49,11 +50,13 @@ from prong.event import (
     WorktreeEntered,
 )
 from prong.view.state import (
+    Accounted,
     AgentView,
     AskedView,
     Called,
     Live,
     OpenRequest,
+    Paid,
     ReceiptView,
     Replied,
     Restarted,
@@ -123,7 +126,12 @@ def _session(view: View, envelope: Envelope, event: Event) -> View:
         case PromptMoved(model=model) if model and envelope.agent == MAIN:
             return replace(view, model=model)
         case ReplyFinished() | ReplyDiscarded() | RequestFailed():
-            return replace(view, usage=view.usage + event.usage, cost=_sum(view.cost, event.cost))
+            return replace(
+                view,
+                usage=view.usage + event.usage,
+                cost=_sum(view.cost, event.cost),
+                saved=_sum(view.saved, _spared(event)),
+            )
         case _:
             return _work(view, envelope, event)
 
@@ -155,13 +163,39 @@ def _work(view: View, envelope: Envelope, event: Event) -> View:
             return replace(view, questions=_put(view.questions, event.request_id, asked))
         case RequestSettled(request_id=request_id):
             return replace(view, questions=_without(view.questions, request_id))
-        case ReceiptIssued(task_id=task_id):
-            receipt = ReceiptView(event.text, event.receipt)
-            return replace(view, receipts=_put(view.receipts, task_id, receipt))
+        case ReceiptIssued():
+            return _accounted(view, envelope, event)
         case WorkKept(path=path):
             return replace(view, works=_put(view.works, path, event))
         case _:
             return view
+
+
+def _accounted(view: View, envelope: Envelope, event: ReceiptIssued) -> View:
+    """Put a receipt beside those of its siblings, into the transcript of whoever sent them out."""
+    try:
+        paid = msgspec.json.decode(event.receipt, type=Paid)
+    except msgspec.MsgspecError:
+        paid = Paid(task_id=event.task_id)
+    receipt = ReceiptView(event.text, event.receipt, paid)
+    view = replace(view, receipts=_put(view.receipts, event.task_id, receipt))
+    child = view.agents.get(envelope.agent)
+    parent = view.agents.get(child.parent) if child is not None else None
+    if parent is None:
+        return view
+    fan = paid.fan or event.task_id
+    place = parent.fans.get(fan)
+    if place is None:
+        item = Accounted(envelope.at, fan, (receipt,))
+        fans = _put(parent.fans, fan, len(parent.transcript))
+        changed = replace(parent, transcript=parent.transcript.add(item), fans=fans)
+    else:
+        item = parent.transcript[place]
+        assert isinstance(item, Accounted)
+        others = {one.paid.task_id: one for one in item.receipts} | {paid.task_id: receipt}
+        item = replace(item, receipts=tuple(others.values()))
+        changed = replace(parent, transcript=parent.transcript.put(place, item))
+    return replace(view, agents=_put(view.agents, parent.path, changed))
 
 
 def _agent(agent: AgentView, event: Event, at: float) -> AgentView:
@@ -188,7 +222,8 @@ def _agent(agent: AgentView, event: Event, at: float) -> AgentView:
         case PromptMoved():
             moved = Restarted(at, event.reason, event.detail)
             model = event.model or agent.model
-            return replace(agent, model=model, transcript=agent.transcript.add(moved))
+            transcript = agent.transcript.add(moved)
+            return replace(agent, model=model, moved_at=at, transcript=transcript)
         case _:
             return _noted(agent, event, at)
 
@@ -239,7 +274,9 @@ def _exchange(agent: AgentView, event: Event, at: float) -> AgentView:
         case RequestSent():
             sent = OpenRequest(event.request_id, at, event.sidecar)
             sent_at = agent.sent_at if event.sidecar else at
-            return replace(agent, open_requests=(*agent.open_requests, sent), sent_at=sent_at)
+            lives = agent.lives if event.sidecar else event.lives
+            opened = (*agent.open_requests, sent)
+            return replace(agent, open_requests=opened, sent_at=sent_at, lives=lives)
         case ReplyDiscarded():
             tried = tuple(
                 replace(one, tries=one.tries + 1) if one.id == event.request_id else one
@@ -329,6 +366,15 @@ def _flow(view: View, path: str, event: Delta) -> View:
         case Progressed():
             live = replace(live, progress=(event.what, event.done, event.total))
     return replace(view, agents=_put(view.agents, path, replace(agent, live=live)))
+
+
+def _spared(event: ReplyFinished | ReplyDiscarded | RequestFailed) -> float | None:
+    """Say what the cache saved of a request's price."""
+    if not event.usage.input:
+        return 0.0
+    if event.uncached is None or event.cost is None:
+        return None
+    return event.uncached - event.cost
 
 
 def _sum(one: float | None, other: float | None) -> float | None:

@@ -12,6 +12,35 @@ from prong.event import MAIN, PermissionAsked, QuestionAsked, Todo, WorkKept
 from prong.view.series import Series
 
 
+class Paid(msgspec.Struct, frozen=True, kw_only=True):
+    """What a receipt says, as far as it is drawn; dollars are None where a price is unknown."""
+
+    task_id: str = ""
+    kind: str = ""
+    status: str = ""
+    fan: str = ""
+    """Task id of the first of the siblings."""
+    bytes_shared: int = 0
+    tokens_shared: int = 0
+    read: int = 0
+    """Of its first request."""
+    dispatch: str = ""
+    requests: int = 0
+    usage: Usage = Usage()
+    cost: float | None = None
+    uncached: float | None = None
+    unshared: float | None = None
+    miss: str = ""
+
+
+class ReceiptView(msgspec.Struct, frozen=True):
+    """A receipt, in one line, as JSON, and what is drawn of it."""
+
+    text: str
+    receipt: msgspec.Raw
+    paid: Paid = Paid()
+
+
 class Said(msgspec.Struct, frozen=True, tag_field="type", tag="said"):
     """Something that was put before the model; of another kind only if it was recalled."""
 
@@ -55,7 +84,16 @@ class Restarted(msgspec.Struct, frozen=True, tag_field="type", tag="restarted"):
     detail: str
 
 
-Item: TypeAlias = Said | Replied | Called | Restarted
+class Accounted(msgspec.Struct, frozen=True, tag_field="type", tag="accounted"):
+    """What the children of one fan-out have shared and paid, as far as they have ended."""
+
+    at: float
+    fan: str
+    """Task id of the first of them."""
+    receipts: tuple[ReceiptView, ...]
+
+
+Item: TypeAlias = Said | Replied | Called | Restarted | Accounted
 """One line of a transcript."""
 
 
@@ -121,6 +159,10 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     """What its last request used."""
     sent_at: float = 0.0
     """When its last request was sent: from then on the provider's cache holds what it read."""
+    lives: float = 0.0
+    """For how many seconds it does; 0 if the provider does not say."""
+    moved_at: float = 0.0
+    """When its prompt was begun anew, if it was: what is older is in no cache of use."""
     missed: str = ""
     """Why it read less from the cache than it should have, if it did."""
     todos: tuple[Todo, ...] = ()
@@ -128,6 +170,8 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     open_requests: tuple[OpenRequest, ...] = ()
     open_calls: Mapping[str, int] = {}
     """Where in the transcript the calls are that run, by their ids."""
+    fans: Mapping[str, int] = {}
+    """Where in it its fan-outs are accounted for, by the task id of the first child."""
     live: Live | None = None
 
     @property
@@ -192,13 +236,6 @@ class AskedView(msgspec.Struct, frozen=True):
     at: float
 
 
-class ReceiptView(msgspec.Struct, frozen=True):
-    """A receipt, in one line and as JSON."""
-
-    text: str
-    receipt: msgspec.Raw
-
-
 class View(msgspec.Struct, frozen=True, kw_only=True):
     """A whole session at one moment."""
 
@@ -229,6 +266,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """All tokens, sidecars included."""
     cost: float | None = 0.0
     """In dollars; None when a price is unknown."""
+    saved: float | None = 0.0
+    """What the cache has saved, in dollars; None when a price is unknown."""
     holes: int = 0
     """How often events were missing; what they told is missing here too."""
 
@@ -246,6 +285,24 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     def running(self) -> list[TaskView]:
         """The background work that has not ended."""
         return [task for task in self.tasks.values() if task.state == "running"]
+
+    def warm_until(self, path: str) -> float | None:
+        """Say until when an agent's prompt can be read from the cache; None if that is not known.
+
+        Its forks begin with it, so that their requests keep it warm too.
+        """
+        agent = self.agents.get(path)
+        if agent is None or not (agent.sent_at and agent.lives):
+            return None
+        if agent.sent_at < agent.moved_at:
+            # Nothing of the new prompt is in a cache until a request has left it there.
+            return None
+        used = agent.sent_at
+        for child in self.agents.values():
+            shares = child.kind == "fork" and child.parent == path
+            if shares and child.started_at >= agent.moved_at:
+                used = max(used, child.sent_at)
+        return used + agent.lives
 
     def children(self, path: str) -> list[AgentView]:
         """Give the agents that an agent has started."""
