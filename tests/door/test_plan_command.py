@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from prong.face.edit import following
+from prong.face.edit.external import following
 from prong.testing import Script, World, Worlds, call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]

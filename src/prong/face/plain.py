@@ -47,7 +47,7 @@ from prong.event import (
     Warned,
 )
 from prong.face.call import Calls
-from prong.face.edit import SHIFT_TAB
+from prong.face.edit.external import SHIFT_TAB
 from prong.face.line import describe, describe_outcome, progress_bar, stop_signals
 from prong.face.output import flat
 from prong.face.question import Questions

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from prong.errors import UsageError
 from prong.event import Answer, PermissionAsked, QuestionAsked
-from prong.face.edit import edit
+from prong.face.edit.external import edit
 from prong.face.line import chosen, describe_question
 from prong.face.screen import Line, Prompt, Screen
 

@@ -21,7 +21,7 @@ from prong.command import (
     UseSkill,
 )
 from prong.errors import UsageError
-from prong.face.edit import following
+from prong.face.edit.external import following
 from prong.view import View
 
 HELP = """\

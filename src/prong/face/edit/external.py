@@ -1,4 +1,4 @@
-"""Modes in a circle, and a plan in the user's editor: for faces in a terminal."""
+"""Modes in a circle, and a text in the user's own editor: for faces in a terminal."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def following(mode: str) -> str:
     return CYCLE[(at + 1) % len(CYCLE)]
 
 
-async def edit(text: str) -> str | None:
+async def edit(text: str, name: str = "plan.md") -> str | None:
     """Let the user edit a text in their own editor; None if that gave nothing."""
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not command:
         return None
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "plan.md"
+        path = Path(folder) / name
         path.write_text(f"{text}\n", encoding="utf-8")
         argv = [*shlex.split(command), str(path)]
         try:
