@@ -31,6 +31,22 @@ class Say(_Command, frozen=True, tag="say"):
         return (Text(self.text), *self.parts) if self.text else self.parts
 
 
+class Unsay(_Command, frozen=True, tag="unsay"):
+    """Take back a message that waits; accepted with its text. Refused if it was taken in."""
+
+    message_id: str = ""
+    """Empty for the one that was said last."""
+
+
+class RunShell(_Command, frozen=True, tag="run_shell"):
+    """Run a command line of the user's own: nobody is asked, and the model is told what it gave.
+
+    Accepted when it has ended; refused while a turn runs. An interrupt stops it.
+    """
+
+    line: str
+
+
 class UseSkill(_Command, frozen=True, tag="use_skill"):
     """Start a skill by its name, as a message of the user."""
 
@@ -116,6 +132,8 @@ class TakeUp(_Command, frozen=True, tag="take_up"):
 
 Command: TypeAlias = (
     Say
+    | Unsay
+    | RunShell
     | UseSkill
     | Answer
     | Interrupt

@@ -14,6 +14,7 @@ Whatever starts ends, also if it fails, is cancelled, or dies with the process:
     tool_started      tool_finished                        by call_id
     task_started      task_finished                        by task_id
     permission_asked, question_asked   request_settled     by request_id
+    message_queued    message_unqueued                     by message_id
 
 What a process could not end because it was killed is ended by the next that takes up the session,
 before its own `session_started`.
@@ -87,6 +88,21 @@ class InputTaken(_Event, tag="input_taken", frozen=True):
 
     kind: Kind
     text: str
+
+
+class MessageQueued(_Event, tag="message_queued", frozen=True):
+    """The user has said something while a turn runs; it waits for the turn's next step."""
+
+    message_id: str
+    text: str
+
+
+class MessageUnqueued(_Event, tag="message_unqueued", frozen=True):
+    """A message waits no longer."""
+
+    message_id: str
+    outcome: Literal["taken", "withdrawn", "lost"]
+    """Whether it was put before the model, taken back, or the session ended before either."""
 
 
 class EntryRecalled(_Event, tag="entry_recalled", frozen=True):
@@ -427,6 +443,8 @@ Event: TypeAlias = (
     SessionStarted
     | AgentStarted
     | InputTaken
+    | MessageQueued
+    | MessageUnqueued
     | EntryRecalled
     | TurnStarted
     | RequestSent

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prong.face.edit.buffer import Buffer
-from prong.face.edit.complete import Candidate, Sources, accept, complete, find_files
-from prong.face.edit.recall import Recall, Search
-from prong.session.history import KEPT, LONGEST, History
+from prong.face.edit.complete import Proposal, Sources, accept, complete, find_files
+from prong.face.edit.recall import Recall, HistorySearch
+from prong.session.history import KEPT, LONGEST, InputHistory
 
 pytestmark = pytest.mark.spec("X2")
 
 
-def history(folder: Path, project: str = "/p") -> History:
-    return History(
+def history(folder: Path, project: str = "/p") -> InputHistory:
+    return InputHistory(
         folder / "home" / "history.jsonl", project, lambda text: text.replace("KEY", "*")
     )
 
@@ -63,7 +63,7 @@ def test_it_is_bounded(tmp_path: Path) -> None:
     assert KEPT <= len(said) <= 2 * KEPT + 1
     assert said[0].startswith(f"{2 * KEPT + 99} ")
     (tmp_path / "file").touch()
-    assert not History(tmp_path / "file" / "history.jsonl", "/p", str).add("x")
+    assert not InputHistory(tmp_path / "file" / "history.jsonl", "/p", str).add("x")
 
 
 def test_going_back_and_coming_forward() -> None:
@@ -79,7 +79,7 @@ def test_going_back_and_coming_forward() -> None:
 
 def test_searching() -> None:
     """All words must be there; the next one is further back, and less finds the latest again."""
-    search = Search(("fix the parser", "Fix the lexer", "other"), before="x")
+    search = HistorySearch(("fix the parser", "Fix the lexer", "other"), before="x")
     assert search.found == ""
     assert search.typed("fix").found == "fix the parser"
     assert search.typed("fix").again().found == "Fix the lexer"
@@ -92,7 +92,7 @@ def test_searching() -> None:
 SOURCES = Sources(
     commands={"model": "change it", "mode": "the mode", "commit": "a skill"},
     arguments={"mode": "modes", "model": "models"},
-    values={"modes": (Candidate("plan"), Candidate("default")), "models": ()},
+    values={"modes": (Proposal("plan"), Proposal("default")), "models": ()},
     files=("src/a.py", "src/parser.py", "docs/parser.md", "tests/test_parser.py"),
 )
 
@@ -129,7 +129,7 @@ def test_accepting() -> None:
     """One candidate is put in with a blank; of several what they have in common."""
     mo = Buffer().insert("/mo")
     assert accept(mo, complete(mo, SOURCES)).text == "/mode"
-    assert accept(mo, complete(mo, SOURCES), Candidate("model")).text == "/model "
+    assert accept(mo, complete(mo, SOURCES), Proposal("model")).text == "/model "
     one = Buffer().insert("see @a.p then").place(8)
     assert accept(one, complete(one, SOURCES)).text == "see @src/a.py then"
     none = Buffer().insert("@zzz")

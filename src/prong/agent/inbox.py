@@ -42,6 +42,14 @@ class Inbox:
         """Put another entry in the place of one that still waits; one that was taken stays."""
         self._items = [(other if one is entry else one, taken) for one, taken in self._items]
 
+    def withdraw(self, entry: User) -> bool:
+        """Take back an entry that still waits; gives whether it did."""
+        waits = self.holds(entry)
+        self._items = [item for item in self._items if item[0] is not entry]
+        if not len(self):
+            self._arrived = anyio.Event()
+        return waits
+
     def recall(self, text: str) -> None:
         """Wake the agent for what stands in its conversation already and was not answered."""
         self._owed = text

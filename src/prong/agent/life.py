@@ -125,6 +125,11 @@ class Life:
         self._agent.inbox.recall(text)
         return text
 
+    async def settle(self) -> None:
+        """Store that the conversation, as it stands now, waits for no reply."""
+        self._settled = self._agent.prompt.digest
+        await self._store()
+
     def interrupt(self) -> bool:
         """Stop what runs, if something does."""
         if self._scope is None:

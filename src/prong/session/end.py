@@ -28,6 +28,7 @@ async def finish(parts: Parts) -> None:
     try:
         await parts.journal.sync()
     finally:
+        parts.intake.close()
         parts.agent.emit(AgentFinished(status="completed"))
         parts.agent.emit(SessionFinished(cost=parts.ledger.cost, usage=parts.ledger.usage))
         parts.bus.close()

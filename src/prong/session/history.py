@@ -25,17 +25,17 @@ LONGEST = 20_000
 _BYTES = 4 * 1024 * 1024
 
 
-class _Said(msgspec.Struct, frozen=True):
+class _Uttered(msgspec.Struct, frozen=True):
     at: float
     cwd: str
     text: str
 
 
-_READ = msgspec.json.Decoder(_Said)
+_READ = msgspec.json.Decoder(_Uttered)
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class InputHistory:
     """The file, and the project whose lines come first."""
 
     path: Path
@@ -54,7 +54,7 @@ class History:
         """Store what was said; gives whether that was possible."""
         if not text.strip() or len(text) > LONGEST:
             return False
-        said = _Said(round(time.time(), 3), self.project, self.mask(text))
+        said = _Uttered(round(time.time(), 3), self.project, self.mask(text))
         try:
             make_private(self.path.parent)
             with self._locked():
@@ -88,7 +88,7 @@ class History:
             file.writelines(msgspec.json.encode(one) + b"\n" for one in kept)
         fresh.replace(self.path)
 
-    def _lines(self) -> Iterator[_Said]:
+    def _lines(self) -> Iterator[_Uttered]:
         try:
             data = self.path.read_bytes()[-2 * _BYTES :]
         except OSError:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from prong.agent import Agent, Verdict
 from prong.entry import Part, Text, User, plain
-from prong.event import Warned
+from prong.event import MessageQueued, MessageUnqueued, Warned
 from prong.session.planning import Planner
 
 
@@ -18,6 +19,8 @@ class Intake:
         self._agent = agent
         self._planner = planner
         self._notes: list[User] = []
+        self._queued: dict[str, User] = {}
+        self._count = 0
 
     async def consult(self, message: Sequence[Part]) -> str | None:
         """Ask the hooks about a message; gives why it is refused, if it is."""
@@ -30,16 +33,62 @@ class Intake:
         self._agent.emit(Warned(text=why))
         return why
 
-    def put(self, message: Sequence[Part], *, taken: Callable[[], None] | None = None) -> User:
-        """Put a message before the agent; `taken` is called once it stands in the conversation."""
+    def put(
+        self,
+        message: Sequence[Part],
+        *,
+        taken: Callable[[], None] | None = None,
+        queued: bool = False,
+    ) -> User:
+        """Put a message before the agent; `taken` is called once it stands in the conversation.
+
+        One that is `queued` has to wait for a turn that runs, which everybody is told.
+        """
         entry = User(tuple(message))
         notes, self._notes = self._notes, []
         if (reminder := self._planner.reminder(self._agent.prompt, plain(entry.parts))) is not None:
             notes.append(reminder)
         for note in notes:
             self._agent.inbox.put(note)
+        if queued:
+            taken = self._queue(entry, taken)
         self._agent.inbox.put(entry, taken=taken)
         return entry
+
+    def _queue(self, entry: User, taken: Callable[[], None] | None) -> Callable[[], None]:
+        self._count += 1
+        message_id = f"message-{self._count}"
+        self._queued[message_id] = entry
+        self._agent.emit(MessageQueued(message_id=message_id, text=plain(entry.parts)))
+
+        def take() -> None:
+            self._unqueue(message_id, "taken")
+            if taken is not None:
+                taken()
+
+        return take
+
+    def _unqueue(self, message_id: str, outcome: Literal["taken", "withdrawn", "lost"]) -> None:
+        if self._queued.pop(message_id, None) is not None:
+            self._agent.emit(MessageUnqueued(message_id=message_id, outcome=outcome))
+
+    def named(self, entry: User) -> tuple[str, ...]:
+        """Give the id under which a message waits, if it does."""
+        return tuple(name for name, waiting in self._queued.items() if waiting is entry)
+
+    def withdraw(self, message_id: str) -> tuple[str, str] | None:
+        """Take back a message that waits, or the last one; gives its id and text."""
+        message_id = message_id or next(reversed(self._queued), "")
+        entry = self._queued.get(message_id)
+        if entry is None or not self._agent.inbox.withdraw(entry):
+            return None
+        self._unqueue(message_id, "withdrawn")
+        return message_id, plain(entry.parts)
+
+    def close(self) -> None:
+        """Say that what still waits will not be put before the agent any more."""
+        for message_id in [*self._queued]:
+            self._unqueue(message_id, "lost")
 
     def heed(self, verdict: Verdict) -> None:
         """Take over what hooks want to say to the user, and to the model with the next message."""

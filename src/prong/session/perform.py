@@ -19,6 +19,7 @@ from prong.command import (
     Outcome,
     Refused,
     Rename,
+    RunShell,
     Say,
     SetMode,
     SetModel,
@@ -26,6 +27,7 @@ from prong.command import (
     Suggest,
     TakeUp,
     Tell,
+    Unsay,
     UseSkill,
 )
 from prong.config.place import read_mode
@@ -37,6 +39,7 @@ from prong.prompt import Prompt
 from prong.session import sidecar
 from prong.session.parts import Parts
 from prong.session.records import Records
+from prong.session.shellout import run_shell
 from prong.team.child import Child
 from prong.text import load_text
 from prong.tools.base import Failed
@@ -57,11 +60,11 @@ async def perform(parts: Parts, command: Command) -> Outcome:
 async def _perform(parts: Parts, command: Command) -> Outcome:
     match command:
         case Say():
-            said = await say(parts, command.all_parts)
-            return said if isinstance(said, Refused) else _DONE
+            return _said(parts, await say(parts, command.all_parts))
         case UseSkill():
-            said = await use_skill(parts, command)
-            return said if isinstance(said, Refused) else _DONE
+            return _said(parts, await use_skill(parts, command))
+        case RunShell(line=line):
+            return await run_shell(parts, line)
         case Fork():
             children = await fork(parts, command.directives, isolation=command.isolation)
             return Accepted(ids=tuple(child.spec.task_id for child in children))
@@ -90,7 +93,7 @@ async def _beside(parts: Parts, command: Rename | Aside | Suggest) -> str:
 
 def _at_once(
     parts: Parts,
-    command: Answer | Interrupt | SetMode | SetModel | Background | Clear | Leave | TakeUp,
+    command: Answer | Interrupt | SetMode | SetModel | Background | Clear | Leave | TakeUp | Unsay,
 ) -> Outcome:
     """Carry out a command for which nobody has to wait."""
     match command:
@@ -116,6 +119,16 @@ def _at_once(
             return _DONE
         case TakeUp():
             return _take_up(parts)
+        case Unsay(message_id=message_id):
+            taken = parts.intake.withdraw(message_id)
+            if taken is None:
+                return Refused("no such message waits; it was put before the model already")
+            return Accepted(taken[1], ids=taken[:1])
+
+
+def _said(parts: Parts, said: User | Refused) -> Outcome:
+    """Say what came of a message: one that has to wait has an id."""
+    return said if isinstance(said, Refused) else Accepted(ids=parts.intake.named(said))
 
 
 def _take_up(parts: Parts) -> Outcome:
@@ -145,7 +158,9 @@ async def say(
     why = await parts.intake.consult(message)
     # Hooks may take their time.
     parts.must_live()
-    return parts.intake.put(message, taken=taken) if why is None else Refused(why)
+    if why is not None:
+        return Refused(why)
+    return parts.intake.put(message, taken=taken, queued=parts.busy)
 
 
 async def use_skill(

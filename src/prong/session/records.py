@@ -7,13 +7,21 @@ from dataclasses import dataclass
 import anyio.to_thread
 
 from prong.agent.spec import AgentTypes
+from prong.errors import UsageError
+from prong.host import ripgrep
 from prong.journal import store
 from prong.journal.book import Books, CostLine
 from prong.journal.read import read_journal
 from prong.journal.store import SessionInfo
 from prong.prompt import outline
+from prong.session.history import InputHistory
 from prong.session.parts import Parts
+from prong.tools.files.pattern import SEARCH
 from prong.tools.skill import Skill
+
+_SECONDS = 5.0
+_LISTED = 16 << 20
+"""Bytes of paths that are listed at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,31 @@ class Records:
         """Find a skill that the user may start by name; None if there is none."""
         skills = (one for one in self._parts.place.skills if one.for_user)
         return next((one for one in skills if one.name == name), None)
+
+    @property
+    def skills(self) -> dict[str, str]:
+        """The skills that the user may start, each with what it is for."""
+        return {one.name: one.description for one in self._parts.place.skills if one.for_user}
+
+    @property
+    def history(self) -> InputHistory:
+        """What the user has said in this and other sessions."""
+        place = self._parts.place
+        mask = self._parts.agent.secrets.mask
+        return InputHistory(place.store / "history.jsonl", place.root, mask)
+
+    async def files(self) -> list[str]:
+        """List the files and folders of the project, less what git ignores; empty if unknown."""
+        host, root = self._parts.agent.context.host, self._parts.agent.context.host.root
+        try:
+            argv = [ripgrep(), "--files", "--null", *SEARCH]
+            finished = await host.run(argv, cwd=root, seconds=_SECONDS, limit=_LISTED)
+        except (OSError, UsageError):
+            return []
+        names = [name.decode(errors="replace") for name in finished.output.split(b"\0")[:-1]]
+        files = [name for name in names if name.isprintable()]
+        folders = {f"{name.rpartition('/')[0]}/" for name in files if "/" in name}
+        return sorted(files) + sorted(folders)
 
     async def costs(self) -> list[CostLine]:
         """Say what the session has cost so far, children that still run included."""

@@ -12,6 +12,8 @@ from prong.event import (
     Envelope,
     Event,
     EventsSkipped,
+    MessageQueued,
+    MessageUnqueued,
     PermissionAsked,
     QuestionAsked,
     ReplyDiscarded,
@@ -126,6 +128,8 @@ def _start(agent: str, event: Event) -> tuple[str, ...] | None:
             return ("task", event.task_id)
         case PermissionAsked() | QuestionAsked():
             return ("asked", event.request_id)
+        case MessageQueued():
+            return ("queued", event.message_id)
         case _:
             return None
 
@@ -146,6 +150,8 @@ def _end(agent: str, event: Event) -> tuple[str, ...] | None:
             return ("task", event.task_id)
         case RequestSettled():
             return ("asked", event.request_id)
+        case MessageUnqueued():
+            return ("queued", event.message_id)
         case _:
             return None
 

@@ -8,6 +8,7 @@ from prong.event import (
     MAIN,
     AgentFinished,
     Event,
+    MessageUnqueued,
     RequestFailed,
     RequestSettled,
     SessionFinished,
@@ -29,6 +30,8 @@ def endings(view: View) -> Iterator[tuple[str, Event]]:
         return
     for request_id, asked in view.questions.items():
         yield asked.agent, RequestSettled(request_id=request_id, outcome="unanswered")
+    for message_id in view.queued:
+        yield MAIN, MessageUnqueued(message_id=message_id, outcome="lost")
     agents = sorted(view.agents.values(), key=lambda agent: agent.path.count("/"), reverse=True)
     for agent in agents:
         for event in _of_agent(agent):

@@ -21,6 +21,8 @@ from prong.event import (
     Event,
     EventsSkipped,
     InputTaken,
+    MessageQueued,
+    MessageUnqueued,
     ModeChanged,
     PermissionAsked,
     Progressed,
@@ -57,6 +59,7 @@ from prong.view.state import (
     Live,
     OpenRequest,
     Paid,
+    QueuedView,
     ReceiptView,
     Replied,
     Restarted,
@@ -163,6 +166,11 @@ def _work(view: View, envelope: Envelope, event: Event) -> View:
             return replace(view, questions=_put(view.questions, event.request_id, asked))
         case RequestSettled(request_id=request_id):
             return replace(view, questions=_without(view.questions, request_id))
+        case MessageQueued(message_id=message_id, text=text):
+            waiting = QueuedView(message_id, text, envelope.at)
+            return replace(view, queued=_put(view.queued, message_id, waiting))
+        case MessageUnqueued(message_id=message_id):
+            return replace(view, queued=_without(view.queued, message_id))
         case ReceiptIssued():
             return _accounted(view, envelope, event)
         case WorkKept(path=path):

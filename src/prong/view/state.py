@@ -236,6 +236,14 @@ class AskedView(msgspec.Struct, frozen=True):
     at: float
 
 
+class QueuedView(msgspec.Struct, frozen=True):
+    """A message of the user that waits for the next step of the turn."""
+
+    message_id: str
+    text: str
+    at: float
+
+
 class View(msgspec.Struct, frozen=True, kw_only=True):
     """A whole session at one moment."""
 
@@ -257,6 +265,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """By id, in the order in which they began; those that have ended too."""
     questions: Mapping[str, AskedView] = {}
     """By request id, in the order in which they came."""
+    queued: Mapping[str, QueuedView] = {}
+    """Messages that wait to be put before the model, by id, in the order in which they came."""
     receipts: Mapping[str, ReceiptView] = {}
     """By task id."""
     works: Mapping[str, WorkKept] = {}

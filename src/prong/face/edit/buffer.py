@@ -304,12 +304,23 @@ class Buffer(msgspec.Struct, frozen=True):
         return len(self.text) if end < 0 else end
 
     def _before(self, at: int) -> int:
-        held = next((s for s, e, _ in labels(self.text, self.folded) if s < at <= e), None)
-        return grapheme.before(self.text, at) if held is None else held
+        found = grapheme.before(self.text, at)
+        for start, end, _ in labels(self.text, self.folded):
+            if start < at <= end:
+                return start
+            if found < end < at:
+                # What clings to a label is a character of its own.
+                found = end
+        return found
 
     def _after(self, at: int) -> int:
-        held = next((e for s, e, _ in labels(self.text, self.folded) if s <= at < e), None)
-        return grapheme.after(self.text, at) if held is None else held
+        found = grapheme.after(self.text, at)
+        for start, end, _ in labels(self.text, self.folded):
+            if start <= at < end:
+                return end
+            if at < start < found:
+                found = start
+        return found
 
     def around(self, at: int) -> tuple[int, int]:
         """Give a place, twice; inside a character or label, its beginning and its end."""

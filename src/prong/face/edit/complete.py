@@ -20,7 +20,7 @@ _RANKED = 2_000
 _AT = re.compile(r"(?:^|(?<=[\s(\[\"'`]))@([^\s\"'`]*)$")
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class Proposal(msgspec.Struct, frozen=True):
     """One thing that a word can become."""
 
     text: str
@@ -32,7 +32,7 @@ class Completion(msgspec.Struct, frozen=True):
 
     start: int
     end: int
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[Proposal, ...] = ()
     closes: bool = True
     """Whether a blank follows what was chosen."""
 
@@ -54,7 +54,7 @@ class Sources(msgspec.Struct, frozen=True):
     """Names of commands and skills, each with a line of help."""
     arguments: Mapping[str, str] = {}
     """What the argument of a command is: a name in `values`."""
-    values: Mapping[str, Sequence[Candidate]] = {}
+    values: Mapping[str, Sequence[Proposal]] = {}
     """What an argument can be, by its kind."""
     files: Sequence[str] = ()
     """Paths below the project's folder."""
@@ -65,13 +65,13 @@ def complete(buffer: Buffer, sources: Sources) -> Completion:
     before = buffer.text[: buffer.cursor]
     if found := _AT.search(before):
         start = found.start(1)
-        paths = [Candidate(path) for path in find_files(found[1], sources.files)]
+        paths = [Proposal(path) for path in find_files(found[1], sources.files)]
         return Completion(start, buffer.cursor, tuple(paths))
     if not before.startswith("/") or "\n" in before:
         return Completion(buffer.cursor, buffer.cursor)
     name, blank, rest = before[1:].partition(" ")
     if not blank:
-        known = [Candidate(one, told) for one, told in sources.commands.items()]
+        known = [Proposal(one, told) for one, told in sources.commands.items()]
         return Completion(1, buffer.cursor, _ranked(name, known))
     word = rest.lstrip()
     if " " in word:
@@ -80,7 +80,7 @@ def complete(buffer: Buffer, sources: Sources) -> Completion:
     return Completion(buffer.cursor - len(word), buffer.cursor, _ranked(word, values))
 
 
-def accept(buffer: Buffer, completion: Completion, candidate: Candidate | None = None) -> Buffer:
+def accept(buffer: Buffer, completion: Completion, candidate: Proposal | None = None) -> Buffer:
     """Put a candidate into the text; without one, what all candidates have in common."""
     chosen = candidate or (completion.candidates[0] if len(completion.candidates) == 1 else None)
     text = completion.common if chosen is None else chosen.text
@@ -98,7 +98,7 @@ def _extends(buffer: Buffer, completion: Completion, text: str) -> bool:
     return len(text) > len(written) and text.lower().startswith(written.lower())
 
 
-def _ranked(word: str, candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+def _ranked(word: str, candidates: Iterable[Proposal]) -> tuple[Proposal, ...]:
     """Order by how well a word fits; those whose text begins with it keep their order."""
     low = word.lower()
     first = [one for one in candidates if one.text.lower().startswith(low)]

@@ -61,14 +61,14 @@ _CONTROLS = {
 }
 
 
-class Key(msgspec.Struct, frozen=True):
+class KeyPress(msgspec.Struct, frozen=True):
     """A key that was pressed, or a piece of text."""
 
     name: str
     text: str = ""
 
 
-class Decoder:
+class KeyDecoder:
     """Turns bytes into keys, whatever pieces they come in."""
 
     def __init__(self) -> None:
@@ -81,17 +81,17 @@ class Decoder:
         """Whether something is kept back that may be a key by itself."""
         return bool(self._held) and not self._held.startswith(_PASTE_BEGINS)
 
-    def feed(self, data: bytes) -> list[Key]:
+    def feed(self, data: bytes) -> list[KeyPress]:
         """Take bytes in; gives the keys that are complete."""
         self._held += self._text.decode(data)
         return self._read(last=False)
 
-    def flush(self) -> list[Key]:
+    def flush(self) -> list[KeyPress]:
         """Give what is kept back: nothing has followed it."""
         return self._read(last=True) if self.waiting else []
 
-    def _read(self, *, last: bool) -> list[Key]:
-        keys: list[Key] = []
+    def _read(self, *, last: bool) -> list[KeyPress]:
+        keys: list[KeyPress] = []
         while self._held:
             taken = self._escape(last=last) if self._held[0] == "\x1b" else self._plain()
             if taken is None:
@@ -102,15 +102,15 @@ class Decoder:
                 keys.append(key)
         return keys
 
-    def _plain(self) -> tuple[int, Key]:
+    def _plain(self) -> tuple[int, KeyPress]:
         """Read typed characters, as many as there are, or one control character."""
         first = self._held[0]
         if _is_control(first):
-            return 1, Key(_control(first))
+            return 1, KeyPress(_control(first))
         end = next((at for at, c in enumerate(self._held) if _is_control(c)), len(self._held))
-        return end, Key(TEXT, self._held[:end])
+        return end, KeyPress(TEXT, self._held[:end])
 
-    def _escape(self, *, last: bool) -> tuple[int, Key | None] | None:
+    def _escape(self, *, last: bool) -> tuple[int, KeyPress | None] | None:
         """Read what begins with an escape; None if more has to come first."""
         held = self._held
         if held.startswith(_PASTE_BEGINS):
@@ -129,17 +129,17 @@ class Decoder:
             name = _CONTROLS.get(held[1]) or (
                 _control(held[1]) if _is_control(held[1]) else _letter(held[1])
             )
-            return 2, Key(f"alt+{name}")
+            return 2, KeyPress(f"alt+{name}")
         if last and len(held) > 1 and held[1] in "[O":
-            return 2, Key(f"alt+{held[1]}")
-        return 1, Key("escape")
+            return 2, KeyPress(f"alt+{held[1]}")
+        return 1, KeyPress("escape")
 
-    def _paste(self) -> tuple[int, Key] | None:
+    def _paste(self) -> tuple[int, KeyPress] | None:
         begin, end = len(_PASTE_BEGINS), self._held.find(_PASTE_ENDS)
         if end >= 0:
-            return end + len(_PASTE_ENDS), Key(PASTE, self._held[begin:end])
+            return end + len(_PASTE_ENDS), KeyPress(PASTE, self._held[begin:end])
         if len(self._held) > _LONGEST_PASTE:
-            return len(self._held), Key(PASTE, self._held[begin:])
+            return len(self._held), KeyPress(PASTE, self._held[begin:])
         return None
 
 
@@ -155,7 +155,7 @@ def _letter(char: str) -> str:
     return f"shift+{char.lower()}" if char.isupper() else char
 
 
-def _of_csi(found: re.Match[str]) -> Key | None:
+def _of_csi(found: re.Match[str]) -> KeyPress | None:
     numbers = [int(n.partition(":")[0] or 0) for n in found[1].lstrip("?<>=").split(";") if n]
     final = found[3]
     if found[1][:1] in {"?", "<", ">", "="}:
@@ -166,26 +166,26 @@ def _of_csi(found: re.Match[str]) -> Key | None:
         return _coded(numbers[0], numbers[1] if len(numbers) > 1 else 1)
     modifier = numbers[1] if len(numbers) > 1 else 1
     name = _TILDES.get(numbers[0] if numbers else 0) if final == "~" else _FINALS.get(final)
-    return None if name is None else Key(_modified(name, modifier))
+    return None if name is None else KeyPress(_modified(name, modifier))
 
 
-def _of_ss3(found: re.Match[str]) -> Key | None:
+def _of_ss3(found: re.Match[str]) -> KeyPress | None:
     name = _FINALS.get(found[2])
-    return None if name is None else Key(name)
+    return None if name is None else KeyPress(name)
 
 
-def _coded(code: int, modifier: int) -> Key | None:
+def _coded(code: int, modifier: int) -> KeyPress | None:
     name = _CODES.get(code)
     if name is None:
         if not 32 < code < 0x110000 or 0xD800 <= code < 0xF900:
             return None
         char = chr(code)
         if modifier <= 2:
-            return Key(TEXT, char.upper() if modifier == 2 else char)
+            return KeyPress(TEXT, char.upper() if modifier == 2 else char)
         name = char.lower()
     if name == "space" and modifier <= 2:
-        return Key(TEXT, " ")
-    return Key(_modified(name, modifier))
+        return KeyPress(TEXT, " ")
+    return KeyPress(_modified(name, modifier))
 
 
 def _modified(name: str, modifier: int) -> str:

@@ -36,7 +36,7 @@ class Recall(msgspec.Struct, frozen=True):
         return replace(self, at=max(-1, self.at - 1))
 
 
-class Search(msgspec.Struct, frozen=True):
+class HistorySearch(msgspec.Struct, frozen=True):
     """A search in what was said; the latest that holds all its words is found first."""
 
     said: tuple[str, ...]
@@ -51,20 +51,20 @@ class Search(msgspec.Struct, frozen=True):
         """The text that is found; empty if nothing is."""
         return self.said[self.at] if self.at >= 0 else ""
 
-    def typed(self, text: str) -> Search:
-        """Search for more."""
+    def typed(self, text: str) -> HistorySearch:
+        """HistorySearch for more."""
         return self._look(self.query + text, max(0, self.at))
 
-    def erased(self) -> Search:
-        """Search for less, from the latest on."""
+    def erased(self) -> HistorySearch:
+        """HistorySearch for less, from the latest on."""
         return self._look(self.query[:-1], 0)
 
-    def again(self) -> Search:
+    def again(self) -> HistorySearch:
         """Look for one further back; stays if there is none."""
         further = self._look(self.query, self.at + 1)
         return further if further.at >= 0 else self
 
-    def _look(self, query: str, start: int) -> Search:
+    def _look(self, query: str, start: int) -> HistorySearch:
         words = query.lower().split()
         matching = (
             at
