@@ -1,4 +1,4 @@
-"""Budgets as a tree of purses."""
+"""Budgets as a tree."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prong.cost import Ledger, Row
-from prong.cost.budget import Bounds, Purse
+from prong.cost.budget import Bounds, Budget
 from prong.entry import Usage
 
 pytestmark = pytest.mark.spec("T9")
@@ -22,30 +22,30 @@ STEPS = st.lists(
 )
 
 
-def taken(purse: Purse | str) -> Purse:
-    assert isinstance(purse, Purse), purse
-    return purse
+def taken(budget: Budget | str) -> Budget:
+    assert isinstance(budget, Budget), budget
+    return budget
 
 
 @given(st.integers(1, 1000), STEPS)
 def test_a_tree_is_never_overdrawn_by_more_than_one_reply_of_each_agent(
     bound: int, steps: list[tuple[str, int, int]]
 ):
-    """Whatever spawns, spends and ends: each purse is at most one reply per agent over."""
-    root = Purse(Bounds(tokens=bound))
-    purses, spent, over = [root], 0, 0
+    """Whatever spawns, spends and ends: each budget is at most one reply per agent over."""
+    root = Budget(Bounds(tokens=bound))
+    budgets, spent, over = [root], 0, 0
     for what, which, amount in steps:
-        purse = purses[which % len(purses)]
+        budget = budgets[which % len(budgets)]
         if what == "spawn":
             asked = Bounds(tokens=amount) if amount % 2 else None
-            child = purse.child("x", asked)
-            if isinstance(child, Purse):
-                purses.append(child)
-        elif what == "spend" and purse.spent() is None:
-            purse.charge(amount, 0.0)
+            child = budget.child("x", asked)
+            if isinstance(child, Budget):
+                budgets.append(child)
+        elif what == "spend" and budget.spent() is None:
+            budget.charge(amount, 0.0)
             spent, over = spent + amount, max(over, amount)
-        elif what == "close" and purse is not root:
-            purse.close()
+        elif what == "close" and budget is not root:
+            budget.close()
 
     assert root.tokens == spent
     # Asked one after another, so only the last reply can have gone over.
@@ -55,10 +55,10 @@ def test_a_tree_is_never_overdrawn_by_more_than_one_reply_of_each_agent(
 @given(st.integers(1, 500), st.lists(st.integers(1, 500), min_size=1, max_size=8))
 def test_promises_never_add_up_to_more_than_there_is(bound: int, asked: list[int]):
     """Children reserve what they may spend: together never more than the parent has."""
-    root = Purse(Bounds(tokens=bound))
+    root = Budget(Bounds(tokens=bound))
     middle = taken(root.child("middle"))
     made = [(root if each % 2 else middle).child("x", Bounds(tokens=each)) for each in asked]
-    given_out = sum(p.bounds.tokens or 0 for p in made if isinstance(p, Purse))
+    given_out = sum(p.bounds.tokens or 0 for p in made if isinstance(p, Budget))
 
     assert given_out <= bound
     assert root.left().tokens == bound - given_out
@@ -67,7 +67,7 @@ def test_promises_never_add_up_to_more_than_there_is(bound: int, asked: list[int
 @given(st.integers(1, 300), st.integers(0, 400))
 def test_what_was_not_spent_goes_back(reserved: int, used: int):
     """When a child ends its parent has everything but what was really spent."""
-    root = Purse(Bounds(tokens=1000, usd=10.0, turns=50))
+    root = Budget(Bounds(tokens=1000, usd=10.0, turns=50))
     child = taken(root.child("x", Bounds(tokens=reserved, usd=1.0, turns=5)))
     if used:
         child.charge(used, 0.5)
@@ -81,8 +81,8 @@ def test_what_was_not_spent_goes_back(reserved: int, used: int):
 
 
 def test_usage_rolls_up_exactly_once():
-    """A request counts once in every purse above the agent that sent it."""
-    root = Purse()
+    """A request counts once in every budget above the agent that sent it."""
+    root = Budget()
     child = taken(root.child("a"))
     grandchild = taken(child.child("b", Bounds(tokens=100)))
     grandchild.charge(30, 0.25)
@@ -95,7 +95,7 @@ def test_usage_rolls_up_exactly_once():
 
 def test_a_child_without_bounds_is_held_by_those_above():
     """Bounds are inherited: a grandchild stops when its grandparent's budget is spent."""
-    root = Purse(Bounds(tokens=50), name="the session")
+    root = Budget(Bounds(tokens=50), name="the session")
     grandchild = taken(taken(root.child("a")).child("b"))
     grandchild.charge(50, 0.0)
 
@@ -104,7 +104,7 @@ def test_a_child_without_bounds_is_held_by_those_above():
 
 def test_a_child_gets_what_is_left_and_no_child_when_nothing_is():
     """Where less is left than asked for the bounds say so; where nothing is, that is said."""
-    root = Purse(Bounds(usd=1.0))
+    root = Budget(Bounds(usd=1.0))
     first = taken(root.child("a", Bounds(usd=0.75)))
     second = taken(root.child("b", Bounds(usd=0.75)))
 
@@ -114,9 +114,9 @@ def test_a_child_gets_what_is_left_and_no_child_when_nothing_is():
 
 
 def test_time_is_bounded_and_inherited():
-    """Seconds count from the start of each purse, and those above hold too."""
+    """Seconds count from the start of each budget, and those above hold too."""
     now = [0.0]
-    root = Purse(Bounds(seconds=10), clock=lambda: now[0])
+    root = Budget(Bounds(seconds=10), clock=lambda: now[0])
     now[0] = 8.0
     child = taken(root.child("a", Bounds(seconds=5)))
 
@@ -129,7 +129,7 @@ def test_time_is_bounded_and_inherited():
 
 def test_an_unknown_price_stops_a_budget_of_money():
     """Money cannot be bounded where a price is unknown, and that is said with the remedy."""
-    root = Purse(Bounds(usd=1.0))
+    root = Budget(Bounds(usd=1.0))
     root.charge(1, None, model="mystery-1")
 
     assert "mystery-1" in (root.spent() or "")
@@ -144,27 +144,27 @@ def test_replies_under_way_are_all_that_a_bound_is_exceeded_by(
     bound: int, asked: list[int | None], steps: list[tuple[int, int]]
 ):
     """Agents ask and pay in any order: over the bound is at most one reply of each that ran."""
-    root = Purse(Bounds(tokens=bound))
+    root = Budget(Bounds(tokens=bound))
     made = (root.child("x", None if each is None else Bounds(tokens=each)) for each in asked)
-    purses = [root, *(purse for purse in made if isinstance(purse, Purse))]
+    budgets = [root, *(budget for budget in made if isinstance(budget, Budget))]
     flying: dict[int, int] = {}
     late: dict[int, list[int]] = {}
     for which, amount in steps:
-        at = which % len(purses)
+        at = which % len(budgets)
         if at in flying:
-            purses[at].charge(flying[at], 0.0)
+            budgets[at].charge(flying[at], 0.0)
             if root.tokens > bound:
                 late.setdefault(at, []).append(flying[at])
             del flying[at]
-        elif purses[at].spent() is None:
+        elif budgets[at].spent() is None:
             assert root.tokens < bound, "no request is sent once the bound is reached"
             flying[at] = amount
 
     assert all(len(replies) == 1 for replies in late.values())
     assert root.tokens - bound <= sum(replies[0] for replies in late.values())
-    for purse in purses[1:]:
-        if purse.bounds.tokens is not None:
-            assert purse.tokens - purse.bounds.tokens <= 300
+    for budget in budgets[1:]:
+        if budget.bounds.tokens is not None:
+            assert budget.tokens - budget.bounds.tokens <= 300
 
 
 @given(st.lists(st.sampled_from(("main", "main/a", "main/a/b", "main/ab", "other", "main/a/b/c"))))

@@ -116,8 +116,8 @@ GIVEN: dict[str, Check] = {
     "agent.hooks": lambda w, p, c: c.agent.hooks is not p.hooks,
     "agent.emit": lambda w, p, c: _emits(w, c.agent.emit, c.spec.path),
     "agent.limits": lambda w, p, c: c.agent.limits == Limits(max_turns=200),
-    "agent.purse": lambda w, p, c: (
-        c.agent.purse is not p.purse and c.agent.purse._parent is p.purse
+    "agent.budget": lambda w, p, c: (
+        c.agent.budget is not p.budget and c.agent.budget._parent is p.budget
     ),
     "agent.context_tokens": lambda w, p, c: c.agent.context_tokens is None,
     "agent.max_output": lambda w, p, c: c.agent.max_output is None,

@@ -23,7 +23,7 @@ from prong.agent.limit import Limits, Spent
 from prong.agent.lineage import Lineage
 from prong.agent.repeat import Repeats
 from prong.cost import Ledger, Prices, Row, markable, window
-from prong.cost.budget import Purse
+from prong.cost.budget import Budget
 from prong.entry import Call, Entry, Part, Results, Text, Usage, User, plain
 from prong.event import Event, InputTaken, PromptMoved, Warned
 from prong.host import Host
@@ -115,7 +115,7 @@ class Agent:
     prices: Prices
     emit: Callable[[Event], None]
     limits: Limits = field(default_factory=Limits)
-    purse: Purse = field(default_factory=Purse)
+    budget: Budget = field(default_factory=Budget)
     """What it and everything it starts may spend."""
     inbox: Inbox = field(default_factory=Inbox)
     ttl: Ttl | None = None
@@ -243,11 +243,11 @@ class Agent:
         """Say which bound has been reached or cannot be kept; asked before every request."""
         if spent := self.limits.spent(turns):
             return spent
-        why = self.purse.spent() or self._unpriced()
+        why = self.budget.spent() or self._unpriced()
         return None if why is None else Spent("budget", why)
 
     def _unpriced(self) -> str | None:
-        model, left = self.prompt.head.model, self.purse.left().usd
+        model, left = self.prompt.head.model, self.budget.left().usd
         if left is None or self.prices.of(model) is not None:
             return None
         return (

@@ -15,7 +15,7 @@ class Spent(msgspec.Struct, frozen=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds on one turn of an agent; None is no bound. What may be spent is in its purse."""
+    """Bounds on one turn of an agent; None is no bound. What may be spent is in its budget."""
 
     max_turns: int | None = None
     """Requests in one turn."""

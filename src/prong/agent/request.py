@@ -226,7 +226,7 @@ def charge(agent: Agent, row: Row) -> None:
     agent.recorder.request(row)
     agent.ledger.add(row)
     tokens, turns = row.usage.input + row.usage.output, 0 if row.sidecar or row.broken else 1
-    agent.purse.charge(tokens, row.cost, turns=turns, model=row.model)
+    agent.budget.charge(tokens, row.cost, turns=turns, model=row.model)
 
 
 async def request(agent: Agent, prompt: Prompt | None = None, *, sidecar: str = "") -> Ended:

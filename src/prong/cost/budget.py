@@ -1,11 +1,11 @@
 """Budgets: bounds on tokens, money, turns and time that hold for a whole tree of agents.
 
-A purse belongs to one agent and everything it starts. A child with bounds of its own reserves them
-in its parent's purse when it is made, so that siblings cannot promise the same money twice; what it
+A budget belongs to one agent and everything it starts. A child with bounds of its own reserves them
+in its parent's budget when it is made, so that siblings cannot promise the same money twice; what it
 did not spend goes back when it ends. A child without bounds draws from its parent. Either way each
-request is charged once, to the agent that sent it, and counts in every purse above.
+request is charged once, to the agent that sent it, and counts in every budget above.
 
-Nothing can know what a reply will cost, so a bound is looked at before each request: a purse is
+Nothing can know what a reply will cost, so a bound is looked at before each request: a budget is
 overdrawn by one reply of each agent that is running at that moment, at most.
 """
 
@@ -37,18 +37,18 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self == Bounds()
 
 
-class Purse:
+class Budget:
     """What an agent and everything it starts may spend, and has spent."""
 
     def __init__(
         self,
         bounds: Bounds | None = None,
         *,
-        parent: Purse | None = None,
+        parent: Budget | None = None,
         name: str = "the session",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Use `child` to make a purse below another."""
+        """Use `child` to make a budget below another."""
         self.bounds = bounds or Bounds()
         self.name = name
         self.tokens = 0
@@ -60,11 +60,11 @@ class Purse:
         self._unpriced: set[str] = set()
         # What children have reserved here or further down, and not spent yet.
         self._promised: dict[_What, float] = dict.fromkeys(_KINDS, 0.0)
-        # What this purse has reserved above and not spent yet; only kinds with a bound of its own.
+        # What this budget has reserved above and not spent yet; only kinds with a bound of its own.
         self._held: dict[_What, float] = {}
 
-    def child(self, name: str, asked: Bounds | None = None) -> Purse | str:
-        """Make the purse of a child, its bounds reserved; or say why nothing is left for it.
+    def child(self, name: str, asked: Bounds | None = None) -> Budget | str:
+        """Make the budget of a child, its bounds reserved; or say why nothing is left for it.
 
         Where less is left than was asked for, the child gets what is left: its bounds say so.
         """
@@ -77,18 +77,18 @@ class Purse:
             turns=None if asked.turns is None else int(_least(asked.turns, left.turns)),
             seconds=None if asked.seconds is None else _least(asked.seconds, left.seconds),
         )
-        purse = Purse(given, parent=self, name=name, clock=self._clock)
+        budget = Budget(given, parent=self, name=name, clock=self._clock)
         for what in _KINDS:
             amount = getattr(given, what)
             if amount is not None and amount <= 0:
-                purse.close()
+                budget.close()
                 return f"all {what} of the budget of {self.name} are promised to running agents"
             if amount is not None:
-                purse._hold(what, amount)
-        return purse
+                budget._hold(what, amount)
+        return budget
 
     def left(self) -> Bounds:
-        """Say what is neither spent nor promised, here and in every purse above."""
+        """Say what is neither spent nor promised, here and in every budget above."""
         own = {what: self._left(what) for what in _KINDS}
         seconds = _INFINITE if self.bounds.seconds is None else self.bounds.seconds - self._age
         if self._parent is not None:
@@ -96,7 +96,7 @@ class Purse:
             seconds = _least(seconds, above.seconds)
             for what in _KINDS:
                 limit = getattr(above, what)
-                # What this purse reserved above is its own to spend, not promised to others.
+                # What this budget reserved above is its own to spend, not promised to others.
                 limit = _INFINITE if limit is None else limit + self._held.get(what, 0.0)
                 own[what] = min(own[what], limit)
         tokens, turns = own["tokens"], own["turns"]
@@ -108,7 +108,7 @@ class Purse:
         )
 
     def charge(self, tokens: int, usd: float | None, *, turns: int = 1, model: str = "") -> None:
-        """Enter one request, here and in every purse above."""
+        """Enter one request, here and in every budget above."""
         self.remember(tokens, usd or 0.0, turns)
         if usd is None:
             self._unpriced.add(model or "the model")
@@ -119,7 +119,7 @@ class Purse:
             self._parent.charge(tokens, usd, turns=turns, model=model)
 
     def remember(self, tokens: int, usd: float, turns: int) -> None:
-        """Count what was spent earlier and stands in the purses above already."""
+        """Count what was spent earlier and stands in the budgets above already."""
         self.tokens += tokens
         self.usd += usd
         self.turns += turns
@@ -179,7 +179,7 @@ class Purse:
             self._parent.promise(what, -part)
 
     def promise(self, what: _What, amount: float) -> None:
-        """Count what a child reserves, up to the purse that has reserved as much itself."""
+        """Count what a child reserves, up to the budget that has reserved as much itself."""
         self._promised[what] += amount
         if self._parent is not None and what not in self._held:
             self._parent.promise(what, amount)

@@ -11,7 +11,7 @@ from prong.agent.lineage import Lineage
 from prong.config.guard import Guard
 from prong.config.model import cache_ttl, diagnoses, render_head
 from prong.cost import Ledger, Prices
-from prong.cost.budget import Bounds, Purse
+from prong.cost.budget import Bounds, Budget
 from prong.entry import Usage
 from prong.errors import UsageError
 from prong.event import MAIN, Answer, Question, QuestionAsked
@@ -94,7 +94,7 @@ def make_agent(base: Foundation, agents: Delegation, **parts: Unpack[Parts]) -> 
         ledger=ledger,
         emit=base.emit,
         limits=make_limits(place),
-        purse=_purse(ledger, bounds),
+        budget=_budget(ledger, bounds),
         ttl=cache_ttl(options, place),
         context_tokens=options.context_tokens,
         max_output=options.max_output,
@@ -120,12 +120,12 @@ def _ledger(base: Foundation) -> Ledger:
     return Ledger(paid.row for paid in requests if not paid.inherited)
 
 
-def _purse(ledger: Ledger, bounds: Bounds) -> Purse:
-    purse = Purse(bounds)
+def _budget(ledger: Ledger, bounds: Bounds) -> Budget:
+    budget = Budget(bounds)
     for row in ledger.rows:
         tokens = row.usage.input + row.usage.output
-        purse.charge(tokens, row.cost, turns=0 if row.sidecar else 1, model=row.model)
-    return purse
+        budget.charge(tokens, row.cost, turns=0 if row.sidecar else 1, model=row.model)
+    return budget
 
 
 def _context(base: Foundation, agents: Delegation) -> Context:

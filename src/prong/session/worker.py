@@ -21,7 +21,7 @@ from prong.agent import Agent, Desk, Life, Limits, Sent, Turn
 from prong.agent.answer import awaits_reply
 from prong.agent.life import said
 from prong.cost import Ledger, Prices
-from prong.cost.budget import Purse
+from prong.cost.budget import Budget
 from prong.entry import User
 from prong.errors import WorkerFailed
 from prong.host import Host, make_private
@@ -241,8 +241,8 @@ def _agent(
     model, beside, spending, policy = spec.model, spec.beside, spec.spending, PolicyBox(spec.policy)
     endpoint = msgspec.structs.replace(model.endpoint, headers=hello.headers)
     speaks = dialect(endpoint.dialect, explicit=endpoint.explicit)
-    purse = Purse(spending.bounds, name=spending.name)
-    purse.remember(spending.tokens, spending.usd, spending.turns)
+    budget = Budget(spending.bounds, name=spending.name)
+    budget.remember(spending.tokens, spending.usd, spending.turns)
     ahead = spec.ahead
     return Agent(
         path=spec.path,
@@ -270,7 +270,7 @@ def _agent(
         prices=Prices(spending.prices),
         emit=relay.emit,
         limits=Limits(max_turns=spending.max_turns),
-        purse=purse,
+        budget=budget,
         ttl=model.ttl,
         compact_at=model.compact_at,
         context_tokens=model.context_tokens,

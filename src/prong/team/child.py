@@ -143,7 +143,7 @@ class Child:
         self.since = (len(self.account.rows), self.voice.tool_uses)
         self.status, self.detail, self.findings = "running", "", ()
         self.account.alone()
-        self.agent.purse.restart()
+        self.agent.budget.restart()
         if self.spec.kind == "typed" and notify:
             self.notify()
         self.agent.recorder.note(self.spec.path, ChildRun(self.runs))

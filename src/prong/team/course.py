@@ -212,7 +212,7 @@ class ChildTask:
 
     async def release(self) -> None:
         """Give back what was reserved, and leave the fan-out."""
-        self.child.agent.purse.close()
+        self.child.agent.budget.close()
         # Last, with nothing to wait for between this and the notice: siblings whose notices go
         # out together must not see this one as gone before its own is there.
         self.child.account.leave()

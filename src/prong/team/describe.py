@@ -153,15 +153,15 @@ def _row(tool: Tool) -> ToolRow:
 
 
 def _spending(agent: Agent) -> Spending:
-    purse = agent.purse
+    budget = agent.budget
     # What others spend of the same budgets is looked at here, before every request.
-    bounds = msgspec.structs.replace(purse.bounds, seconds=purse.left().seconds)
+    bounds = msgspec.structs.replace(budget.bounds, seconds=budget.left().seconds)
     return Spending(
-        name=purse.name,
+        name=budget.name,
         bounds=bounds,
-        tokens=purse.tokens,
-        usd=purse.usd,
-        turns=purse.turns,
+        tokens=budget.tokens,
+        usd=budget.usd,
+        turns=budget.turns,
         max_turns=agent.limits.max_turns,
         prices=agent.prices.own,
     )

@@ -17,7 +17,7 @@ from prong.agent.agent import Sent
 from prong.agent.lineage import Lineage
 from prong.agent.spec import AgentType
 from prong.config.guard import Guard
-from prong.cost.budget import Bounds, Purse
+from prong.cost.budget import Bounds, Budget
 from prong.journal.note import ChildSpec
 from prong.prompt import Node, Prompt
 from prong.team.account import ChildAccount, fork_receipt, typed_receipt
@@ -61,7 +61,7 @@ def fork_spec(
     *,
     call_id: str,
     notify: bool,
-    purse: Purse | None,
+    budget: Budget | None,
 ) -> ChildSpec:
     """Say what a fork is."""
     return ChildSpec(
@@ -77,7 +77,7 @@ def fork_spec(
         notify=notify,
         base_depth=fan.base.depth,
         base=fan.base.digest,
-        budget=purse.bounds if purse is not None else Bounds(),
+        budget=budget.bounds if budget is not None else Bounds(),
         isolation="worktree" if part.isolated else "",
     )
 
@@ -90,7 +90,7 @@ def typed_spec(
     made: Made,
     *,
     call_id: str,
-    purse: Purse,
+    budget: Budget,
 ) -> ChildSpec:
     """Say what a typed child is."""
     return ChildSpec(
@@ -104,7 +104,7 @@ def typed_spec(
         call_id=call_id,
         model=made.model,
         spawns=made.spawns,
-        budget=purse.bounds,
+        budget=budget.bounds,
         isolation="worktree" if args.isolation or kind.isolation else "",
     )
 
@@ -139,7 +139,7 @@ def make_fork(
     parent: Agent,
     spec: ChildSpec,
     start: Start,
-    purse: Purse,
+    budget: Budget,
     services: Services,
     agents: Delegation,
 ) -> Child:
@@ -156,7 +156,7 @@ def make_fork(
             "hooks": _cloned(parent.hooks),
             "emit": voice.emit,
             "limits": Limits(max_turns=FORK_TURNS),
-            "purse": purse,
+            "budget": budget,
             "last": start.last or parent.last,
             "base": start.base,
             "watch": start.account,
@@ -175,7 +175,7 @@ def make_typed(
     parent: Agent,
     spec: ChildSpec,
     start: Start,
-    purse: Purse,
+    budget: Budget,
     services: Services,
     agents: Delegation,
     kind: AgentType,
@@ -200,7 +200,7 @@ def make_typed(
             "hooks": made.hooks,
             "emit": voice.emit,
             "limits": Limits(max_turns=kind.max_turns or TYPED_TURNS),
-            "purse": purse,
+            "budget": budget,
             "context_tokens": made.context_tokens,
             "max_output": made.max_output,
             "last": start.last or Sent(),

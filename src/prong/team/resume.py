@@ -15,7 +15,7 @@ import msgspec
 from prong.agent import Agent, Sent, recalled
 from prong.agent.answer import interrupted
 from prong.cost import markable
-from prong.cost.budget import Purse
+from prong.cost.budget import Budget
 from prong.cost.receipt import Receipt
 from prong.entry import Reply, User, plain
 from prong.journal.note import (
@@ -135,14 +135,14 @@ def make_up(child: Child, replay: Replay, delivery: Delivery, *, owed: bool) -> 
     return lost
 
 
-def spent_purse(parent: Agent, spec: ChildSpec, replay: Replay) -> Purse:
-    """Make a child's purse with what it, and all that it started, have spent before."""
-    purse = Purse(spec.budget, parent=parent.purse, name=f"agent {spec.task_id}")
+def spent_budget(parent: Agent, spec: ChildSpec, replay: Replay) -> Budget:
+    """Make a child's budget with what it, and all that it started, have spent before."""
+    budget = Budget(spec.budget, parent=parent.budget, name=f"agent {spec.task_id}")
     below = [path for path in replay.agents if f"{path}/".startswith(f"{spec.path}/")]
     for row in (row for path in below for row in replay.rows(path)):
         tokens = row.usage.input + row.usage.output
-        purse.remember(tokens, row.cost or 0.0, 0 if row.sidecar else 1)
-    return purse
+        budget.remember(tokens, row.cost or 0.0, 0 if row.sidecar else 1)
+    return budget
 
 
 def _uses(prompt: Prompt, spec: ChildSpec) -> int:

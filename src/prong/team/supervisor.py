@@ -16,7 +16,7 @@ import msgspec
 from prong.agent import Agent
 from prong.agent.answer import INTERRUPTED, unanswered
 from prong.agent.spec import AgentType
-from prong.cost.budget import Bounds, Purse
+from prong.cost.budget import Bounds, Budget
 from prong.entry import CallId, Result, Results, Text
 from prong.errors import ProngError, UsageError
 from prong.event import Warned
@@ -44,7 +44,7 @@ from prong.team.outbox import Expected
 from prong.team.place import barred
 from prong.team.recruit import Recruiter
 from prong.team.result import ForkResult, ending_of, finished, held_back, moved, result_of, started
-from prong.team.resume import TakenUp, make_up, specs, spent_purse, stored_start, take_up, told
+from prong.team.resume import TakenUp, make_up, specs, spent_budget, stored_start, take_up, told
 from prong.team.roster import Held, Roster
 from prong.team.route import Fork, ForkMode, Refused, Route, Typed, route
 from prong.team.wait import Wait
@@ -171,16 +171,16 @@ class Supervisor:
     def _start_fork(
         self, parent: Agent, call_id: CallId, args: AnyAgentArguments, fan: FanOut
     ) -> Outcome:
-        purse = self._purse(parent, args.name or call_id)
-        if isinstance(purse, str):
-            return Failed(f"no fork was started: {purse}")
+        budget = self._budget(parent, args.name or call_id)
+        if isinstance(budget, str):
+            return Failed(f"no fork was started: {budget}")
         part = Part(args.description, args.prompt, isolated=bool(args.isolation))
         name = self.roster.free(args.name or call_id)
-        self._fork(parent, fan, name, part, call_id=call_id, purse=purse)
+        self._fork(parent, fan, name, part, call_id=call_id, budget=budget)
         return done(fork.PLACEHOLDER)
 
-    def _purse(self, parent: Agent, name: str) -> Purse | str:
-        return parent.purse.child(f"agent {name}", self.task_budget)
+    def _budget(self, parent: Agent, name: str) -> Budget | str:
+        return parent.budget.child(f"agent {name}", self.task_budget)
 
     async def fork(
         self,
@@ -239,15 +239,15 @@ class Supervisor:
         *,
         call_id: str = "",
         notify: bool = True,
-        purse: Purse | None = None,
+        budget: Budget | None = None,
     ) -> Child:
-        spec = fork_spec(parent, fan, task_id, part, call_id=call_id, notify=notify, purse=purse)
+        spec = fork_spec(parent, fan, task_id, part, call_id=call_id, notify=notify, budget=budget)
         fan.join(task_id)
         if fan.first == task_id:
             keep_estimate(parent, fan)
-        purse = purse or Purse(parent=parent.purse, name=f"agent {task_id}")
+        budget = budget or Budget(parent=parent.budget, name=f"agent {task_id}")
         start, agents = fork_start(parent, spec, fan), self.for_agent(spec.path)
-        child = make_fork(parent, spec, start, purse, self.services, agents)
+        child = make_fork(parent, spec, start, budget, self.services, agents)
         child.agent.recorder.keep(spec.path, start.prompt)
         child.agent.recorder.note(spec.path, ReceiptOpened(child.account.receipt))
         child.agent.recorder.note(spec.path, spec)
@@ -271,15 +271,15 @@ class Supervisor:
         background = self.background and (args.background or kind.background)
         made = self.recruiter.make(parent, kind, model=args.model, background=background)
         task_id = self.roster.free(args.name or call_id)
-        purse = self._purse(parent, task_id)
-        if isinstance(purse, str):
-            return Failed(f"no agent was started: {purse}")
-        spec = typed_spec(parent, kind, task_id, args, made, call_id=call_id, purse=purse)
+        budget = self._budget(parent, task_id)
+        if isinstance(budget, str):
+            return Failed(f"no agent was started: {budget}")
+        spec = typed_spec(parent, kind, task_id, args, made, call_id=call_id, budget=budget)
         spec = msgspec.structs.replace(
             spec, notify=background, files=files.patterns if files is not None else None
         )
         start, agents = typed_start(spec, made), self.for_agent(spec.path)
-        child = make_typed(parent, spec, start, purse, self.services, agents, kind, made)
+        child = make_typed(parent, spec, start, budget, self.services, agents, kind, made)
         child.agent.recorder.keep(spec.path, start.prompt)
         child.agent.recorder.note(spec.path, spec)
         if background:
@@ -320,7 +320,7 @@ class Supervisor:
             if self.services.claims is not None:
                 self.services.claims.leave(spec.task_id)
             child.account.leave()
-            child.agent.purse.close()
+            child.agent.budget.close()
             gone = ChildEnded(1, "failed", "it could not be started")
             child.agent.recorder.note(spec.path, gone)
             raise
@@ -427,16 +427,16 @@ class Supervisor:
 
         Raises ProngError if its type or its model is not there any more.
         """
-        start, purse = stored_start(spec, replay), spent_purse(parent, spec, replay)
+        start, budget = stored_start(spec, replay), spent_budget(parent, spec, replay)
         agents = self.for_agent(spec.path)
         if spec.kind == "fork":
-            return make_fork(parent, spec, start, purse, self.services, agents)
+            return make_fork(parent, spec, start, budget, self.services, agents)
         kind = self.recruiter.types.get(spec.type)
         if kind is None:
             raise UsageError(f"there is no agent type {spec.type!r} any more")
         model, background = spec.model or None, spec.notify
         made = self.recruiter.make(parent, kind, model=model, background=background)
-        return make_typed(parent, spec, start, purse, self.services, agents, kind, made)
+        return make_typed(parent, spec, start, budget, self.services, agents, kind, made)
 
     def resume(self, replay: Replay, *, run: bool = True) -> TakenUp:
         """Take up the children of a resumed session.
