@@ -307,10 +307,10 @@ async def test_depth_and_path_are_one_below_the_parents():
 
 @pytest.mark.anyio
 async def test_a_child_asks_for_leave_where_its_parent_does_and_puts_no_question():
-    """Its permission requests go to the session's desk; a question to the user it cannot put."""
+    """Its permission requests join the session's; a question to the user it cannot put."""
     async with world(_script(), attended=True, moves_prefix="forks by hand") as w:
         for child in (await _children(w)).values():
-            assert child.agent.desk is w.parts.agent.desk
+            assert child.agent.questions is w.parts.agent.questions
             assert await child.agent.context.ask(()) is None
 
 

@@ -9,7 +9,7 @@ import anyio
 import msgspec
 import pytest
 
-from prong.agent.desk import Asked
+from prong.agent.question import Asked
 from prong.command import SetMode
 from prong.errors import UsageError
 from prong.event import (
@@ -47,9 +47,9 @@ def parts(count: int) -> list[str]:
 async def until_asked(w: World, count: int) -> list[tuple[str, Asked]]:
     """Wait until so many requests wait for an answer."""
     with anyio.fail_after(10):
-        while len(w.parts.agent.desk.pending) < count:
+        while len(w.parts.agent.questions.pending) < count:
             await anyio.sleep(0.01)
-    return list(w.parts.agent.desk.pending.values())
+    return list(w.parts.agent.questions.pending.values())
 
 
 @pytest.mark.spec("F10")
@@ -258,7 +258,7 @@ async def test_always_settles_what_waits_for_the_same(world: Worlds) -> None:
         with anyio.fail_after(10):
             while len(w.told(RequestSettled)) < 3:
                 await anyio.sleep(0.01)
-        ((_, left),) = w.parts.agent.desk.pending.values()
+        ((_, left),) = w.parts.agent.questions.pending.values()
         assert "mkdir g" in str(left)
         assert {e.outcome for e in w.told(RequestSettled)} == {"allowed"}
         await w.session.send(Answer(left.request_id, allow=False))
@@ -274,7 +274,7 @@ async def test_always_answers_for_a_function_too(world: Worlds) -> None:
     withdrawn: list[str] = []
 
     async def respond(path: str, asked: Asked) -> Answer:
-        if len(w.parts.agent.desk.pending) < 3:
+        if len(w.parts.agent.questions.pending) < 3:
             try:
                 await anyio.sleep_forever()
             finally:
@@ -308,7 +308,7 @@ async def test_a_hook_that_asks_is_not_answered_by_a_rule(world: Worlds) -> None
         with anyio.fail_after(10):
             while not w.told(RequestSettled):
                 await anyio.sleep(0.01)
-        assert second.request_id in w.parts.agent.desk.pending
+        assert second.request_id in w.parts.agent.questions.pending
         await w.session.send(Answer(second.request_id))
         await w.session.wait_settled()
 

@@ -109,10 +109,10 @@ async def test_an_entry_that_dies_during_an_approval(world: Worlds) -> None:
         await w.session.run(f"Hi {LONG * 4}")
         await w.session.say("Go")
         with anyio.fail_after(10):
-            while len(w.parts.agent.desk.pending) < 8:
+            while len(w.parts.agent.questions.pending) < 8:
                 await anyio.sleep(0.01)
         w.advance(301)
-        for _, asked in list(w.parts.agent.desk.pending.values()):
+        for _, asked in list(w.parts.agent.questions.pending.values()):
             await w.session.send(Answer(asked.request_id))
         await w.session.wait_settled()
         leader, *others = firsts(w)
@@ -133,9 +133,9 @@ async def test_siblings_start_together_once_all_are_decided(world: Worlds) -> No
         await w.session.run(f"Hi {LONG}")
         await w.session.say("Go")
         with anyio.fail_after(10):
-            while len(w.parts.agent.desk.pending) < 6:
+            while len(w.parts.agent.questions.pending) < 6:
                 await anyio.sleep(0.01)
-        early, *late = list(w.parts.agent.desk.pending)
+        early, *late = list(w.parts.agent.questions.pending)
         await w.session.send(Answer(early))
         await anyio.sleep(0.05)
         assert not w.parts.supervisor.children

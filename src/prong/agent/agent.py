@@ -15,12 +15,12 @@ from typing import Any, Literal, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from prong.agent.desk import Desk
 from prong.agent.gate import Leave
 from prong.agent.hook import Hooks, Verdict
 from prong.agent.inbox import Inbox
 from prong.agent.limit import Limits, Spent
 from prong.agent.lineage import Lineage
+from prong.agent.question import OpenQuestions
 from prong.agent.repeat import Repeats
 from prong.cost import Ledger, Prices, Row, markable, window
 from prong.cost.budget import Budget
@@ -109,7 +109,7 @@ class Agent:
     context: Context
     policy: PolicyBox
     hooks: Hooks
-    desk: Desk
+    questions: OpenQuestions
     recorder: Recorder
     ledger: Ledger
     prices: Prices

@@ -127,7 +127,7 @@ def _unless_denied(agent: Agent, leave: Leave, accesses: Sequence[Access]) -> Le
 
 async def _preview(agent: Agent, tool: Tool, args: Any) -> str:
     """Show what a call would change, to whoever decides on it."""
-    if not isinstance(tool, Previewing) or not agent.desk.answerable:
+    if not isinstance(tool, Previewing) or not agent.questions.answerable:
         return ""
     with suppress(OSError):
         lines = (await tool.preview(args, agent.context)).splitlines()
@@ -140,7 +140,7 @@ async def _asked(
     agent: Agent, call: Call, title: str, preview: str, ask: Ask, moot: Callable[[], bool]
 ) -> Failed | None:
     asked = PermissionAsked(
-        request_id=agent.desk.number(),
+        request_id=agent.questions.number(),
         call_id=call.id,
         tool=call.name,
         title=title,
@@ -149,7 +149,7 @@ async def _asked(
         arguments=call.arguments,
         preview=preview,
     )
-    answer = await agent.desk.ask(agent.path, asked, agent.emit, moot=moot)
+    answer = await agent.questions.ask(agent.path, asked, agent.emit, moot=moot)
     if answer is None:
         rules = " or ".join(repr(rule) for rule in ask.suggestion) or repr(call.name)
         return Failed(
@@ -163,5 +163,5 @@ async def _asked(
         for rule in ask.suggestion:
             agent.policy.allow_for_session(rule)
         # Siblings often ask the same: what the rule allows need not be answered once more.
-        agent.desk.review()
+        agent.questions.review()
     return None

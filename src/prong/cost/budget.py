@@ -1,7 +1,7 @@
 """Budgets: bounds on tokens, money, turns and time that hold for a whole tree of agents.
 
-A budget belongs to one agent and everything it starts. A child with bounds of its own reserves them
-in its parent's budget when it is made, so that siblings cannot promise the same money twice; what it
+A budget belongs to one agent and everything it starts. A child with bounds of its own reserves
+them in its parent's when it is made, so that siblings cannot promise the same money twice; what it
 did not spend goes back when it ends. A child without bounds draws from its parent. Either way each
 request is charged once, to the agent that sent it, and counts in every budget above.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from prong.agent import Desk
+from prong.agent import OpenQuestions
 from prong.config.model import Chosen
 from prong.config.place import Place
 from prong.event import Event
@@ -28,7 +28,7 @@ class Foundation:
 
     place: Place
     providers: Providers
-    desk: Desk
+    questions: OpenQuestions
     clock: Callable[[], float]
     bus: Bus
     emit: Callable[[Event], None]

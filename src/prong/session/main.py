@@ -49,7 +49,7 @@ def make_planner(base: Foundation, *, words: str) -> Planner:
         root=place.root,
         recorder=base.journal,
         host=base.host,
-        desk=base.desk,
+        questions=base.questions,
         emit=base.emit,
         shells=base.board.shells,
         words=words,
@@ -90,7 +90,7 @@ def make_agent(base: Foundation, agents: Delegation, **parts: Unpack[Parts]) -> 
     return Agent(
         path=MAIN,
         provider=chosen.connect(base.providers),
-        desk=base.desk,
+        questions=base.questions,
         ledger=ledger,
         emit=base.emit,
         limits=make_limits(place),
@@ -130,8 +130,8 @@ def _budget(ledger: Ledger, bounds: Bounds) -> Budget:
 
 def _context(base: Foundation, agents: Delegation) -> Context:
     async def ask(questions: Sequence[Question]) -> str | None:
-        asked = QuestionAsked(request_id=base.desk.number(), questions=tuple(questions))
-        answer = await base.desk.ask(MAIN, asked, base.emit)
+        asked = QuestionAsked(request_id=base.questions.number(), questions=tuple(questions))
+        answer = await base.questions.ask(MAIN, asked, base.emit)
         return answer.text if isinstance(answer, Answer) and answer.allow else None
 
     past = _past(base)

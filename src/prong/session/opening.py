@@ -15,7 +15,7 @@ import anyio
 import anyio.abc
 import msgspec
 
-from prong.agent import Agent, Desk, Life, NoHooks, Respond, Turn
+from prong.agent import Agent, Life, NoHooks, OpenQuestions, Respond, Turn
 from prong.agent.lineage import COORDINATOR, told_by
 from prong.agent.spec import AgentTypes
 from prong.config.firing import CommandHooks
@@ -102,18 +102,18 @@ def open_session(
 
     """
     options = msgspec.structs.replace(options or Options(), **given)
-    return Opening(_live(options, Desk(respond, attended=attended), clock, host))
+    return Opening(_live(options, OpenQuestions(respond, attended=attended), clock, host))
 
 
 @asynccontextmanager
 async def _live(
-    options: Options, desk: Desk, clock: Callable[[], float], host: Host | None
+    options: Options, questions: OpenQuestions, clock: Callable[[], float], host: Host | None
 ) -> AsyncGenerator[Parts, None]:
     """Put a session together, and take it apart when it is left, in one and the same task."""
     place = look_around(options, cwd=host.root if host is not None else None)
     failure: BaseException | None = None
     async with anyio.create_task_group() as group, make_providers(place) as providers:
-        maker = _Maker(place, providers, group, desk, clock, host)
+        maker = _Maker(place, providers, group, questions, clock, host)
         try:
             parts = await maker.make()
             group.start_soon(_drive, parts)
@@ -172,7 +172,7 @@ class _Maker:
         place: Place,
         providers: Providers,
         group: anyio.abc.TaskGroup,
-        desk: Desk,
+        questions: OpenQuestions,
         clock: Callable[[], float],
         host: Host | None,
     ) -> None:
@@ -181,7 +181,7 @@ class _Maker:
         self._place = place
         self._providers = providers
         self._group = group
-        self._desk = desk
+        self._questions = questions
         self._secrets = secrets(place)
         self._parts: Parts | None = None
         self._closers: list[Callable[[], Any]] = []
@@ -264,7 +264,7 @@ class _Maker:
         return Foundation(
             place=place,
             providers=self._providers,
-            desk=self._desk,
+            questions=self._questions,
             clock=self._clock,
             bus=bus,
             emit=emit,
@@ -309,7 +309,7 @@ class _Maker:
         if not in_background(self._place):
             return ForkMode(on=False, why_off="the setting background is false, and forks need it")
         never_asks = policy.policy.mode in {"bypassPermissions", "dontAsk"}
-        if self._desk.answerable or never_asks or options.allow:
+        if self._questions.answerable or never_asks or options.allow:
             return ForkMode(on=True)
         why = "nobody is here to answer a fork's permission requests, and no policy was given"
         return ForkMode(on=False, why_off=why)
@@ -354,7 +354,7 @@ class _Maker:
             recruiter=recruiter,
             task_budget=task_budget(place),
             patience=patience(place),
-            wake_once=wakes_once(place, attended=self._desk.attended),
+            wake_once=wakes_once(place, attended=self._questions.attended),
             background=in_background(place),
         )
 

@@ -98,7 +98,7 @@ def _at_once(
     """Carry out a command for which nobody has to wait."""
     match command:
         case Answer(request_id=request_id):
-            if not parts.agent.desk.settle(command):
+            if not parts.agent.questions.settle(command):
                 return Refused(f"nothing waits for an answer to {request_id!r}")
             return _DONE
         case Interrupt():
@@ -115,7 +115,7 @@ def _at_once(
         case Clear():
             return _clear(parts)
         case Leave():
-            parts.agent.desk.leave()
+            parts.agent.questions.leave()
             return _DONE
         case TakeUp():
             return _take_up(parts)

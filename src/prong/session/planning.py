@@ -19,7 +19,7 @@ import msgspec
 from msgspec import convert
 from msgspec.structs import replace
 
-from prong.agent import Desk
+from prong.agent import OpenQuestions
 from prong.config.place import read_mode
 from prong.entry import CallId, Text, User, plain
 from prong.errors import UsageError
@@ -85,7 +85,7 @@ class Planner:
         root: str,
         recorder: Recorder,
         host: Host,
-        desk: Desk,
+        questions: OpenQuestions,
         emit: Callable[[Event], None],
         shells: Callable[[], Sequence[str]] = tuple,
         words: str = "plan",
@@ -98,7 +98,7 @@ class Planner:
         self._root = root
         self._recorder = recorder
         self._host = host
-        self._desk = desk
+        self._questions = questions
         self._emit = emit
         self._shells = shells
         self._words = words
@@ -169,7 +169,7 @@ class Planner:
         """Enter plan mode for the model."""
         if self.active:
             return Failed(f"plan mode is on already; the plan file is {self._named()}")
-        if not self._desk.answerable:
+        if not self._questions.answerable:
             return Failed(
                 "nobody is here who could approve a plan, so plan mode would never end; do the "
                 "work, or answer with a plan if that is what was asked for"
@@ -186,14 +186,14 @@ class Planner:
             if isinstance(shown, Failed):
                 return shown
             asked = PermissionAsked(
-                request_id=self._desk.number(),
+                request_id=self._questions.number(),
                 call_id=call_id,
                 tool="ExitPlanMode",
                 title=f"Approve the plan {os.path.basename(self.file)}?",  # noqa: PTH119 - a host's path
                 why="the plan is ready",
                 plan=shown,
             )
-            answer = await self._desk.ask(MAIN, asked, self._emit)
+            answer = await self._questions.ask(MAIN, asked, self._emit)
             if answer is None:
                 return self._unanswered(shown)
             if not answer.allow:

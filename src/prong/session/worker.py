@@ -17,7 +17,7 @@ import anyio
 import anyio.abc
 import msgspec
 
-from prong.agent import Agent, Desk, Life, Limits, Sent, Turn
+from prong.agent import Agent, Life, Limits, OpenQuestions, Sent, Turn
 from prong.agent.answer import awaits_reply
 from prong.agent.life import said
 from prong.cost import Ledger, Prices
@@ -264,7 +264,7 @@ def _agent(
         ),
         policy=policy,
         hooks=PortHooks(port),
-        desk=Desk(),
+        questions=OpenQuestions(),
         recorder=relay,
         ledger=Ledger(),
         prices=Prices(spending.prices),

@@ -54,7 +54,7 @@ AGENT: Mapping[str, Row] = {
     "context": _both("new", "by the table below"),
     "policy": _both("wrapped", "a view that can only be stricter than the tree's"),
     "hooks": _both("new", "the same commands with a record of the child's own"),
-    "desk": _both("shared", "a child's requests are shown beside its parent's, with its name"),
+    "questions": _both("shared", "a child's requests are shown beside its parent's, with its name"),
     "recorder": _both("shared", "one journal for the whole session"),
     "ledger": _both("shared", "one bill for the whole session"),
     "prices": _both("shared", "a table that nobody changes"),

@@ -1,6 +1,6 @@
 """Questions that wait for somebody's answer.
 
-A permission request is an event with a reply slot. One desk serves a whole session: a child's
+A permission request is an event with a reply slot. All agents of a session share them: a child's
 question appears in the same face as its parent's, in an envelope with the child's path, and the
 answer goes back to that child alone.
 """
@@ -22,7 +22,7 @@ Respond: TypeAlias = Callable[[str, Asked], Awaitable[Answer | None]]
 """Answers for the user; gets the agent's path and the request. None: nobody can answer."""
 
 
-class Desk:
+class OpenQuestions:
     """Hands questions out and answers back, each exactly once."""
 
     def __init__(self, respond: Respond | None = None, *, attended: bool = False) -> None:
