@@ -122,6 +122,16 @@ class Suggest(_Command, frozen=True, tag="suggest"):
     """Ask the model, beside the conversation, what the user may want to say next."""
 
 
+class Remember(_Command, frozen=True, tag="remember"):
+    """Keep now, beside the conversation, what later sessions of the project should know."""
+
+
+class SetMemory(_Command, frozen=True, tag="set_memory"):
+    """Keep notes for later sessions from now on, or no longer."""
+
+    on: bool
+
+
 class Leave(_Command, frozen=True, tag="leave"):
     """Say that nobody is here any more to answer: what waits for an answer is refused."""
 
@@ -148,6 +158,8 @@ Command: TypeAlias = (
     | Rename
     | Aside
     | Suggest
+    | Remember
+    | SetMemory
     | Leave
     | TakeUp
 )

@@ -405,6 +405,21 @@ class TitleChanged(_Event, tag="title_changed", frozen=True):
     title: str
 
 
+class MemoryKept(_Event, tag="memory_kept", frozen=True):
+    """The conversation was asked for what later sessions should know, and this was kept of it."""
+
+    path: str
+    """The file of notes."""
+    added: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+    """As they are now."""
+    dropped: tuple[str, ...] = ()
+    cost: float | None = None
+    """Of the question, in dollars; None when the model's price is unknown."""
+    left_out: str = ""
+    """What was not kept, and why."""
+
+
 class Warned(_Event, tag="warned", frozen=True):
     """Something the user should know; work goes on."""
 
@@ -471,6 +486,7 @@ Event: TypeAlias = (
     | ModeChanged
     | PromptMoved
     | TitleChanged
+    | MemoryKept
     | Warned
     | TurnFinished
     | AgentFinished

@@ -51,6 +51,9 @@ def answers() -> Script:
             "Find the longest line.": [say(report("the second line"))],
             "And the letters?": [say(report("thirty letters"))],
             "a title of three words": [say("Lines of todo")],
+            "Later sessions of this project": [
+                say("ADD: Lines of todo.txt are counted without the empty ones.")
+            ],
         },
         forever=say(report("done")),
     )

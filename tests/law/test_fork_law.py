@@ -107,6 +107,8 @@ def test_every_delegating_tool_is_closed_to_forks(tool: str) -> None:
 
 
 words = st.text(min_size=1, max_size=20)
+directives = words.filter(str.strip)
+"""A blank one is refused before there is a fork."""
 entries = st.lists(
     st.one_of(
         st.builds(lambda t: User((Text(t),)), words),
@@ -194,7 +196,7 @@ def test_lineage_is_told_by_kind_and_never_by_text(
     name=st.sampled_from(DIALECTS),
     history=entries,
     reply=replies(),
-    directive=words,
+    directive=directives,
     carries=st.booleans(),
 )
 def test_a_conversation_is_carried_over_whole_from_wherever_it_may_be_cut(

@@ -32,6 +32,8 @@ from prong.journal.note import (
     ModelChosen,
     ModeSet,
     Note,
+    NoteChange,
+    NotesAsked,
     PlanKept,
     PullsSeen,
     StoredPlan,
@@ -84,6 +86,11 @@ OLD: list[tuple[str, str, Note]] = [
     ),
     ("cwd", '"/work"', FolderEntered("/work")),
     ("settled", '"00ff"', TurnSettled("00ff")),
+    (
+        "memory",
+        '{"digest":"00ff","pending":[{"text":"- new","before":"- old"}]}',
+        NotesAsked("00ff", (NoteChange("- new", "- old"),)),
+    ),
     (
         "child",
         (
@@ -183,6 +190,7 @@ def test_the_names_on_disk_are_these() -> None:
         "todos",
         "cwd",
         "settled",
+        "memory",
         "child",
         "opened",
         "receipt",

@@ -81,6 +81,8 @@ def _check_session(options: Options) -> None:
         raise UsageError("--resume names a session and --continue means the last; give one")
     if options.fork_session and not resumes:
         raise UsageError("--fork-session copies a session: say which with --resume or --continue")
+    if options.bare and options.memory:
+        raise UsageError("--bare reads nothing but the folder, notes neither; give no --memory on")
     if options.session_id is not None and resumes and not options.fork_session:
         raise UsageError("a resumed session keeps its id; add --fork-session for a copy of that id")
 

@@ -53,6 +53,8 @@ class Instructions(msgspec.Struct):
     """The project's root."""
     cwd: str
     trusted: bool
+    memory: str = ""
+    """The folder with notes of earlier sessions; empty if they are left out."""
     policy: Policy | None = None
     """Rules about reading single files: they hold for imports as well."""
     items: tuple[Instruction, ...] = ()
@@ -69,6 +71,7 @@ class Instructions(msgspec.Struct):
             root=self.root,
             cwd=self.cwd,
             trusted=self.trusted,
+            memory=self.memory,
             policy=self.policy,
             items=self.items,
             problems=list(self.problems),
@@ -79,7 +82,7 @@ class Instructions(msgspec.Struct):
 
     def start(self) -> None:
         """Read the user's own files and those of the folders down to the working folder."""
-        items: list[Instruction] = []
+        items = self._notes()
         for name in _HOME_NAMES:
             items += self._file(Path(self.home) / name, depth=0, within=None)
         place = Path(self.cwd)
@@ -105,6 +108,11 @@ class Instructions(msgspec.Struct):
                 found += self._folder(folder)
         return tuple(found)
 
+    def _notes(self) -> list[Instruction]:
+        """Read what was kept of earlier sessions: the farthest, since a model has written it."""
+        files = sorted(Path(self.memory).glob("*.md")) if self.memory else []
+        return [one for path in files for one in self._file(path, depth=0, within=None, plain=True)]
+
     def _folder(self, folder: Path) -> list[Instruction]:
         self._folders.add(folder)
         found: list[Instruction] = []
@@ -116,8 +124,13 @@ class Instructions(msgspec.Struct):
                 found += self._file(folder / name, depth=0, within=None if trusted else within)
         return found
 
-    def _file(self, path: Path, *, depth: int, within: Path | None) -> list[Instruction]:
-        """Read a file and what it imports, which has to lie within a folder if one is given."""
+    def _file(
+        self, path: Path, *, depth: int, within: Path | None, plain: bool = False
+    ) -> list[Instruction]:
+        """Read a file and what it imports, which has to lie within a folder if one is given.
+
+        What is `plain` imports nothing.
+        """
         try:
             place = Path(os.path.realpath(path, strict=True))
         except OSError:
@@ -133,7 +146,7 @@ class Instructions(msgspec.Struct):
             self.problems.append(problem)
             return []
         text = text.replace("\r\n", "\n").strip()
-        imports = find_imports(text)
+        imports = [] if plain else find_imports(text)
         found: list[Instruction] = []
         if text and text not in self._texts and not _only_imports(text, len(imports)):
             self._texts.add(text)
@@ -187,14 +200,24 @@ class Instructions(msgspec.Struct):
 
 
 def collect_instructions(
-    home: str, root: str, cwd: str, *, trusted: bool, policy: Policy | None = None
+    home: str,
+    root: str,
+    cwd: str,
+    *,
+    trusted: bool,
+    memory: str = "",
+    policy: Policy | None = None,
 ) -> Instructions:
-    """Collect what holds from the start for an agent that works in `cwd` of a project."""
+    """Collect what holds from the start for an agent that works in `cwd` of a project.
+
+    `memory` is the folder with notes of earlier sessions, if they are to be read.
+    """
     found = Instructions(
         home=os.path.realpath(home),
         root=os.path.realpath(root),
         cwd=os.path.realpath(cwd),
         trusted=trusted,
+        memory=memory and os.path.realpath(memory),
         policy=policy,
     )
     found.start()

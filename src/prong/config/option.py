@@ -83,6 +83,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Further types of agents as JSON, by name; they go before those of files."""
     json_schema: str | None = None
     """The answer must be an object of this JSON schema."""
+    memory: bool | None = None
+    """Whether notes are kept for later sessions of the project, and those of earlier ones read."""
     store: str | None = None
     """In place of `~/.prong`."""
     env: Mapping[str, str] | None = None
@@ -133,6 +135,7 @@ class Given(TypedDict, total=False):
     bare: bool
     agents: str | None
     json_schema: str | None
+    memory: bool | None
     store: str | None
     env: Mapping[str, str] | None
     extra: Mapping[str, Any]

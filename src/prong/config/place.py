@@ -12,6 +12,7 @@ from prong.agent.spec import INHERIT, AgentTypes
 from prong.config.agents import find_types
 from prong.config.check import checked
 from prong.config.instruction import Instructions, collect_instructions, find_root
+from prong.config.memory import note_file, remembers
 from prong.config.option import Options
 from prong.config.server import Configured, configured_servers
 from prong.config.setting import Settings, load_settings
@@ -47,6 +48,11 @@ class Place:
     """A system prompt in place of the usual one, and what it has to say of this session."""
     warnings: list[str] = field(default_factory=list[str])
     """What was wrong with files, and what was left out, each in a sentence."""
+
+    @property
+    def remembers(self) -> bool:
+        """Whether notes are kept for later sessions, and those of earlier ones are read."""
+        return remembers(self.options, self.settings)
 
     def warn(self, *texts: str) -> None:
         """Take note of something that the user has to be told."""
@@ -132,7 +138,10 @@ def _reading_policy(place: Place) -> Policy:
 
 def _add_project(place: Place, policy: Policy) -> None:
     home, root, cwd, trusted = place.home, place.root, place.cwd, place.trusted
-    place.instructions = collect_instructions(home, root, cwd, trusted=trusted, policy=policy)
+    notes = str(note_file(root, place.store).folder) if place.remembers else ""
+    place.instructions = collect_instructions(
+        home, root, cwd, trusted=trusted, memory=notes, policy=policy
+    )
     skills = find_skills(home, root, cwd, trusted=trusted, policy=policy)
     place.skills = skills.skills
     place.servers = configured_servers(
@@ -162,7 +171,7 @@ def make_policy(place: Place, *, home: str, storage: str) -> Policy:
         mode=read_mode(options.mode or permissions.mode),
         rules=read_rules(options, place.settings),
         # What the session keeps of itself may be read; nobody but the session writes there.
-        protected=(os.path.realpath(storage),),
+        protected=(os.path.realpath(storage), str(note_file(place.root, place.store).folder)),
         folders=tuple(
             os.path.realpath(os.path.join(place.cwd, os.path.expanduser(folder)))  # noqa: PTH111, PTH118
             for folder in (*folders, *options.add_dirs, storage)

@@ -40,6 +40,7 @@ _KINDS: dict[str, Kind] = {
     "cacheDiagnostics": "flag",
     "cacheMarks": "flag",
     "titles": "flag",
+    "memory": "flag",
     "background": "flag",
     "scratchpad": "flag",
     "compactAt": "share",
@@ -75,6 +76,7 @@ _WIDENING = frozenset(
         "fork",
         "agents",
         "handback",
+        "memory",
         "enableAllProjectMcpServers",
         "enabledMcpjsonServers",
     }
@@ -411,7 +413,7 @@ def _add_value(merge: _Merge, layer: _Layer, key: str, value: object) -> None:
     if not fits(shape, value):
         problem = document.problem(f"'{key}' must be {wanted(shape)}", key)
         _complain(merge, key, problem)
-    elif layer.guarded and key in _WIDENING:
+    elif layer.guarded and key in _WIDENING and value is not False:
         merge.withheld.append(_withheld(key, value))
     elif layer.foreign and key == "model" and re.fullmatch(_ALIAS, str(value)):
         merge.warnings.append(

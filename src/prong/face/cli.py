@@ -26,6 +26,7 @@ _COMMANDS = {
     "verify": "check a session's journal, record by record",
     "show": "draw a session's conversation as the model sees it",
     "merge": "bring the branches of children into the current one",
+    "memory": "notes for later sessions of this folder: show, path, clear",
     "trust": "let this folder's own agents, hooks, servers and rules work",
 }
 _ROSTER = {"agents": "list the types of agents, or show one and its tools: agents show NAME"}
@@ -332,6 +333,7 @@ def _options(args: argparse.Namespace) -> Options:
         bare=args.bare,
         agents=args.agents,
         json_schema=args.json_schema,
+        memory=None if args.memory is None else args.memory == "on",
     )
 
 
@@ -469,4 +471,5 @@ def _add_context(parser: argparse.ArgumentParser) -> None:
     add("--mcp-config", action="append", default=[], metavar="JSON|FILE")
     add("--strict-mcp-config", action="store_true", help="no other MCP servers than these")
     add("--agents", metavar="JSON", help="further types of agents, by name")
+    add("--memory", choices=("on", "off"), help="keep and read notes for later sessions, or not")
     add("--bare", action="store_true", help="no instructions, hooks, skills or servers")

@@ -24,8 +24,10 @@ from prong.command import (
     Leave,
     Outcome,
     Refused,
+    Remember,
     Rename,
     Say,
+    SetMemory,
     Suggest,
     TakeUp,
     UseSkill,
@@ -36,13 +38,14 @@ from prong.event import (
     MAIN,
     Envelope,
     Event,
+    MemoryKept,
     Progressed,
     ReplyDiscarded,
     ToolFinished,
     Warned,
     WorkKept,
 )
-from prong.face.line import describe_work, dumb, progress_bar, stop_signals
+from prong.face.line import describe_kept, describe_work, dumb, progress_bar, stop_signals
 from prong.face.output import answer, draw, flush, send, show_json, tell
 from prong.session import Options, Session, Subscription, Turn, as_json, dump, open_session
 
@@ -108,6 +111,11 @@ async def run(options: Options, prompt: str | None, *, output: Format, reads: Fo
                     turn = await session.run(_skill(session, prompt))
                 else:
                     turn = await _go_on(session)
+                if session.records.owes_notes:
+                    # Here a signal still only cuts this short, and the answer is not lost.
+                    await session.send(Remember())
+            if work.cancelled_caught:
+                await session.send(SetMemory(on=False))
             group.cancel_scope.cancel()
     # The session is closed: what is left of its events ends by itself.
     await teller.show_all(events)
@@ -221,6 +229,8 @@ def _told(event: Event) -> str:
             return f"not allowed: {event.title or event.name}: {event.text}"
         case WorkKept():
             return describe_work(event)
+        case MemoryKept():
+            return describe_kept(event)
         case ReplyDiscarded(retry_in=wait):
             return f"{event.why}; again in {wait:.0f} s"
         case _:
@@ -245,7 +255,7 @@ async def _follow(session: Session, teller: _Teller) -> Turn:
             except (msgspec.MsgspecError, RecursionError) as error:
                 teller.answer(line, Refused(str(error)))
                 continue
-            if isinstance(command, Compact | Aside | Suggest | Rename):
+            if isinstance(command, Compact | Aside | Suggest | Rename | Remember):
                 # The model is asked: an interrupt must be heard meanwhile.
                 group.start_soon(_carry_out, session, teller, line, command)
             else:

@@ -11,7 +11,7 @@ import msgspec
 from prong.errors import UsageError
 from prong.face.line import counted
 from prong.face.output import flat, show, show_json, tell
-from prong.session import list_sessions, money, outlines, verify_session
+from prong.session import MemoryState, list_sessions, money, outlines, verify_session
 
 
 def run_command(name: str, words: list[str]) -> int:
@@ -21,6 +21,7 @@ def run_command(name: str, words: list[str]) -> int:
         "verify": _verify,
         "show": _show,
         "trust": _trust,
+        "memory": _memory,
     }
     parser = argparse.ArgumentParser(prog=f"prong {name}", allow_abbrev=False)
     return commands[name](parser, words)
@@ -121,3 +122,48 @@ def _trust(parser: argparse.ArgumentParser, words: list[str]) -> int:
         may = "what is listed above may run" if found.wants else "so far nothing in it needs that"
         show(f"{found.folder} is trusted: {may}")
     return 0
+
+
+def _memory(parser: argparse.ArgumentParser, words: list[str]) -> int:
+    from prong.session import clear_memory, folder_memory
+
+    parser.description = "Show the notes that are kept for later sessions of this project."
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("show", "path", "clear"),
+        default="show",
+        help="show the notes; print the path of the file, to edit it; delete it",
+    )
+    parser.add_argument("--json", action="store_true", help="for programs")
+    args = parser.parse_args(words)
+    if args.json and args.action != "show":
+        parser.error("--json is for 'prong memory show'")
+    found = folder_memory(".")
+    match args.action:
+        case "path":
+            show(found.path)
+        case "clear":
+            show(f"{found.path}: {'deleted' if clear_memory('.') else 'there are no notes'}")
+            for path, _ in found.files:
+                if path != found.path:
+                    show(f"{path}: left, since Prong did not write it")
+        case _ if args.json:
+            print_json(found)
+        case _:
+            show("\n".join(describe_memory(found)))
+    return 0
+
+
+def describe_memory(found: MemoryState) -> list[str]:
+    """Say whether notes are kept, where, and which there are."""
+    state = (
+        "kept and read" if found.on else "neither kept nor read; the setting memory, --memory on"
+    )
+    state += "" if found.on else " or /memory on switches that"
+    lines = [f"notes for later sessions are {state}", found.path]
+    for path, text in found.files:
+        if path != found.path:
+            lines.append(path)
+        lines += [f"  {line}" for line in text.splitlines()]
+    return lines if found.files else [*lines, "  (none yet)"]

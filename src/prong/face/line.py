@@ -11,6 +11,7 @@ from prong.errors import UsageError
 from prong.event import (
     CacheMissed,
     Event,
+    MemoryKept,
     ModeChanged,
     PermissionAsked,
     Progressed,
@@ -91,6 +92,8 @@ def _noted(event: Event) -> list[str]:
             return [f"receipt: {event.text}"]
         case WorkKept():
             return [describe_work(event)]
+        case MemoryKept():
+            return [f"({describe_kept(event)})"]
         case PromptMoved():
             return [f"(new prompt, {event.reason}: {event.detail})"]
         case ModeChanged():
@@ -104,6 +107,17 @@ def describe_work(event: WorkKept) -> str:
     much = f"{counted(len(event.commits), 'commit')}, {counted(len(event.files), 'file')}"
     rest = ", not all committed" if event.uncommitted else ""
     return f"work kept on {event.branch} ({much}{rest}) in {event.path}"
+
+
+def describe_kept(event: MemoryKept) -> str:
+    """Say what was kept for later sessions, where, and what it cost."""
+    changes = {"kept": event.added, "replaced": event.replaced, "dropped": event.dropped}
+    done = [f"{verb} {counted(len(notes), 'note')}" for verb, notes in changes.items() if notes]
+    cost = "" if event.cost is None else f", ${event.cost:.4f}"
+    rest = f"; left out: {event.left_out}" if event.left_out else ""
+    if not done:
+        return f"nothing new to keep for later sessions{cost}{rest}"
+    return f"{', '.join(done)} for later sessions in {event.path}{cost}{rest}"
 
 
 def progress_bar(event: Progressed, width: int = 24, *, badge: str = "") -> str:

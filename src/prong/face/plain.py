@@ -21,8 +21,10 @@ from prong.command import (
     Interrupt,
     Outcome,
     Refused,
+    Remember,
     Rename,
     Say,
+    SetMemory,
     TakeUp,
     UseSkill,
 )
@@ -32,6 +34,7 @@ from prong.event import (
     AgentStarted,
     Envelope,
     Event,
+    MemoryKept,
     PermissionAsked,
     Progressed,
     QuestionAsked,
@@ -118,6 +121,7 @@ class _Talk:
         self._questions = Questions(self._screen)
         self._calls = Calls()
         self._titling = anyio.CancelScope()
+        self._keeping: anyio.CancelScope | None = None
         self._ready = anyio.Event()
         self._turned = anyio.Event()
         self._idle = True
@@ -140,7 +144,10 @@ class _Talk:
             else:
                 self._idle = isinstance(await self._session.send(TakeUp()), Refused)
             await self._read()
+            await self._keep_notes()
             group.cancel_scope.cancel()
+        # What could be kept is kept; the session's end need not wait for it again.
+        await self._session.send(SetMemory(on=False))
         for text in tell_stopping(self._session.view()):
             self._screen.line(text)
         if self._following is None:
@@ -152,7 +159,7 @@ class _Talk:
     def show_rest(self) -> None:
         """Say what only the end of the session has shown."""
         for envelope in self._events.drain():
-            if isinstance(envelope.event, Warned):
+            if isinstance(envelope.event, MemoryKept | Warned):
                 self._take_in(envelope)
 
     async def _see_to_title(self) -> None:
@@ -162,6 +169,13 @@ class _Talk:
             # A scope of its own: an interrupt before this was not meant for it.
             with anyio.CancelScope() as self._titling:
                 await self._session.send(Rename())
+
+    async def _keep_notes(self) -> None:
+        """Before leaving, keep what later sessions should know; Ctrl+C leaves without."""
+        if self._session.records.owes_notes:
+            self._screen.line("(keeping notes for later sessions; Ctrl+C leaves without)")
+            with anyio.CancelScope() as self._keeping:
+                await self._carry_out(Remember())
 
     async def _read(self) -> None:
         """Take one line after the other, each for whatever waits for one at that moment."""
@@ -216,6 +230,9 @@ class _Talk:
         with anyio.open_signal_receiver(*stop_signals()) as signals:
             async for number in signals:
                 self._titling.cancel()
+                if self._keeping is not None:
+                    self._keeping.cancel()
+                    continue
                 if number != signal.SIGINT:
                     # The terminal is gone or the system ends: leave, so that all is stored.
                     scope.cancel()
@@ -330,6 +347,10 @@ class _Talk:
                 return self._receipts(wish.rest)
             case "resume":
                 return self._resume(wish.rest)
+            case "memory":
+                from prong.face.inspect import describe_memory
+
+                return describe_memory(records.memory)
             case "outline":
                 return [records.outline()]
             case "plan":

@@ -13,7 +13,9 @@ from prong.command import (
     Command,
     Compact,
     Fork,
+    Remember,
     Say,
+    SetMemory,
     SetMode,
     SetModel,
     Stop,
@@ -44,11 +46,24 @@ HELP = """\
 /stop ID           stop a task
 /background        do not wait for the agent that works now (also Ctrl+B)
 /receipt [ID]      what forks shared and paid
+/memory [on|off]   notes for later sessions of this project: show, or switch
+/memory now        keep now what later sessions should know
 /outline           the conversation as the model sees it
 /quit              leave, and stop what runs (also Ctrl+D)
 Ctrl+C interrupts the turn that runs. Commands work while a question is open."""
 
-SHOWN = ("help", "cost", "model", "mode", "resume", "agents", "tasks", "receipt", "outline")
+SHOWN = (
+    "help",
+    "cost",
+    "model",
+    "mode",
+    "resume",
+    "agents",
+    "tasks",
+    "receipt",
+    "memory",
+    "outline",
+)
 """What only shows something."""
 
 
@@ -74,6 +89,8 @@ def read_slash(line: str, view: View) -> tuple[Step, ...]:
             return SetModel(rest), Show("model")
         case "mode" if rest:
             return SetMode(following(view.mode) if rest == "next" else rest), Show("mode")
+        case "memory" if rest:
+            return _memory(rest), Show("memory")
         case "plan":
             change = () if view.mode == "plan" else (SetMode("plan"),)
             return *change, Say(rest) if rest else Show("plan")
@@ -104,6 +121,16 @@ def _of_team(name: str, rest: str) -> tuple[Step, ...]:
             return (Stop(rest),)
         case _:
             return (UseSkill(name, rest),)
+
+
+def _memory(rest: str) -> Remember | SetMemory:
+    match rest:
+        case "on" | "off":
+            return SetMemory(rest == "on")
+        case "now":
+            return Remember()
+        case _:
+            raise UsageError("say /memory, /memory on, /memory off or /memory now")
 
 
 def _fork(rest: str) -> Fork:

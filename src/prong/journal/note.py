@@ -151,6 +151,25 @@ class TurnSettled(_Note, frozen=True):
     value: str = ""
 
 
+class NoteChange(msgspec.Struct, frozen=True):
+    """A change to the notes for later sessions of a project."""
+
+    text: str = ""
+    """The line as it is to be; empty if it goes."""
+    before: str = ""
+    """The line in whose place it comes; empty if it is new."""
+
+
+class NotesAsked(_Note, frozen=True):
+    """How far the conversation has been asked for what later sessions should know."""
+
+    tag = "memory"
+    digest: str = ""
+    """Of the prompt that was asked about."""
+    pending: tuple[NoteChange, ...] = ()
+    """What the answer was, until it is in the file of notes."""
+
+
 class ChildSpec(_Note, frozen=True, kw_only=True):
     """What a child is; stored when it starts, so that a resumed session can take it up again."""
 
@@ -262,6 +281,7 @@ Note: TypeAlias = (
     | TodosKept
     | FolderEntered
     | TurnSettled
+    | NotesAsked
     | ChildSpec
     | ReceiptOpened
     | ReceiptClosed

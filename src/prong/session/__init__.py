@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from prong.agent.life import Turn
     from prong.agent.spec import AgentType, AgentTypes
+    from prong.config.memory import MemoryState
     from prong.config.option import Options
     from prong.cost.breakeven import BreakEven
     from prong.cost.mark import LIFETIME
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
         TypeReport,
         TypesFound,
         agent_types,
+        clear_memory,
         decide_trust,
+        folder_memory,
         folder_trust,
         merge_children,
         open_trust,
@@ -60,6 +63,7 @@ _HOMES = {
     "FolderTrust": "session.project",
     "Forecast": "session.catalogue",
     "LIFETIME": "cost.mark",
+    "MemoryState": "config.memory",
     "MergeReport": "host.merge:Report",
     "MergeStep": "host.merge:Step",
     "Options": "config.option",
@@ -76,10 +80,12 @@ _HOMES = {
     "agent_types": "session.project",
     "as_json": "cost.receipt",
     "books_of": "session.catalogue",
+    "clear_memory": "session.project",
     "decide_trust": "session.project",
     "describe": "cost.receipt",
     "dump": "wire.raw",
     "explain": "session.catalogue",
+    "folder_memory": "session.project",
     "folder_trust": "session.project",
     "forecast": "session.catalogue",
     "line": "cost.receipt",
@@ -107,6 +113,7 @@ __all__ = [
     "FanReceipt",
     "FolderTrust",
     "Forecast",
+    "MemoryState",
     "MergeReport",
     "MergeStep",
     "Options",
@@ -123,10 +130,12 @@ __all__ = [
     "agent_types",
     "as_json",
     "books_of",
+    "clear_memory",
     "decide_trust",
     "describe",
     "dump",
     "explain",
+    "folder_memory",
     "folder_trust",
     "forecast",
     "line",

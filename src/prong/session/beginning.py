@@ -40,6 +40,7 @@ async def begin(parts: Parts, base: Foundation, group: anyio.abc.TaskGroup) -> N
         warn(f"{lost} ended with the process that started it; its agent is told so")
     delivery, outbox = parts.tasks.delivery, parts.tasks.delivery.outbox
     delivery.subscribe(MAIN, agent.inbox, hold=parts.supervisor.held)
+    await parts.memory.take_up()
     await _tidy(parts, base, group)
     if base.replay is not None:
         group.start_soon(tell_escaped, parts, "which it started earlier, still runs")

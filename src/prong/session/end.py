@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import anyio
 import anyio.to_thread
 
 from prong.event import AgentFinished, SessionFinished, Warned
@@ -9,11 +10,25 @@ from prong.host.escape import escaped
 from prong.host.guardian import GUARDIAN
 from prong.session.parts import Parts
 
+_PATIENCE = 60
+"""Seconds that the end of a session waits for a last answer."""
+
 
 async def tell_escaped(parts: Parts, what: str) -> None:
     """Tell the user of processes that do not end with this session."""
     for one in await anyio.to_thread.run_sync(escaped, parts.journal.session):
         parts.agent.emit(Warned(text=f"This session's process {one}, {what}."))
+
+
+async def remember_last(parts: Parts) -> None:
+    """Keep for later sessions what the end of the conversation has brought, within some time."""
+    last = parts.life.last
+    if last is not None and last.why == "done" and not parts.life.stopped:
+        with anyio.move_on_after(_PATIENCE) as scope:
+            await parts.memory.attempt(parts.snapshot)
+        if scope.cancelled_caught:
+            late = f"nothing was kept for later sessions: no answer in {_PATIENCE} s"
+            parts.agent.emit(Warned(text=late))
 
 
 async def stop_turns(parts: Parts) -> None:

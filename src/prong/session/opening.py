@@ -20,6 +20,7 @@ from prong.agent.lineage import COORDINATOR, told_by
 from prong.agent.spec import AgentTypes
 from prong.config.firing import CommandHooks
 from prong.config.guard import Guard
+from prong.config.memory import note_file
 from prong.config.model import choose
 from prong.config.option import Given, Options
 from prong.config.place import Place, look_around, make_policy
@@ -31,13 +32,14 @@ from prong.host import Host, LocalHost
 from prong.journal import store
 from prong.journal.eventlog import NAME as EVENTS
 from prong.journal.eventlog import EventLog
-from prong.journal.note import ModelChosen, PullsSeen, ToolSet, TurnSettled
+from prong.journal.note import ModelChosen, NotesAsked, PullsSeen, ToolSet, TurnSettled
 from prong.provider import Providers
 from prong.session.beginning import begin
 from prong.session.bus import Bus
 from prong.session.coordination import coordinate, make_pulls, worker_tools
-from prong.session.end import finish, stop_turns
+from prong.session.end import finish, remember_last, stop_turns
 from prong.session.entrance import enter
+from prong.session.extraction import Memory
 from prong.session.foundation import Foundation
 from prong.session.intake import Intake
 from prong.session.lifetime import Opening
@@ -117,7 +119,9 @@ async def _live(
         try:
             parts = await maker.make()
             group.start_soon(_drive, parts)
+            group.start_soon(parts.memory.watch, parts.bus)
             yield parts
+            await remember_last(parts)
         except anyio.get_cancelled_exc_class():
             raise
         except BaseException as error:  # noqa: BLE001 - given back below, bare of its group
@@ -221,6 +225,7 @@ class _Maker:
             life=Life(agent, settled=_settled(base)),
             intake=Intake(agent, planner),
             journal=base.journal,
+            memory=self._memory(base, agent),
             place=base.place,
             planner=planner,
             supervisor=supervisor,
@@ -234,6 +239,16 @@ class _Maker:
             pulls.restore(seen.value if seen is not None else {})
         self._created = None
         return parts
+
+    def _memory(self, base: Foundation, agent: Agent) -> Memory:
+        place, past = base.place, base.replay
+        return Memory(
+            agent,
+            note_file(place.root, place.store),
+            self._group,
+            on=place.remembers,
+            asked=past.last(MAIN, NotesAsked) if past is not None else None,
+        )
 
     def _lay(self) -> Foundation:
         """Make what has to be there before the first agent."""

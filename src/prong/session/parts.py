@@ -13,6 +13,7 @@ from prong.journal.write import Journal
 from prong.prompt import Prompt
 from prong.session import sidecar
 from prong.session.bus import Bus
+from prong.session.extraction import Memory
 from prong.session.intake import Intake
 from prong.session.planning import Planner
 from prong.team.supervisor import Supervisor
@@ -29,6 +30,7 @@ class Parts:
     life: Life
     intake: Intake
     journal: Journal
+    memory: Memory
     place: Place
     planner: Planner
     supervisor: Supervisor

@@ -18,9 +18,11 @@ from prong.command import (
     Leave,
     Outcome,
     Refused,
+    Remember,
     Rename,
     RunShell,
     Say,
+    SetMemory,
     SetMode,
     SetModel,
     Stop,
@@ -74,13 +76,13 @@ async def _perform(parts: Parts, command: Command) -> Outcome:
             return Accepted(await stop(parts, command.task_id))
         case Compact():
             return await _compact(parts, command.focus)
-        case Rename() | Aside() | Suggest():
+        case Rename() | Aside() | Suggest() | Remember():
             return Accepted(await _beside(parts, command))
         case _:
             return _at_once(parts, command)
 
 
-async def _beside(parts: Parts, command: Rename | Aside | Suggest) -> str:
+async def _beside(parts: Parts, command: Rename | Aside | Suggest | Remember) -> str:
     """Carry out what asks the model beside the conversation."""
     match command:
         case Rename(title=title):
@@ -89,11 +91,27 @@ async def _beside(parts: Parts, command: Rename | Aside | Suggest) -> str:
             return await aside(parts, question)
         case Suggest():
             return await aside(parts, load_text("suggest"), purpose="suggestion")
+        case Remember():
+            parts.must_live()
+            kept = await parts.memory.keep(parts.snapshot)
+            # The event tells what was kept.
+            return "" if kept else "nothing was said since notes were last asked for"
 
 
 def _at_once(
     parts: Parts,
-    command: Answer | Interrupt | SetMode | SetModel | Background | Clear | Leave | TakeUp | Unsay,
+    command: (
+        Answer
+        | Interrupt
+        | SetMode
+        | SetModel
+        | SetMemory
+        | Background
+        | Clear
+        | Leave
+        | TakeUp
+        | Unsay
+    ),
 ) -> Outcome:
     """Carry out a command for which nobody has to wait."""
     match command:
@@ -103,12 +121,8 @@ def _at_once(
             return _DONE
         case Interrupt():
             return _DONE if parts.life.interrupt() else Refused("nothing runs")
-        case SetMode(mode=mode):
-            return _set_mode(parts, mode)
-        case SetModel(model=model):
-            parts.must_be_idle("change the model")
-            parts.switch(model)
-            return _DONE
+        case SetMode() | SetModel() | SetMemory():
+            return _set(parts, command)
         case Background(task_id=task_id):
             moved = parts.supervisor.to_background(task_id)
             return Accepted(ids=tuple(moved)) if moved else Refused("no agent is waited for")
@@ -129,6 +143,20 @@ def _at_once(
 def _said(parts: Parts, said: User | Refused) -> Outcome:
     """Say what came of a message: one that has to wait has an id."""
     return said if isinstance(said, Refused) else Accepted(ids=parts.intake.named(said))
+
+
+def _set(parts: Parts, command: SetMode | SetModel | SetMemory) -> Outcome:
+    """Change what holds from now on."""
+    match command:
+        case SetMode(mode=mode):
+            return _set_mode(parts, mode)
+        case SetModel(model=model):
+            parts.must_be_idle("change the model")
+            parts.switch(model)
+        case SetMemory(on=on):
+            parts.must_live()
+            parts.memory.switch(on=on)
+    return _DONE
 
 
 def _take_up(parts: Parts) -> Outcome:
@@ -280,6 +308,7 @@ def _clear(parts: Parts) -> Outcome:
     agent, context = parts.agent, parts.agent.context
     if not agent.prompt.depth:
         return Refused("there is nothing to clear")
+    parts.memory.begin(parts.snapshot)
     agent.restart(Prompt(agent.prompt.head), reason="clear", detail="the user cleared it")
     had_todos = bool(context.todos)
     context.forget()

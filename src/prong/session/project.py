@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,6 +16,9 @@ from prong.agent.spec import AgentType, AgentTypes
 from prong.config.option import Options
 from prong.host import LocalHost
 from prong.host.merge import Report
+
+if TYPE_CHECKING:
+    from prong.config.memory import MemoryState
 
 
 class ToolReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,6 +151,27 @@ def decide_trust(found: FolderTrust, *, trusted: bool) -> None:
         trust.trust(found.folder)
     else:
         trust.distrust(found.folder)
+
+
+def folder_memory(cwd: str) -> MemoryState:
+    """Give the notes for later sessions of a folder's project, and whether any are kept."""
+    from prong.config.memory import note_file
+    from prong.config.place import look_around
+
+    place = look_around(Options(cwd=cwd))
+    return note_file(place.root, place.store).state(on=place.remembers)
+
+
+def clear_memory(cwd: str) -> bool:
+    """Delete the notes that Prong wrote for a folder's project; gives whether there were any.
+
+    Raises ConfigError if that is not possible.
+    """
+    from prong.config.memory import note_file
+    from prong.config.place import look_around
+
+    place = look_around(Options(cwd=cwd))
+    return note_file(place.root, place.store).clear()
 
 
 async def merge_children(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import anyio.to_thread
 
 from prong.agent.spec import AgentTypes
+from prong.config.memory import MemoryState, note_file
 from prong.errors import UsageError
 from prong.host import ripgrep
 from prong.journal import store
@@ -54,6 +55,19 @@ class Records:
     def began(self) -> int:
         """The number of the last event before this process opened the session."""
         return self._parts.bus.began
+
+    @property
+    def memory(self) -> MemoryState:
+        """The notes of earlier sessions, and whether this one keeps any."""
+        place = self._parts.place
+        return note_file(place.root, place.store).state(on=self._parts.memory.on)
+
+    @property
+    def owes_notes(self) -> bool:
+        """Whether the last turn worked, and notes for later sessions are to be kept of it."""
+        last = self._parts.life.last
+        worked = last is not None and last.why == "done" and not self._parts.busy
+        return worked and self._parts.memory.due(self._parts.snapshot)
 
     @property
     def requests(self) -> int:
