@@ -125,6 +125,28 @@ def test_an_extension_starts_with_what_it_extends(
         assert first_difference(p.body(), p.body(tail=Tail(max_tokens=7))) is None
 
 
+@pytest.mark.spec("F4", "F6")
+@pytest.mark.parametrize(("name", "explicit"), DIALECTS)
+@settings(max_examples=40, deadline=None)
+@given(entries=conversations(), more=conversations(), data=st.data())
+def test_a_flat_prompt_changes_no_byte_of_any_request(
+    name: str, explicit: bool, entries: list[Entry], more: list[Entry], data: st.DataObject
+) -> None:
+    """Whatever was flattened, a body is the same, wherever its marks are."""
+    base = Prompt(make_head(name, explicit=explicit)).append(*entries)
+    child, other = base.append(*more), base.append(*entries)
+    longer = child.append(*more)
+    everybody = (base, child, longer, other)
+    places = [None, *longer.nodes(), *other.nodes()]
+    chosen = data.draw(st.lists(st.sampled_from(places), max_size=4, unique_by=id))
+    marks = [Mark(node) for node in chosen]
+    before = [(one.body(), one.body(marks), one.open()) for one in everybody]
+
+    for flat in data.draw(st.permutations(everybody)):
+        flat.flatten()
+        assert [(one.body(), one.body(marks), one.open()) for one in everybody] == before
+
+
 @pytest.mark.spec("F6", "F7")
 @pytest.mark.parametrize(("name", "explicit"), DIALECTS)
 @settings(max_examples=40, deadline=None)

@@ -12,7 +12,7 @@ that is not known when the entry is appended. There is no clone, no rebuild and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Self
 
@@ -22,6 +22,8 @@ from prong.entry import Entry, Kind, Role, kind_of, role_of
 from prong.wire import NO_MARK, Dialect, Encoded, HeadSpec, Tail, Ttl
 
 _DIGEST_SIZE = 20
+_BODIES = 4
+"""Bodies of a flat prompt that are kept, each with its marks in other places."""
 
 
 def _digest(before: bytes, data: bytes) -> bytes:
@@ -31,7 +33,7 @@ def _digest(before: bytes, data: bytes) -> bytes:
 class Head:
     """Model, system text, tools and every other prompt-affecting parameter, rendered once."""
 
-    __slots__ = ("betas", "data", "dialect", "digest", "mark_at", "positions", "spec")
+    __slots__ = ("betas", "data", "dialect", "digest", "flat", "mark_at", "positions", "spec")
 
     def __init__(self, dialect: Dialect, spec: HeadSpec, encoded: Encoded | None = None) -> None:
         """Render the head, or take over bytes that were rendered before."""
@@ -43,6 +45,8 @@ class Head:
         self.positions = encoded.positions
         # Betas travel as a header, yet they are part of what the provider's cache is keyed by.
         self.digest = _digest(",".join(spec.betas).encode()[:64], encoded.data)
+        self.flat: Flat | None = None
+        """The prompt with this head that was flattened last."""
 
     @property
     def model(self) -> str:
@@ -110,6 +114,55 @@ class Mark(msgspec.Struct, frozen=True):
     ttl: Ttl | None = None
 
 
+class Flat:
+    """A prompt with its bytes in one piece, for the many that extend it.
+
+    Their requests share that piece: none goes through the whole chain again, or copies it.
+    """
+
+    __slots__ = ("_bodies", "_chain", "tip")
+
+    def __init__(self, head: Head, nodes: list[Node]) -> None:
+        self.tip = nodes[-1]
+        self._chain: list[Head | Node] = [head, *nodes]
+        self._bodies: dict[tuple[tuple[int, Ttl | None], ...], bytes] = {}
+
+    @property
+    def depth(self) -> int:
+        """How many entries it has."""
+        return len(self._chain) - 1
+
+    def holds(self, node: Node) -> bool:
+        """Whether a node is one of its own."""
+        return node.depth <= self.depth and self._chain[node.depth] is node
+
+    def body(self, marks: dict[int, Ttl | None]) -> bytes:
+        """Give its bytes with marks at these depths; siblings have theirs in the same places."""
+        key = tuple(sorted(marks.items()))
+        body = self._bodies.get(key)
+        if body is None:
+            if len(self._bodies) >= _BODIES:
+                self._bodies.clear()
+            assert isinstance(self._chain[0], Head)
+            pieces = _marked(self._chain[0].dialect, self._chain, marks, 0)
+            body = self._bodies[key] = b"".join(pieces)
+        return body
+
+
+def _marked(
+    dialect: Dialect, chain: Sequence[Head | Node], marks: Mapping[int, Ttl | None], first: int
+) -> list[bytes]:
+    """Give the bytes of a stretch of a chain, the first at that depth, with marks put in."""
+    pieces: list[bytes] = []
+    for depth, one in enumerate(chain, first):
+        data = one.delta if isinstance(one, Node) else one.data
+        if depth in marks and one.mark_at != NO_MARK:
+            pieces += (data[: one.mark_at], dialect.mark(marks[depth]), data[one.mark_at :])
+        else:
+            pieces.append(data)
+    return pieces
+
+
 class Prompt:
     """A head and a tip. Immutable; extending it never touches what is there."""
 
@@ -161,6 +214,14 @@ class Prompt:
         found.reverse()
         return found
 
+    def flatten(self) -> None:
+        """Keep the bytes in one piece from now on: many prompts are about to extend this one.
+
+        It holds until another prompt with the same head is flattened.
+        """
+        if nodes := self.nodes():
+            self.head.flat = Flat(self.head, nodes)
+
     def entries(self) -> Iterator[tuple[Kind, Entry]]:
         """Read the entries back from their bytes, each with its kind."""
         for node in self.nodes():
@@ -177,24 +238,37 @@ class Prompt:
     def pieces(self, marks: Iterable[Mark] = (), tail: Tail | None = None) -> list[bytes]:
         """Give a whole request body in pieces; those without a mark are shared, not copied."""
         dialect = self.head.dialect
-        nodes = self.nodes()
-        pieces = [self.head.data, *[node.delta for node in nodes]]
-        chain = [self.head, *nodes]
-        # A node stands at its depth. Marks are put in from the last to the first, so that what
-        # comes before a mark is still in its place.
-        at: dict[int, Ttl | None] = {}
+        flat, chain = self._parts()
+        first = 0 if flat is None else flat.depth + 1
+        old: dict[int, Ttl | None] = {}
+        new: dict[int, Ttl | None] = {}
         for mark in marks:
+            # A node stands at its depth, if it is one of this prompt's.
             depth = mark.node.depth if mark.node else 0
-            if depth < len(chain) and chain[depth] is (mark.node or self.head):
-                at[depth] = mark.ttl
-        for depth in sorted(at, reverse=True):
-            data, mark_at = pieces[depth], chain[depth].mark_at
-            if mark_at != NO_MARK:
-                split = (data[:mark_at], dialect.mark(at[depth]), data[mark_at:])
-                pieces[depth : depth + 1] = split
+            if depth < first:
+                if flat is not None and (mark.node is None or flat.holds(mark.node)):
+                    old[depth] = mark.ttl
+            elif depth - first < len(chain) and chain[depth - first] is (mark.node or self.head):
+                new[depth] = mark.ttl
+        pieces = [] if flat is None else [flat.body(old)]
+        pieces += _marked(dialect, chain, new, first)
         pieces.append(dialect.close(self.tip.role if self.tip else None))
         pieces.append(dialect.tail(tail or Tail()))
         return pieces
+
+    def _parts(self) -> tuple[Flat | None, Sequence[Head | Node]]:
+        """Give what of this prompt is in one piece, if it is, and the chain after that."""
+        flat, node = self.head.flat, self.tip
+        if flat is None:
+            return None, [self.head, *self.nodes()]
+        fresh: list[Head | Node] = []
+        while node is not None and node is not flat.tip:
+            fresh.append(node)
+            node = node.parent
+        if node is None:
+            fresh.append(self.head)
+        fresh.reverse()
+        return None if node is None else flat, fresh
 
     def extends(self, other: Self) -> bool:
         """Say whether this prompt is `other`, or grew out of it."""

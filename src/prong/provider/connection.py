@@ -41,20 +41,16 @@ def _early(parser: Parser) -> str:
 
 def _slices(pieces: Sequence[bytes]) -> Iterator[bytes | memoryview]:
     """Join small pieces and cut large ones, so that little is held in memory beside them."""
-    batch: list[bytes] = []
-    size = 0
+    batch: list[bytes | memoryview] = []
+    room = _SLICE
     for piece in pieces:
-        size += len(piece)
-        if size > _SLICE:
-            if batch:
-                yield b"".join(batch)
-            batch, size = [], len(piece)
-            if size > _SLICE:
-                view = memoryview(piece)
-                yield from (view[at : at + _SLICE] for at in range(0, size, _SLICE))
-                size = 0
-                continue
-        batch.append(piece)
+        rest: bytes | memoryview = piece
+        while len(rest) > room:
+            view = memoryview(rest)
+            yield b"".join([*batch, view[:room]]) if batch else view[:room]
+            batch, rest, room = [], view[room:], _SLICE
+        batch.append(rest)
+        room -= len(rest)
     if batch:
         yield b"".join(batch)
 

@@ -85,6 +85,8 @@ class FanOut:
         one child writes need not be found by the next.
         """
         plan = estimate.plan
+        if plan.size > 1:
+            base.flatten()
         self.base = base
         self.estimate = estimate
         self.first = ""
