@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Self
 
 import anyio
@@ -279,16 +280,21 @@ def _request_head(
         lines.append(f"proxy-authorization: {authorization}")
     if length or method == "POST":
         lines.append(f"content-length: {length}")
-    for name, value in headers:
-        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
-            # The value may be a secret, so it is not shown.
-            raise UsageError(
-                f"the header {name!r} cannot be sent: its name or value has a character that "
-                "headers must not have (a line break, a control character or one beyond Latin-1)"
-            )
-        lines.append(f"{name}: {value}")
+    lines += [_header(name, value) for name, value in headers]
     lines.append("\r\n")
     return "\r\n".join(lines).encode("latin-1")
+
+
+@lru_cache(maxsize=64)
+def _header(name: str, value: str) -> str:
+    """Write a header; nearly all are those of the request before."""
+    if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+        # The value may be a secret, so it is not shown.
+        raise UsageError(
+            f"the header {name!r} cannot be sent: its name or value has a character that "
+            "headers must not have (a line break, a control character or one beyond Latin-1)"
+        )
+    return f"{name}: {value}"
 
 
 def _join(fields: list[tuple[bytes, bytes]]) -> dict[str, str]:
