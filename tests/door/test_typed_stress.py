@@ -184,3 +184,30 @@ async def test_a_thousand_tasks_leave_nothing_behind(tmp_path: Path):
             # Receipt, row of the ledger and digests: a few kilobytes, and no prompt.
             print(f"{(after - before) / 800:.0f} bytes a task")
             assert (after - before) / 800 < 8_000
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("T11")
+async def test_forks_of_earlier_fan_outs_are_left_to_the_journal(tmp_path: Path):
+    """Siblings are kept until their fan-out is told; after that only the last finished are."""
+    (tmp_path / "project").mkdir()
+    size = KEPT + 6
+    with ServerProcess(Script([], forever=say("Ready."))) as server:
+        async with open_session(
+            model="claude-sonnet-5-5",
+            api="anthropic",
+            base_url=server.url,
+            cwd=str(tmp_path / "project"),
+            store=str(tmp_path / "store"),
+            env={"HOME": str(tmp_path), "PATH": ""},
+            mode="dontAsk",
+        ) as session:
+            await session.run("Be ready.")
+            roster = inside(session).supervisor.services.roster
+            held: list[int] = []
+            for fan in range(3):
+                await session.fork([f"Part {fan}.{number}" for number in range(size)])
+                held.append(len(list(roster)))
+
+            assert max(held) <= KEPT + size
+            assert len(session.receipts()) == 3 * size

@@ -253,4 +253,4 @@ def end(child: Child, services: Services) -> None:
     if told := warning(child.findings):
         child.agent.emit(Warned(text=told))
     tell_end(child)
-    services.roster.retire()
+    services.roster.retire(child)

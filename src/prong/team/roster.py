@@ -68,9 +68,13 @@ class Roster:
         self._children.pop(child.spec.task_id, None)
         self.agents.pop(child.spec.path, None)
 
-    def retire(self) -> None:
-        """Leave all but the last finished children to the journal, so that agents can be freed."""
-        if len(self._children) <= KEPT:
+    def retire(self, ended: Child) -> None:
+        """Leave all but the last finished children to the journal, so that agents can be freed.
+
+        One that ended while others of its fan-out run frees nobody: they are held until then.
+        """
+        fan = ended.account.fan
+        if len(self._children) <= KEPT or (fan is not None and len(fan.running) > 1):
             return
         over = [child for child in self._children.values() if self._is_over(child)]
         for child in over[: max(0, len(over) - KEPT)]:

@@ -214,8 +214,12 @@ class TaskBoard:
 
         Those that would never end by themselves do not count: nobody can wait for them.
         """
-        ending = (t for t in self._tasks.values() if not getattr(t.work, "endless", False))
-        return sum(agent is None or task.agent == agent for task in ending)
+        # The agent first: hundreds of siblings may run, of which none is asked about.
+        return sum(
+            not getattr(task.work, "endless", False)
+            for task in self._tasks.values()
+            if agent is None or task.agent == agent
+        )
 
     @property
     def closing(self) -> bool:
