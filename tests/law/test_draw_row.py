@@ -10,7 +10,18 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from prong.face.cell import cell, cells
-from prong.face.draw.row import Row, Span, chop, crop, crop_left, fit, pad, split_lines, wrap
+from prong.face.draw.row import (
+    Row,
+    Span,
+    chop,
+    copied,
+    crop,
+    crop_left,
+    fit,
+    pad,
+    split_lines,
+    wrap,
+)
 from prong.face.output import drawable
 
 pytestmark = pytest.mark.spec("X2")
@@ -54,7 +65,7 @@ def test_no_row_is_wider_than_asked(text: str, width: int, hanging: bool) -> Non
     for rows in (wrap(spans, width, first=lead, rest=lead), chop(spans, width, first=lead)):
         assert rows
         assert all(row.width <= width for row in rows)
-        assert [row.joined for row in rows] == [False] + [True] * (len(rows) - 1)
+        assert [row.glue is None for row in rows] == [True] + [False] * (len(rows) - 1)
     assert fit(spans, width).width <= width
     assert cells(crop(text, width)) <= width
     assert cells(crop_left(text, width)) <= width
@@ -68,6 +79,15 @@ def test_wrapping_loses_no_character(text: str, width: int) -> None:
     assert "".join(row.text for row in chop([span], width)) == span.text
     wrapped = "".join(row.text for row in wrap([span], width))
     assert wrapped.replace(" ", "") == span.text.replace(" ", "")
+
+
+@given(TEXTS, st.integers(6, 40))
+def test_a_copy_is_the_text_before_it_was_broken(text: str, width: int) -> None:
+    """Rows that go on are joined as they were, and ornaments are left out."""
+    span = Span(text)
+    lead = [Span("│ ", "dim")]
+    for rows in (wrap([span], width, first=lead, rest=lead), chop([span], width, first=lead)):
+        assert copied([*rows, Row()]) == span.text.rstrip() + "\n"
 
 
 def texts(rows: list[Row]) -> list[str]:

@@ -43,6 +43,24 @@ class Series(Generic[_Item]):
         block = _with(self._full[number], place, item)
         return _made(_with(self._full, number, block), self._last)
 
+    def differing(self, other: Series[_Item]) -> Iterator[int]:
+        """Give the places where this series has another item than that one, or one more.
+
+        What both share is not looked at.
+        """
+        for number, block in enumerate((*self._full, self._last)):
+            theirs = other._block(number)
+            if block is theirs:
+                continue
+            for place, item in enumerate(block):
+                if place >= len(theirs) or theirs[place] is not item:
+                    yield number * _BLOCK + place
+
+    def _block(self, number: int) -> tuple[_Item, ...]:
+        if number < len(self._full):
+            return self._full[number]
+        return self._last if number == len(self._full) else ()
+
     def __len__(self) -> int:
         return len(self._full) * _BLOCK + len(self._last)
 

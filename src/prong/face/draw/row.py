@@ -42,8 +42,8 @@ class Row(msgspec.Struct, frozen=True):
     spans: tuple[Span, ...] = ()
     lead: int = 0
     """Cells at its beginning that are ornament: what is copied begins behind them."""
-    joined: bool = False
-    """Whether it goes on with the line above, which was too long: a copy joins them."""
+    glue: str | None = None
+    """If it goes on with the line above, which was too long: what stood between the two."""
     key: str = ""
     """What a press on it concerns: an agent's path, a task, a request; empty for nothing."""
 
@@ -108,6 +108,28 @@ def fit(spans: Iterable[Span], width: int, *, key: str = "", lead: int = 0) -> R
     return Row(_merged(kept), min(lead, max(0, width)), key=key)
 
 
+_ASCII = str.maketrans("●◐○✗·├└│─┼⋮…▸▾•◦▪→»", "@*ox.|`|-+:~>v*-+>>")
+
+
+def in_ascii(row: Row) -> Row:
+    """Draw our own signs with letters that every terminal has, in the same cells."""
+    spans = (Span(span.text.translate(_ASCII), span.style, span.link) for span in row.spans)
+    return msgspec.structs.replace(row, spans=tuple(spans))
+
+
+def copied(rows: Iterable[Row]) -> str:
+    """Give the text of rows as it was before it was broken and adorned."""
+    lines: list[str] = []
+    for row in rows:
+        text = row.text
+        own = text[_reach(text, 0, row.lead) :]
+        if row.glue is not None and lines:
+            lines[-1] += row.glue + own
+        else:
+            lines.append(own)
+    return "\n".join(line.rstrip() for line in lines)
+
+
 def pad(row: Row, width: int, style: str = "") -> Row:
     """Fill a row up with spaces."""
     missing = width - row.width
@@ -163,11 +185,14 @@ def _broken(
     rooms = (max(2, width - sizes[0]), max(2, width - sizes[1]))
     cuts = _word_cuts(text, rooms) if words else _cell_cuts(text, rooms)
     rows: list[Row] = []
+    last = 0
     for number, (start, end) in enumerate(cuts):
         later = number > 0
         lead = leads[later]
         piece = whole if start == 0 and end == len(text) else _sliced(whole, start, end)
-        rows.append(Row(_merged((*lead, *piece)), sizes[later], joined=later, key=key))
+        glue = text[last:start] if later else None
+        rows.append(Row(_merged((*lead, *piece)), sizes[later], glue, key))
+        last = end
     return rows
 
 

@@ -1,0 +1,162 @@
+"""One item of a transcript as rows, and a guess of how many they will be."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import msgspec
+
+from prong.entry import Kind
+from prong.face.draw.call import Company, draw_call
+from prong.face.draw.markdown import draw_markdown
+from prong.face.draw.phrase import dollars
+from prong.face.draw.row import EMPTY, Row, Span, fit, split_lines, wrap
+from prong.face.draw.stack import Drawn, Rows, Stack
+from prong.face.line import counted
+from prong.view import Accounted, Called, Item, Paid, Replied, Restarted, Said
+
+_INDENT = Span("  ")
+_LONG = 12
+"""Lines of a message that are shown before it is unfolded."""
+_STOPS = {"length": "cut off at the output limit", "refusal": "the model refused to go on"}
+_NAMES: dict[Kind, str] = {
+    "notice": "notice",
+    "summary": "summary of what was before",
+    "reminder": "reminder",
+    "results": "results",
+}
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """What an item is drawn with."""
+
+    width: int
+    first: bool = False
+    """Whether nothing stands above it."""
+    unfolded: bool = False
+    company: Company = Company()
+
+
+def draw_item(item: Item, setting: Setting) -> Rows:
+    """Draw an item."""
+    match item:
+        case Called():
+            return draw_call(item, setting.width, setting.company, unfolded=setting.unfolded)
+        case Replied():
+            return draw_reply(item, setting, draw_markdown(item.text, setting.width))
+        case Said():
+            rows = _said(item, setting)
+        case Accounted():
+            return Drawn(_accounted(item, setting))
+        case Restarted():
+            told = f"new prompt, {item.reason}: {item.detail}"
+            rows = wrap([Span(told, "dim")], setting.width, first=[Span("── ", "dim")])
+        case _:
+            assert_never(item)
+    return Drawn([EMPTY, *rows] if rows and not setting.first else rows)
+
+
+def guess_height(item: Item, width: int, *, unfolded: bool = False) -> int:
+    """Guess how many rows an item takes, without drawing it."""
+    # The order and the shape are for speed: a long conversation is guessed at once.
+    kind = type(item)
+    if kind is Called:
+        assert isinstance(item, Called)
+        return _lines(item.shown or item.text, width) + 1 if unfolded else 1
+    if isinstance(item, Replied | Said):
+        return _lines(item.text, width) if item.text else 1
+    return 1 if kind is Accounted else 2
+
+
+def _lines(text: str, width: int) -> int:
+    return text.count("\n") + 2 + len(text) // width
+
+
+def draw_reply(item: Replied, setting: Setting, body: list[Row]) -> Rows:
+    """Draw a reply whose text has been drawn already."""
+    head = draw_thinking(item.thinking, setting) if item.thinking else []
+    above = [EMPTY] if (head or body) and not setting.first else []
+    stop = _STOPS.get(item.stop)
+    below = [fit([Span(f"({stop})", "bad")], setting.width)] if stop else []
+    return Stack(Drawn([*above, *head]), Drawn(body), Drawn(below))
+
+
+def draw_thinking(text: str, setting: Setting) -> list[Row]:
+    """Draw what a model thought: how much it was, and unfolded all of it."""
+    if not setting.unfolded:
+        told = f"▸ thought, {counted(len(text.split()), 'word')}"
+        return [fit([Span(told, "thinking")], setting.width)]
+    rows = [fit([Span("▾ thought", "thinking")], setting.width)]
+    for line in split_lines(text.strip()):
+        rows += wrap([Span(line, "thinking")], setting.width, first=[_INDENT], rest=[_INDENT])
+    return rows
+
+
+def _said(item: Said, setting: Setting) -> list[Row]:
+    match item.kind:
+        case "reply":
+            return draw_markdown(item.text, setting.width)
+        case "user" | "directive":
+            mark = Span("> " if item.kind == "user" else "» ", "user")
+            return _message(item.text, mark, setting)
+        case _:
+            return _folded(_NAMES[item.kind], item.text, setting)
+
+
+def _message(text: str, mark: Span, setting: Setting) -> list[Row]:
+    lines = split_lines(text.rstrip("\n"))
+    shown = lines if setting.unfolded or len(lines) <= _LONG else lines[: _LONG - 1]
+    rows: list[Row] = []
+    for line in shown:
+        rows += wrap([Span(line, "user")], setting.width, first=[mark], rest=[_INDENT])
+        mark = _INDENT
+    if len(shown) < len(lines):
+        more = f"  ▸ {counted(len(lines) - len(shown), 'more line')}"
+        rows.append(fit([Span(more, "dim")], setting.width, lead=2))
+    return rows
+
+
+def _folded(name: str, text: str, setting: Setting) -> list[Row]:
+    if not setting.unfolded:
+        first = next((line for line in split_lines(text[:400]) if line.strip()), "")
+        return [fit([Span(f"▸ {name}: {first.strip()}", "dim")], setting.width, lead=2)]
+    rows = [fit([Span(f"▾ {name}", "dim")], setting.width, lead=2)]
+    for line in split_lines(text):
+        rows += wrap([Span(line, "dim")], setting.width, first=[_INDENT], rest=[_INDENT])
+    return rows
+
+
+def _accounted(item: Accounted, setting: Setting) -> list[Row]:
+    """Say what a fan-out shared, paid and saved."""
+    paid = [receipt.paid for receipt in item.receipts]
+    missed = sum(bool(one.miss) for one in paid)
+    glyph = "▾" if setting.unfolded else "▸"
+    of = f"fan-out of {len(paid)}" if len(paid) > 1 else paid[0].task_id or "agent"
+    told = Span(f", {missed} missed !" if missed else "", "bad")
+    spans = [Span(f"{glyph} ", "bad" if missed else "good"), Span(of), told, Span(_sums(paid))]
+    rows = [fit(spans, setting.width, lead=2)]
+    if not setting.unfolded:
+        return rows
+    for receipt in item.receipts:
+        lead = Span("  · ", "dim")
+        rows += wrap([Span(receipt.text)], setting.width, first=[lead], rest=[Span("    ")])
+        if receipt.paid.miss:
+            told = [Span(f"! {receipt.paid.miss}", "bad")]
+            rows += wrap(told, setting.width, first=[Span("    ")], rest=[Span("      ")])
+    return rows
+
+
+def _sums(paid: list[Paid]) -> str:
+    shared = max((one.bytes_shared for one in paid), default=0)
+    parts = [f"shared {shared:,} B{' each' if len(paid) > 1 else ''}"] if shared else []
+    cost, uncached = _sum([one.cost for one in paid]), _sum([one.uncached for one in paid])
+    parts.append(f"paid {dollars(cost)}")
+    if cost is not None and uncached:
+        saved = uncached - cost
+        parts.append(f"saved {dollars(saved)} ({saved / uncached:.0%})")
+    return f": {', '.join(parts)}"
+
+
+def _sum(amounts: list[float | None]) -> float | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if len(known) == len(amounts) else None

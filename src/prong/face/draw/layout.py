@@ -1,0 +1,54 @@
+"""Where things stand on a screen of a given size."""
+
+from __future__ import annotations
+
+import msgspec
+
+from prong.face.draw.tree import Aspect
+
+BESIDE = 120
+"""Columns from which the agents stand beside the conversation."""
+_SHORT = 100
+_MOST = 6
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """The parts of a screen, in cells."""
+
+    conversation: tuple[int, int]
+    """Columns and lines."""
+    agents: tuple[int, int]
+    """Columns and lines; no lines if there is only one agent and no room beside it."""
+    beside: bool
+    """Whether the agents stand at the right, or below."""
+    short: bool
+    """Whether each agent has but a short row."""
+
+
+def arrange(columns: int, lines: int, *, count: int, below: int = 2) -> Layout:
+    """Divide a screen among a header, the conversation, `count` agents and lines for the input."""
+    room = max(1, lines - 1 - below)
+    if columns >= BESIDE:
+        width = min(66, columns * 9 // 20)
+        return Layout((columns - width - 1, room), (width, room), beside=True, short=False)
+    shown = 0 if count <= 1 else min(count, _MOST, max(1, room // 3))
+    rule = 1 if shown else 0
+    return Layout(
+        (columns, max(1, room - shown - rule)),
+        (columns, shown),
+        beside=False,
+        short=columns < _SHORT,
+    )
+
+
+def aspect_of(layout: Layout, *, now: float, selected: str = "", ascii_: bool = False) -> Aspect:
+    """Say how the tree is drawn in its place."""
+    width, lines = layout.agents
+    return Aspect(
+        width=width,
+        now=now,
+        selected=selected,
+        short=layout.short,
+        most=max(1, lines),
+        ascii=ascii_,
+    )
