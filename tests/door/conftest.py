@@ -151,8 +151,25 @@ class Screen:
         self.tmux("send-keys", "-t", "it", "-l", text)
         self.tmux("send-keys", "-t", "it", "Enter")
 
-    def key(self, name: str) -> None:
-        self.tmux("send-keys", "-t", "it", name)
+    def key(self, *names: str) -> None:
+        self.tmux("send-keys", "-t", "it", *names)
+
+    def put(self, text: str) -> None:
+        """Type without Enter."""
+        self.tmux("send-keys", "-t", "it", "-l", text)
+
+    def paste(self, text: str) -> None:
+        """Paste as a terminal does, bracketed if the program has asked for that."""
+        self.tmux("set-buffer", "-b", "held", "--", text)
+        self.tmux("paste-buffer", "-p", "-d", "-b", "held", "-t", "it")
+
+    def resize(self, columns: int, rows: int) -> None:
+        self.tmux("resize-window", "-t", "it", "-x", str(columns), "-y", str(rows))
+
+    def rows(self) -> list[str]:
+        """Give what is visible now, row by row as the terminal has it."""
+        shown = self.tmux("capture-pane", "-p", "-t", "it").rstrip()
+        return [row.rstrip() for row in shown.splitlines()]
 
 
 Terminal = Callable[..., AbstractAsyncContextManager[Screen]]

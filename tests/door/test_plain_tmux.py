@@ -65,7 +65,7 @@ async def test_commands(world: Worlds, terminal: Terminal) -> None:
         async with terminal(w) as screen:
             await screen.see("> ")
             screen.type("/help")
-            await screen.see("/compact", "Ctrl+C interrupts")
+            await screen.see("/compact", "interrupt the turn that runs")
             screen.type("First words")
             await screen.see("Aye.")
             screen.type("/cost")

@@ -66,7 +66,7 @@ async def test_what_is_typed_ahead_answers_nothing(world: Worlds, terminal: Term
         screen.type("Go")
         await screen.see("* until")
         screen.tmux("send-keys", "-t", "it", "-l", "yes")
-        await screen.see("\nyes")
+        await screen.see("Ctrl+C interrupts", "\n> yes")
         (w.root / "go").touch()
         await screen.see("asks, after this line: ", "> yes")
         screen.key("Enter")

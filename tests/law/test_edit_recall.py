@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from prong.face.edit.buffer import Buffer
 from prong.face.edit.complete import Proposal, Sources, accept, complete, find_files
-from prong.face.edit.recall import Recall, HistorySearch
+from prong.face.edit.recall import HistorySearch, Recall
 from prong.session.history import KEPT, LONGEST, InputHistory
 
 pytestmark = pytest.mark.spec("X2")

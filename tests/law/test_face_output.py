@@ -73,7 +73,8 @@ def test_each_way_out_is_clean(capsys: pytest.CaptureFixture[str]) -> None:
     screen = Screen()
     screen.line(EVIL, style="bad")
     screen.text(EVIL)
-    screen.switch(Prompt(EVIL))
+    screen.ask(Prompt(EVIL))
+    screen.notice(EVIL)
     for text, style in describe(Warned(text=EVIL)):
         screen.line(text, style=style)
     out, err = capsys.readouterr()

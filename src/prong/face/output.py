@@ -110,3 +110,12 @@ def _escaped(text: str) -> str:
 
     # Outside of its strings JSON holds none of these, and inside an escape means the same.
     return re.sub(_HIDDEN, lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def control(code: str) -> None:
+    """Send the terminal a code of our own; one that is gone hears nothing."""
+    from contextlib import suppress
+
+    with suppress(OSError, ValueError):
+        sys.stdout.write(code)
+        sys.stdout.flush()

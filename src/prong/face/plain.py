@@ -1,8 +1,8 @@
 """Talking line by line: text as it streams, tool calls and diffs as lines, questions in between.
 
-Works without colour and with a screen reader. Ctrl+C interrupts the turn; a second one at an empty
-prompt leaves. Ctrl+B sends the agent that a turn waits for to the background. This face reads
-events and sends commands, nothing else.
+Works without colour and with a screen reader. Where the terminal gives single keys one can type at
+any time: while a turn runs a message steers it, and commands are carried out at once. This face
+reads events and sends commands, nothing else.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import sys
 from contextlib import suppress
 
 import anyio
+import anyio.lowlevel
+from anyio.abc import TaskGroup
 
 from prong.command import (
     Accepted,
@@ -23,62 +25,77 @@ from prong.command import (
     Refused,
     Remember,
     Rename,
+    RunShell,
     Say,
     SetMemory,
+    SetMode,
     TakeUp,
+    Unsay,
     UseSkill,
 )
-from prong.errors import ProngError, UsageError
+from prong.errors import ProngError
 from prong.event import (
     MAIN,
-    AgentStarted,
     Envelope,
-    Event,
     MemoryKept,
+    MessageQueued,
+    MessageUnqueued,
     PermissionAsked,
-    Progressed,
     QuestionAsked,
-    ReplyFinished,
-    RequestFailed,
     RequestSettled,
-    TaskFinished,
-    TaskStarted,
-    TextDelta,
-    ToolFinished,
-    ToolStarted,
     TurnFinished,
+    TurnStarted,
     Warned,
 )
-from prong.face.call import Calls
-from prong.face.edit.external import SHIFT_TAB
-from prong.face.line import describe, describe_outcome, progress_bar, stop_signals
+from prong.face.composer import Composer, Deed, LineReader
+from prong.face.edit.buffer import Buffer
+from prong.face.edit.complete import Sources
+from prong.face.edit.external import following
+from prong.face.line import describe_outcome, stop_signals
 from prong.face.output import flat
 from prong.face.question import Questions
 from prong.face.screen import Line, Prompt, Screen
-from prong.face.slash import HELP, Show, read_slash
-from prong.face.team import describe_leaving, list_tasks, report, tell_stopping
+from prong.face.slash import Show, read_slash
+from prong.face.status import describe_status, recount, sources_of
+from prong.face.team import describe_leaving, tell_stopping
 from prong.face.terminal import Terminal
+from prong.face.transcript import Transcript
+from prong.face.wish import shown
 from prong.session import Options, Session, open_session
+
+_TICK = 0.25
+"""Seconds between two looks at what is being done."""
+_PATIENCE = 5.0
+"""Seconds in which a second Ctrl+C leaves."""
 
 
 async def run(options: Options, first: str) -> int:
     """Talk until the user leaves; gives the exit code."""
     message = first
     terminal = Terminal()
+    try:
+        return await _run(options, message, terminal)
+    finally:
+        terminal.restore()
+
+
+async def _run(options: Options, message: str, terminal: Terminal) -> int:
     if sys.stdin.isatty() and not options.bare:
         await _ask_trust(options)
     while True:
         async with open_session(options, attended=True) as session:
             talk = _Talk(session, terminal)
-            following = await talk.run(message)
+            other = await talk.run(message)
         talk.show_rest()
-        if following is None:
+        if other is None:
             with suppress(OSError):
                 sys.stdout.flush()
             terminal.restore()
+            if terminal.has_keys:
+                return 0
             # A thread may still wait for a line; nothing is left to do, so it must not hold us up.
             os._exit(0)
-        options, message = _resumed(options, following), ""
+        options, message = _resumed(options, other), ""
 
 
 def _resumed(options: Options, session_id: str) -> Options:
@@ -101,7 +118,7 @@ async def _ask_trust(options: Options) -> None:
     for want in asked.wants:
         screen.line(f"  {flat(want)}")
     try:
-        answer = await screen.ask(Prompt("trust this folder? [y]es, [n]o: "))
+        answer = await LineReader(screen).read(Prompt("trust this folder? [y]es, [n]o: "))
     except EOFError:
         return
     if answer.text.strip().lower() in {"y", "yes"}:
@@ -111,6 +128,10 @@ async def _ask_trust(options: Options) -> None:
         screen.line("not trusted: it goes on without them; 'prong trust' changes that")
 
 
+_STIRRING = MessageQueued | MessageUnqueued | TurnStarted | TurnFinished
+"""After what the row of what is being done is drawn at once."""
+
+
 class _Talk:
     """One session on a screen."""
 
@@ -118,22 +139,32 @@ class _Talk:
         self._session = session
         self._terminal = terminal
         self._screen = Screen()
-        self._questions = Questions(self._screen)
-        self._calls = Calls()
+        keyed = terminal.has_keys and self._screen.erases
+        self._composer = Composer(self._screen, terminal, self._sources) if keyed else None
+        self._input = self._composer or LineReader(self._screen)
+        self._questions = Questions(self._screen, self._input)
+        self._transcript = Transcript(session, self._screen)
         self._titling = anyio.CancelScope()
         self._keeping: anyio.CancelScope | None = None
         self._ready = anyio.Event()
         self._turned = anyio.Event()
+        self._order = anyio.Lock()
+        """Messages are sent in the order in which they were typed, hooks or not."""
         self._idle = True
-        self._reading = ""
+        self._armed = 0.0
+        """Until when another Ctrl+C leaves."""
         self._following: str | None = None
-        self._revived: set[str] = set()
         self._events = session.events(since=session.records.began)
 
     async def run(self, first: str) -> str | None:
         """Talk; gives the id of a session to go on with, or None to leave."""
+        for text, style in recount(self._session.view(), self._session.records.began):
+            self._screen.line(text, style=style)
         for envelope in self._events.drain():
             self._take_in(envelope)
+        if self._composer is not None:
+            self._terminal.begin()
+            self._composer.remember(self._session.records.history.load())
         async with anyio.create_task_group() as group:
             group.start_soon(self._show)
             group.start_soon(self._on_interrupt, group.cancel_scope)
@@ -143,7 +174,14 @@ class _Talk:
                 await self._take(Line(first, ""))
             else:
                 self._idle = isinstance(await self._session.send(TakeUp()), Refused)
-            await self._read()
+            if self._composer is None:
+                await self._read()
+            else:
+                group.start_soon(self._tick)
+                await self._compose(self._composer, group)
+            self._screen.hide()
+            # From here on Ctrl+C is a signal again.
+            self._terminal.restore()
             await self._keep_notes()
             group.cancel_scope.cancel()
         # What could be kept is kept; the session's end need not wait for it again.
@@ -179,10 +217,13 @@ class _Talk:
 
     async def _read(self) -> None:
         """Take one line after the other, each for whatever waits for one at that moment."""
+        assert isinstance(self._input, LineReader)
         while self._following is None:
-            await self._wanted()
+            while not self._idle and not self._questions:
+                self._ready = anyio.Event()
+                await self._ready.wait()
             try:
-                line = await self._line()
+                line = await self._input.read(self._questions.pose())
             except EOFError:
                 self._screen.line("")
                 return
@@ -190,122 +231,155 @@ class _Talk:
                 return
             await self._take(line)
 
+    async def _compose(self, composer: Composer, group: TaskGroup) -> None:
+        """Take lines and keys as they come, whatever else is being done."""
+        async for act in composer.acts():
+            if isinstance(act, Deed):
+                if await self._do(composer, act.name):
+                    return
+                continue
+            self._armed = 0.0
+            if act.key or act.text.startswith(("/", "!")) or not self._session.view().busy:
+                # Else it is shown as waiting, and written once it is taken in.
+                self._transcript.echo(act, act.prompt)
+            if act.text.strip() in {"/quit", "/exit"}:
+                return
+            group.start_soon(self._take, act)
+            # What a line begins is begun before the next key counts.
+            await anyio.lowlevel.checkpoint()
+            if self._following is not None:
+                return
+
+    async def _do(self, composer: Composer, deed: str) -> bool:
+        """Do what a key asks for; gives whether that is to leave."""
+        if deed == "interrupt":
+            return await self._interrupt()
+        self._armed = 0.0
+        match deed:
+            case "leave":
+                return True
+            case "escape":
+                await self._session.send(Interrupt())
+            case "background":
+                await self._carry_out(Background())
+            case "mode":
+                await self._carry_out(SetMode(following(self._session.view().mode)))
+            case "older":
+                await self._take_back(composer)
+            case _:
+                pass
+        return False
+
+    async def _take_back(self, composer: Composer) -> None:
+        """Take back the message that waits, if one does; else show what was said before."""
+        outcome = Refused("")
+        if composer.is_empty and self._session.view().queued:
+            outcome = await self._session.send(Unsay())
+        if isinstance(outcome, Refused):
+            composer.older()
+        else:
+            line = self._transcript.withdrawn(*outcome.ids)
+            typed = line.buffer if line is not None else None
+            composer.restore(typed or Buffer(outcome.text, len(outcome.text)))
+
+    async def _tick(self) -> None:
+        """Keep saying what is being done."""
+        while True:
+            self._refresh()
+            self._questions.next()
+            await anyio.sleep(_TICK)
+
+    def _refresh(self) -> None:
+        """Say what is being done, and what waits."""
+        view = self._session.view()
+        waiting = tuple(one.text for one in view.queued.values())
+        self._input.tell(describe_status(view, self._session.records.now), waiting)
+
+    async def _sources(self, text: str) -> Sources:
+        """Give what a text can be completed with."""
+        files = await self._session.records.files() if "@" in text else []
+        return sources_of(self._session.view(), self._session.records, files)
+
     async def _take(self, line: Line) -> None:
         """Do what a line says: a command, the answer to the question it stands under, a message."""
+        self._armed = 0.0
         if line.text.startswith("/"):
+            self._remember(line)
             await self._command(line.text)
         elif line.key:
             answer = await self._questions.answer(line)
             if answer is not None:
                 await self._session.send(answer)
+        elif line.text.startswith("!"):
+            self._remember(line)
+            await self._carry_out(RunShell(line.text[1:].strip()))
         elif line.text.strip():
-            await self._say(Say(line.text))
+            self._remember(line)
+            message = line.buffer.message() if line.buffer is not None else Say(line.text)
+            outcome = await self._say(message)
+            if isinstance(outcome, Accepted):
+                self._transcript.expect(outcome.ids, line)
+        self._questions.next()
 
-    async def _wanted(self) -> None:
-        """Wait until a line is wanted; only the keys that work at any time are heard before."""
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._terminal.listen, self._background)
-            while not self._idle and not self._questions:
-                self._ready = anyio.Event()
-                await self._ready.wait()
-            group.cancel_scope.cancel()
-
-    async def _line(self) -> Line:
-        # What was typed before a question was put, or is half typed, is no answer to it.
-        if not self._questions and (ahead := self._terminal.typed()) is not None:
-            self._screen.line(f"> {ahead}")
-            return Line(ahead, "")
-        begun = self._questions and self._terminal.begun()
-        prompt = self._questions.defer() if begun else self._questions.pose()
-        return await self._screen.ask(prompt, bind=SHIFT_TAB)
+    def _remember(self, line: Line) -> None:
+        if line.buffer is not None:
+            self._session.records.history.add(line.text)
 
     async def _say(self, command: Say | UseSkill) -> Outcome:
-        self._idle = False
-        outcome = await self._session.send(command)
-        self._idle = isinstance(outcome, Refused)
-        return outcome
+        async with self._order:
+            self._idle = False
+            outcome = await self._session.send(command)
+            self._idle = isinstance(outcome, Refused)
+            return outcome
 
     async def _on_interrupt(self, scope: anyio.CancelScope) -> None:
-        warned = False
-        with anyio.open_signal_receiver(*stop_signals()) as signals:
+        """Heed signals: of the system, and of keys where the terminal makes signals of them."""
+        with anyio.open_signal_receiver(*stop_signals(), signal.SIGWINCH) as signals:
             async for number in signals:
-                self._titling.cancel()
+                if number == signal.SIGWINCH:
+                    if self._composer is not None:
+                        self._composer.draw()
+                        self._screen.redraw()
+                    continue
                 if self._keeping is not None:
                     self._keeping.cancel()
                     continue
-                if number != signal.SIGINT:
-                    # The terminal is gone or the system ends: leave, so that all is stored.
+                # The terminal is gone or the system ends: leave, so that all is stored.
+                if number != signal.SIGINT or await self._interrupt():
                     scope.cancel()
-                elif isinstance(await self._session.send(Interrupt()), Accepted):
-                    warned = False
-                elif warned:
-                    scope.cancel()
-                else:
-                    warned = True
-                    self._screen.line(describe_leaving(self._session.view()))
+
+    async def _interrupt(self) -> bool:
+        """Stop the turn that runs; without one, ask for once more. Gives whether to leave."""
+        self._titling.cancel()
+        if isinstance(await self._session.send(Interrupt()), Accepted):
+            self._armed = 0.0
+        elif anyio.current_time() < self._armed:
+            return True
+        else:
+            self._armed = anyio.current_time() + _PATIENCE
+            self._screen.line(describe_leaving(self._session.view()))
+        return False
 
     async def _show(self) -> None:
         async for envelope in self._events:
             self._take_in(envelope)
 
     def _take_in(self, envelope: Envelope) -> None:
-        own = envelope.agent == MAIN or isinstance(envelope.event, AgentStarted)
-        badge = "" if own else f"[{envelope.agent}] "
-        if isinstance(envelope.event, Progressed):
-            self._reading = envelope.agent
-            self._screen.bar(progress_bar(envelope.event, badge=badge))
-        else:
-            if isinstance(envelope.event, TextDelta) and envelope.agent == self._reading:
-                # A child's text is not shown, so it would not draw over the bar.
-                self._screen.wipe()
-            self._one(badge, envelope.agent, envelope.event)
-        self._ready.set()
-
-    def _one(self, badge: str, agent: str, event: Event) -> None:
-        screen = self._screen
+        event = envelope.event
         match event:
-            case TextDelta():
-                if not badge:
-                    screen.text(event.text)
-            case ReplyFinished(sidecar="") | RequestFailed(sidecar=""):
-                screen.end()
             case PermissionAsked() | QuestionAsked():
-                self._questions.add(agent, event)
+                self._questions.add(envelope.agent, event)
             case RequestSettled():
                 self._questions.drop(event.request_id)
-            case TurnFinished():
-                self._end(badge, event)
             case _:
-                for text, style in self._lines(event):
-                    screen.line(badge + text, style=style)
-
-    def _end(self, badge: str, event: TurnFinished) -> None:
-        if badge:
-            # Of a child its task tells how it ended.
-            return
-        self._idle = True
-        if event.why != "done":
-            self._screen.line(f"({event.why}: {event.detail})", style="bad")
-        else:
-            self._turned.set()
-            if event.detail:
-                self._screen.line(f"({event.detail})", style="dim")
-
-    def _lines(self, event: Event) -> list[tuple[str, str]]:
-        match event:
-            case ToolStarted() | ToolFinished():
-                return self._calls.lines(event)
-            case TaskFinished(task_id=task_id):
-                told = report(self._session.view(), task_id)
-                return describe(event) + [(f"  {line}", "") for line in told]
-            case TaskStarted(task_id=task_id) if task_id in self._revived:
-                self._revived.remove(task_id)
-                return []
-            case AgentStarted(resumed=True, task_id=task_id) if task_id:
-                self._revived.add(task_id)
-                return [(f"{task_id} goes on: {event.title}", "")]
-            case _:
-                return describe(event)
+                self._transcript.write(envelope)
+        if isinstance(event, TurnFinished) and envelope.agent == MAIN:
+            self._idle = True
+            if event.why == "done":
+                self._turned.set()
+        if isinstance(event, _STIRRING):
+            self._refresh()
+        self._ready.set()
 
     async def _command(self, line: str) -> None:
         try:
@@ -328,63 +402,9 @@ class _Talk:
             self._screen.line(text, style=style)
         return isinstance(outcome, Accepted)
 
-    async def _background(self) -> None:
-        """Let the agents that are waited for go on by themselves."""
-        await self._carry_out(Background())
-
     async def _show_wish(self, wish: Show) -> None:
-        for text in await self._wished(wish):
+        if wish.what == "resume" and wish.rest:
+            self._following = self._session.records.other(wish.rest).id
+            return
+        for text in await shown(self._session, wish):
             self._screen.line(text)
-
-    async def _wished(self, wish: Show) -> list[str]:
-        view, records = self._session.view(), self._session.records
-        match wish.what:
-            case "cost":
-                return await self._cost()
-            case "agents":
-                return self._agents(wish.rest)
-            case "receipt":
-                return self._receipts(wish.rest)
-            case "resume":
-                return self._resume(wish.rest)
-            case "memory":
-                from prong.face.inspect import describe_memory
-
-                return describe_memory(records.memory)
-            case "outline":
-                return [records.outline()]
-            case "plan":
-                return [f"plan mode {records.plan_file}".strip()]
-            case _:
-                simple = {"help": [HELP], "model": [view.model], "mode": [view.mode]}
-                return simple.get(wish.what) or list_tasks(view)
-
-    async def _cost(self) -> list[str]:
-        from prong.face.account import describe_cost
-
-        return list(describe_cost(await self._session.records.costs()))
-
-    def _receipts(self, task_id: str) -> list[str]:
-        from prong.session import describe as describe_receipt
-
-        found = [r for r in self._session.receipts() if task_id in {"", r.task_id}]
-        if not found:
-            raise UsageError("there is no such receipt; /tasks lists what has run")
-        return [describe_receipt(receipt) for receipt in found]
-
-    def _resume(self, wanted: str) -> list[str]:
-        if wanted:
-            self._following = self._session.records.other(wanted).id
-            return []
-        others = self._session.records.others()[:20]
-        lines = [f"{info.id}  {info.title[:60]}" for info in others]
-        return [*lines, "/resume ID goes on with one"]
-
-    def _agents(self, name: str) -> list[str]:
-        from prong.face.roster import list_types, show_type
-        from prong.session import type_report
-
-        types = self._session.records.types
-        if not name:
-            return list_types(types)
-        return show_type(type_report(types, name, self._session.view().tools))

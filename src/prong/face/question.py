@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TypeAlias
 
 from prong.errors import UsageError
 from prong.event import Answer, PermissionAsked, QuestionAsked
+from prong.face.composer import Input
 from prong.face.edit.external import edit
 from prong.face.line import chosen, describe_question
 from prong.face.screen import Line, Prompt, Screen
@@ -20,9 +22,10 @@ class Questions:
     without the question right above it.
     """
 
-    def __init__(self, screen: Screen) -> None:
-        """Ask on a screen."""
+    def __init__(self, screen: Screen, given: Input) -> None:
+        """Ask on a screen; answers are lines of the input."""
         self._screen = screen
+        self._input = given
         self._open: dict[str, tuple[str, Asked]] = {}
 
     def __bool__(self) -> bool:
@@ -50,24 +53,30 @@ class Questions:
     def add(self, agent: str, asked: Asked) -> None:
         """Take a question; it is put at once unless the user is at something else."""
         self._open[asked.request_id] = (agent, asked)
-        now = self._screen.asking
+        now = self._input.asking
         if now is None:
             # Whoever reads lines asks before the next one.
             return
         if now.key:
             self._screen.line(f"({len(self._open) - 1} more waiting)", style="dim")
-        elif self._screen.untouched():
-            self._screen.switch(self.pose())
+        elif self._input.untouched():
+            self._input.switch(self.pose())
         else:
             self.defer()
 
     def drop(self, request_id: str) -> None:
         """Forget a question that is settled; if its prompt is open, another takes its place."""
         self._open.pop(request_id, None)
-        now = self._screen.asking
+        now = self._input.asking
         if now is not None and now.key == request_id:
-            free = self._open and self._screen.untouched()
-            self._screen.switch(self.pose() if free else Prompt())
+            free = self._open and self._input.untouched()
+            self._input.switch(self.pose() if free else Prompt())
+
+    def next(self) -> None:
+        """Put the question that comes next, if one waits and nothing is being typed."""
+        now = self._input.asking
+        if self._open and now is not None and not now.key and self._input.untouched():
+            self._input.switch(self.pose())
 
     async def answer(self, line: Line) -> Answer | None:
         """Read a line as the answer to its question; None if it is none."""
@@ -76,12 +85,22 @@ class Questions:
             return None
         _, asked = self._open[line.key]
         try:
-            answer = await _read(asked, line.text.strip())
+            with self._input.lend() if _edits(asked, line.text) else nullcontext():
+                answer = await _read(asked, line.text.strip())
         except UsageError as error:
             self._screen.line(str(error), style="bad")
             return None
         # It may have been settled while a plan was in the editor.
         return answer if self._open.pop(line.key, None) is not None else None
+
+
+def _edits(asked: Asked, text: str) -> bool:
+    """Whether an answer asks for the user's editor."""
+    return (
+        isinstance(asked, PermissionAsked)
+        and bool(asked.plan)
+        and text.strip().lower() in {"e", "edit"}
+    )
 
 
 async def _read(asked: Asked, word: str) -> Answer:
@@ -91,7 +110,7 @@ async def _read(asked: Asked, word: str) -> Answer:
     """
     if isinstance(asked, QuestionAsked):
         return Answer(asked.request_id, text=chosen(asked, word))
-    if asked.plan and word.lower() in {"e", "edit"}:
+    if _edits(asked, word):
         edited = await edit(asked.plan)
         if edited is None:
             raise UsageError("nothing was approved: set EDITOR, or the editor gave no text")

@@ -1,4 +1,9 @@
-"""A terminal as lines: text comes in pieces, and a question may be open below it.
+"""The one writer of the terminal: output above, and the rows on which the user types below it.
+
+What is written goes above those rows: they are taken away, the text is written where the last one
+ended, and they are drawn again, all in one write. A line that is still being written ends a row
+above them; its last row is kept to go on from. Where nothing can be erased there are no such rows,
+and text is only written.
 
 A line that is typed belongs to whom its prompt named when the first key was pressed. The prompt may
 change under the user's hands only as long as nothing has been typed.
@@ -7,21 +12,20 @@ change under the user's hands only as long as nothing has been typed.
 from __future__ import annotations
 
 import os
-import select
 import shutil
 import sys
-import time
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 
-import anyio.to_thread
 import msgspec
 
+from prong.face.edit.arrange import Rows, cut
+from prong.face.edit.buffer import Buffer
+from prong.face.edit.grapheme import clusters, width
 from prong.face.line import dumb
 from prong.face.output import printable
 
 _CODES = {"dim": "2", "bad": "31", "good": "32", "bold": "1"}
-_ARRIVAL = 0.002
-"""Seconds that an entered line may need from its thread to us."""
 
 
 class Prompt(msgspec.Struct, frozen=True):
@@ -38,134 +42,179 @@ class Line(msgspec.Struct, frozen=True):
     text: str
     key: str
     """That of the prompt under which it was entered."""
+    buffer: Buffer | None = None
+    """As it was typed, with what was folded in it."""
+    prompt: str = ""
+    """What stood before it."""
 
 
 class Screen:
-    """Writes lines above the one on which the user is typing."""
+    """Writes text, and keeps rows below it."""
 
     def __init__(self) -> None:
         """Write to standard output."""
-        tty = sys.stdout.isatty()
-        self._erases = tty and not dumb()
-        self._colour = self._erases and not os.environ.get("NO_COLOR")
+        self.erases = sys.stdout.isatty() and not dumb()
+        """Whether the terminal can take back what was drawn."""
+        self._colour = self.erases and not os.environ.get("NO_COLOR")
+        self._rows = Rows()
+        self._drawn: Rows | None = None
+        """The rows that stand on the terminal now; None if none do."""
+        self._tail = ""
+        """The last row of a line that is still being written."""
         self._open = False
-        self._prompt: Prompt | None = None
-        self._entered = False
-        self._covered = False
-        self._bar = False
+        self._later: list[str] = []
+        """Lines that wait for the end of the one that is being written."""
+        self._held: list[str] | None = None
+        """What was written while another program has the terminal."""
 
     @property
-    def asking(self) -> Prompt | None:
-        """The prompt of the line that is being read, if one is."""
-        return None if self._entered else self._prompt
-
-    def untouched(self) -> bool:
-        """Whether a line is being read and nothing of it has been typed yet."""
-        # A line that was entered this very moment is still on its way: let its thread run.
-        time.sleep(_ARRIVAL)
-        return self.asking is not None and not _typed() and not _waiting()
-
-    def switch(self, prompt: Prompt) -> None:
-        """Let the line that is being read belong to another prompt."""
-        self._prompt = prompt
-        if not self._open:
-            shown = printable(prompt.text)
-            self._out(f"\r\x1b[K{shown}{_typed()}" if self._erases else f"\n{shown}")
-            self._covered = self._bar = False
+    def size(self) -> tuple[int, int]:
+        """Columns and rows."""
+        size = shutil.get_terminal_size()
+        return size.columns, size.lines
 
     def text(self, text: str) -> None:
         """Write a piece of text, robbed of what could take control of the terminal."""
-        self._write(printable(text))
-
-    def bar(self, text: str) -> None:
-        """Show how far something is, in the line at the bottom, before what is being typed."""
-        if self._erases and not self._open:
-            typing = f"  {self._line_so_far()}" if self._prompt is not None else ""
-            # A line that wraps could not be drawn over.
-            room = shutil.get_terminal_size().columns - 1 - len(typing)
-            if room < 0:
-                return
-            self._out(f"\r\x1b[K{printable(text)[:room]}{typing}")
-            self._bar, self._covered = True, False
-
-    def wipe(self) -> None:
-        """Take the bar away, for what it told of is over."""
-        if self._bar and not self._open:
-            typing = self._line_so_far()
-            self._out(f"\r\x1b[K{typing}")
-            self._bar = False
+        text = _printable(text)
+        if self._later and "\n" in text:
+            head, _, last = text.rpartition("\n")
+            text = "\n".join([head, *self._taken(), last])
+        self._write(text)
 
     def end(self) -> None:
         """Finish the line that is being written, if one is."""
         if self._open:
-            self._write("\n")
+            self._write("\n".join(["", *self._taken(), ""]))
+
+    def _taken(self) -> list[str]:
+        later, self._later = self._later, []
+        return later
 
     def line(self, text: str, *, style: str = "") -> None:
         """Write a line of its own."""
         self.end()
-        text = printable(text)
-        if style and self._colour:
-            text = f"\x1b[{_CODES[style]}m{text}\x1b[0m"
-        self._write(text + "\n")
+        self._write(self._styled(_printable(text), style) + "\n")
 
-    async def ask(self, prompt: Prompt, *, bind: str = "") -> Line:
-        """Read a line of the user, with history and editing where the terminal has them.
+    def notice(self, text: str, *, style: str = "") -> None:
+        """Write a line of its own that need not break into the one that is being written."""
+        if self._open:
+            self._later.append(self._styled(_printable(text), style))
+        else:
+            self.line(text, style=style)
 
-        What is written meanwhile goes above the line. Raises EOFError.
-        """
-        with suppress(ImportError):
-            import readline  # being loaded is what gives input() its editing
+    def show(self, rows: Rows) -> None:
+        """Keep these rows below the text from now on."""
+        if self._held is not None:
+            return
+        if rows != self._rows or (rows.rows and self._drawn is None):
+            self._rows = rows
+            self._write("")
 
-            if bind:
-                readline.parse_and_bind(bind)
-        self._prompt, self._entered = prompt, False
+    def redraw(self) -> None:
+        """Draw the rows anew, as after another size of the terminal."""
+        if self._drawn is not None:
+            self._write("")
+
+    def clear(self) -> None:
+        """Empty the screen, all but the rows."""
+        if self.erases:
+            self._tail, self._open, self._drawn = "", False, None
+            self._out("\x1b[H\x1b[2J")
+            self._write("")
+
+    def hide(self) -> None:
+        """Take the rows away, as before another program draws."""
+        self.show(Rows())
+
+    @contextmanager
+    def away(self) -> Generator[None]:
+        """Let another program draw; what is written meanwhile comes afterwards."""
+        self.hide()
+        self._held = []
         try:
-            return await anyio.to_thread.run_sync(self._input, prompt, abandon_on_cancel=True)
+            yield
         finally:
-            self._prompt, self._covered = None, False
+            held, self._held = self._held, None
+            self._out("".join(held))
 
-    def _input(self, prompt: Prompt) -> Line:
-        text = input(printable(prompt.text))
-        # Still in the thread that has read it: from here on the prompt is not changed any more.
-        self._entered = True
-        return Line(text, (self._prompt or prompt).key)
+    def ask(self, prompt: Prompt) -> None:
+        """Write a prompt where no rows can be kept."""
+        self.end()
+        self._out(printable(prompt.text))
+
+    def _styled(self, text: str, style: str) -> str:
+        return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if style and self._colour and text else text
 
     def _write(self, text: str) -> None:
+        """Take the rows away, write, and draw them again, all at once so that nothing tears."""
+        if not self.erases:
+            self._open = not text.endswith("\n") if text else self._open
+            self._out(text)
+            return
+        code, below = self._erase(), self._drawn is not None
+        if text or not self._rows.rows:
+            # The line that is being written ended in the row above.
+            code += self._resume() if below and self._open else ""
+            below = False
+            code += text
+            self._follow(text)
+        if self._rows.rows:
+            code += "\r\n" if self._open and not below else ""
+            code += self._draw()
+        else:
+            self._drawn = None
+        self._out(code)
+
+    def _follow(self, text: str) -> None:
+        """Remember where the text ends."""
         if not text:
             return
-        if self._bar and self._prompt is None:
-            self._out("\r\x1b[K")
-        self._bar = False
-        if self._prompt is not None and not self._covered:
-            # The line that is being typed gives way; without a real terminal it is left behind.
-            self._out("\r\x1b[K" if self._erases else "\n")
-            self._covered = True
-        self._out(text)
-        self._open = not text.endswith("\n")
-        if self._prompt is not None and not self._open and self._erases:
-            self._out(self._line_so_far())
-            self._covered = False
+        _, broken, last = text.rpartition("\n")
+        self._open = bool(last) or not broken
+        used, tail = 0, ""
+        for cluster in clusters(last if broken else self._tail + last):
+            wide = width(cluster)
+            if used + wide > self.size[0]:
+                used, tail = 0, ""
+            used, tail = used + wide, tail + cluster
+        self._tail = tail if self._open else ""
 
-    def _line_so_far(self) -> str:
-        """Give the prompt and what has been typed behind it."""
-        return "" if self._prompt is None else printable(self._prompt.text) + _typed()
+    def _erase(self) -> str:
+        """Take the rows away, and stand where the first of them was."""
+        if self._drawn is None:
+            return ""
+        above, columns = self._drawn.row, self.size[0]
+        # A terminal that has become narrower has broken what was drawn.
+        above += sum(max(0, width(text) - 1) // columns for text, _ in self._drawn.rows[:above])
+        above += self._drawn.column // columns
+        return _up(above) + "\r\x1b[J"
+
+    def _resume(self) -> str:
+        """Stand at the end of the line that is being written, in the row above."""
+        broken = max(0, width(self._tail) - 1) // self.size[0]
+        return f"{_up(1 + broken)}\r{self._tail}"
+
+    def _draw(self) -> str:
+        rows, columns = self._rows, self.size[0]
+        lines = [self._styled(cut(text, columns - 1), style) for text, style in rows.rows]
+        self._drawn = rows
+        right = f"\x1b[{rows.column}C" if rows.column else ""
+        return "\r\n".join(lines) + _up(len(lines) - 1 - rows.row) + "\r" + right
 
     def _out(self, text: str) -> None:
+        if self._held is not None:
+            self._held.append(text)
+            return
         # A terminal that is gone must not keep the session from being closed in order.
         with suppress(OSError):
             sys.stdout.write(text)
             sys.stdout.flush()
 
 
-def _typed() -> str:
-    """Give what the user has typed of a line so far."""
-    readline = sys.modules.get("readline")
-    return readline.get_line_buffer() if readline is not None else ""
+def _printable(text: str) -> str:
+    # A tab's width depends on where it stands, which nobody should have to know.
+    return printable(text).replace("\t", "    ")
 
 
-def _waiting() -> bool:
-    """Whether keys have been pressed that nobody has read yet."""
-    try:
-        return bool(select.select([sys.stdin], [], [], 0)[0])
-    except (OSError, ValueError):
-        return False
+def _up(rows: int) -> str:
+    return f"\x1b[{rows}A" if rows else ""

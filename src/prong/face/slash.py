@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from typing import TypeAlias
 
 import msgspec
@@ -24,33 +25,69 @@ from prong.command import (
 )
 from prong.errors import UsageError
 from prong.face.edit.external import following
+from prong.face.edit.keymap import TOLD
 from prong.view import View
 
-HELP = """\
-/help              this list
-/cost              what agents and the session cost, and would have cost
-/clear             start over with an empty conversation
-/compact [focus]   replace the conversation by a summary
-/model [name]      show the model, or change it
-/mode [mode]       show the permission mode, or change it
-/mode next         go on to the next mode (also Shift+Tab)
-/plan [task]       plan first: only reading, until you approve a plan
-/resume [ID]       list the sessions of this folder, or go on with one
-/agents [name]     the types of agents, or one with its tools
-/fork TEXT         split off a fork that works in the background
-/fork ONE / TWO    split off several
-/fork --worktree TEXT
-                   the same, each in a working copy and a branch of its own
-/tasks             what runs in the background, and what has ended
-/tell ID TEXT      send a message to a fork or agent
-/stop ID           stop a task
-/background        do not wait for the agent that works now (also Ctrl+B)
-/receipt [ID]      what forks shared and paid
-/memory [on|off]   notes for later sessions of this project: show, or switch
-/memory now        keep now what later sessions should know
-/outline           the conversation as the model sees it
-/quit              leave, and stop what runs (also Ctrl+D)
-Ctrl+C interrupts the turn that runs. Commands work while a question is open."""
+
+class Slash(msgspec.Struct, frozen=True):
+    """A command that begins with a slash."""
+
+    name: str
+    takes: str
+    """What follows its name, as help shows it."""
+    help: str
+    wants: str = ""
+    """What its argument is, for completion: a kind of `Sources.values`."""
+
+
+COMMANDS: tuple[Slash, ...] = (
+    Slash("help", "", "this list"),
+    Slash("cost", "", "what agents and the session cost, and would have cost"),
+    Slash("clear", "", "start over with an empty conversation"),
+    Slash("compact", "[focus]", "replace the conversation by a summary"),
+    Slash("model", "[name]", "show the model, or change it", "model"),
+    Slash("mode", "[mode]", "show the permission mode, or change it", "mode"),
+    Slash("mode", "next", "go on to the next mode (also Shift+Tab)", "mode"),
+    Slash("plan", "[task]", "plan first: only reading, until you approve a plan"),
+    Slash("resume", "[ID]", "list the sessions of this folder, or go on with one", "session"),
+    Slash("agents", "[name]", "the types of agents, or one with its tools", "type"),
+    Slash("fork", "TEXT", "split off a fork that works in the background"),
+    Slash("fork", "ONE / TWO", "split off several"),
+    Slash("fork", "--worktree TEXT", "the same, each in a working copy and a branch of its own"),
+    Slash("tasks", "", "what runs in the background, and what has ended"),
+    Slash("tell", "ID TEXT", "send a message to a fork or agent", "agent"),
+    Slash("stop", "ID", "stop a task", "task"),
+    Slash("background", "", "do not wait for the agent that works now (also Ctrl+B)"),
+    Slash("receipt", "[ID]", "what forks shared and paid", "agent"),
+    Slash("memory", "[on|off]", "notes for later sessions of this project: show, or switch"),
+    Slash("memory", "now", "keep now what later sessions should know"),
+    Slash("outline", "", "the conversation as the model sees it"),
+    Slash("quit", "", "leave, and stop what runs (also Ctrl+D)"),
+)
+"""All of them, in the order of help; one that can be used in several ways stands several times."""
+
+_NAME, _WIDE = 18, 80
+
+
+def _explained() -> str:
+    lines: list[str] = []
+    for one in COMMANDS:
+        form = f"/{one.name} {one.takes}".rstrip()
+        if len(form) > _NAME:
+            lines += [form, f"{'':{_NAME}} {one.help}"]
+        else:
+            lines.append(f"{form:{_NAME}} {one.help}")
+    lines.append(f"{'!COMMAND':{_NAME}} run a command yourself; the model is told what it gave")
+    lines.append(f"{'@PATH':{_NAME}} name a file; Tab completes it")
+    for keys, told in TOLD:
+        first, *rest = textwrap.wrap(told, _WIDE - _NAME - 1)
+        lines.append(f"{keys:{_NAME}} {first}")
+        lines += [f"{'':{_NAME}} {more}" for more in rest]
+    lines.append("Commands work while a turn runs and while a question is open.")
+    return "\n".join(lines)
+
+
+HELP = _explained()
 
 SHOWN = (
     "help",

@@ -1,99 +1,135 @@
-"""The terminal's own settings: how it was, and a key that works while nothing is being asked.
+"""The terminal as a source of keys: raw while the program talks, and as it was afterwards.
 
-While a turn runs no line is edited, but the terminal still collects what is typed, line by line.
-Ctrl+B is made to end such a line as Enter does, so that it reaches us at once; everything else that
-is typed ahead is kept for the next time a line is wanted.
+Keys are read in the event loop and nowhere else, so nobody waits for them in a thread. The settings
+of the terminal are put back when the program ends, however it does, as long as it can do anything.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
+import signal
 import sys
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager, suppress
 
 import anyio
 
-_KEY = b"\x02"
-_LONGEST = 65_536
+from prong.face.edit.key import KeyDecoder, KeyPress
+from prong.face.line import dumb
+from prong.face.output import control
+
+_BURST = 65_536
+_MOMENT = 0.05
+"""Seconds after which an escape that nothing has followed is the key itself."""
+_ENTER, _LEAVE = "\x1b[?2004h", "\x1b[?2004l"
+"""Bracketed paste."""
 
 
 class Terminal:
     """Changes the terminal's settings for as long as the program talks, and puts them back."""
 
     def __init__(self) -> None:
-        """Remember how it was: line editing changes it for as long as it waits."""
-        import termios
-
+        """Remember how it was; nothing is changed yet."""
         self._before = None
-        self._ahead: list[bytes] = []
-        with suppress(termios.error, ValueError):
-            self._before = termios.tcgetattr(sys.stdin.fileno())
+        self._decoder = KeyDecoder()
+        self._reading = anyio.CancelScope()
+        self._lent = anyio.Event()
+        self._lent.set()
+        self._raw = False
+        with suppress(Exception):
+            # No terminal, no termios, no standard input at all: then there are no keys either.
+            import termios
 
-    async def listen(self, pressed: Callable[[], Awaitable[None]]) -> None:
-        """Collect what is typed until cancelled; calls `pressed` for Ctrl+B and /background."""
-        if self._before is None:
-            return
-        with self._keyed():
-            while b"" not in self._ahead:
-                await anyio.wait_readable(sys.stdin.fileno())
-                line = os.read(sys.stdin.fileno(), _LONGEST)
-                # What was typed before the key is not thrown away: it begins the next line.
-                if line.endswith(_KEY):
-                    await pressed()
-                    line = line.removesuffix(_KEY) or b"\n"
-                if line.strip() == b"/background":
-                    await pressed()
-                elif line.strip() or not line:
-                    self._ahead.append(line)
+            if sys.stdin.isatty() and sys.stdout.isatty() and not dumb():
+                self._before = termios.tcgetattr(sys.stdin.fileno())
 
-    def typed(self) -> str | None:
-        """Give the next line that was typed ahead; None if there is none.
+    @property
+    def has_keys(self) -> bool:
+        """Whether single keys can be read."""
+        return self._before is not None
 
-        Raises EOFError.
-        """
-        if not self._ahead:
-            return None
-        if not (line := self._ahead.pop(0)):
-            raise EOFError
-        return line.decode(errors="replace").rstrip("\n")
-
-    def begun(self) -> bool:
-        """Whether somebody has begun to type a line and not ended it yet."""
-        import select
+    def begin(self) -> None:
+        """Let keys come one by one, as they are pressed, and pastes as such."""
         import termios
 
-        if self._before is None:
-            return False
-        try:
-            # The terminal shows us half a line only while it does not collect lines.
-            raw = [*self._before[:3], self._before[3] & ~termios.ICANON, *self._before[4:]]
-            termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, raw)
-            return bool(select.select([sys.stdin], [], [], 0)[0])
-        except (termios.error, OSError):
-            return False
-        finally:
-            self.restore()
+        if self._before is None or self._raw:
+            return
+        mode = [*self._before[:6], list(self._before[6])]
+        mode[0] &= ~(termios.ICRNL | termios.IXON | termios.INLCR | termios.IGNCR | termios.ISTRIP)
+        mode[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG | termios.IEXTEN)
+        mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
+        atexit.register(self.restore)
+        with suppress(termios.error):
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, mode)
+            self._raw = True
+            control(_ENTER)
 
     def restore(self) -> None:
         """Make it as it was."""
-        self._set(None)
+        import termios
+
+        if self._before is None or not self._raw:
+            return
+        self._raw = False
+        control(_LEAVE)
+        with suppress(termios.error):
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, self._before)
+        atexit.unregister(self.restore)
+
+    async def keys(self) -> AsyncGenerator[KeyPress, None]:
+        """Give keys as they are pressed, to the end of the input."""
+        while True:
+            await self._lent.wait()
+            timeout = _MOMENT if self._decoder.waiting else None
+            with anyio.CancelScope() as self._reading, anyio.move_on_after(timeout) as moment:
+                await anyio.wait_readable(sys.stdin.fileno())
+            if self._reading.cancelled_caught:
+                continue
+            if moment is not None and moment.cancelled_caught:
+                found = self._decoder.flush()
+            else:
+                data = self._read()
+                if not data:
+                    return
+                found = self._decoder.feed(data)
+            for key in found:
+                yield key
+
+    def pending(self) -> list[KeyPress]:
+        """Give the keys that were pressed and that nobody has taken yet, without waiting."""
+        import select
+
+        found: list[KeyPress] = []
+        with suppress(OSError, ValueError):
+            while self._raw and select.select([sys.stdin], [], [], 0)[0]:
+                data = self._read()
+                if not data:
+                    break
+                found += self._decoder.feed(data)
+        return found
 
     @contextmanager
-    def _keyed(self) -> Generator[None]:
-        self._set(_KEY)
+    def lend(self) -> Generator[None]:
+        """Give the terminal as it was to another program for a while."""
+        was, self._lent = self._raw, anyio.Event()
+        self._reading.cancel()
+        self.restore()
         try:
             yield
         finally:
-            self.restore()
+            if was:
+                self.begin()
+            self._lent.set()
 
-    def _set(self, key: bytes | None) -> None:
-        import termios
+    def suspend(self) -> None:
+        """Stop as a job of the shell, and come back when it says so."""
+        with self.lend():
+            os.kill(os.getpid(), signal.SIGSTOP)
 
-        if self._before is None:
-            return
-        with suppress(termios.error):
-            chosen = [*self._before[:6], list(self._before[6])]
-            if key is not None:
-                chosen[6][termios.VEOL] = key
-            termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, chosen)
+    def _read(self) -> bytes:
+        try:
+            return os.read(sys.stdin.fileno(), _BURST)
+        except OSError:
+            # The terminal is gone.
+            return b""

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         type_report,
         undo_merge,
     )
+    from prong.session.records import Records
     from prong.session.session import Session
     from prong.session.worker import run_worker
     from prong.wire.raw import dump
@@ -70,6 +71,7 @@ _HOMES = {
     "Price": "cost.price",
     "Rates": "cost.schedule",
     "Receipt": "cost.receipt",
+    "Records": "session.records",
     "Session": "session.session",
     "SessionInfo": "journal.store",
     "Subscription": "session.bus",
@@ -120,6 +122,7 @@ __all__ = [
     "Price",
     "Rates",
     "Receipt",
+    "Records",
     "Session",
     "SessionInfo",
     "Subscription",

@@ -102,7 +102,7 @@ class InputHistory:
     @contextmanager
     def _locked(self) -> Generator[None]:
         # Beside the file: that is replaced when it is shortened.
-        path = self.path.with_suffix(".lock")
+        path = self.path.with_suffix(".guard")
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)

@@ -65,6 +65,8 @@ async def _perform(parts: Parts, command: Command) -> Outcome:
             return _said(parts, await say(parts, command.all_parts))
         case UseSkill():
             return _said(parts, await use_skill(parts, command))
+        case Unsay(message_id=message_id):
+            return _unsay(parts, message_id)
         case RunShell(line=line):
             return await run_shell(parts, line)
         case Fork():
@@ -101,16 +103,7 @@ async def _beside(parts: Parts, command: Rename | Aside | Suggest | Remember) ->
 def _at_once(
     parts: Parts,
     command: (
-        Answer
-        | Interrupt
-        | SetMode
-        | SetModel
-        | SetMemory
-        | Background
-        | Clear
-        | Leave
-        | TakeUp
-        | Unsay
+        Answer | Interrupt | SetMode | SetModel | SetMemory | Background | Clear | Leave | TakeUp
     ),
 ) -> Outcome:
     """Carry out a command for which nobody has to wait."""
@@ -133,11 +126,14 @@ def _at_once(
             return _DONE
         case TakeUp():
             return _take_up(parts)
-        case Unsay(message_id=message_id):
-            taken = parts.intake.withdraw(message_id)
-            if taken is None:
-                return Refused("no such message waits; it was put before the model already")
-            return Accepted(taken[1], ids=taken[:1])
+
+
+def _unsay(parts: Parts, message_id: str) -> Outcome:
+    """Take back a message that waits."""
+    taken = parts.intake.withdraw(message_id)
+    if taken is None:
+        return Refused("no such message waits; it was put before the model already")
+    return Accepted(taken[1], ids=taken[:1])
 
 
 def _said(parts: Parts, said: User | Refused) -> Outcome:

@@ -80,6 +80,11 @@ class Records:
         return next((one for one in skills if one.name == name), None)
 
     @property
+    def now(self) -> float:
+        """Seconds since the epoch on the session's clock, by which its events are timed."""
+        return self._parts.agent.clock()
+
+    @property
     def skills(self) -> dict[str, str]:
         """The skills that the user may start, each with what it is for."""
         return {one.name: one.description for one in self._parts.place.skills if one.for_user}

@@ -1,8 +1,8 @@
 """A command line that the user runs: it stands in the conversation before it runs.
 
-Two entries tell the model of it: that the user runs it, and what it gave. The first is stored before
-anything happens, so that a killed process leaves a conversation that says what was begun, and no
-resumed one runs it again: nothing but the user starts such a command.
+Two entries tell the model of it: that the user runs it, and what it gave. The first is stored
+before anything happens, so that a killed process leaves a conversation that says what was begun,
+and no resumed one runs it again: nothing but the user starts such a command.
 """
 
 from __future__ import annotations

@@ -13,9 +13,6 @@ import anyio.to_thread
 CYCLE = ("default", "acceptEdits", "plan", "auto")
 """The modes that one key goes through; the others are chosen by name."""
 
-SHIFT_TAB = r'"\e[Z": "\C-a\C-k/mode next\C-m"'
-"""What Shift+Tab types, in readline's words."""
-
 
 def following(mode: str) -> str:
     """Give the mode that comes next."""

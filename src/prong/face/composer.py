@@ -1,0 +1,257 @@
+"""Where the user types: keys become lines, each for whom its prompt named, and deeds.
+
+There are two: `Composer` on a terminal that gives single keys, where one can type at any time, and
+`LineReader` for pipes and terminals that understand nothing but text, where a line is read when one
+is wanted.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+import anyio.to_thread
+import msgspec
+from msgspec.structs import replace
+
+from prong.entry import Image
+from prong.face.edit.arrange import Rows, cut, lay_out
+from prong.face.edit.buffer import Buffer
+from prong.face.edit.complete import Sources
+from prong.face.edit.editor import Editor
+from prong.face.edit.external import edit
+from prong.face.edit.key import PASTE, KeyPress
+from prong.face.edit.keymap import meaning
+from prong.face.edit.paste import PICTURES, picture_path
+from prong.face.edit.recall import Recall
+from prong.face.output import flat, printable
+from prong.face.screen import Line, Prompt, Screen
+from prong.face.terminal import Terminal
+
+_PICTURE = 5 * 1024 * 1024
+"""Bytes of a picture that can be attached."""
+_SEVERAL = 4
+"""Messages that are shown while they wait."""
+
+
+class Deed(msgspec.Struct, frozen=True):
+    """Something that a key asks for beyond what is typed."""
+
+    name: str
+
+
+Act: TypeAlias = Line | Deed
+
+
+class Composer:
+    """Reads keys, and keeps what is typed below the output."""
+
+    def __init__(
+        self, screen: Screen, terminal: Terminal, sources: Callable[[str], Awaitable[Sources]]
+    ) -> None:
+        """Type on a screen; `sources` says what a text can be completed with."""
+        self._screen = screen
+        self._terminal = terminal
+        self._sources = sources
+        self._prompt = Prompt()
+        self._ahead: list[KeyPress] = []
+        self._editor = Editor()
+        self._status = ""
+        self._waiting: tuple[str, ...] = ()
+        self._started = False
+
+    @property
+    def asking(self) -> Prompt | None:
+        """The prompt of the line that is being typed."""
+        return self._prompt
+
+    def remember(self, said: tuple[str, ...]) -> None:
+        """Let earlier messages be gone back to, the latest first."""
+        self._editor = replace(self._editor, recall=Recall(said))
+
+    def untouched(self) -> bool:
+        """Whether nothing of the line has been typed yet."""
+        # What was pressed before this moment belongs to the prompt that was there.
+        self._ahead += self._terminal.pending()
+        return self._editor.is_empty and not self._ahead
+
+    def switch(self, prompt: Prompt) -> None:
+        """Let the line that is being typed belong to another prompt."""
+        self._prompt = prompt
+        self.draw()
+
+    def tell(self, status: str, waiting: tuple[str, ...]) -> None:
+        """Say in a row above the line what is being done, and which messages wait."""
+        if (status, waiting) != (self._status, self._waiting):
+            self._status, self._waiting = status, waiting
+            if self._started:
+                self.draw()
+
+    def draw(self) -> None:
+        """Draw the rows."""
+        columns, lines = self._screen.size
+        above: list[tuple[str, str]] = []
+        if self._status:
+            above.append((cut(printable(self._status), columns - 1), "dim"))
+        waiting = self._waiting[-_SEVERAL:]
+        above += [(cut(f"  waits: {flat(text)}", columns - 1), "dim") for text in waiting]
+        height = max(1, min(lines - len(above) - 2, lines * 2 // 3))
+        rows = lay_out(self._editor, printable(self._prompt.text), columns, height)
+        shown = (*above, *rows.rows)[: max(1, lines - 1)]
+        self._screen.show(Rows(shown, rows.row + len(above), rows.column))
+
+    def restore(self, buffer: Buffer) -> None:
+        """Put back what was sent and taken back."""
+        self._editor = replace(self._editor, buffer=buffer, menu=None)
+        self.draw()
+
+    def older(self) -> None:
+        """Show what was said before."""
+        self._editor = self._editor.older()
+        self.draw()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has been typed."""
+        return self._editor.is_empty
+
+    async def acts(self) -> AsyncGenerator[Act, None]:
+        """Give lines and deeds as they come, to the end of the input."""
+        self._started = True
+        self.draw()
+        async for key in self._terminal.keys():
+            self._ahead.append(key)
+            while self._ahead:
+                act = await self._press(self._ahead.pop(0))
+                self.draw()
+                if act is not None:
+                    yield act
+
+    async def _press(self, key: KeyPress) -> Act | None:
+        if key.name == PASTE and (path := picture_path(key.text)) and await self._attach(path):
+            return None
+        completing = meaning(key.name) == "complete"
+        sources = await self._sources(self._editor.buffer.text) if completing else Sources()
+        self._editor, deed = self._editor.press(key, sources)
+        match deed:
+            case "":
+                return None
+            case "send":
+                return self._send()
+            case "redraw":
+                self._screen.clear()
+            case "suspend":
+                with self._screen.away():
+                    self._terminal.suspend()
+            case "editor":
+                await self._edit()
+            case _:
+                return Deed(deed)
+        return None
+
+    def _send(self) -> Line | None:
+        buffer = self._editor.buffer
+        if not buffer.text.strip():
+            return None
+        prompt = self._prompt
+        self._editor = self._editor.sent("" if prompt.key else buffer.message().text)
+        # The next line is a message until somebody asks something.
+        self._prompt = Prompt()
+        self._screen.hide()
+        return Line(buffer.message().text, prompt.key, buffer, f"{prompt.text}")
+
+    async def _edit(self) -> None:
+        """Let the user write the message in their own editor."""
+        with self.lend():
+            text = await edit(self._editor.buffer.message().text, "message.md")
+        if text is None:
+            told = "nothing was taken over: set EDITOR, or the editor gave no text"
+            self._screen.line(told, style="bad")
+        else:
+            self._editor = self._editor.typed(text)
+
+    @contextmanager
+    def lend(self) -> Generator[None]:
+        """Give the terminal to another program for a while."""
+        with self._screen.away(), self._terminal.lend():
+            yield
+        self.draw()
+
+    async def _attach(self, path: str) -> bool:
+        """Attach a picture, if the path leads to one."""
+        found = await anyio.to_thread.run_sync(read_picture, path)
+        if isinstance(found, str):
+            if found:
+                self._screen.line(found, style="bad")
+            return False
+        name = os.path.basename(path)  # noqa: PTH119 - a plain string is wanted
+        self._editor = replace(self._editor, buffer=self._editor.buffer.attach(name, found))
+        return True
+
+
+def read_picture(path: str) -> Image | str:
+    """Read a picture; a text says why it cannot be attached, an empty one that there is none."""
+    file = Path(path).expanduser()
+    try:
+        if not file.is_file():
+            return ""
+        if file.stat().st_size > _PICTURE:
+            return f"{path} is too large to be attached; {_PICTURE >> 20} MB are possible"
+        data = file.read_bytes()
+    except OSError as error:
+        return f"{path} cannot be read ({error.strerror})"
+    return Image(PICTURES[file.suffix.lower()], base64.b64encode(data).decode())
+
+
+class LineReader:
+    """Reads whole lines, one when one is wanted."""
+
+    def __init__(self, screen: Screen) -> None:
+        """Read standard input."""
+        self._screen = screen
+        self._prompt: Prompt | None = None
+
+    @property
+    def asking(self) -> Prompt | None:
+        """The prompt of the line that is being read, if one is."""
+        return self._prompt
+
+    def untouched(self) -> bool:
+        """Whether the prompt may change: never, for nobody can see what is being typed."""
+        return False
+
+    def switch(self, prompt: Prompt) -> None:
+        """Let the line that is being read belong to another prompt."""
+        self._prompt = prompt
+
+    def tell(self, status: str, waiting: tuple[str, ...]) -> None:
+        """Say nothing: a row that changes would be a new line every time."""
+
+    @contextmanager
+    def lend(self) -> Generator[None]:
+        """Give the terminal to another program for a while."""
+        yield
+
+    async def read(self, prompt: Prompt) -> Line:
+        """Read a line.
+
+        Raises EOFError.
+        """
+        self._prompt = prompt
+        self._screen.ask(prompt)
+        try:
+            # What is abandoned here waits until the process ends.
+            text = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+        finally:
+            now, self._prompt = self._prompt, None
+        if not text:
+            raise EOFError
+        return Line(text.rstrip("\r\n"), now.key if now is not None else prompt.key)
+
+
+Input: TypeAlias = Composer | LineReader

@@ -1,0 +1,108 @@
+"""What is said of a session, line after line, as its events come."""
+
+from __future__ import annotations
+
+from prong.event import (
+    MAIN,
+    AgentStarted,
+    Envelope,
+    Event,
+    MessageUnqueued,
+    ReplyFinished,
+    RequestFailed,
+    TaskFinished,
+    TaskStarted,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+)
+from prong.face.call import Calls
+from prong.face.line import describe
+from prong.face.screen import Line, Screen
+from prong.face.team import report
+from prong.session import Session
+
+_ASIDE = TaskStarted | TaskFinished | AgentStarted
+"""What others do is told between lines, not in the midst of one."""
+
+
+class Transcript:
+    """Writes events on a screen."""
+
+    def __init__(self, session: Session, screen: Screen) -> None:
+        """Write what a session tells."""
+        self._session = session
+        self._screen = screen
+        self._calls = Calls()
+        self._revived: set[str] = set()
+        self._sent: dict[str, Line] = {}
+        """Messages that wait, by their ids."""
+
+    def expect(self, ids: tuple[str, ...], line: Line) -> None:
+        """Take note of a message that waits: it is written once it is taken in."""
+        self._sent |= dict.fromkeys(ids, line)
+
+    def withdrawn(self, message_id: str) -> Line | None:
+        """Forget a message that was taken back; gives it as it was typed."""
+        return self._sent.pop(message_id, None)
+
+    def echo(self, line: Line, lead: str = "> ") -> None:
+        """Leave what was typed on the screen, as it was typed."""
+        text = line.buffer.text if line.buffer is not None else line.text
+        first, *rest = text.split("\n")
+        self._screen.line("\n".join([f"{lead}{first}", *(f"  {more}" for more in rest)]))
+
+    def write(self, envelope: Envelope) -> None:
+        """Say what an event tells."""
+        own = envelope.agent == MAIN or isinstance(envelope.event, AgentStarted)
+        badge, event = "" if own else f"[{envelope.agent}] ", envelope.event
+        match event:
+            case TextDelta() | ReplyFinished() | RequestFailed() | TurnFinished():
+                if not badge:
+                    # Of a child its task tells how it ended, and what it says is its own.
+                    self._said(event)
+            case MessageUnqueued():
+                self._unqueued(event)
+            case _:
+                aside = badge or isinstance(event, _ASIDE)
+                write = self._screen.notice if aside else self._screen.line
+                for text, style in self._lines(event):
+                    write(badge + text, style=style)
+
+    def _said(self, event: TextDelta | ReplyFinished | RequestFailed | TurnFinished) -> None:
+        match event:
+            case TextDelta(text=text):
+                self._screen.text(text)
+            case ReplyFinished(sidecar="") | RequestFailed(sidecar=""):
+                self._screen.end()
+            case TurnFinished(why=why, detail=detail) if why != "done":
+                self._screen.line(f"({why}: {detail})", style="bad")
+            case TurnFinished(detail=detail) if detail:
+                self._screen.line(f"({detail})", style="dim")
+            case _:
+                pass
+
+    def _unqueued(self, event: MessageUnqueued) -> None:
+        line = self._sent.pop(event.message_id, None)
+        if line is None or event.outcome == "withdrawn":
+            return
+        self.echo(line)
+        if event.outcome == "lost":
+            self._screen.line("(lost: the session ended before it was taken in)", style="bad")
+
+    def _lines(self, event: Event) -> list[tuple[str, str]]:
+        match event:
+            case ToolStarted() | ToolFinished():
+                return self._calls.lines(event)
+            case TaskFinished(task_id=task_id):
+                told = report(self._session.view(), task_id)
+                return describe(event) + [(f"  {line}", "") for line in told]
+            case TaskStarted(task_id=task_id) if task_id in self._revived:
+                self._revived.remove(task_id)
+                return []
+            case AgentStarted(resumed=True, task_id=task_id) if task_id:
+                self._revived.add(task_id)
+                return [(f"{task_id} goes on: {event.title}", "")]
+            case _:
+                return describe(event)

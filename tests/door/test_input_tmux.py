@@ -1,0 +1,360 @@
+"""Typing in the line-by-line terminal, as a user does it in a real tmux."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from prong.testing import Script, Worlds, call, delay, report, say, stall
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.door,
+    pytest.mark.spec("X2"),
+    pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed"),
+]
+Terminal = Callable[..., AbstractAsyncContextManager[Any]]
+UNTIL_GO = {"command": "until [ -e go ]; do sleep 0.05; done"}
+BYPASS = ("--permission-mode", "bypassPermissions")
+
+
+def said(w: Any) -> list[str]:
+    """What the user has said in the last request, message by message."""
+    return [r.request.last_text for r in w.server.records]
+
+
+async def wait_request(w: Any, count: int) -> None:
+    with anyio.fail_after(20):
+        while len(w.server.records) < count:
+            await anyio.sleep(0.02)
+
+
+async def test_a_paste_of_several_lines_is_one_message(world: Worlds, terminal: Terminal) -> None:
+    """It stands in the line as pasted, Enter sends all of it; a long one is folded, and sent whole."""
+    async with world(Script(forever=say("Aye.")), opens=False) as w, terminal(w) as screen:
+        await screen.see("> ")
+        screen.paste("first line\nsecond\tline\n  third")
+        await screen.see("> first line\n  second    line\n    third")
+        assert w.server.records == []
+        screen.put(" end")
+        screen.key("Enter")
+        await screen.see("Aye.")
+        assert said(w)[0].endswith("first line\nsecond\tline\n  third end")
+        text = "\n".join(f"row {n}" for n in range(120))
+        screen.put("look: ")
+        screen.paste(text)
+        await screen.see("> look: [pasted 120 lines #1]")
+        screen.key("Enter")
+        await wait_request(w, 3)
+        assert any(f"look: {text}" in one for one in said(w))
+        assert "row 77" not in screen.text()
+
+
+async def test_several_lines_can_be_typed(world: Worlds, terminal: Terminal) -> None:
+    """Alt+Enter, Ctrl+J and a backslash make lines; afterwards every key means what it did."""
+    async with world(Script(forever=say("Aye.")), opens=False) as w, terminal(w) as screen:
+        await screen.see("> ")
+        screen.put("one")
+        screen.key("M-Enter")
+        screen.put("two")
+        screen.key("C-j")
+        screen.put("three\\")
+        screen.key("Enter")
+        screen.put("four")
+        await screen.see("> one\n  two\n  three\n  four")
+        screen.key("C-a")
+        screen.put("X")
+        screen.key("C-k", "C-u", "Up", "End")
+        screen.put("!")
+        screen.key("Enter")
+        await screen.see("Aye.")
+        assert said(w)[0].endswith("one\ntwo\nthree!\n")
+
+
+async def test_what_is_typed_steers_the_turn(world: Worlds, terminal: Terminal) -> None:
+    """While a turn runs a message is shown as waiting, and the model has it at its next step."""
+    script = Script([call("Bash", UNTIL_GO)], forever=say("Well done."))
+    async with world(script, opens=False) as w, terminal(w, *BYPASS) as screen:
+        await screen.see("> ")
+        screen.type("Go")
+        await screen.see("* until", "Ctrl+C interrupts")
+        screen.type("Mind the tests")
+        await screen.see("waits: Mind the tests")
+        screen.type("/tasks")
+        await screen.see("nothing has run in the background")
+        assert len(w.server.records) == 1
+        (w.root / "go").touch()
+        await screen.see("> Mind the tests", "Well done.")
+        assert "Mind the tests" in said(w)[1]
+        assert "waits:" not in screen.text()
+
+
+async def test_a_message_that_waits_is_taken_back(world: Worlds, terminal: Terminal) -> None:
+    """The arrow up brings it into the line, where it can be changed and sent again."""
+    script = Script([call("Bash", UNTIL_GO)], forever=say("Well done."))
+    async with world(script, opens=False) as w, terminal(w, *BYPASS) as screen:
+        await screen.see("> ")
+        screen.type("Go")
+        await screen.see("* until")
+        screen.type("Mind the tests")
+        await screen.see("waits: Mind the tests")
+        screen.key("Up")
+        await screen.see("\n> Mind the tests")
+        assert "waits:" not in screen.text()
+        screen.type(" twice")
+        await screen.see("waits: Mind the tests twice")
+        (w.root / "go").touch()
+        await screen.see("Well done.")
+        assert "Mind the tests twice" in said(w)[1]
+        assert said(w)[1].count("Mind the tests") == 1
+
+
+async def test_ctrl_c(world: Worlds, terminal: Terminal) -> None:
+    """It clears a line, interrupts a turn, and leaves only if pressed twice with nothing between."""
+    script = Script([say("One."), call("Bash", UNTIL_GO), say("Two.")], forever=say("More."))
+    async with world(script, opens=False) as w, terminal(w, *BYPASS) as screen:
+        await screen.see("> ")
+        screen.put("half a line")
+        await screen.see("> half a line")
+        screen.key("C-c")
+        with anyio.fail_after(20):
+            while "half a line" in screen.text():
+                await anyio.sleep(0.05)
+        screen.key("C-y")
+        await screen.see("> half a line")
+        screen.key("C-c", "C-c")
+        await screen.see("once more")
+        screen.type("First")
+        await screen.see("One.")
+        screen.key("C-c")
+        with anyio.fail_after(20):
+            while screen.text().count("once more") < 2:
+                await anyio.sleep(0.05)
+        screen.type("Second")
+        await screen.see("* until")
+        screen.put("thought")
+        screen.key("C-c", "C-c")
+        await screen.see("(interrupted")
+        screen.key("C-c", "C-c")
+        await screen.see("exit=0")
+
+
+async def test_the_screen_does_not_tear(world: Worlds, terminal: Terminal) -> None:
+    """Forks report, text streams and a window shrinks while a line is typed: it stays whole."""
+    words = " ".join(f"word{n}" for n in range(120))
+    script = Script(
+        [say("Hello."), say(words)],
+        {"Part": [call("Bash", {"command": "sleep 0.2; echo x"}), report("done " * 40)]},
+        forever=say(f"Heard {words}"),
+    )
+    async with world(script, opens=False) as w, terminal(w, *BYPASS, NO_COLOR="1") as screen:
+        screen.resize(80, 24)
+        await screen.see("> ")
+        screen.type("Hi")
+        await screen.see("Hello.")
+        screen.type("/fork Part one / Part two / Part three")
+        typed = ""
+        for piece in ("what I ", "type meanwhile ", "is never ", "torn apart"):
+            screen.put(piece)
+            typed += piece
+            await anyio.sleep(0.3)
+        await screen.see("fork-1 completed", "fork-2 completed", "fork-3 completed")
+        await screen.see(f"> {typed}")
+        screen.resize(50, 20)
+        await anyio.sleep(0.5)
+        screen.put("!")
+        await screen.see(f"> {typed}!")
+        with anyio.fail_after(20):
+            while any("·" in row and "Ctrl+C" in row for row in screen.rows()):
+                await anyio.sleep(0.05)
+        rows = screen.rows()
+        assert rows[-1] == f"> {typed}!"
+        assert screen.text().count(typed) == 1
+        assert "word119" in screen.text()
+        screen.key("Enter")
+        with anyio.fail_after(20):
+            while not any(f"{typed}!" in one for one in said(w)):
+                await anyio.sleep(0.05)
+
+
+async def test_a_line_longer_than_the_window(world: Worlds, terminal: Terminal) -> None:
+    """It is broken into rows, the cursor goes through them, and one copy is left of it."""
+    long = "abcdefghij" * 25
+    async with world(Script(forever=say("Aye.")), opens=False) as w, terminal(w) as screen:
+        await screen.see("> ")
+        screen.put(long)
+        screen.key("C-a")
+        screen.put("日本 ")
+        with anyio.fail_after(20):
+            while not any(row.startswith("> 日本 abc") for row in screen.rows()):
+                await anyio.sleep(0.05)
+        assert len(screen.rows()) == 5
+        screen.key("Enter")
+        await screen.see("Aye.")
+        assert said(w)[0].endswith(f"日本 {long}")
+        assert screen.text().count("日本") == 1
+
+
+async def test_what_was_said_comes_back(world: Worlds, terminal: Terminal) -> None:
+    """In another session the arrow up and a search find it, and a resumed one tells its past."""
+    async with world(Script(forever=say("A long story.")), opens=False) as w:
+        async with terminal(w) as screen:
+            await screen.see("> ")
+            screen.type("fix the parser")
+            await screen.see("A long story.")
+            screen.type("and the lexer")
+            with anyio.fail_after(20):
+                while screen.text().count("A long story.") < 2:
+                    await anyio.sleep(0.05)
+            screen.key("C-d")
+            await screen.see("exit=0")
+        async with terminal(w, "--continue") as screen:
+            await screen.see("(earlier)", "> and the lexer", "A long story.", "resumed")
+            screen.key("Up", "Up")
+            await screen.see("\n> fix the parser")
+            screen.key("Down", "Down", "C-r")
+            screen.put("pars")
+            await screen.see("search: pars", "  fix the parser")
+            screen.key("Enter")
+            with anyio.fail_after(20):
+                while not any("fix the parser" in one for one in said(w)[2:]):
+                    await anyio.sleep(0.05)
+        assert (w.store / "history.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+async def test_completion(world: Worlds, terminal: Terminal) -> None:
+    """Tab completes commands with their help, arguments, and files that git does not ignore."""
+    files = {
+        "src/parser.py": "",
+        "src/lexer.py": "",
+        "build/parser.o": "",
+        ".gitignore": "build/\n",
+    }
+    async with world([], files=files, opens=False) as w, terminal(w) as screen:
+        (w.root / ".git").mkdir(exist_ok=True)
+        await screen.see("> ")
+        screen.put("/mo")
+        screen.key("Tab")
+        await screen.see("> /mode", "show the permission mode")
+        screen.put(" acc")
+        screen.key("Tab")
+        await screen.see("> /mode acceptEdits")
+        screen.key("C-c")
+        screen.put("see @par")
+        screen.key("Tab")
+        await screen.see("> see @src/parser.py")
+        assert "parser.o" not in screen.text()
+
+
+async def test_a_command_of_the_user(world: Worlds, terminal: Terminal) -> None:
+    """What begins with ! runs at once, is shown, and goes to the model with the next message."""
+    async with world([say("I see.")], opens=False) as w, terminal(w) as screen:
+        await screen.see("> ")
+        screen.type("!echo out; touch made")
+        await screen.see("* !echo out; touch made", "  out")
+        assert (w.root / "made").exists()
+        assert w.server.records == []
+        screen.type("Look")
+        await screen.see("I see.")
+        assert "echo out; touch made" in str(w.server.records[0].json["messages"])
+
+
+async def test_the_message_in_an_editor(world: Worlds, terminal: Terminal, tmp_path: Path) -> None:
+    """Ctrl+G opens the user's editor with what was typed, and takes over what it leaves."""
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nstty -a | grep -q " icanon" && echo cooked >> "$1"\n')
+    editor.chmod(0o755)
+    async with (
+        world(Script(forever=say("Aye.")), opens=False) as w,
+        terminal(w, EDITOR=str(editor)) as screen,
+    ):
+        await screen.see("> ")
+        screen.put("begun")
+        screen.key("C-g")
+        await screen.see("> begun\n  cooked")
+        screen.key("Enter")
+        await screen.see("Aye.")
+        assert said(w)[0].endswith("begun\ncooked")
+
+
+async def test_a_picture_is_attached(world: Worlds, terminal: Terminal) -> None:
+    """The path of a dropped picture becomes its name, and the picture goes with the message."""
+    async with world(Script(forever=say("A dot.")), opens=False) as w, terminal(w) as screen:
+        (w.root / "my dot.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"0" * 64)
+        await screen.see("> ")
+        screen.put("What is ")
+        screen.paste(f"'{w.root}/my dot.png'")
+        await screen.see("> What is [image my_dot.png #1]")
+        screen.key("Enter")
+        await screen.see("A dot.")
+        assert '"image"' in str(w.server.records[0].json["messages"]).replace("'", '"')
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+async def test_the_terminal_is_as_it_was(
+    world: Worlds, terminal: Terminal, number: signal.Signals
+) -> None:
+    """However the program is asked to end, the terminal echoes and collects lines again."""
+    async with (
+        world([stall(600, then=say("Never."))], opens=False) as w,
+        terminal(w, "Begin") as screen,
+    ):
+        await wait_request(w, 1)
+        await screen.see("Ctrl+C interrupts")
+        (lock,) = w.store.rglob("*.lock")
+        pid = int(lock.read_text().split()[0])
+        os.kill(pid, number)
+        if number == signal.SIGINT:
+            await screen.see("(interrupted")
+            screen.key("C-d")
+        await screen.see("exit=")
+        screen.type("typed after the end")
+        await screen.see("typed after the end\ntyped after the end")
+        screen.paste("plain")
+        await screen.see("plain")
+        assert "200~" not in screen.text()
+
+
+async def test_a_dumb_terminal_has_plain_lines(world: Worlds, terminal: Terminal) -> None:
+    """Without erasing and colours everything is still said, and nothing but text is sent."""
+    script = Script([say("Hello."), call("Bash", {"command": "touch made"})], forever=say("Well."))
+    async with world(script, opens=False) as w, terminal(w, TERM="dumb") as screen:
+        await screen.see("> ")
+        screen.type("Hi")
+        await screen.see("Hello.")
+        screen.type("Touch it")
+        await screen.see("may it?", "[y]es")
+        screen.type("y")
+        await screen.see("Well.")
+        assert (w.root / "made").exists()
+        screen.key("C-d")
+        shown = await screen.see("exit=0")
+        assert "Ctrl+C interrupts" not in shown
+        assert "[K" not in shown
+
+
+async def test_escape_interrupts_the_turn_alone(world: Worlds, terminal: Terminal) -> None:
+    """The turn stops, what runs in the background goes on."""
+    script = Script(
+        [
+            call("Bash", {"command": "sleep 600", "run_in_background": True}),
+            delay(600, then=say("Never.")),
+        ],
+        forever=say("Well."),
+    )
+    async with world(script, opens=False) as w, terminal(w, *BYPASS) as screen:
+        await screen.see("> ")
+        screen.type("Go")
+        await wait_request(w, 2)
+        screen.key("Escape")
+        await screen.see("(interrupted", "1 command")
+        screen.type("/tasks")
+        await screen.see("task-1  running")
