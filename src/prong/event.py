@@ -275,7 +275,7 @@ class PermissionAsked(_Event, tag="permission_asked", frozen=True):
     plan: str = ""
     """A plan that waits for approval; `Answer.text` may hold an edited one, or why not."""
     preview: str = ""
-    """What the call would change, as a diff cut to a few dozen lines; empty if it cannot say."""
+    """What the call would change, as a diff of at most 1,000 lines; empty if it cannot say."""
 
 
 class Choice(msgspec.Struct, frozen=True):

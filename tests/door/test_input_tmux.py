@@ -358,3 +358,24 @@ async def test_escape_interrupts_the_turn_alone(world: Worlds, terminal: Termina
         await screen.see("(interrupted", "1 command")
         screen.type("/tasks")
         await screen.see("task-1  running")
+
+
+async def test_all_of_a_change_can_be_seen_before_it_is_allowed(
+    world: Worlds, terminal: Terminal
+) -> None:
+    """At 24 rows the file's name stands by the question, and v shows what was left out."""
+    content = "".join(f"line {n}\n" for n in range(60))
+    script = Script([call("Write", {"file_path": "n.txt", "content": content})], forever=say("Ok."))
+    async with world(script, opens=False) as w, terminal(w, NO_COLOR="1") as screen:
+        screen.resize(80, 24)
+        await screen.see("> ")
+        screen.type("Go")
+        await screen.see("more lines; v shows all of them", "Write: [y]es")
+        assert any("n.txt" in row for row in screen.rows())
+        assert "+line 59" not in screen.text()
+        screen.type("v")
+        await screen.see("+line 59", "Write: [y]es")
+        assert not (w.root / "n.txt").exists()
+        screen.type("y")
+        await screen.see("Ok.")
+        assert (w.root / "n.txt").read_text() == content

@@ -65,6 +65,24 @@ def test_a_permission_question_shows_the_change() -> None:
     assert lines[-1] == ("  always (for the rest of this session): Edit", "bold")
 
 
+def test_a_long_change_is_shown_in_part_and_whole() -> None:
+    """At first its beginning, with how to see the rest; what it is about stands below it too."""
+    asked = PermissionAsked(
+        request_id="ask-1",
+        call_id=CallId("1"),
+        tool="Write",
+        title="Write a.py",
+        why="it writes",
+        preview="\n".join(f"+{n}" for n in range(50)),
+    )
+    part = [text for text, _ in describe_question(asked)]
+    assert "  +29" in part
+    assert "  +30" not in part
+    assert part[-2:] == ["  … 20 more lines; v shows all of them", "may it? Write a.py"]
+    whole = [text for text, _ in describe_question(asked, whole=True)]
+    assert whole[-2:] == ["  +49", "may it? Write a.py"]
+
+
 def test_a_failure_stands_below_its_own_call() -> None:
     """A call that never started, or that others came between, is named above its failure."""
     calls = Calls()

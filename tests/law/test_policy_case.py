@@ -372,6 +372,28 @@ def test_suggestions_are_small_and_work(command: str, suggestion: tuple[str, ...
         assert isinstance(run(policy(allow=list(suggestion)), command), Allow)
 
 
+@pytest.mark.parametrize(
+    ("path", "suggestion"),
+    [
+        ("/home/u/work/r", ()),
+        ("/home/u/work", ()),
+        ("/home", ()),
+        ("/home/u/work/other.txt", ("Edit(~/work/other.txt)",)),
+        ("/home/u/work/r/a.py", ("Edit(/a.py)",)),
+        ("/home/u/work/r/src", ("Edit(/src)",)),
+        ("/home/u/work/r/src/a.py", ("Edit(/src/**)",)),
+        ("/home/u/else/a.py", ("Edit(~/else/**)",)),
+        ("/srv/a/b", ("Edit(//srv/a/**)",)),
+    ],
+)
+def test_no_rule_is_offered_for_what_holds_the_project(path: str, suggestion: tuple[str, ...]):
+    """A call on a folder never offers to allow the folder above the project or the home."""
+    value = Policy(root="/home/u/work/r", home="/home/u")
+    verdict = decide(value, "Edit", [Writing(path)])
+    assert isinstance(verdict, Ask)
+    assert verdict.suggestion == suggestion
+
+
 def test_links_are_followed_if_the_caller_can():
     """A shell path is judged by what the caller's resolver makes of it."""
     value = policy("acceptEdits")

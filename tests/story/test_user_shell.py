@@ -8,6 +8,7 @@ import pytest
 from prong.command import Accepted, Interrupt, Refused, RunShell, Say, TakeUp, Unsay
 from prong.event import MessageQueued, MessageUnqueued, ToolFinished, ToolStarted
 from prong.testing import Script, Worlds, call, delay, say
+from prong.view import Called
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("X2")]
 
@@ -19,6 +20,7 @@ async def test_the_model_is_told_what_the_user_ran(world: Worlds) -> None:
         assert (w.root / "made").read_text() == "two\n"
         assert w.server.records == []
         called = w.session.view().main.transcript[0]
+        assert isinstance(called, Called)
         assert (called.name, called.title, called.state) == (
             "Shell",
             "!echo one; echo two > made",

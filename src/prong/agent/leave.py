@@ -21,7 +21,9 @@ from prong.tools.access import Access
 from prong.tools.base import Failed, Previewing, Tool
 from prong.tools.policy import Allow, Ask, Deny
 
-_PREVIEW_LINES = 40
+_PREVIEW_LINES = 1_000
+_PREVIEW = 100_000
+"""Lines and characters of a preview at most; faces show the beginning, and the rest if asked."""
 
 
 _Judged: TypeAlias = tuple[Leave, Allow | Ask | Deny, Sequence[Access]]
@@ -131,8 +133,9 @@ async def _preview(agent: Agent, tool: Tool, args: Any) -> str:
         return ""
     with suppress(OSError):
         lines = (await tool.preview(args, agent.context)).splitlines()
-        more = len(lines) - _PREVIEW_LINES
-        return "\n".join([*lines[:_PREVIEW_LINES], *([f"… {more} more lines"] if more > 0 else [])])
+        kept = "\n".join(lines[:_PREVIEW_LINES])[:_PREVIEW].splitlines()
+        more = len(lines) - len(kept)
+        return "\n".join([*kept, *([f"… {more} more lines"] if more > 0 else [])])
     return ""
 
 

@@ -251,7 +251,7 @@ class LineReader:
             now, self._prompt = self._prompt, None
         if not text:
             raise EOFError
-        return Line(text.rstrip("\r\n"), now.key if now is not None else prompt.key)
+        return Line(text.rstrip("\r\n"), now.key)
 
 
 Input: TypeAlias = Composer | LineReader

@@ -32,6 +32,8 @@ from prong.event import (
 from prong.face.output import printable
 
 _SHOWN_LINES = 12
+_PREVIEWED = 30
+"""Lines of a change that are shown before somebody asks for all of them."""
 _BOXES = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"}
 
 
@@ -164,19 +166,36 @@ def dumb() -> bool:
     return os.environ.get("TERM", "dumb") == "dumb"
 
 
-def describe_question(asked: PermissionAsked | QuestionAsked) -> list[tuple[str, str]]:
-    """Say what is asked, with what can be answered, in lines with a style each."""
+def describe_question(
+    asked: PermissionAsked | QuestionAsked, *, whole: bool = False
+) -> list[tuple[str, str]]:
+    """Say what is asked, with what can be answered, in lines with a style each.
+
+    Of a long change the beginning is shown unless the `whole` of it is wanted.
+    """
     if isinstance(asked, PermissionAsked) and asked.plan:
         return [(f"{asked.title}\n\n{asked.plan}\n", "bold")]
     if isinstance(asked, PermissionAsked):
         lines = [(f"may it? {asked.title}", "bold"), (f"  {asked.why}", "bold")]
         if asked.preview:
-            lines += [(f"  {line}", diff_style(line)) for line in asked.preview.splitlines()]
+            lines += _change(asked, whole=whole)
         if asked.suggestion:
             rules = ", ".join(asked.suggestion)
             lines.append((f"  always (for the rest of this session): {rules}", "bold"))
         return lines
     return [(_choices(asked), "bold")]
+
+
+def _change(asked: PermissionAsked, *, whole: bool) -> list[tuple[str, str]]:
+    change = printable(asked.preview).splitlines()
+    kept = change if whole or len(change) <= _PREVIEWED else change[:_PREVIEWED]
+    lines = [(f"  {line}", diff_style(line)) for line in kept]
+    if more := len(change) - len(kept):
+        lines.append((f"  … {counted(more, 'more line')}; v shows all of them", "bold"))
+    if len(change) > _SHOWN_LINES:
+        # What it is about may have left the screen.
+        lines.append((f"may it? {asked.title}", "bold"))
+    return lines
 
 
 def _choices(asked: QuestionAsked) -> str:

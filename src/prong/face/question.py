@@ -27,6 +27,7 @@ class Questions:
         self._screen = screen
         self._input = given
         self._open: dict[str, tuple[str, Asked]] = {}
+        self._unfolded: set[str] = set()
 
     def __bool__(self) -> bool:
         """Whether anything is asked."""
@@ -38,7 +39,8 @@ class Questions:
             return Prompt()
         agent, asked = next(iter(self._open.values()))
         badge = _badge(agent)
-        for text, style in describe_question(asked):
+        whole = asked.request_id in self._unfolded
+        for text, style in describe_question(asked, whole=whole):
             self._screen.line(badge + text, style=style)
         if len(self._open) > 1:
             self._screen.line(f"({len(self._open) - 1} more waiting)", style="dim")
@@ -84,6 +86,9 @@ class Questions:
             self._screen.line("(that question is settled; the line went nowhere)")
             return None
         _, asked = self._open[line.key]
+        if _unfolds(asked, line.text):
+            self._unfolded.add(line.key)
+            return None
         try:
             with self._input.lend() if _edits(asked, line.text) else nullcontext():
                 answer = await _read(asked, line.text.strip())
@@ -92,6 +97,12 @@ class Questions:
             return None
         # It may have been settled while a plan was in the editor.
         return answer if self._open.pop(line.key, None) is not None else None
+
+
+def _unfolds(asked: Asked, text: str) -> bool:
+    """Whether an answer asks for all of a change."""
+    long = isinstance(asked, PermissionAsked) and bool(asked.preview)
+    return long and text.strip().lower() in {"v", "view"}
 
 
 def _edits(asked: Asked, text: str) -> bool:

@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import anyio
 
@@ -31,7 +32,7 @@ class Terminal:
 
     def __init__(self) -> None:
         """Remember how it was; nothing is changed yet."""
-        self._before = None
+        self._before: list[Any] | None = None
         self._decoder = KeyDecoder()
         self._reading = anyio.CancelScope()
         self._lent = anyio.Event()
@@ -55,10 +56,12 @@ class Terminal:
 
         if self._before is None or self._raw:
             return
-        mode = [*self._before[:6], list(self._before[6])]
-        mode[0] &= ~(termios.ICRNL | termios.IXON | termios.INLCR | termios.IGNCR | termios.ISTRIP)
-        mode[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG | termios.IEXTEN)
-        mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
+        came, out, control_, local, *speeds, keys = self._before
+        came &= ~(termios.ICRNL | termios.IXON | termios.INLCR | termios.IGNCR | termios.ISTRIP)
+        local &= ~(termios.ICANON | termios.ECHO | termios.ISIG | termios.IEXTEN)
+        keys = list(keys)
+        keys[termios.VMIN], keys[termios.VTIME] = 1, 0
+        mode = [came, out, control_, local, *speeds, keys]
         atexit.register(self.restore)
         with suppress(termios.error):
             termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, mode)
@@ -81,12 +84,12 @@ class Terminal:
         """Give keys as they are pressed, to the end of the input."""
         while True:
             await self._lent.wait()
-            timeout = _MOMENT if self._decoder.waiting else None
-            with anyio.CancelScope() as self._reading, anyio.move_on_after(timeout) as moment:
+            moment = _MOMENT if self._decoder.waiting else None
+            with anyio.CancelScope() as self._reading, anyio.move_on_after(moment) as waiting:
                 await anyio.wait_readable(sys.stdin.fileno())
             if self._reading.cancelled_caught:
                 continue
-            if moment is not None and moment.cancelled_caught:
+            if waiting.cancelled_caught:
                 found = self._decoder.flush()
             else:
                 data = self._read()

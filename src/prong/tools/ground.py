@@ -263,13 +263,21 @@ def _writing_by_mode(policy: Policy, path: str) -> Verdict:
 
 
 def offer(policy: Policy, tool: str, path: str) -> tuple[str, ...]:
-    """Return the rule that would allow a path for good: its folder, unless that is too much."""
+    """Return the rule that would allow a path for good: its folder, unless that is too much.
+
+    A folder that holds the project or the home holds other projects too, and is never offered.
+    """
     folder = path.rpartition("/")[0]
-    if re.search(r"[*?\[\]()\s]", path):
+    if re.search(r"[*?\[\]()\s]", path) or _holds_all(policy, path):
         return ()
-    if folder in {"", policy.root, policy.home}:
+    if not folder or _holds_all(policy, folder):
         return (f"{tool}({as_pattern(policy, path)})",)
     return (f"{tool}({as_pattern(policy, folder)}/**)",)
+
+
+def _holds_all(policy: Policy, folder: str) -> bool:
+    """Whether the project, or everything that is the user's, lies in a folder."""
+    return any(own and is_inside(own, folder) for own in (policy.root, policy.home))
 
 
 def as_pattern(policy: Policy, path: str) -> str:

@@ -73,8 +73,8 @@ class KeyDecoder:
 
     def __init__(self) -> None:
         """Begin with nothing kept back."""
-        self._text = codecs.getincrementaldecoder("utf-8")("replace")
-        self._held = ""
+        self._text: codecs.IncrementalDecoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._held: str = ""
 
     @property
     def waiting(self) -> bool:
