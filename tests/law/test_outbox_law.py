@@ -6,7 +6,6 @@ import resource
 import tempfile
 from pathlib import Path
 
-import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -249,25 +248,3 @@ def test_a_full_disk_is_told_and_loses_nothing(tmp_path: Path) -> None:
         outbox.put(notice(3))
     with Outbox(str(path)) as outbox:
         assert ids(outbox.pending("main")) == ["task-1", "task-3"]
-
-
-@pytest.mark.anyio
-@pytest.mark.spec("T3")
-async def test_an_idle_agent_is_woken_by_its_own_notices_only(tmp_path: Path) -> None:
-    """Waiting ends when a notice for that agent arrives, not when one for another does."""
-    woken: list[str] = []
-    with Outbox(str(tmp_path / "outbox")) as outbox:
-
-        async def sleeper(agent: str) -> None:
-            await outbox.wait(agent)
-            woken.append(agent)
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(sleeper, "main")
-            group.start_soon(sleeper, "main/fork-1")
-            await anyio.wait_all_tasks_blocked()
-            outbox.put(notice(1, "main/fork-1"))
-            await anyio.wait_all_tasks_blocked()
-            assert woken == ["main/fork-1"]
-            outbox.put(notice(2, "main"))
-        assert woken == ["main/fork-1", "main"]

@@ -27,7 +27,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
 
-import anyio
 import anyio.to_thread
 import msgspec
 
@@ -95,7 +94,6 @@ class Outbox:
         self._seen: set[str] = set()
         self._told: dict[str, Told] = {}
         self._handed: set[str] = set()
-        self._wake = anyio.Event()
         self._number = 0
         self.damage: list[str] = []
         """What is wrong with the file, and where; the lines in question are left out."""
@@ -143,11 +141,7 @@ class Outbox:
         if notice.id in self._seen:
             return False
         self._keep(notice)
-        try:
-            self._append(_Written(notice))
-        finally:
-            wake, self._wake = self._wake, anyio.Event()
-            wake.set()
+        self._append(_Written(notice))
         return True
 
     def knows(self, notice_id: str) -> bool:
@@ -191,11 +185,6 @@ class Outbox:
         if known:
             self._forget(known)
             self._append(_Acknowledged(known))
-
-    async def wait(self, agent: str) -> None:
-        """Wait until something waits for an agent."""
-        while not self.pending(agent):
-            await self._wake.wait()
 
     async def sync(self) -> None:
         """Wait until what was written would survive a loss of power."""
