@@ -77,15 +77,15 @@ async def test_a_fault_of_a_worker_fails_its_task(
 
         (child,) = w.parts.supervisor.children
         assert child.status == "failed"
-        assert child.detail.startswith("the process in which it ran failed: ")
-        assert "Traceback" not in child.detail
-        assert "inside Prong" not in child.detail
+        assert child.run.detail.startswith("the process in which it ran failed: ")
+        assert "Traceback" not in child.run.detail
+        assert "inside Prong" not in child.run.detail
         ended = [one for one in w.told(TaskFinished) if one.task_id == task]
         assert [one.status for one in ended] == ["failed"]
         assert w.parts.agent.policy.policy.mode == "default"
         assert notices(w) == [task]
         assert child.agent.prompt.nodes()[-1].kind == "directive"
-        assert not child.rows
+        assert not child.account.rows
         assert not processes(tmp_path)
 
 
@@ -150,7 +150,7 @@ async def test_a_killed_worker_is_told_of_once(world: Worlds, tmp_path: Path, mo
 
         (child,) = w.parts.supervisor.children
         assert child.status == "failed"
-        assert "killed by SIGKILL" in child.detail
+        assert "killed by SIGKILL" in child.run.detail
         assert [one.status for one in w.told(TaskFinished)] == ["failed"]
         assert notices(w) == [task]
         await gone(tmp_path)
@@ -196,5 +196,5 @@ async def test_what_only_this_process_has_is_refused(world: Worlds) -> None:
 
         (child,) = w.parts.supervisor.children
         assert child.status == "failed"
-        assert "this process alone has" in child.detail
-        assert "agents.backend" in child.detail
+        assert "this process alone has" in child.run.detail
+        assert "agents.backend" in child.run.detail

@@ -189,8 +189,8 @@ async def _observe() -> dict[tuple[str, str, str], bool]:
         await w.parts.supervisor.delegate(parent.path, [(CallId("c1"), args)])
         typed = w.parts.supervisor.child("other")
         assert typed is not None
-        assert not forked.rows
-        assert not typed.rows
+        assert not forked.account.rows
+        assert not typed.account.rows
         children: dict[Kind, Child] = {"fork": forked, "typed": typed}
         for table, name, kind in ROWS:
             how = (AGENT if table == "agent" else CONTEXT)[name].of(kind)

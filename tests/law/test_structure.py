@@ -18,8 +18,6 @@ FIELDS, MEMBERS = 15, 20
 
 LARGE = {
     "agent.agent.Agent",
-    "team.child.Child",
-    "team.supervisor.Supervisor",
 }
 
 CALLBACKS = set[str]()

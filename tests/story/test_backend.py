@@ -71,8 +71,8 @@ async def test_forks_share_their_parents_bytes(world: Worlds, backend: str) -> N
         children = w.parts.supervisor.children
         assert [child.status for child in children] == ["completed", "completed"]
         assert [child.report.result for child in children] == ["one", "two"]
-        assert [len(child.rows) for child in children] == [2, 1]
-        assert all(row.usage.read > 5_000 for child in children for row in child.rows)
+        assert [len(child.account.rows) for child in children] == [2, 1]
+        assert all(row.usage.read > 5_000 for child in children for row in child.account.rows)
         assert not w.told(CacheMissed)
         assert len(w.told(ReceiptIssued)) == 2
         assert [one.status for one in w.told(TaskFinished)] == ["completed"] * 2
@@ -229,8 +229,8 @@ async def test_its_budget_ends_it(world: Worlds, backend: str) -> None:
 
         (child,) = w.parts.supervisor.children
         assert child.status == "failed"
-        assert "the budget of 2 turns" in child.detail
-        assert len(child.rows) == 2
+        assert "the budget of 2 turns" in child.run.detail
+        assert len(child.account.rows) == 2
 
 
 async def test_the_budget_of_all_ends_it(world: Worlds, backend: str) -> None:
@@ -243,8 +243,8 @@ async def test_the_budget_of_all_ends_it(world: Worlds, backend: str) -> None:
 
         (child,) = w.parts.supervisor.children
         assert child.status == "failed"
-        assert "the budget of 3 turns of the session is spent" in child.detail
-        assert len(child.rows) == 2
+        assert "the budget of 3 turns of the session is spent" in child.run.detail
+        assert len(child.account.rows) == 2
 
 
 @pytest.mark.moves_prefix("compaction")

@@ -136,7 +136,7 @@ async def test_a_carried_directive_becomes_plain_text(world: Worlds, context: in
         first = w.server.lineages()[child.spec.path][0].json["messages"][-1]["content"]
 
         assert {block["type"] for block in first} == {"tool_result"}
-        assert (child.status, child.report.result) == ("completed", "7"), child.detail
+        assert (child.status, child.report.result) == ("completed", "7"), child.run.detail
         assert told(child.agent.prompt) == [f"{load_text('fork')}\n{DIRECTIVE}"]
         assert told_by(child.agent.prompt).is_fork
 
@@ -153,7 +153,7 @@ async def test_a_compacted_typed_child_keeps_its_brief(world: Worlds, api: str) 
         prompt = child.agent.prompt
         _, first = next(prompt.entries())
 
-        assert (child.status, child.report.result) == ("completed", "7"), child.detail
+        assert (child.status, child.report.result) == ("completed", "7"), child.run.detail
         assert compactions(w) == [child.spec.path]
         assert [node.kind for node in prompt.nodes()][:2] == ["user", "summary"]
         assert isinstance(first, User)

@@ -101,7 +101,7 @@ async def test_siblings_and_parent_finish_untouched(world: Worlds, fault: str, a
         assert (turn.text, turn.why) == ("done", "done")
         first, failed, last = w.parts.supervisor.children
         assert (first.status, failed.status, last.status) == ("completed", "failed", "completed")
-        assert failed.detail
+        assert failed.run.detail
         assert sorted(e.status for e in w.told(TaskFinished)) == ["completed"] * 2 + ["failed"]
         notice = w.bodies()[-1]["messages"][-1]["content"][-1]["text"]
         assert notice.count("<status>failed</status>") == 1
@@ -141,5 +141,5 @@ async def test_a_fork_ends_at_its_limit_of_turns(world: Worlds) -> None:
         (child,) = w.parts.supervisor.children
         assert len(w.server.lineages()[child.spec.path]) == 200
         assert child.status == "failed"
-        assert "200 turns" in child.detail
+        assert "200 turns" in child.run.detail
         assert "Still going." in w.bodies()[-1]["messages"][-1]["content"][-1]["text"]

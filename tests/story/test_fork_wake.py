@@ -63,7 +63,7 @@ async def test_a_woken_fork_reads_its_very_prompt(
         had = requests[before].usage
         assert requests[before + 1].usage.read >= 0.99 * (had.read + had.written)
         (child,) = inside(session).supervisor.children
-        assert (child.status, child.report.result, child.runs) == ("completed", "two", 2)
+        assert (child.status, child.report.result, child.run.number) == ("completed", "two", 2)
         assert not w.told(CacheMissed)
 
 
@@ -83,7 +83,7 @@ async def test_a_running_fork_reads_a_message_at_its_next_step(world: Worlds) ->
         await w.session.wait_settled()
         (_, second) = w.server.lineages()[f"main/{task}"]
         assert "Mind the gap." in second.body.decode()
-        assert w.parts.supervisor.children[0].runs == 1
+        assert w.parts.supervisor.children[0].run.number == 1
 
 
 @pytest.mark.spec("F22")
@@ -167,7 +167,7 @@ async def test_a_copy_of_a_session_leaves_running_forks_to_the_original(world: W
             assert [c.status for c in inside(copy).supervisor.children] == ["killed"]
             assert (
                 "it goes on in the session it began in"
-                in inside(copy).supervisor.children[0].detail
+                in inside(copy).supervisor.children[0].run.detail
             )
             assert inside(copy).tasks.running() == 0
         assert inside(original).tasks.running() == 1

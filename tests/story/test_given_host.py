@@ -110,7 +110,7 @@ async def test_a_worktree_that_the_host_cannot_make_is_no_worktree(world: Worlds
         (child,) = w.parts.supervisor.children
 
         assert child.status == "failed"
-        assert "git cannot be run" in child.detail
+        assert "git cannot be run" in child.run.detail
 
 
 async def test_a_session_goes_on_where_its_host_is(world: Worlds) -> None:

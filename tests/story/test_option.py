@@ -148,5 +148,5 @@ async def test_a_setting_that_is_not_a_boolean_turns_forks_off(world: Worlds) ->
     """`fork.enabled: "no"` was meant to turn them off; it does, and is complained about."""
     files = {"~/.prong/settings.json": '{"fork": {"enabled": "no"}}'}
     async with world(files=files, attended=True) as w:
-        assert not w.parts.supervisor.forks.on
+        assert not w.parts.supervisor.settings.forks.on
         assert any("'fork.enabled' must be true or false" in text for text in w.warnings)

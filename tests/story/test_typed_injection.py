@@ -59,7 +59,7 @@ async def test_what_the_parent_had_read_is_not_held_against_a_fork():
         children = await w.parts.supervisor.fork(w.parts.agent, ["FORKED"])
         await w.parts.supervisor.wait(children)
 
-        assert children[0].findings == ()
+        assert children[0].run.findings == ()
         assert not w.told(Warned)
 
 

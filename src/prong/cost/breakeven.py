@@ -150,12 +150,37 @@ def estimate(
     ratios = rates or rates_of(price, scenario.ttl)
     if price is not None and output_rate is not None:
         price = msgspec.structs.replace(price, output=price.input * output_rate)
-    told = weigh(scenario, _plan(scenario, ratios), ratios, price, output_rate=output_rate)
+    told = _weigh(scenario, _plan(scenario, ratios), ratios, price, output_rate=output_rate)
     until = _until(scenario, ratios, told.output_rate)
     return msgspec.structs.replace(told, until_turns=until)
 
 
-def weigh(
+def weigh_dispatch(
+    scenario: Scenario, price: Price | None, *, warm: bool, carry: bool, minimum: int
+) -> BreakEven:
+    """Plan a fan-out that is about to start, and estimate the other ways beside it.
+
+    `warm`, `carry` and `minimum` are what `plan_fan` needs to know of the parent's cache; leaves
+    `until_turns` out.
+    """
+    ratios, s = rates_of(price, scenario.ttl), scenario
+    plan = plan_fan(
+        size=s.children,
+        cached=s.history,
+        dispatch_tokens=s.dispatch + s.placeholders,
+        tail_tokens=s.tail,
+        turns=s.turns - 1,
+        rates=ratios,
+        warm=warm,
+        dispatch=s.how,
+        schedule=s.schedule,
+        carry=carry,
+        minimum=minimum,
+    )
+    return _weigh(scenario, plan, ratios, price)
+
+
+def _weigh(
     scenario: Scenario,
     plan: FanPlan,
     ratios: Rates,
@@ -163,10 +188,7 @@ def weigh(
     *,
     output_rate: float | None = None,
 ) -> BreakEven:
-    """Estimate the three ways for a fan-out that is planned already; leaves `until_turns` out.
-
-    The plan must count on the scenario's turns, less the first.
-    """
+    """Estimate the three ways by a plan, which must count on all turns but the first."""
     if output_rate is None:
         output_rate = price.output / price.input if price and price.input > 0 else OUTPUT_RATE
     counts = _Counts(scenario, ratios, output_rate, price)

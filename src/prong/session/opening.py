@@ -70,7 +70,7 @@ from prong.team.pull import Pulls
 from prong.team.recruit import Recruiter
 from prong.team.roster import Roster
 from prong.team.route import ForkMode
-from prong.team.supervisor import Supervisor
+from prong.team.supervisor import Supervisor, TeamSettings
 from prong.team.task import TaskBoard
 from prong.tools.kit import Kit
 from prong.tools.policy import PolicyBox
@@ -362,16 +362,15 @@ class _Maker:
             commands=_command_hooks(base),
             cache_key=base.journal.session,
         )
-        return Supervisor(
-            services=services,
+        settings = TeamSettings(
             forks=crew.forks,
-            settings=fork_settings(place),
-            recruiter=recruiter,
+            fork=fork_settings(place),
             task_budget=task_budget(place),
             patience=patience(place),
             wake_once=wakes_once(place, attended=self._questions.attended),
             background=in_background(place),
         )
+        return Supervisor(services=services, settings=settings, recruiter=recruiter)
 
     def _classifier(self, agents: dict[str, Agent]) -> Classifier | None:
         """Make what asks a model about results, if the settings name one."""

@@ -12,22 +12,13 @@ from collections.abc import Iterable
 import msgspec
 
 from prong.agent import Agent
-from prong.cost import Prices, Row, fact
-from prong.cost.mark import takes_marks, ttl_of
-from prong.cost.receipt import (
-    Circumstance,
-    FanEstimate,
-    Receipt,
-    as_json,
-    diagnosis,
-    line,
-    reconcile,
-    settle,
-)
-from prong.event import CacheMissed, ReceiptIssued
-from prong.journal.note import ChildSpec, ChildStatus, FanPlanned, ReceiptClosed, ReceiptOpened
+from prong.cost import Price, Row
+from prong.cost.cache import CacheRule, cache_rule
+from prong.cost.receipt import Circumstance, Delivered, Receipt, diagnosis, reconcile, settle
+from prong.event import CacheMissed
+from prong.journal.note import ChildSpec, ChildStatus, ReceiptOpened
 from prong.prompt import Prompt
-from prong.team.fanout import FanOut, tokens
+from prong.team.fanout import FanOut, Prediction
 from prong.wire import Ended
 
 
@@ -61,10 +52,11 @@ class CacheWatch:
         """Say so if a reply read less than it should have."""
         if row.sidecar or ended is None:
             return
-        predicted, self._here = _left(agent, here=self._here), True
-        if predicted < fact(row.model).min_prefix or _forgets(agent):
+        rule = cache_rule(agent.prompt.head, agent.provider.trait, agent.ttl)
+        predicted, self._here = _left(agent, rule, here=self._here), True
+        if predicted < rule.minimum or _forgets(agent, rule):
             return
-        circumstance = _usual(agent, ended, row, at - agent.last.at)
+        circumstance = _usual(rule, ended, row, at - agent.last.at)
         if why := reconcile(predicted, row.usage, circumstance):
             agent.emit(CacheMissed(predicted=predicted, read=row.usage.read, why=why))
 
@@ -75,6 +67,7 @@ class ChildAccount(CacheWatch):
     def __init__(
         self,
         receipt: Receipt,
+        rule: CacheRule,
         *,
         fan: FanOut | None = None,
         rows: Iterable[Row] = (),
@@ -83,27 +76,25 @@ class ChildAccount(CacheWatch):
         super().__init__()
         self.receipt = receipt
         self.fan = fan
+        """The fan-out it is one of, in its first run."""
         self.rows = list(rows)
         """Its requests."""
-        self._miss = receipt.miss
+        self._rule = rule
+        self._prediction: Prediction | None = None
+
+    def begin(self, prompt: Prompt, prediction: Prediction | None) -> None:
+        """Take note of the first prompt, and of what its request should find."""
+        self._prediction = prediction
+        self.receipt = msgspec.structs.replace(self.receipt, bytes_first=len(prompt))
 
     def began(self) -> None:
         """Let siblings follow: what was written can be read."""
         if self.fan is not None:
             self.fan.began(self.receipt.task_id)
 
-    def leave(self) -> None:
-        """Be one of a fan-out no longer; nothing of it is predicted by that any more."""
-        if self.fan is not None:
-            self.fan.left(self.receipt.task_id)
-
     def alone(self) -> None:
-        """Run by itself from now on."""
-        self.fan = None
-
-    def made(self, prompt: Prompt) -> None:
-        """Take note of the first prompt."""
-        self.receipt = msgspec.structs.replace(self.receipt, bytes_first=len(prompt))
+        """Run by itself from now on: nothing is predicted by the fan-out any more."""
+        self.fan = self._prediction = None
 
     def paid(self, agent: Agent, row: Row, ended: Ended | None, at: float) -> None:
         """Enter what the child paid, and say so if it read less than it should have."""
@@ -111,21 +102,29 @@ class ChildAccount(CacheWatch):
         self.rows.append(row)
         if row.sidecar or ended is None:
             return
-        predicted = _left(agent, here=not first)
-        idle: float | None = at - agent.last.at
-        if self.fan is not None:
-            self.fan.used(at)
-        if first and self.fan is not None:
-            predicted = self._first(self.fan, agent, row, ended)
-            idle = self.fan.idle(self.receipt.task_id)
-        circumstance = self._circumstance(agent, ended, row, idle, first=first)
+        rule, prediction = self._rule, self._prediction if first else None
+        if prediction is not None:
+            predicted, idle = prediction.read, prediction.idle
+            self._enter_first(predicted, row, ended)
+            # A resumed session has no plan to predict from, so what was predicted is stored.
+            agent.recorder.note(agent.path, ReceiptOpened(self.receipt))
+        else:
+            predicted, idle = _left(agent, rule, here=not first), at - agent.last.at
+        plan = self.fan.plan if first and self.fan is not None else None
+        rash = plan is not None and plan.schedule == "at_once" and not plan.cached
+        carried = self.fan is not None and self.fan.carrier is not None
+        circumstance = msgspec.structs.replace(
+            _usual(rule, ended, row, None if rash else idle),
+            in_flight=rash,
+            drops_thinking=not rule.keeps_thinking and not carried,
+        )
         if why := reconcile(predicted, row.usage, circumstance):
-            self._miss = self._miss or why
+            miss = self.receipt.miss or why
+            self.receipt = msgspec.structs.replace(self.receipt, miss=miss)
             agent.emit(CacheMissed(predicted=predicted, read=row.usage.read, why=why))
 
-    def _first(self, fan: FanOut, agent: Agent, row: Row, ended: Ended) -> int:
-        """Enter the first reply of a fork; gives what was predicted for it."""
-        predicted = fan.predicted_read(self.receipt.task_id)
+    def _enter_first(self, predicted: int, row: Row, ended: Ended) -> None:
+        """Enter the first reply of a fork."""
         computed = max(0, row.usage.input - predicted)
         counts = self.receipt.counts_writes or row.usage.written > 0
         self.receipt = msgspec.structs.replace(
@@ -136,96 +135,61 @@ class ChildAccount(CacheWatch):
             counts_writes=counts,
             diagnosis=diagnosis(ended.diagnostics),
         )
-        # A resumed session has no plan to predict from, so what was predicted is stored.
-        agent.recorder.note(agent.path, ReceiptOpened(self.receipt))
-        return predicted
 
-    def _circumstance(
-        self, agent: Agent, ended: Ended, row: Row, idle: float | None, *, first: bool
-    ) -> Circumstance:
-        fan = self.fan
-        rash = first and fan is not None and fan.plan.schedule == "at_once" and not fan.plan.cached
-        keeps = fact(agent.prompt.head.model).keeps_thinking
-        return msgspec.structs.replace(
-            _usual(agent, ended, row, None if rash else idle),
-            in_flight=rash,
-            drops_thinking=not keeps and (fan is None or fan.carrier is None),
-        )
-
-    def settled(self, agent: Agent, status: ChildStatus, prices: Prices) -> Receipt:
+    def settled(self, status: ChildStatus, price: Price | None) -> Receipt:
         """Give the receipt by what was paid so far."""
-        return settle(
-            msgspec.structs.replace(self.receipt, status=status, miss=self._miss),
-            self.rows,
-            prices.of(agent.prompt.head.model),
-            ttl=ttl_of(agent.prompt.head, agent.ttl),
-        )
+        opened = msgspec.structs.replace(self.receipt, status=status)
+        return settle(opened, self.rows, price, ttl=self._rule.ttl)
 
-    def close(self, agent: Agent, status: ChildStatus, prices: Prices, *, notified: bool) -> None:
-        """Store the receipt at the child's end, and show it."""
-        delivered = "notice" if notified else "returned"
+    def close(self, status: ChildStatus, price: Price | None, delivered: Delivered) -> Receipt:
+        """Give the receipt at the end of a run, whose report was delivered in some way."""
         self.receipt = msgspec.structs.replace(self.receipt, delivered=delivered)
-        receipt = self.settled(agent, status, prices)
-        agent.recorder.note(agent.path, ReceiptClosed(receipt))
-        agent.emit(
-            ReceiptIssued(
-                task_id=receipt.task_id,
-                receipt=msgspec.Raw(msgspec.json.encode(as_json(receipt))),
-                text=line(receipt),
-            )
-        )
+        return self.settled(status, price)
 
 
-def fork_receipt(parent: Agent, spec: ChildSpec, fan: FanOut) -> Receipt:
-    """Begin the receipt of a fork with what it should share."""
-    shared = len(fan.base)
-    return Receipt(
+def fork_account(spec: ChildSpec, fan: FanOut) -> ChildAccount:
+    """Open the account of a fork with what it should share."""
+    receipt = Receipt(
         task_id=spec.task_id,
         agent=spec.path,
         base=spec.base,
-        bytes_shared=shared,
-        tokens_shared=parent.last.usage.input + tokens(parent, shared - parent.last.length),
+        bytes_shared=len(fan.base),
+        tokens_shared=fan.tokens,
         predicted_read=fan.plan.cached,
-        counts_writes=takes_marks(fan.base.head),
+        counts_writes=fan.rule.marked,
         dispatch=fan.plan.dispatch,
         schedule=fan.plan.schedule,
         reason=fan.plan.reason,
         delivered="pending",
         fan=fan.first,
     )
+    return ChildAccount(receipt, fan.rule, fan=fan)
 
 
-def typed_receipt(spec: ChildSpec, prompt: Prompt) -> Receipt:
-    """Begin the receipt of a typed child, which shares nothing."""
-    return Receipt(
+def typed_account(spec: ChildSpec, rule: CacheRule) -> ChildAccount:
+    """Open the account of a typed child, which shares nothing."""
+    receipt = Receipt(
         task_id=spec.task_id,
         agent=spec.path,
         kind="typed",
-        counts_writes=takes_marks(prompt.head),
+        counts_writes=rule.marked,
         delivered="pending",
     )
+    return ChildAccount(receipt, rule)
 
 
-def keep_estimate(parent: Agent, fan: FanOut) -> None:
-    """Store what a fan-out was estimated to cost, to be compared with what it did cost."""
-    estimate = FanEstimate(base=fan.base.digest, size=fan.plan.size, estimate=fan.estimate)
-    parent.recorder.note(parent.path, FanPlanned(fan.first, estimate))
-
-
-def _usual(agent: Agent, ended: Ended, row: Row, idle: float | None) -> Circumstance:
-    head, special = agent.prompt.head, agent.provider.trait
-    rounds = 0 if takes_marks(head) else 128
+def _usual(rule: CacheRule, ended: Ended, row: Row, idle: float | None) -> Circumstance:
     return Circumstance(
         diagnostics=ended.diagnostics,
-        minimum=fact(head.model).min_prefix,
-        idle=None if special.lasting else idle,
-        ttl=ttl_of(agent.prompt.head, agent.ttl),
+        minimum=rule.minimum,
+        idle=None if rule.lasting else idle,
+        ttl=rule.ttl,
         marks=row.marks,
-        rounds_to=rounds if special.slack is None else special.slack,
+        rounds_to=rule.rounds_to,
     )
 
 
-def _left(agent: Agent, *, here: bool) -> int:
+def _left(agent: Agent, rule: CacheRule, *, here: bool) -> int:
     """Say what of an agent's last request should be in the cache, while a reply is being entered.
 
     Its usage is not yet overwritten by the reply's. A provider that keeps all it reads does not
@@ -233,13 +197,13 @@ def _left(agent: Agent, *, here: bool) -> int:
     such a provider may have been another.
     """
     used = agent.last.usage
-    if here and agent.provider.trait.lasting:
+    if here and rule.lasting:
         return used.input
     return used.read + used.written
 
 
-def _forgets(agent: Agent) -> bool:
+def _forgets(agent: Agent, rule: CacheRule) -> bool:
     """Whether the model drops earlier thinking for what came last: less is read by design."""
     tip = agent.prompt.tip
     text_came = tip is not None and tip.kind != "results"
-    return text_came and not fact(agent.prompt.head.model).keeps_thinking
+    return text_came and not rule.keeps_thinking

@@ -1,4 +1,4 @@
-"""A child agent, as data: what it is, how far it has come, what it has given back.
+"""A child agent, as data: what it is, how far its run has come, what it has given back.
 
 What happens to it is in `course`. Its fields change only through the methods here.
 """
@@ -12,30 +12,29 @@ from functools import partial
 import msgspec
 
 from prong.agent import Agent
-from prong.cost import Row
-from prong.entry import Reply, Text, User
+from prong.entry import Text, User
 from prong.event import Event, ReplyFinished, ToolStarted
 from prong.host.worktree import Kept, Removed, Worktree
 from prong.journal.note import ChildEnded, ChildRun, ChildSpec, ChildStatus, MessagesUnread
-from prong.prompt import Prompt
 from prong.team.account import ChildAccount
 from prong.team.fork import Report, parse_report
 from prong.team.injection import Finding
 from prong.team.log import Log
-from prong.team.wait import Wait
 
 
-class Voice:
-    """Speaks in a child's name to the faces, and keeps a log and a count of what it does."""
+class Emitter:
+    """Tells the faces of events in a child's name, and keeps a log and a count of what it does."""
 
-    def __init__(self, path: str, emit: Callable[[str, Event], None]) -> None:
-        """Take the child's path, and the way to the faces."""
+    def __init__(
+        self, path: str, tell: Callable[[str, Event], None], *, text: str = "", tool_uses: int = 0
+    ) -> None:
+        """Take the child's path and the way to the faces; go on from what is known of it."""
         self._path = path
-        self._tell = emit
+        self._tell = tell
         self._log: Log | None = None
-        self.text = ""
+        self.text = text
         """The text of its last reply."""
-        self.tool_uses = 0
+        self.tool_uses = tool_uses
 
     def emit(self, event: Event) -> None:
         """Tell of an event."""
@@ -58,9 +57,20 @@ class Voice:
         """Write what the child says and does to the log of its run."""
         self._log = log
 
-    def remember(self, text: str, tool_uses: int) -> None:
-        """Go on from where an earlier process was."""
-        self.text, self.tool_uses = text, tool_uses
+
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a run of a child has come, which lasts from its start or a message to its end."""
+
+    number: int = 1
+    since: tuple[int, int] = (0, 0)
+    """Requests and tool uses before it: each notice tells what its own run took."""
+    status: ChildStatus = "running"
+    detail: str = ""
+    """Why it ended so, where that needs words."""
+    findings: tuple[Finding, ...] = ()
+    """What is suspicious about its result."""
+    outcome: Kept | Removed | None = None
+    """What became of the child's worktree."""
 
 
 @dataclass(slots=True)
@@ -70,29 +80,21 @@ class Child:
     spec: ChildSpec
     agent: Agent
     account: ChildAccount
-    voice: Voice
-    status: ChildStatus = "running"
-    detail: str = ""
-    """Why it ended so, where that needs words."""
-    runs: int = 1
-    """How often it was started; a message to a finished child starts it again."""
-    since: tuple[int, int] = (0, 0)
-    """Requests and tool uses before this run: each notice tells what its own run took."""
+    emitter: Emitter
+    run: RunState = field(default_factory=RunState)
+    """The latest."""
     unread: list[str] = field(default_factory=list[str])
     """Messages that it has not taken yet."""
-    wait: Wait | None = None
-    """The parent's wait for it, while it is in the foreground."""
-    waits_for: tuple[str, ...] = ()
-    """Those that had its files when it was started."""
-    findings: tuple[Finding, ...] = ()
-    """What is suspicious about its result."""
-    outcome: Kept | Removed | None = None
-    """What became of its worktree."""
+
+    @property
+    def status(self) -> ChildStatus:
+        """How its latest run ended, or that it runs."""
+        return self.run.status
 
     @property
     def text(self) -> str:
         """The text of its last reply."""
-        return self.voice.text
+        return self.emitter.text
 
     @property
     def report(self) -> Report:
@@ -100,14 +102,10 @@ class Child:
         return parse_report(self.text)
 
     @property
-    def rows(self) -> list[Row]:
-        """Its requests."""
-        return self.account.rows
-
-    @property
     def notice_id(self) -> str:
         """Identifies the notice of this run."""
-        return self.spec.task_id if self.runs == 1 else f"{self.spec.task_id}#{self.runs}"
+        number = self.run.number
+        return self.spec.task_id if number == 1 else f"{self.spec.task_id}#{number}"
 
     @property
     def kind(self) -> str:
@@ -139,89 +137,56 @@ class Child:
 
         With `notify` a typed child tells of its end by a notice, also if it was waited for before.
         """
-        self.runs += 1
-        self.since = (len(self.account.rows), self.voice.tool_uses)
-        self.status, self.detail, self.findings = "running", "", ()
+        before = self.run
+        since = (len(self.account.rows), self.emitter.tool_uses)
+        self.run = RunState(number=before.number + 1, since=since, outcome=before.outcome)
         self.account.alone()
         self.agent.budget.restart()
         if self.spec.kind == "typed" and notify:
             self.notify()
-        self.agent.recorder.note(self.spec.path, ChildRun(self.runs))
-
-    def recall(self, last: ChildEnded, run: int) -> None:
-        """Be where an earlier process left it; it runs if the last of its runs has not ended."""
-        self.runs = run
-        if last.run < run:
-            self.since = (last.requests, last.tool_uses)
-            return
-        self.status, self.detail, self.outcome = last.status, last.detail, last.outcome
-        self.since = last.since
-
-    def hold_up(self) -> Wait:
-        """Let the parent wait for it."""
-        self.wait = Wait()
-        return self.wait
-
-    def let_go(self) -> None:
-        """Nobody waits for it any more."""
-        self.wait = None
+        self.agent.recorder.note(self.spec.path, ChildRun(self.run.number))
 
     def notify(self) -> None:
         """Let its end be a notice from now on: nobody waits for it."""
-        self.wait = None
-        if not self.spec.notify:
-            self._respec(msgspec.structs.replace(self.spec, notify=True))
+        self._respec(msgspec.structs.replace(self.spec, notify=True))
 
-    def wait_for(self, others: tuple[str, ...]) -> None:
-        """Take note of those that have its files."""
-        self.waits_for = others
-
-    def enter(self, worktree: Worktree | None) -> None:
-        """Have a worktree from now on, or none any more."""
+    def enter(self, worktree: Worktree) -> None:
+        """Work in a worktree from now on."""
+        self.run = msgspec.structs.replace(self.run, outcome=None)
         self._respec(msgspec.structs.replace(self.spec, worktree=worktree))
 
+    def leave(self, outcome: Kept | Removed) -> None:
+        """Take note of what became of its worktree; raises JournalError if that is not stored."""
+        self.run = msgspec.structs.replace(self.run, outcome=outcome)
+        if isinstance(outcome, Removed):
+            self._respec(msgspec.structs.replace(self.spec, worktree=None))
+
     def _respec(self, spec: ChildSpec) -> None:
-        self.spec = spec
-        self.agent.recorder.note(spec.path, spec)
+        if spec != self.spec:
+            self.spec = spec
+            self.agent.recorder.note(spec.path, spec)
 
-    def leave_behind(self, outcome: Kept | Removed | None) -> None:
-        """Take note of what became of its worktree."""
-        self.outcome = outcome
-
-    def suspect(self, findings: tuple[Finding, ...]) -> None:
-        """Take note of what is suspicious about its result."""
-        self.findings = findings
-
-    def end(self, status: ChildStatus, detail: str = "") -> None:
-        """Say how it ended."""
-        self.status, self.detail = status, detail
-
-    def note_end(self) -> None:
-        """Store how it ended, so that a resumed session need not run it again."""
-        self.agent.recorder.note(
-            self.spec.path,
-            ChildEnded(
-                run=self.runs,
-                status=self.status,
-                detail=self.detail,
-                tool_uses=self.voice.tool_uses,
-                outcome=self.outcome,
-                requests=len(self.account.rows),
-                since=self.since,
-            ),
+    def end(
+        self, status: ChildStatus, detail: str = "", findings: tuple[Finding, ...] = ()
+    ) -> None:
+        """Say how its run ended."""
+        self.run = msgspec.structs.replace(
+            self.run, status=status, detail=detail, findings=findings
         )
 
-
-def last_text(prompt: Prompt) -> str:
-    """Give the text of the last reply that has any."""
-    node = prompt.tip
-    while node is not None:
-        if node.kind == "reply":
-            reply = prompt.head.dialect.read(node.role, node.data)
-            if isinstance(reply, Reply) and reply.text:
-                return reply.text
-        node = node.parent
-    return ""
+    @property
+    def ended(self) -> ChildEnded:
+        """What is stored of its end, so that a resumed session need not run it again."""
+        run = self.run
+        return ChildEnded(
+            run=run.number,
+            status=run.status,
+            detail=run.detail,
+            tool_uses=self.emitter.tool_uses,
+            outcome=run.outcome,
+            requests=len(self.account.rows),
+            since=run.since,
+        )
 
 
 def _message(text: str, spec: ChildSpec) -> User:

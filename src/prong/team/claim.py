@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from prong.journal.note import ChildSpec
 from prong.team.fileset import FileSet
 from prong.tools.access import Access, Running, Writing
 from prong.tools.ground import is_inside
@@ -32,6 +33,11 @@ class _Claim:
     files: FileSet | None
     written: set[str] = field(default_factory=set[str])
     admitted: anyio.Event = field(default_factory=anyio.Event)
+
+
+def declared(spec: ChildSpec) -> FileSet | None:
+    """Give the files that a child was given; None if nothing was declared."""
+    return None if spec.files is None else FileSet(spec.files)
 
 
 class Claims:

@@ -2,29 +2,34 @@
 
 `course` is the whole of it, in order: hooks are asked, its place is made, it waits for its turn, it
 is told what to do, it lives, its result is looked through, its place is given back. `ChildTask` is
-that course as a piece of background work.
+that course as a piece of background work, and `launch` starts it.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 
 from prong.agent import Verdict
 from prong.agent.life import Turn
+from prong.cost.receipt import as_json, line
 from prong.entry import Text, User, user_text
 from prong.errors import JournalError, ProngError, UsageError
-from prong.event import Event, Warned
+from prong.event import Event, InputTaken, ReceiptIssued, Warned
 from prong.host.worktree import Worktree
+from prong.journal.note import ChildEnded, ReceiptClosed, ReceiptOpened
 from prong.team import fork
-from prong.team.announce import tell_end, tell_task
+from prong.team.announce import announce, tell_end
 from prong.team.backend import Backend, Inline
 from prong.team.child import Child
-from prong.team.claim import Claims
+from prong.team.claim import Claims, declared
+from prong.team.fanout import Prediction
 from prong.team.injection import Classifier, check, inspect, warning
 from prong.team.log import Log
 from prong.team.place import Place, WorktreeSettings, close_place, open_place
@@ -33,6 +38,7 @@ from prong.team.roster import Roster
 from prong.team.task import TaskBoard
 from prong.team.work import Ending
 from prong.text import load_text
+from prong.tools.base import TaskHandle
 
 _GRACE = 10.0
 """Seconds that hooks have when a child has been stopped: somebody waits for its end."""
@@ -65,12 +71,11 @@ async def course(child: Child, services: Services) -> None:
         place = await open_place(child, services.worktrees)
         if place is not None and place.notice:
             await _may(child, "WorktreeCreate")
-        await _wait_turn(child, services)
-        _begin(child, place)
+        _begin(child, place, await _wait_turn(child, services))
         turn = await services.backend.live(child.agent, until=_Stop(child).is_over)
-        spec, prompt = child.spec, child.agent.prompt
-        child.suspect(await inspect(child.text, prompt, spec.base, services.classifier))
-        child.end("completed" if turn.ok else "failed", turn.detail)
+        base, prompt = child.spec.base, child.agent.prompt
+        findings = await inspect(child.text, prompt, base, services.classifier)
+        child.end("completed" if turn.ok else "failed", turn.detail, findings)
     except ProngError as error:
         child.end("failed", str(error))
     finally:
@@ -88,15 +93,17 @@ async def _close_place(child: Child, place: Place) -> None:
         await _announce(child, "WorktreeRemove", worktree=place.worktree)
 
 
-async def _wait_turn(child: Child, services: Services) -> None:
+async def _wait_turn(child: Child, services: Services) -> Prediction | None:
     """Wait until siblings have written what this one can read, and until its files are free."""
+    prediction = None
     if child.account.fan is not None:
-        await child.account.fan.admit(child.spec.task_id, child.agent)
+        prediction = await child.account.fan.admit(child.spec.task_id, child.agent)
     if services.claims is not None:
         await services.claims.admit(child.spec.task_id)
+    return prediction
 
 
-def _begin(child: Child, place: Place | None) -> None:
+def _begin(child: Child, place: Place | None, prediction: Prediction | None) -> None:
     """Tell a child what to do, and of its worktree; one that was told is told of that alone."""
     spec, agent = child.spec, child.agent
     notice = place.notice if place is not None else ""
@@ -111,8 +118,8 @@ def _begin(child: Child, place: Place | None) -> None:
         agent.extend(fork.child(agent.prompt, told, carrier=spec.carrier))
     else:
         agent.append(user_text(told))
-    child.account.made(agent.prompt)
-    tell_task(child)
+    child.account.begin(agent.prompt, prediction)
+    agent.emit(InputTaken(kind="directive" if spec.kind == "fork" else "user", text=told))
 
 
 @dataclass(slots=True)
@@ -163,7 +170,7 @@ async def _announce(
         "task_id": spec.task_id,
         "parent_path": spec.parent,
         "description": spec.description,
-        "run": child.runs,
+        "run": child.run.number,
         "worktree_path": place.path if place else "",
         "worktree_branch": place.branch if place else "",
         **more,
@@ -206,7 +213,7 @@ class ChildTask:
 
     async def run(self, log: Log) -> Ending:
         """Lead the child to its end, its own background tasks included."""
-        self.child.voice.log_to(log)
+        self.child.emitter.log_to(log)
         await course(self.child, self.services)
         return self._end()
 
@@ -215,7 +222,7 @@ class ChildTask:
         self.child.agent.budget.close()
         # Last, with nothing to wait for between this and the notice: siblings whose notices go
         # out together must not see this one as gone before its own is there.
-        self.child.account.leave()
+        _leave(self.child)
 
     def crashed(self, error: Exception) -> Ending:
         """Fail by a failure that nobody foresaw; its trace is in the log."""
@@ -237,20 +244,78 @@ class ChildTask:
         return ending_of(self.child)
 
 
+def _leave(child: Child) -> None:
+    """Let a child be one of its fan-out no longer."""
+    if child.account.fan is not None:
+        child.account.fan.left(child.spec.task_id)
+
+
 def end(child: Child, services: Services) -> None:
     """Store a child's end and issue its receipt; a full disk must not keep it from ending."""
-    # First, so that nothing below can leave the parent waiting.
-    if child.wait is not None:
-        child.wait.end()
-    if child.status != "completed":
-        child.suspect(check(child.text, child.agent.prompt, child.spec.base))
+    spec, agent, run = child.spec, child.agent, child.run
+    if run.status != "completed":
+        child.end(run.status, run.detail, check(child.text, agent.prompt, spec.base))
+    price = services.roster.prices.of(agent.prompt.head.model)
+    receipt = child.account.close(run.status, price, "notice" if spec.notify else "returned")
     try:
-        prices, notified = services.roster.prices, child.spec.notify
-        child.account.close(child.agent, child.status, prices, notified=notified)
-        child.note_end()
+        for note in (ReceiptClosed(receipt), child.ended):
+            agent.recorder.note(spec.path, note)
     except JournalError as error:
-        child.agent.emit(Warned(text=str(error)))
-    if told := warning(child.findings):
-        child.agent.emit(Warned(text=told))
+        agent.emit(Warned(text=str(error)))
+    else:
+        data = msgspec.Raw(msgspec.json.encode(as_json(receipt)))
+        agent.emit(ReceiptIssued(task_id=spec.task_id, receipt=data, text=line(receipt)))
+    if told := warning(child.run.findings):
+        agent.emit(Warned(text=told))
     tell_end(child)
     services.roster.retire(child)
+
+
+class Launched(msgspec.Struct, frozen=True):
+    """A child that has been started."""
+
+    handle: TaskHandle
+    behind: tuple[str, ...] = ()
+    """Those that have its files, and for whose end it waits."""
+
+
+def begin(child: Child, services: Services) -> Launched:
+    """Store a new child, and start it.
+
+    Whatever fails, nobody waits for it then. Raises ProngError, OSError.
+    """
+    spec, recorder = child.spec, child.agent.recorder
+    try:
+        recorder.keep(spec.path, child.agent.prompt)
+        for note in (ReceiptOpened(child.account.receipt), spec):
+            recorder.note(spec.path, note)
+        services.roster.add(child)
+        return launch(child, services)
+    except BaseException:
+        services.roster.remove(child)
+        if services.claims is not None:
+            services.claims.leave(spec.task_id)
+        _leave(child)
+        child.agent.budget.close()
+        with contextlib.suppress(JournalError):
+            recorder.note(spec.path, ChildEnded(1, "failed", "it could not be started"))
+        raise
+
+
+def launch(child: Child, services: Services, *, resumed: bool = False) -> Launched:
+    """Run a child's course as a task."""
+    spec, board, behind = child.spec, services.board, ()
+    board.delivery.subscribe(spec.path, child.agent.inbox)
+    if services.claims is not None and spec.kind == "typed" and not spec.isolation:
+        behind = tuple(services.claims.enter(spec.task_id, declared(spec)))
+    announce(child, resumed=resumed)
+    handle = board.start(
+        ChildTask(child, services),
+        title=spec.description,
+        task_id=spec.task_id,
+        notice=child.notice_id,
+        agent=spec.parent,
+        emit=child.emitter.emit,
+        notify=spec.notify,
+    )
+    return Launched(handle, behind)

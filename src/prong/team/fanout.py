@@ -21,20 +21,17 @@ import msgspec
 
 from prong.agent import Agent
 from prong.agent.request import prewarm
-from prong.cost import Prices, fact
-from prong.cost.breakeven import BreakEven, Option, Scenario, weigh
-from prong.cost.mark import LIFETIME, takes_marks, ttl_of
-from prong.cost.schedule import Dispatch, FanPlan, Schedule, plan_fan, rates
+from prong.cost import Prices
+from prong.cost.breakeven import BreakEven, Option, Scenario, weigh_dispatch
+from prong.cost.cache import CacheRule, cache_rule
+from prong.cost.mark import LIFETIME
+from prong.cost.schedule import Dispatch, FanPlan, Schedule
 from prong.entry import Call, CallId
 from prong.errors import ProngError
 from prong.event import Warned
 from prong.prompt import Prompt
 from prong.team import fork
 from prong.text import load_text
-
-_MARGIN = 20.0
-"""Seconds before an entry's end at which it no longer counts as cached."""
-
 
 _BYTES = 4.0
 """Of text, for each token, where nothing better is known."""
@@ -62,6 +59,15 @@ class ForkSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a fork that clearly costs more than another way is warned of, or refused."""
 
 
+class Prediction(msgspec.Struct, frozen=True):
+    """What was known of the base when a child was let in."""
+
+    read: int
+    """Tokens that its first request should read from the cache."""
+    idle: float | None
+    """Seconds for which nobody had used the base, if that is known."""
+
+
 class FanOut:
     """A fan-out: one base, one plan, and the gate before the first requests."""
 
@@ -70,39 +76,40 @@ class FanOut:
         estimate: BreakEven,
         base: Prompt,
         *,
+        rule: CacheRule,
+        tokens: int,
         carrier: CallId | None = None,
         used_at: float = 0.0,
-        lives: float = float("inf"),
-        marked: bool = True,
+        lives: float = math.inf,
         clock: Callable[[], float],
     ) -> None:
-        """Take what was planned and estimated, and the base.
+        """Take what was planned and estimated, and the base, which is of so many `tokens`.
 
         With a `carrier`, the last call of the dispatching reply, directives travel inside its
         result: plain text would make the model drop its earlier thinking. `used_at` says when
         a request last used the base, and `lives` for how many seconds an entry may be counted on
-        after that; without bound if it is not to be waited for. If the base is not `marked`, what
-        one child writes need not be found by the next.
+        after that; without bound if it is not to be waited for.
         """
         plan = estimate.plan
         if plan.size > 1:
             base.flatten()
         self.base = base
         self.estimate = estimate
+        self.rule = rule
+        """How the provider keeps what siblings send."""
+        self.tokens = tokens
+        self.carrier = carrier
         self.first = ""
         """Task id of the first child, by which the fan-out is known."""
-        self.carrier = carrier
-        self.used_at = used_at
         self.running: set[str] = set()
         """Task ids of siblings that have not ended."""
         self._lives = lives
         self._clock = clock
+        self._used_at = used_at
         self._open = plan.schedule == "at_once" or plan.size < 2
         self._leader = ""
+        self._admitted = False
         self._readable = plan.cached
-        self._written = plan.cached + plan.fresh if marked else plan.cached
-        self._predicted: dict[str, int] = {}
-        self._idle: dict[str, float] = {}
         self._changed = anyio.Event()
 
     @property
@@ -115,25 +122,16 @@ class FanOut:
         self.first = self.first or task_id
         self.running.add(task_id)
 
-    def predicted_read(self, task_id: str) -> int:
-        """Say how many tokens a child's first request should read from the cache."""
-        return self._predicted.get(task_id, self.plan.cached)
-
-    def idle(self, task_id: str) -> float | None:
-        """Say how long the base had not been used when a child was admitted, if that is known."""
-        return self._idle.get(task_id)
-
-    async def admit(self, task_id: str, agent: Agent) -> None:
+    async def admit(self, task_id: str, agent: Agent) -> Prediction:
         """Wait until a child, with that agent, may send its first request."""
         while not self._may_go(task_id):
             await self._changed.wait()
         if self._leader == task_id and self.plan.schedule == "prewarm" and not self._open:
             await self._warm_up(agent)
-        if self.used_at:
-            self._idle[task_id] = self._clock() - self.used_at
+        idle = self._clock() - self._used_at if self._used_at else None
         # Siblings that are made to start on a cold base all at once could have shared it.
-        rash = self.plan.schedule == "at_once" and bool(self._predicted)
-        self._predicted[task_id] = self._readable or (self.plan.fresh if rash else 0)
+        rash, self._admitted = self.plan.schedule == "at_once" and self._admitted, True
+        return Prediction(self._readable or (self.plan.fresh if rash else 0), idle)
 
     async def wait_led(self) -> None:
         """Let the parent wait, for a while, if a child is just writing what it would write too."""
@@ -142,7 +140,7 @@ class FanOut:
                 await self._changed.wait()
 
     def _may_go(self, task_id: str) -> bool:
-        if self._open and self.used_at and self._clock() - self.used_at >= self._lives:
+        if self._open and self._used_at and self._clock() - self._used_at >= self._lives:
             self._open, self._leader, self._readable = False, "", 0
         if not self._open and not self._leader:
             self._leader = task_id
@@ -154,30 +152,25 @@ class FanOut:
         except ProngError:
             # Not every endpoint takes such a request; the child's own does the same for the rest.
             return
-        self._release()
+        self.began(self._leader)
 
     def began(self, task_id: str) -> None:
-        """Note that a child's response has begun: whatever it wrote can be read from now on."""
-        self._readable = self._written
-        if task_id == self._leader:
-            self._release()
+        """Note that a child's response has begun: it has used the base, and its entry can be read.
 
-    def used(self, at: float) -> None:
-        """Note that a request has used the base, which keeps its entry alive."""
-        self.used_at = max(self.used_at, at)
+        If the base is not marked, what one child writes need not be found by the next.
+        """
+        marked = self.rule.marked or self.rule.lasting
+        self._readable = self.plan.cached + (self.plan.fresh if marked else 0)
+        self._used_at = max(self._used_at, self._clock())
+        if task_id == self._leader and not self._open:
+            self._open = True
+            self._wake()
 
     def left(self, task_id: str) -> None:
         """Note that a child has ended; if it led and never began, another leads."""
         self.running.discard(task_id)
         if task_id == self._leader and not self._open:
             self._leader = ""
-            self._wake()
-
-    def _release(self) -> None:
-        self._readable = self._written
-        self.used(self._clock())
-        if not self._open:
-            self._open = True
             self._wake()
 
     def _wake(self) -> None:
@@ -199,40 +192,35 @@ def plan_fan_out(
 
     In so many requests, `wakes`, the parent will take the reports.
     """
-    size = len(directives)
     whole, before = (fork.base(prompt, calls), _before(prompt)) if calls else (prompt, prompt)
-    price, known = prices.of(prompt.head.model), fact(prompt.head.model)
-    ratios, carry = rates(price, ttl_of(parent.prompt.head, parent.ttl)), _loses_thinking(before)
-    scenario = _scenario(
-        parent, before, directives, dispatched=len(whole) - len(before), turns=settings.turns
-    )
-    scenario = msgspec.structs.replace(scenario, wakes=wakes)
-    plan = plan_fan(
-        size=size,
-        cached=scenario.history,
-        dispatch_tokens=scenario.dispatch + scenario.placeholders,
-        tail_tokens=scenario.tail,
-        turns=settings.turns - 1,
-        rates=ratios,
-        warm=parent.last.at > 0 and parent.clock() - parent.last.at < _lives(parent),
-        dispatch=settings.dispatch,
-        schedule=settings.schedule,
+    rule = cache_rule(prompt.head, parent.provider.trait, parent.ttl)
+    last, carry = parent.last, _loses_thinking(before, rule)
+    estimate = weigh_dispatch(
+        msgspec.structs.replace(
+            _scenario(parent, before, directives, rule, dispatched=len(whole) - len(before)),
+            turns=settings.turns,
+            wakes=wakes,
+            how=settings.dispatch,
+            schedule=settings.schedule,
+        ),
+        prices.of(prompt.head.model),
+        warm=last.at > 0 and parent.clock() - last.at < rule.lives,
         carry=carry,
-        minimum=known.min_prefix,
+        minimum=rule.minimum,
     )
-    keep = plan.dispatch == "keep"
-    carrier = calls[-1].id if carry and keep and calls else None
-    base = whole if keep else before
-    if carrier is not None:
-        base = fork.carrying_base(prompt, calls)
-    waits = settings.schedule != "at_once" and plan.cached + plan.fresh >= known.min_prefix
+    plan = estimate.plan
+    base, carrier = whole if plan.dispatch == "keep" else before, None
+    if carry and calls and plan.dispatch == "keep":
+        base, carrier = fork.carrying_base(prompt, calls), calls[-1].id
+    waits = settings.schedule != "at_once" and plan.cached + plan.fresh >= rule.minimum
     return FanOut(
-        weigh(scenario, plan, ratios, price),
+        estimate,
         base,
+        rule=rule,
+        tokens=last.usage.input + tokens(parent, len(base) - last.length),
         carrier=carrier,
-        used_at=parent.last.at,
-        lives=_lives(parent) if waits and size > 1 else float("inf"),
-        marked=takes_marks(prompt.head) or parent.provider.trait.lasting,
+        used_at=last.at,
+        lives=rule.lives if waits and plan.size > 1 else math.inf,
         clock=parent.clock,
     )
 
@@ -244,25 +232,26 @@ def _before(prompt: Prompt) -> Prompt:
 
 
 def _scenario(
-    parent: Agent, prompt: Prompt, directives: Sequence[str], *, dispatched: int, turns: int
+    parent: Agent, prompt: Prompt, directives: Sequence[str], rule: CacheRule, *, dispatched: int
 ) -> Scenario:
     """Say in tokens what is known of a fan-out; `dispatched` bytes are its reply and results."""
-    history, added = parent.last.usage.input, tokens(parent, dispatched)
+    last, added = parent.last, tokens(parent, dispatched)
     # The output that the provider counted may hold thinking that is not sent again.
-    reply = min(added, parent.last.usage.output or added)
+    reply = min(added, last.usage.output or added)
     frame = len(load_text("fork").encode())
     told = sum(len(told.encode()) for told in directives) // max(1, len(directives))
+    # A cache that keeps things for no set time does not forget them with time either.
+    idle = 0.0 if rule.lasting else max(0.0, parent.clock() - last.at)
     return Scenario(
-        history=history,
+        history=last.usage.input,
         children=len(directives),
-        turns=turns,
         directive=tokens(parent, frame + told),
         dispatch=reply,
         placeholders=added - reply,
-        tail=tokens(parent, len(prompt) - parent.last.length),
+        tail=tokens(parent, len(prompt) - last.length),
         setup=tokens(parent, len(prompt.head.data)),
-        idle=_idle(parent),
-        ttl=ttl_of(parent.prompt.head, parent.ttl),
+        idle=idle if last.at else LIFETIME["12h"],
+        ttl=rule.ttl,
     )
 
 
@@ -333,26 +322,12 @@ def tokens(parent: Agent, length: int) -> int:
     return round(length / (share if share <= 2 * _BYTES else _BYTES))
 
 
-def _idle(agent: Agent) -> float:
-    """Say for how many seconds nobody has used the cache entry of an agent's last request."""
-    if not agent.last.at:
-        return LIFETIME["12h"]
-    # A cache that keeps things for no set time does not forget them with time either.
-    return 0.0 if agent.provider.trait.lasting else max(0.0, agent.clock() - agent.last.at)
-
-
-def _lives(agent: Agent) -> float:
-    if agent.provider.trait.lasting:
-        return math.inf
-    return LIFETIME[ttl_of(agent.prompt.head, agent.ttl)] - _MARGIN
-
-
-def _loses_thinking(prompt: Prompt) -> bool:
+def _loses_thinking(prompt: Prompt, rule: CacheRule) -> bool:
     """Whether plain user text would make this model drop thinking that is in the prompt.
 
     What came before the last such text has been dropped already.
     """
-    if prompt.head.dialect.name != "anthropic" or fact(prompt.head.model).keeps_thinking:
+    if prompt.head.dialect.name != "anthropic" or rule.keeps_thinking:
         return False
     node = prompt.tip
     while node is not None and node.kind in {"reply", "results"}:

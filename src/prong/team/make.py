@@ -18,11 +18,12 @@ from prong.agent.lineage import Lineage
 from prong.agent.spec import AgentType
 from prong.config.guard import Guard
 from prong.cost.budget import Bounds, Budget
+from prong.cost.cache import cache_rule
 from prong.journal.note import ChildSpec
 from prong.prompt import Node, Prompt
-from prong.team.account import ChildAccount, fork_receipt, typed_receipt
-from prong.team.child import Child, Voice
-from prong.team.claim import FileBox
+from prong.team.account import ChildAccount, fork_account, typed_account
+from prong.team.child import Child, Emitter, RunState
+from prong.team.claim import FileBox, declared
 from prong.team.course import Services
 from prong.team.fanout import FanOut
 from prong.team.fileset import FileSet
@@ -84,15 +85,17 @@ def fork_spec(
 
 def typed_spec(
     parent: Agent,
-    kind: AgentType,
     task_id: str,
     args: AnyAgentArguments,
     made: Made,
     *,
     call_id: str,
     budget: Budget,
+    notify: bool,
+    files: FileSet | None,
 ) -> ChildSpec:
     """Say what a typed child is."""
+    kind = made.kind
     return ChildSpec(
         task_id=task_id,
         path=f"{parent.path}/{task_id}",
@@ -102,6 +105,8 @@ def typed_spec(
         description=args.description,
         brief="\n\n".join(part for part in (kind.initial_prompt, args.prompt) if part),
         call_id=call_id,
+        notify=notify,
+        files=files.patterns if files is not None else None,
         model=made.model,
         spawns=made.spawns,
         budget=budget.bounds,
@@ -121,18 +126,21 @@ class Start:
     """The fork base, as long as it is part of the conversation."""
     beside: Mapping[str, object] = field(default_factory=dict[str, object])
     """What it has of its own in its context, by field."""
+    run: RunState = field(default_factory=RunState)
+    text: str = ""
+    """The last that it said."""
+    tool_uses: int = 0
 
 
-def fork_start(parent: Agent, spec: ChildSpec, fan: FanOut) -> Start:
+def fork_start(spec: ChildSpec, fan: FanOut) -> Start:
     """Start a fork from the base that it shares with its siblings."""
-    account = ChildAccount(fork_receipt(parent, spec, fan), fan=fan)
-    return Start(prompt=fan.base, account=account, base=fan.base.tip)
+    return Start(prompt=fan.base, account=fork_account(spec, fan), base=fan.base.tip)
 
 
-def typed_start(spec: ChildSpec, made: Made) -> Start:
+def typed_start(parent: Agent, spec: ChildSpec, made: Made) -> Start:
     """Start a typed child from its head alone: nothing of the parent's conversation is in it."""
-    prompt = Prompt(made.head)
-    return Start(prompt=prompt, account=ChildAccount(typed_receipt(spec, prompt)))
+    rule = cache_rule(made.head, made.provider.trait, parent.ttl)
+    return Start(prompt=Prompt(made.head), account=typed_account(spec, rule))
 
 
 def make_fork(
@@ -144,26 +152,15 @@ def make_fork(
     agents: Delegation,
 ) -> Child:
     """Make a fork."""
-    voice = Voice(spec.path, services.emit)
-    agent = make_agent(
-        parent,
-        "fork",
-        agent={
-            "path": spec.path,
-            "lineage": Lineage("fork", spec.parent, spec.path.count("/"), spec.base),
-            "prompt": start.prompt,
-            "policy": parent.policy.narrow(mode="bubble"),
-            "hooks": _cloned(parent.hooks),
-            "emit": voice.emit,
-            "limits": Limits(max_turns=FORK_TURNS),
-            "budget": budget,
-            "last": start.last or parent.last,
-            "base": start.base,
-            "watch": start.account,
-        },
-        context={**_context(spec, voice, services, agents), **start.beside},
-    )
-    return Child(spec, agent, start.account, voice)
+    own = {
+        "lineage": Lineage("fork", spec.parent, spec.path.count("/"), spec.base),
+        "policy": parent.policy.narrow(mode="bubble"),
+        "hooks": _cloned(parent.hooks),
+        "limits": Limits(max_turns=FORK_TURNS),
+        "last": start.last or parent.last,
+        "base": start.base,
+    }
+    return _make(parent, spec, start, budget, services, agents, own, {})
 
 
 def _cloned(hooks: Hooks) -> Hooks:
@@ -178,55 +175,61 @@ def make_typed(
     budget: Budget,
     services: Services,
     agents: Delegation,
-    kind: AgentType,
     made: Made,
 ) -> Child:
     """Make a typed child."""
-    voice = Voice(spec.path, services.emit)
+    kind = made.kind
     policy = parent.policy.narrow(mode=_mode(kind), rules=_forbidding(kind), edits=made.edits)
     if services.claims is not None and not spec.isolation:
         policy = FileBox(policy, services.claims, spec.task_id, declared(spec))
-    reads = parent.context.reads.hand_on()
+    own = {
+        "lineage": Lineage("typed", spec.parent, spec.path.count("/")),
+        "provider": made.provider,
+        "kit": made.kit,
+        "policy": policy,
+        "hooks": made.hooks,
+        "limits": Limits(max_turns=kind.max_turns or TYPED_TURNS),
+        "context_tokens": made.context_tokens,
+        "max_output": made.max_output,
+        "last": start.last or Sent(),
+    }
+    context = {"images": made.images, "reads": parent.context.reads.hand_on()}
+    return _make(parent, spec, start, budget, services, agents, own, context)
+
+
+def _make(
+    parent: Agent,
+    spec: ChildSpec,
+    start: Start,
+    budget: Budget,
+    services: Services,
+    agents: Delegation,
+    own: Mapping[str, Any],
+    context: Mapping[str, Any],
+) -> Child:
+    """Make a child by the table of isolation; `own` and `context` are what its kind adds."""
+    told = Emitter(spec.path, services.emit, text=start.text, tool_uses=start.tool_uses)
     agent = make_agent(
         parent,
-        "typed",
+        spec.kind,
         agent={
             "path": spec.path,
-            "lineage": Lineage("typed", spec.parent, spec.path.count("/")),
             "prompt": start.prompt,
-            "provider": made.provider,
-            "kit": made.kit,
-            "policy": policy,
-            "hooks": made.hooks,
-            "emit": voice.emit,
-            "limits": Limits(max_turns=kind.max_turns or TYPED_TURNS),
+            "emit": told.emit,
             "budget": budget,
-            "context_tokens": made.context_tokens,
-            "max_output": made.max_output,
-            "last": start.last or Sent(),
             "watch": start.account,
+            **own,
         },
         context={
-            **_context(spec, voice, services, agents),
-            "images": made.images,
-            "reads": reads,
+            "emit": told.emit,
+            "ask": nobody,
+            "tasks": TaskSet(services.board, spec.path, told.emit),
+            "agents": agents,
+            **context,
             **start.beside,
         },
     )
-    return Child(spec, agent, start.account, voice)
-
-
-def declared(spec: ChildSpec) -> FileSet | None:
-    """Give the files that a child was given; None if nothing was declared."""
-    return None if spec.files is None else FileSet(spec.files)
-
-
-def _context(
-    spec: ChildSpec, voice: Voice, services: Services, agents: Delegation
-) -> dict[str, Any]:
-    """Make what is new in every child's context."""
-    tasks = TaskSet(services.board, spec.path, voice.emit)
-    return {"emit": voice.emit, "ask": nobody, "tasks": tasks, "agents": agents}
+    return Child(spec, agent, start.account, told, start.run)
 
 
 def _mode(kind: AgentType) -> Mode:

@@ -95,18 +95,17 @@ async def open_place(child: Child, settings: WorktreeSettings) -> Place | None:
         return None
     before = (agent.context.host, agent.context.cwd, agent.policy)
     maker, inherited = agent.context.host.unconfined(), agent.context.host.inherited
-    child.leave_behind(None)
+    worktree, told = spec.worktree, ""
     try:
-        if spec.worktree is not None and await reopen(maker, spec.worktree):
-            host = _confine(agent, spec.worktree, inherited)
-            return Place(spec.worktree, host, maker, before)
-        link = settings.symlink_directories
-        worktree = await create(maker, _slug(spec), base=settings.base, link=link)
+        if worktree is None or not await reopen(maker, worktree):
+            link = settings.symlink_directories
+            worktree = await create(maker, _slug(spec), base=settings.base, link=link)
+            told = notice(worktree, base=settings.base)
     except OSError as error:
         raise UsageError(f"no worktree could be made: {error}") from error
     host = _confine(agent, worktree, inherited)
     child.enter(worktree)
-    return Place(worktree, host, maker, before, notice(worktree, base=settings.base))
+    return Place(worktree, host, maker, before, told)
 
 
 def _confine(agent: Agent, worktree: Worktree, inherited: tuple[str, ...]) -> Host:
@@ -150,14 +149,12 @@ async def close_place(child: Child, place: Place) -> None:
     await place.host.close()
     agent.move(*place.before)
     outcome = await _let_go(agent, place)
-    child.leave_behind(outcome)
-    if isinstance(outcome, Kept):
-        agent.emit(_told(child.spec.task_id, outcome))
-        return
     try:
-        child.enter(None)
+        child.leave(outcome)
     except JournalError as error:
         agent.emit(Warned(text=str(error)))
+    if isinstance(outcome, Kept):
+        agent.emit(_told(child.spec.task_id, outcome))
 
 
 def _told(task_id: str, kept: Kept) -> WorkKept:

@@ -74,6 +74,7 @@ def filtered(
 class Made:
     """What a typed child is made of, beside what the table of isolation says."""
 
+    kind: AgentType
     provider: Provider
     head: Head
     kit: Kit
@@ -132,6 +133,7 @@ class Recruiter:
             spec = self._spec(kind, wire, system, specs, explicit=explicit, extra=extra)
             head = self._heads[key] = Head(speaks, spec)
         return Made(
+            kind=kind,
             provider=provider,
             head=head,
             kit=kit,

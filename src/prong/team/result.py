@@ -39,14 +39,14 @@ class ForkResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def result_of(child: Child, receipt: Receipt) -> ForkResult:
     """Put together what a child gave back."""
-    kept = child.outcome if isinstance(child.outcome, Kept) else None
+    kept = child.run.outcome if isinstance(child.run.outcome, Kept) else None
     return ForkResult(
         task_id=child.spec.task_id,
         status=child.status,
         text=child.text,
         report=child.report,
         receipt=receipt,
-        detail=child.detail,
+        detail=child.run.detail,
         worktree=kept.path if kept else "",
         branch=kept.branch if kept else "",
         commits=kept.commits if kept else (),
@@ -57,10 +57,10 @@ def result_of(child: Child, receipt: Receipt) -> ForkResult:
 def ending_of(child: Child) -> Ending:
     """Say how a child ended and what it leaves."""
     name = f'{child.kind} "{child.spec.description}"'
-    rows, uses = child.since
+    rows, uses = child.run.since
     usage = TaskUsage(
         tokens=sum(row.usage.input + row.usage.output for row in child.account.rows[rows:]),
-        tool_uses=child.voice.tool_uses - uses,
+        tool_uses=child.emitter.tool_uses - uses,
     )
     match child.status:
         case "completed":
@@ -68,31 +68,26 @@ def ending_of(child: Child) -> Ending:
         case "killed":
             summary = f"{name} was stopped"
         case _:
-            summary = f"{name} failed: {child.detail}"
+            summary = f"{name} failed: {child.run.detail}"
+    flagged, outcome = warning(child.run.findings), child.run.outcome
+    place = left_behind(outcome) if outcome is not None else ""
     return Ending(
         status="failed" if child.status == "running" else child.status,
         summary=summary,
-        result=_result(child),
-        beside="\n\n".join(part for part in (warning(child.findings), _place(child)) if part),
+        result="\n\n".join(part for part in (flagged, _result(child), place) if part),
+        beside="\n\n".join(part for part in (flagged, place) if part),
         usage=usage,
     )
 
 
 def _result(child: Child) -> str:
+    """Give what a child said, with a word on it where that is not what was asked for."""
     result, completed = child.text, child.status == "completed"
     if completed and child.spec.kind == "fork" and not child.report.structured:
         result = f"[This report is not of the agreed form.]\n{result}"
     if not completed and result:
         result = f"[Unfinished: what follows is the last that it said.]\n{result}"
-    if flagged := warning(child.findings):
-        result = f"{flagged}\n\n{result}"
-    if place := _place(child):
-        result = f"{result}\n\n{place}".strip()
     return result
-
-
-def _place(child: Child) -> str:
-    return left_behind(child.outcome) if child.outcome is not None else ""
 
 
 def left_behind(outcome: Kept | Removed) -> str:
@@ -116,22 +111,21 @@ def _some(texts: Sequence[str], most: int = 20) -> str:
     return (", ".join(shown) or "none") + (f" and {more} more" if more else "")
 
 
-def held_back(child: Child) -> tuple[str, ...]:
+def held_back(others: Sequence[str]) -> tuple[str, ...]:
     """Say for whom a child waits before it begins, if it does."""
-    if not child.waits_for:
+    if not others:
         return ()
-    others = ", ".join(child.waits_for)
-    why = f"its files overlap those of {others}"
+    why = f"its files overlap those of {', '.join(others)}"
     return (f"It has not begun yet: {why}, so it waits for that to end and then begins by itself.",)
 
 
-def started(child: Child, handle: TaskHandle, notes: tuple[str, ...] = ()) -> Done:
+def started(child: Child, handle: TaskHandle, notes: Sequence[str] = ()) -> Done:
     """Say that a child works in the background, and where its output goes."""
     told = (
         f"{child.kind} agent {handle.task_id} works in the background. Its report will come as a "
         f"task notification; go on with other work. Output file: {handle.output_file}"
     )
-    return done("\n".join([told, *held_back(child), *notes]))
+    return done("\n".join([told, *notes]))
 
 
 def moved(child: Child, handle: TaskHandle, why: str) -> Done:

@@ -16,6 +16,7 @@ from prong.agent import Agent, Sent, recalled
 from prong.agent.answer import interrupted
 from prong.cost import markable
 from prong.cost.budget import Budget
+from prong.cost.cache import CacheRule
 from prong.cost.receipt import Receipt
 from prong.entry import Reply, User, plain
 from prong.journal.note import (
@@ -32,7 +33,7 @@ from prong.journal.note import (
 from prong.journal.read import Replay
 from prong.prompt import Node, Prompt
 from prong.team.account import ChildAccount
-from prong.team.child import Child, last_text
+from prong.team.child import Child, RunState
 from prong.team.delivery import Delivery
 from prong.team.make import Start
 from prong.team.notice import mentions
@@ -58,23 +59,44 @@ def specs(replay: Replay) -> Iterator[ChildSpec]:
             yield spec
 
 
-def stored_start(spec: ChildSpec, replay: Replay) -> Start:
-    """Start a child from what is stored of it."""
+def stored_start(spec: ChildSpec, replay: Replay, rule: CacheRule) -> Start:
+    """Start a child from what is stored of it, on a cache of that rule."""
     prompt = replay.agents[spec.path]
+    last, run = _last_run(spec, replay)
     noted = replay.last(spec.path, ReceiptClosed) or replay.last(spec.path, ReceiptOpened)
     receipt = (
         noted.value
         if noted is not None
         else Receipt(task_id=spec.task_id, agent=spec.path, kind=spec.kind, base=spec.base)
     )
-    last = recalled(replay, spec.path, prompt)
+    sent = recalled(replay, spec.path, prompt)
+    uses = max(last.tool_uses, _uses(prompt, spec)) if run.status == "running" else last.tool_uses
     return Start(
         prompt=prompt,
-        account=ChildAccount(receipt, rows=replay.rows(spec.path)),
-        last=last if last.node is not None else Sent(node=_last_sent(prompt)),
+        account=ChildAccount(receipt, rule, rows=replay.rows(spec.path)),
+        last=sent if sent.node is not None else Sent(node=_last_sent(prompt)),
         base=_base(prompt, spec),
         beside=_beside(spec, replay),
+        run=run,
+        text=_last_text(prompt),
+        tool_uses=uses,
     )
+
+
+def _last_run(spec: ChildSpec, replay: Replay) -> tuple[ChildEnded, RunState]:
+    """Say how a child's last run that has ended did so, and where its latest run is."""
+    last = replay.last(spec.path, ChildEnded) or ChildEnded()
+    number = max(1, (replay.last(spec.path, ChildRun) or ChildRun()).value)
+    if last.run < number:
+        return last, RunState(number=number, since=(last.requests, last.tool_uses))
+    run = RunState(
+        number=number,
+        since=last.since,
+        status=last.status,
+        detail=last.detail,
+        outcome=last.outcome,
+    )
+    return last, run
 
 
 def _beside(spec: ChildSpec, replay: Replay) -> dict[str, object]:
@@ -90,18 +112,13 @@ def _beside(spec: ChildSpec, replay: Replay) -> dict[str, object]:
 
 
 def take_up(child: Child, replay: Replay) -> Child:
-    """Let a child be where it was; its status says whether it was still running."""
-    spec, prompt = child.spec, child.agent.prompt
-    last = replay.last(spec.path, ChildEnded) or ChildEnded()
-    run = max(1, (replay.last(spec.path, ChildRun) or ChildRun()).value)
-    child.recall(last, run)
-    uses = last.tool_uses
-    if child.status == "running":
-        uses = max(uses, _uses(prompt, spec))
-        if child.has_begun and (results := interrupted(prompt)) is not None:
+    """Answer the calls that were open when a child was cut off, and tell it what it missed."""
+    if child.status == "running" and child.has_begun:
+        results = interrupted(child.agent.prompt)
+        if results is not None:
             child.agent.append(results)
-    child.voice.remember(last_text(prompt), uses)
-    if (unread := replay.last(spec.path, MessagesUnread)) is not None and unread.value:
+    unread = replay.last(child.spec.path, MessagesUnread)
+    if unread is not None and unread.value:
         child.tell(*unread.value)
     return child
 
@@ -154,6 +171,18 @@ def _uses(prompt: Prompt, spec: ChildSpec) -> int:
             found += len(reply.calls) if isinstance(reply, Reply) else 0
         node = node.parent
     return found
+
+
+def _last_text(prompt: Prompt) -> str:
+    """Give the text of the last reply that has any."""
+    node = prompt.tip
+    while node is not None:
+        if node.kind == "reply":
+            reply = prompt.head.dialect.read(node.role, node.data)
+            if isinstance(reply, Reply) and reply.text:
+                return reply.text
+        node = node.parent
+    return ""
 
 
 def _base(prompt: Prompt, spec: ChildSpec) -> Node | None:

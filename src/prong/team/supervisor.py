@@ -15,24 +15,25 @@ import msgspec
 
 from prong.agent import Agent
 from prong.agent.answer import INTERRUPTED, unanswered
-from prong.agent.spec import AgentType
 from prong.cost.budget import Bounds, Budget
+from prong.cost.cache import cache_rule
+from prong.cost.receipt import FanEstimate
 from prong.entry import CallId, Result, Results, Text
 from prong.errors import ProngError, UsageError
 from prong.event import Warned
-from prong.journal.note import ChildEnded, ChildSpec, ReceiptOpened
+from prong.journal.note import ChildSpec, FanPlanned
 from prong.journal.read import Replay, read_journal
 from prong.prompt import Prompt
 from prong.team import fork
-from prong.team.account import CacheWatch, keep_estimate
+from prong.team.account import CacheWatch
 from prong.team.announce import announce
 from prong.team.child import Child
-from prong.team.course import ChildTask, Services, end
+from prong.team.course import Services, begin, end, launch
 from prong.team.fanout import FanOut, ForkSettings, advise, plan_fan_out
 from prong.team.fileset import BadSet, FileSet, read_set
+from prong.team.foreground import Foreground
 from prong.team.make import (
     Part,
-    declared,
     fork_spec,
     fork_start,
     make_fork,
@@ -47,32 +48,21 @@ from prong.team.result import ForkResult, ending_of, finished, held_back, moved,
 from prong.team.resume import TakenUp, make_up, specs, spent_budget, stored_start, take_up, told
 from prong.team.roster import Held, Roster
 from prong.team.route import Fork, ForkMode, Refused, Route, Typed, route
-from prong.team.wait import Wait
-from prong.tools.base import Delegation, Failed, Outcome, TaskHandle, done
+from prong.tools.base import Delegation, Failed, Outcome, done
 from prong.tools.delegate import AnyAgentArguments, WorkerArguments
 
 PATIENCE = 120.0
 """Seconds a parent waits for a child before it goes on without it."""
 
-
-@dataclass(slots=True, frozen=True)
-class _Waited:
-    """A typed child that its parent waits for."""
-
-    child: Child
-    wait: Wait
-    notes: tuple[str, ...]
+_DISPATCHED = done(fork.PLACEHOLDER)
+"""The result of every call that a fork came of."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Supervisor:
-    """All agents of a session but the first."""
+class TeamSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is set about the children of a session."""
 
-    services: Services
     forks: ForkMode
-    settings: ForkSettings
-    recruiter: Recruiter
-    """Makes the parts of typed children."""
+    fork: ForkSettings
     task_budget: Bounds
     """What every child may spend at most, of its parent's budget."""
     patience: float | None = PATIENCE
@@ -81,6 +71,25 @@ class Supervisor:
     """Whether a fan-out wakes its parent once, when all are done."""
     background: bool = True
     """Whether children may work while their parent goes on; if not, each is waited for."""
+
+
+@dataclass(slots=True, frozen=True)
+class _Waited:
+    """A typed child that its parent waits for."""
+
+    child: Child
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Supervisor:
+    """All agents of a session but the first."""
+
+    services: Services
+    settings: TeamSettings
+    recruiter: Recruiter
+    """Makes the parts of typed children."""
+    _foreground: Foreground = field(default_factory=Foreground)
     _owed: set[str] = field(default_factory=set[str])
     """Calls whose answer was lost with the process, so that a notice has to bring it."""
 
@@ -105,7 +114,7 @@ class Supervisor:
     @property
     def held(self) -> Container[str]:
         """The tasks whose notices wait for their siblings."""
-        return Held(self.roster) if self.wake_once else ()
+        return Held(self.roster) if self.settings.wake_once else ()
 
     async def delegate(
         self, path: str, calls: Sequence[tuple[CallId, AnyAgentArguments]]
@@ -130,7 +139,9 @@ class Supervisor:
 
     def _route(self, parent: Agent, args: AnyAgentArguments) -> Route:
         model = parent.prompt.head.model
-        decided = route(args, self.forks, parent.lineage, self.recruiter.types, model=model)
+        decided = route(
+            args, self.settings.forks, parent.lineage, self.recruiter.types, model=model
+        )
         if isinstance(decided, Fork) and (why := barred(parent, args.isolation or "")):
             return Refused(why)
         return decided
@@ -153,34 +164,29 @@ class Supervisor:
         decided: Route,
         fan: FanOut | str,
     ) -> Outcome | _Waited:
-        if not isinstance(decided, Refused) and self.roster.has(args.name):
+        if isinstance(decided, Refused):
+            return Failed(decided.why)
+        name = self.roster.free(args.name or call_id)
+        if args.name and name != args.name:
             return Failed(f"there is an agent {args.name!r} already; choose another name")
         match decided:
-            case Refused(why):
-                return Failed(why)
-            case Typed(name):
+            case Typed(kind):
                 try:
-                    return self._start_typed(parent, call_id, args, self.recruiter.types[name])
+                    return self._start_typed(parent, call_id, name, args, kind)
                 except ProngError as error:
                     return Failed(f"the agent could not be started: {error}")
             case Fork():
                 if isinstance(fan, str):
                     return Failed(fan)
-                return self._start_fork(parent, call_id, args, fan)
-
-    def _start_fork(
-        self, parent: Agent, call_id: CallId, args: AnyAgentArguments, fan: FanOut
-    ) -> Outcome:
-        budget = self._budget(parent, args.name or call_id)
-        if isinstance(budget, str):
-            return Failed(f"no fork was started: {budget}")
-        part = Part(args.description, args.prompt, isolated=bool(args.isolation))
-        name = self.roster.free(args.name or call_id)
-        self._fork(parent, fan, name, part, call_id=call_id, budget=budget)
-        return done(fork.PLACEHOLDER)
+                budget = self._budget(parent, name)
+                if isinstance(budget, str):
+                    return Failed(f"no fork was started: {budget}")
+                part = Part(args.description, args.prompt, isolated=bool(args.isolation))
+                self._fork(parent, fan, name, part, call_id=call_id, budget=budget)
+                return _DISPATCHED
 
     def _budget(self, parent: Agent, name: str) -> Budget | str:
-        return parent.budget.child(f"agent {name}", self.task_budget)
+        return parent.budget.child(f"agent {name}", self.settings.task_budget)
 
     async def fork(
         self,
@@ -195,8 +201,8 @@ class Supervisor:
         A reply whose calls still run is left out: it could not be sent without their results.
         Raises UsageError if forks are off, or are to be `isolated` and may not.
         """
-        if not self.forks.on:
-            raise UsageError(f"forks are off: {self.forks.why_off}")
+        if not self.settings.forks.on:
+            raise UsageError(f"forks are off: {self.settings.forks.why_off}")
         if isolated and (why := barred(parent, "worktree")) is not None:
             raise UsageError(why)
         prompt = parent.prompt
@@ -221,11 +227,11 @@ class Supervisor:
         dispatched: bool = False,
     ) -> tuple[FanOut, str]:
         """Plan a fan-out; also gives why the model may not have it, or nothing."""
-        wakes = int(notify) * (1 if self.wake_once else len(directives))
+        wakes = int(notify) * (1 if self.settings.wake_once else len(directives))
         calls = unanswered(prompt) if dispatched else ()
-        known = (self.settings, self.roster.prices)
+        known = (self.settings.fork, self.roster.prices)
         fan = plan_fan_out(parent, prompt, calls, directives, *known, wakes=wakes)
-        why = advise(parent, fan, self.settings.break_even, asked=not dispatched)
+        why = advise(parent, fan, self.settings.fork.break_even, asked=not dispatched)
         if dispatched and isinstance(parent.watch, CacheWatch):
             parent.watch.lead(fan)
         return fan, why or ""
@@ -244,49 +250,50 @@ class Supervisor:
         spec = fork_spec(parent, fan, task_id, part, call_id=call_id, notify=notify, budget=budget)
         fan.join(task_id)
         if fan.first == task_id:
-            keep_estimate(parent, fan)
+            # To be compared with what it did cost.
+            known = FanEstimate(base=spec.base, size=fan.plan.size, estimate=fan.estimate)
+            parent.recorder.note(parent.path, FanPlanned(task_id, known))
         budget = budget or Budget(parent=parent.budget, name=f"agent {task_id}")
-        start, agents = fork_start(parent, spec, fan), self.for_agent(spec.path)
+        start, agents = fork_start(spec, fan), self.for_agent(spec.path)
         child = make_fork(parent, spec, start, budget, self.services, agents)
-        child.agent.recorder.keep(spec.path, start.prompt)
-        child.agent.recorder.note(spec.path, ReceiptOpened(child.account.receipt))
-        child.agent.recorder.note(spec.path, spec)
-        self._begin(child)
+        begin(child, self.services)
         return child
 
     def _start_typed(
-        self, parent: Agent, call_id: CallId, args: AnyAgentArguments, kind: AgentType
+        self, parent: Agent, call_id: CallId, task_id: str, args: AnyAgentArguments, name: str
     ) -> Outcome | _Waited:
         """Start a typed child.
 
         Raises ProngError if its model cannot be used.
         """
-        isolation = args.isolation or kind.isolation
-        why = self._forbidden(parent, kind) or barred(parent, isolation)
+        kind = self.recruiter.types[name]
+        why = self._forbidden(parent, name) or barred(parent, args.isolation or kind.isolation)
         if why is not None:
             return Failed(why)
         files = self._files(parent, args)
         if isinstance(files, BadSet):
             return Failed(files.why)
-        background = self.background and (args.background or kind.background)
+        background = self.settings.background and (args.background or kind.background)
         made = self.recruiter.make(parent, kind, model=args.model, background=background)
-        task_id = self.roster.free(args.name or call_id)
         budget = self._budget(parent, task_id)
         if isinstance(budget, str):
             return Failed(f"no agent was started: {budget}")
-        spec = typed_spec(parent, kind, task_id, args, made, call_id=call_id, budget=budget)
-        spec = msgspec.structs.replace(
-            spec, notify=background, files=files.patterns if files is not None else None
+        spec = typed_spec(
+            parent,
+            task_id,
+            args,
+            made,
+            call_id=call_id,
+            budget=budget,
+            notify=background,
+            files=files,
         )
-        start, agents = typed_start(spec, made), self.for_agent(spec.path)
-        child = make_typed(parent, spec, start, budget, self.services, agents, kind, made)
-        child.agent.recorder.keep(spec.path, start.prompt)
-        child.agent.recorder.note(spec.path, spec)
-        if background:
-            return started(child, self._begin(child), made.warnings)
-        wait = child.hold_up()
-        self._begin(child)
-        return _Waited(child, wait, made.warnings)
+        start, agents = typed_start(parent, spec, made), self.for_agent(spec.path)
+        child = make_typed(parent, spec, start, budget, self.services, agents, made)
+        launched = begin(child, self.services)
+        if not background:
+            return _Waited(child, made.warnings)
+        return started(child, launched.handle, (*held_back(launched.behind), *made.warnings))
 
     def _files(self, parent: Agent, args: AnyAgentArguments) -> FileSet | BadSet | None:
         claims = self.services.claims
@@ -297,68 +304,33 @@ class Supervisor:
         root = parent.policy.policy.root
         return read_set(args.files, root=root, resolve=parent.context.host.resolve)
 
-    def _forbidden(self, parent: Agent, kind: AgentType) -> str | None:
+    def _forbidden(self, parent: Agent, kind: str) -> str | None:
         """Say why an agent may not start agents of a type; None if it may."""
         own = self.roster.at(parent.path)
         spawns = own.spec.spawns if own is not None else None
-        if spawns is not None and kind.name not in spawns:
+        if spawns is not None and kind not in spawns:
             return (
-                f"agents of type {kind.name!r} are not permitted here: your own type may start "
+                f"agents of type {kind!r} are not permitted here: your own type may start "
                 f"only {', '.join(spawns) or 'none'}"
             )
         return None
 
-    def _begin(self, child: Child) -> TaskHandle:
-        """Launch a new child."""
-        spec = child.spec
-        self.roster.add(child)
-        try:
-            return self._launch(child)
-        except BaseException:
-            # Nobody will ever end it, so nobody may wait for it.
-            self.roster.remove(child)
-            if self.services.claims is not None:
-                self.services.claims.leave(spec.task_id)
-            child.account.leave()
-            child.agent.budget.close()
-            gone = ChildEnded(1, "failed", "it could not be started")
-            child.agent.recorder.note(spec.path, gone)
-            raise
-
-    def _launch(self, child: Child, *, resumed: bool = False) -> TaskHandle:
-        """Run a child's course as a task."""
-        spec, agent, services = child.spec, child.agent, self.services
-        services.board.delivery.subscribe(spec.path, agent.inbox)
-        if services.claims is not None and spec.kind == "typed" and not spec.isolation:
-            child.wait_for(tuple(services.claims.enter(spec.task_id, declared(spec))))
-        announce(child, resumed=resumed)
-        return services.board.start(
-            ChildTask(child, services),
-            title=spec.description,
-            task_id=spec.task_id,
-            notice=child.notice_id,
-            agent=spec.parent,
-            emit=child.voice.emit,
-            notify=spec.notify,
-        )
-
     async def _attend(self, waited: _Waited) -> Outcome:
         """Wait for a child; whoever interrupts the parent stops it, with all that it started."""
-        child, wait, board = waited.child, waited.wait, self.services.board
+        child, board = waited.child, self.services.board
         begun, task_id = anyio.current_time(), child.spec.task_id
         try:
-            await wait.wait_over(self.patience)
+            why = await self._foreground.wait_ended(board, task_id, self.settings.patience)
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 await board.stop(task_id)
             raise
-        if wait.why and child.status == "running" and board.runs(task_id):
+        if why and child.status == "running" and board.runs(task_id):
             child.notify()
             handle = board.promote(task_id)
             assert handle is not None
-            return moved(child, handle, wait.why)
+            return moved(child, handle, why)
         await board.wait_ended(task_id)
-        child.let_go()
         return finished(child, anyio.current_time() - begun, waited.notes)
 
     async def wait(self, children: Sequence[Child]) -> list[ForkResult]:
@@ -373,13 +345,7 @@ class Supervisor:
 
     def to_background(self, task_id: str | None = None) -> list[str]:
         """Send a child that is waited for to the background, or all; gives their task ids."""
-        if not self.background:
-            return []
-        waits = [(child.spec.task_id, child.wait) for child in self.roster]
-        chosen = [(name, wait) for name, wait in waits if wait and task_id in {None, name}]
-        for _, wait in chosen:
-            wait.give_up()
-        return [name for name, _ in chosen]
+        return self._foreground.give_up(task_id) if self.settings.background else []
 
     async def send(self, sender: str, to: str, text: str) -> Outcome:
         """Send a message to a child, which goes on from where it is."""
@@ -392,13 +358,11 @@ class Supervisor:
         child.tell(text)
         if self.services.board.runs(child.spec.task_id):
             return done(f"{to} is working and will read the message before its next step.")
-        child.run_again(notify=self.background)
-        if not self.background:
-            wait = child.hold_up()
-            self._launch(child)
-            return await self._attend(_Waited(child, wait, ()))
-        self._launch(child)
-        notes = ("", *held_back(child))
+        child.run_again(notify=self.settings.background)
+        launched = launch(child, self.services)
+        if not self.settings.background:
+            return await self._attend(_Waited(child))
+        notes = ("", *held_back(launched.behind))
         return done(f"{to} goes on with your message and will report again.{' '.join(notes)}")
 
     def _unarchived(self, sender: str, name: str) -> Child | None:
@@ -427,16 +391,19 @@ class Supervisor:
 
         Raises ProngError if its type or its model is not there any more.
         """
-        start, budget = stored_start(spec, replay), spent_budget(parent, spec, replay)
-        agents = self.for_agent(spec.path)
+        budget, agents = spent_budget(parent, spec, replay), self.for_agent(spec.path)
+        head = replay.agents[spec.path].head
         if spec.kind == "fork":
+            rule = cache_rule(head, parent.provider.trait, parent.ttl)
+            start = stored_start(spec, replay, rule)
             return make_fork(parent, spec, start, budget, self.services, agents)
         kind = self.recruiter.types.get(spec.type)
         if kind is None:
             raise UsageError(f"there is no agent type {spec.type!r} any more")
         model, background = spec.model or None, spec.notify
         made = self.recruiter.make(parent, kind, model=model, background=background)
-        return make_typed(parent, spec, start, budget, self.services, agents, kind, made)
+        start = stored_start(spec, replay, cache_rule(head, made.provider.trait, parent.ttl))
+        return make_typed(parent, spec, start, budget, self.services, agents, made)
 
     def resume(self, replay: Replay, *, run: bool = True) -> TakenUp:
         """Take up the children of a resumed session.
@@ -457,7 +424,7 @@ class Supervisor:
             elif run:
                 if spec.kind == "typed":
                     child.notify()
-                self._launch(child, resumed=True)
+                launch(child, self.services, resumed=True)
                 taken.running.add(spec.task_id)
             else:
                 child.end("killed", "it goes on in the session it began in")

@@ -82,15 +82,15 @@ def _receipts(session: Session, parent: int, slack: int | None) -> Claims:
     columns = f"{'tokens':>9}{'reused':>8}{'computed':>10}{'first token':>13}  report"
     put(f"{'':<8} {'bytes shared':<18}{columns}")
     for child, receipt in zip(children, receipts, strict=True):
-        first = child.rows[0]
+        first = child.account.rows[0]
         shared = f"{receipt.bytes_shared:,} of {receipt.bytes_first:,}"
         put(
             f"{receipt.task_id:<8} {shared:<18}{first.usage.input:>9,}{first.usage.read:>8,}"
             f"{first.usage.uncached:>10,}{first.first_event:>11.1f} s  {receipt.delivered}"
         )
     put()
-    reused = sorted(child.rows[0].usage.read for child in children)
-    computed = sorted(child.rows[0].usage.uncached for child in children)
+    reused = sorted(child.account.rows[0].usage.read for child in children)
+    computed = sorted(child.account.rows[0].usage.uncached for child in children)
     wrap(
         f"Tokens are the engine's own count. The parent had computed {parent:,}, and every fork "
         "reused them, all but those that ask the parent to speak. What remains is a fork's "
@@ -152,7 +152,7 @@ async def _ask(provider: Local, prompts: Sequence[Prompt], total: int) -> tuple[
 
 async def _compare(children: Sequence[Child], provider: Local, plan: Plan) -> Claims:
     """Send the forks' first requests again without sharing."""
-    firsts = [child.rows[0] for child in children]
+    firsts = [child.account.rows[0] for child in children]
     shared = sum((row.usage for row in firsts), Usage())
     seconds = max(row.latency for row in firsts)
     before = await provider.figures()
