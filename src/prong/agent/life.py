@@ -17,6 +17,7 @@ import msgspec
 
 from prong.agent import loop
 from prong.agent.agent import Agent
+from prong.agent.answer import awaits_reply
 from prong.cost import total
 from prong.entry import Reply, Text, Usage, User, plain
 from prong.errors import JournalError, ProngError
@@ -109,6 +110,12 @@ class Life:
                     turn = await self._one_turn()
             return turn
         return None
+
+    async def go_on(self, *, until: Callable[[Turn], Awaitable[bool]]) -> Turn | None:
+        """Live from where the agent stands: at a reply that is due, or after its last turn."""
+        agent = self._agent
+        ended = None if agent.inbox else said(agent.prompt)
+        return await self.live(until=until, at_once=awaits_reply(agent.prompt), after=ended)
 
     def take_up(self) -> str | None:
         """Begin the turn that a killed process, or an error, has left without an answer.

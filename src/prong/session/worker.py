@@ -18,8 +18,6 @@ import anyio.abc
 import msgspec
 
 from prong.agent import Agent, Life, Limits, OpenQuestions, Sent, Turn
-from prong.agent.answer import awaits_reply
-from prong.agent.life import said
 from prong.cost import Ledger, Prices
 from prong.cost.budget import Budget
 from prong.entry import User
@@ -208,11 +206,7 @@ class _Worker:
         async def until(turn: Turn) -> bool:
             return await may_end(self.port, agent, turn)
 
-        await Life(agent).live(
-            after=None if agent.inbox else said(agent.prompt),
-            at_once=awaits_reply(agent.prompt),
-            until=until,
-        )
+        await Life(agent).go_on(until=until)
         await board.close()
         self.port.say(Over())
 

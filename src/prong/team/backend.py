@@ -11,8 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeAlias
 
 from prong.agent import Agent, Turn
-from prong.agent.answer import awaits_reply
-from prong.agent.life import Life, said
+from prong.agent.life import Life
 
 Until: TypeAlias = Callable[[Turn], Awaitable[bool]]
 """Says after a turn whether it was the last; it may put something before the agent."""
@@ -37,10 +36,6 @@ class Inline:
 
     async def live(self, agent: Agent, *, until: Until) -> Turn:
         """Run turns from where the agent stands to the last one, which is given back."""
-        turn = await Life(agent).live(
-            after=None if agent.inbox else said(agent.prompt),
-            at_once=awaits_reply(agent.prompt),
-            until=until,
-        )
+        turn = await Life(agent).go_on(until=until)
         assert turn is not None, "nobody stops a child's life but by cancelling its task"
         return turn
