@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from prong.entry import CallId
-from prong.event import ReceiptIssued, TaskFinished
+from prong.errors import UsageError
+from prong.event import AgentFinished, AgentStarted, ReceiptIssued, TaskFinished
 from prong.testing import (
     Script,
     Step,
@@ -143,3 +144,22 @@ async def test_a_fork_ends_at_its_limit_of_turns(world: Worlds) -> None:
         assert child.status == "failed"
         assert "200 turns" in child.run.detail
         assert "Still going." in w.bodies()[-1]["messages"][-1]["content"][-1]["text"]
+
+
+@pytest.mark.spec("F1", "L5")
+async def test_a_fork_that_cannot_be_started_leaves_nothing_behind(world: Worlds) -> None:
+    """Who is refused by a session that closes is told of as ended, and holds no budget or name."""
+    budget = '{"taskBudget": {"tokens": 1000}, "sessionBudget": {"tokens": 1000000}}'
+    async with world([say("Hi.")], settings=budget, allow=("Read",)) as w:
+        await w.session.run("Go")
+        left = w.parts.agent.purse.left()
+        await w.parts.tasks.close()
+
+        with pytest.raises(UsageError, match="closing"):
+            await w.session.start_forks(["Part one."])
+
+        assert w.parts.supervisor.children == []
+        assert w.parts.agent.purse.left() == left
+        ends = [event.status for event in w.told(AgentFinished)]
+        assert ends == ["failed"] * (len(w.told(AgentStarted)) - 1)
+        assert len(ends) == 1

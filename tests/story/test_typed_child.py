@@ -133,6 +133,29 @@ async def test_a_type_may_start_only_the_types_it_names():
         assert len(of(w, "SUB")) == 1
 
 
+@pytest.mark.spec("S8")
+async def test_a_name_means_one_task():
+    """A name that an agent or a command has is refused; no other is given in its place."""
+    command = {"command": "true", "run_in_background": True}
+    script = Script(
+        [
+            call("Bash", command),
+            agent("BRIEF", "worker", name="bob"),
+            agent("BRIEF", "worker", name="bob"),
+            agent("BRIEF", "worker", name="task-1"),
+        ],
+        {"BRIEF": [say("Bob is done.")]},
+        forever=say("Heard."),
+    )
+    async with world(script, allow=("Bash",)) as w:
+        await w.session.run("Go")
+
+        told = [str(body["messages"]) for body in w.bodies()][-1]
+        assert "the name 'bob' is taken already" in told
+        assert "the name 'task-1' is taken already" in told
+        assert [one.spec.task_id for one in inside(w.session).supervisor.children] == ["bob"]
+
+
 @pytest.mark.spec("T2")
 async def test_a_background_child_reports_by_notice():
     """The parent gets id and output file at once; the report comes as a notice."""

@@ -18,6 +18,7 @@ from prong.cost.mark import LIFETIME
 from prong.cost.price import Price
 from prong.cost.schedule import Dispatch, FanPlan, Schedule
 from prong.entry import Usage
+from prong.event import ReceiptIssued
 from prong.wire import Ttl
 
 Delivered: TypeAlias = Literal["pending", "notice", "returned"]
@@ -160,6 +161,12 @@ def as_json(receipt: Receipt | FanReceipt) -> dict[str, Any]:
         found |= {name: getattr(receipt, name) for name in derived}
     derived = ("saved", "saved_share", "saved_tokens")
     return found | {name: getattr(receipt, name) for name in derived}
+
+
+def issued(receipt: Receipt) -> ReceiptIssued:
+    """Make the event by which faces are shown a receipt."""
+    data = msgspec.Raw(msgspec.json.encode(as_json(receipt)))
+    return ReceiptIssued(task_id=receipt.task_id, receipt=data, text=line(receipt))
 
 
 def settle(

@@ -18,10 +18,10 @@ import msgspec
 
 from prong.agent import Verdict
 from prong.agent.life import Turn
-from prong.cost.receipt import as_json, line
+from prong.cost.receipt import issued
 from prong.entry import Text, User, user_text
 from prong.errors import JournalError, ProngError, UsageError
-from prong.event import Event, InputTaken, ReceiptIssued, Warned
+from prong.event import Event, InputTaken, Warned
 from prong.host.worktree import Worktree
 from prong.journal.note import ChildEnded, ReceiptClosed, ReceiptOpened
 from prong.team import fork
@@ -42,6 +42,8 @@ from prong.tools.base import TaskHandle
 
 _GRACE = 10.0
 """Seconds that hooks have when a child has been stopped: somebody waits for its end."""
+
+_NOT_STARTED = "it could not be started"
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
@@ -263,8 +265,7 @@ def end(child: Child, services: Services) -> None:
     except JournalError as error:
         agent.emit(Warned(text=str(error)))
     else:
-        data = msgspec.Raw(msgspec.json.encode(as_json(receipt)))
-        agent.emit(ReceiptIssued(task_id=spec.task_id, receipt=data, text=line(receipt)))
+        agent.emit(issued(receipt))
     if told := warning(child.run.findings):
         agent.emit(Warned(text=told))
     tell_end(child)
@@ -293,29 +294,38 @@ def begin(child: Child, services: Services) -> Launched:
         return launch(child, services)
     except BaseException:
         services.roster.remove(child)
-        if services.claims is not None:
-            services.claims.leave(spec.task_id)
         _leave(child)
         child.agent.budget.close()
         with contextlib.suppress(JournalError):
-            recorder.note(spec.path, ChildEnded(1, "failed", "it could not be started"))
+            recorder.note(spec.path, ChildEnded(1, "failed", _NOT_STARTED))
         raise
 
 
 def launch(child: Child, services: Services, *, resumed: bool = False) -> Launched:
-    """Run a child's course as a task."""
+    """Run a child's course as a task.
+
+    Raises UsageError if the session is closing.
+    """
     spec, board, behind = child.spec, services.board, ()
     board.delivery.subscribe(spec.path, child.agent.inbox)
     if services.claims is not None and spec.kind == "typed" and not spec.isolation:
         behind = tuple(services.claims.enter(spec.task_id, declared(spec)))
     announce(child, resumed=resumed)
-    handle = board.start(
-        ChildTask(child, services),
-        title=spec.description,
-        task_id=spec.task_id,
-        notice=child.notice_id,
-        agent=spec.parent,
-        emit=child.emitter.emit,
-        notify=spec.notify,
-    )
+    try:
+        handle = board.start(
+            ChildTask(child, services),
+            title=spec.description,
+            task_id=spec.task_id,
+            notice=child.notice_id,
+            agent=spec.parent,
+            emit=child.emitter.emit,
+            notify=spec.notify,
+        )
+    except BaseException:
+        board.delivery.unsubscribe(spec.path)
+        if services.claims is not None:
+            services.claims.leave(spec.task_id)
+        child.end("failed", _NOT_STARTED)
+        tell_end(child)
+        raise
     return Launched(handle, behind)

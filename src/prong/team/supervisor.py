@@ -168,7 +168,7 @@ class Supervisor:
             return Failed(decided.why)
         name = self.roster.free(args.name or call_id)
         if args.name and name != args.name:
-            return Failed(f"there is an agent {args.name!r} already; choose another name")
+            return Failed(f"the name {args.name!r} is taken already; choose another")
         match decided:
             case Typed(kind):
                 try:
