@@ -20,7 +20,7 @@ CLASSES = (
 
 FILES = (
     "account agent backend base command compare connection edit fault forecast hook local "
-    "merge move option output place process provider pull question read roster session shape "
+    "merge move option output place process provider pull question read session shape "
     "skill task team write"
 )
 

@@ -68,7 +68,7 @@ from prong.team.outbox import Outbox
 from prong.team.place import read_settings
 from prong.team.pull import Pulls
 from prong.team.recruit import Recruiter
-from prong.team.roster import Roster
+from prong.team.registry import Registry
 from prong.team.route import ForkMode
 from prong.team.supervisor import Supervisor, TeamSettings
 from prong.team.task import TaskBoard
@@ -202,12 +202,12 @@ class _Maker:
         base = replace(base, place=replace(base.place, role=crew.role))
         commands = _command_hooks(base)
         prompt = first_prompt(base, crew.kit)
-        roster = Roster(board=base.board, prices=make_prices(base.place))
-        supervisor = self._supervisor(base, crew, self._services(base, crew, roster))
-        agent = roster.agents[MAIN] = make_agent(
+        registry = Registry(board=base.board, prices=make_prices(base.place))
+        supervisor = self._supervisor(base, crew, self._services(base, crew, registry))
+        agent = registry.agents[MAIN] = make_agent(
             base,
             supervisor.for_agent(MAIN),
-            prices=roster.prices,
+            prices=registry.prices,
             watch=CacheWatch(),
             lineage=COORDINATOR if crew.coordinates else told_by(prompt),
             prompt=prompt,
@@ -339,17 +339,17 @@ class _Maker:
         self._place.warn(*map(str, servers.problems))
         return servers.tools
 
-    def _services(self, base: Foundation, crew: _Crew, roster: Roster) -> Services:
+    def _services(self, base: Foundation, crew: _Crew, registry: Registry) -> Services:
         place = base.place
         return Services(
             board=base.board,
             emit=base.bus.emit,
-            roster=roster,
+            registry=registry,
             journal=base.journal.path,
             backend=backend(place),
             worktrees=read_settings(place.settings.map("worktree")),
             claims=Claims() if crew.coordinates else None,
-            classifier=self._classifier(roster.agents),
+            classifier=self._classifier(registry.agents),
         )
 
     def _supervisor(self, base: Foundation, crew: _Crew, services: Services) -> Supervisor:

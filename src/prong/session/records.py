@@ -112,7 +112,7 @@ class Records:
     async def costs(self) -> list[CostLine]:
         """Say what the session has cost so far, children that still run included."""
         replay = await anyio.to_thread.run_sync(read_journal, self._parts.journal.path)
-        receipts = self._parts.supervisor.roster.receipts()
+        receipts = self._parts.supervisor.registry.receipts()
         return Books(replay, self._parts.agent.prices, receipts).lines()
 
     def others(self) -> list[SessionInfo]:

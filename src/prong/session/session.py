@@ -178,7 +178,7 @@ class Session:
 
     def receipts(self) -> list[Receipt]:
         """Give the receipts of all children so far."""
-        return self._parts.supervisor.roster.receipts()
+        return self._parts.supervisor.registry.receipts()
 
     async def aside(self, question: str, *, purpose: str = "aside") -> str:
         """Ask something beside the conversation: it reads the same cache and leaves no trace.

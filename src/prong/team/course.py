@@ -33,8 +33,8 @@ from prong.team.fanout import Prediction
 from prong.team.injection import Classifier, check, inspect, warning
 from prong.team.log import Log
 from prong.team.place import Place, WorktreeSettings, close_place, open_place
+from prong.team.registry import Registry
 from prong.team.result import ending_of
-from prong.team.roster import Roster
 from prong.team.task import TaskBoard
 from prong.team.work import Ending
 from prong.text import load_text
@@ -53,7 +53,7 @@ class Services:
     board: TaskBoard
     emit: Callable[[str, Event], None]
     """Tells the faces something about the agent of that path."""
-    roster: Roster
+    registry: Registry
     journal: Path
     worktrees: WorktreeSettings
     backend: Backend = field(default_factory=Inline)
@@ -257,7 +257,7 @@ def end(child: Child, services: Services) -> None:
     spec, agent, run = child.spec, child.agent, child.run
     if run.status != "completed":
         child.end(run.status, run.detail, check(child.text, agent.prompt, spec.base))
-    price = services.roster.prices.of(agent.prompt.head.model)
+    price = services.registry.prices.of(agent.prompt.head.model)
     receipt = child.account.close(run.status, price, "notice" if spec.notify else "returned")
     try:
         for note in (ReceiptClosed(receipt), child.ended):
@@ -269,7 +269,7 @@ def end(child: Child, services: Services) -> None:
     if told := warning(child.run.findings):
         agent.emit(Warned(text=told))
     tell_end(child)
-    services.roster.retire(child)
+    services.registry.retire(child)
 
 
 class Launched(msgspec.Struct, frozen=True):
@@ -290,10 +290,10 @@ def begin(child: Child, services: Services) -> Launched:
         recorder.keep(spec.path, child.agent.prompt)
         for note in (ReceiptOpened(child.account.receipt), spec):
             recorder.note(spec.path, note)
-        services.roster.add(child)
+        services.registry.add(child)
         return launch(child, services)
     except BaseException:
-        services.roster.remove(child)
+        services.registry.remove(child)
         _leave(child)
         child.agent.budget.close()
         with contextlib.suppress(JournalError):

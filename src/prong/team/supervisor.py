@@ -44,9 +44,9 @@ from prong.team.make import (
 from prong.team.outbox import Expected
 from prong.team.place import barred
 from prong.team.recruit import Recruiter
+from prong.team.registry import Held, Registry
 from prong.team.result import ForkResult, ending_of, finished, held_back, moved, result_of, started
 from prong.team.resume import TakenUp, make_up, specs, spent_budget, stored_start, take_up, told
-from prong.team.roster import Held, Roster
 from prong.team.route import Fork, ForkMode, Refused, Route, Typed, route
 from prong.tools.base import Delegation, Failed, Outcome, done
 from prong.tools.delegate import AnyAgentArguments, WorkerArguments
@@ -94,9 +94,9 @@ class Supervisor:
     """Calls whose answer was lost with the process, so that a notice has to bring it."""
 
     @property
-    def roster(self) -> Roster:
+    def registry(self) -> Registry:
         """All agents of the session by name."""
-        return self.services.roster
+        return self.services.registry
 
     def for_agent(self, path: str) -> Delegation:
         """Make the way by which the tools of one agent start and reach others."""
@@ -104,23 +104,23 @@ class Supervisor:
 
     def child(self, name: str) -> Child | None:
         """Find a child by its name or task id."""
-        return self.roster.get(name)
+        return self.registry.get(name)
 
     @property
     def children(self) -> list[Child]:
         """All children that are in memory, in the order in which they began."""
-        return list(self.roster)
+        return list(self.registry)
 
     @property
     def held(self) -> Container[str]:
         """The tasks whose notices wait for their siblings."""
-        return Held(self.roster) if self.settings.wake_once else ()
+        return Held(self.registry) if self.settings.wake_once else ()
 
     async def delegate(
         self, path: str, calls: Sequence[tuple[CallId, AnyAgentArguments]]
     ) -> list[Outcome]:
         """Start what calls of the Agent tool in one reply ask for, and wait for the foreground."""
-        parent = self.roster.agents[path]
+        parent = self.registry.agents[path]
         routes = [self._route(parent, args) for _, args in calls]
         fan = self._dispatch(parent, [args for _, args in calls], routes)
         begun = [
@@ -166,7 +166,7 @@ class Supervisor:
     ) -> Outcome | _Waited:
         if isinstance(decided, Refused):
             return Failed(decided.why)
-        name = self.roster.free(args.name or call_id)
+        name = self.registry.free(args.name or call_id)
         if args.name and name != args.name:
             return Failed(f"the name {args.name!r} is taken already; choose another")
         match decided:
@@ -210,10 +210,10 @@ class Supervisor:
             assert prompt.tip is not None
             prompt = Prompt(prompt.head, prompt.tip.parent)
         fan, _ = self._plan(parent, prompt, directives, notify=notify)
-        number = len(self.roster)
+        number = len(self.registry)
         parts = [Part(_short(text), text, isolated=isolated) for text in directives]
         return [
-            self._fork(parent, fan, self.roster.free(f"fork-{number + i}"), part, notify=notify)
+            self._fork(parent, fan, self.registry.free(f"fork-{number + i}"), part, notify=notify)
             for i, part in enumerate(parts, 1)
         ]
 
@@ -229,7 +229,7 @@ class Supervisor:
         """Plan a fan-out; also gives why the model may not have it, or nothing."""
         wakes = int(notify) * (1 if self.settings.wake_once else len(directives))
         calls = unanswered(prompt) if dispatched else ()
-        known = (self.settings.fork, self.roster.prices)
+        known = (self.settings.fork, self.registry.prices)
         fan = plan_fan_out(parent, prompt, calls, directives, *known, wakes=wakes)
         why = advise(parent, fan, self.settings.fork.break_even, asked=not dispatched)
         if dispatched and isinstance(parent.watch, CacheWatch):
@@ -306,7 +306,7 @@ class Supervisor:
 
     def _forbidden(self, parent: Agent, kind: str) -> str | None:
         """Say why an agent may not start agents of a type; None if it may."""
-        own = self.roster.at(parent.path)
+        own = self.registry.at(parent.path)
         spawns = own.spec.spawns if own is not None else None
         if spawns is not None and kind not in spawns:
             return (
@@ -341,7 +341,7 @@ class Supervisor:
 
     def result(self, child: Child) -> ForkResult:
         """Put together what a child gave back."""
-        return result_of(child, self.roster.receipt(child))
+        return result_of(child, self.registry.receipt(child))
 
     def to_background(self, task_id: str | None = None) -> list[str]:
         """Send a child that is waited for to the background, or all; gives their task ids."""
@@ -349,9 +349,9 @@ class Supervisor:
 
     async def send(self, sender: str, to: str, text: str) -> Outcome:
         """Send a message to a child, which goes on from where it is."""
-        child = self.roster.get(to) or self._unarchived(sender, to)
+        child = self.registry.get(to) or self._unarchived(sender, to)
         if child is None or not child.spec.path.startswith(f"{sender}/"):
-            known = [one.spec.task_id for one in self.roster if one.spec.parent == sender]
+            known = [one.spec.task_id for one in self.registry if one.spec.parent == sender]
             return Failed(
                 f"there is no agent {to!r} of yours; yours are: {', '.join(known) or '-'}"
             )
@@ -367,17 +367,17 @@ class Supervisor:
 
     def _unarchived(self, sender: str, name: str) -> Child | None:
         """Read a child that ended a while ago from the journal again."""
-        spec = self.roster.archived(name)
+        spec = self.registry.archived(name)
         if spec is None or not spec.path.startswith(f"{sender}/"):
             return None
         child = self._taken_up(spec, read_journal(self.services.journal))
         if child is not None:
-            self.roster.add(child)
+            self.registry.add(child)
         return child
 
     def _taken_up(self, spec: ChildSpec, replay: Replay) -> Child | None:
         """Make a child of what the journal has of it; None, and a warning, if that cannot be."""
-        agents = self.roster.agents
+        agents = self.registry.agents
         parent = agents.get(spec.parent) or agents[spec.parent.partition("/")[0]]
         try:
             return take_up(self._remade(parent, spec, replay), replay)
@@ -417,7 +417,7 @@ class Supervisor:
             child = self._taken_up(spec, replay)
             if child is None:
                 continue
-            self.roster.add(child)
+            self.registry.add(child)
             if child.status != "running":
                 if make_up(child, replay, board.delivery, owed=spec.call_id in self._owed) and run:
                     taken.lost.append(spec.task_id)

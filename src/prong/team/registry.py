@@ -15,7 +15,7 @@ from prong.team.task import TaskBoard
 
 
 @dataclass(slots=True, kw_only=True)
-class Roster:
+class Registry:
     """Finds children, names new ones, and lets go of those that ended a while ago."""
 
     board: TaskBoard
@@ -99,11 +99,11 @@ class Roster:
 class Held:
     """The tasks of children whose notices wait for their siblings."""
 
-    roster: Roster
+    registry: Registry
 
     def __contains__(self, task_id: object) -> bool:
         """Whether a task's notice has to wait."""
-        child = self.roster.get(task_id) if isinstance(task_id, str) else None
+        child = self.registry.get(task_id) if isinstance(task_id, str) else None
         return child is not None and is_held(child)
 
 
