@@ -16,8 +16,8 @@ from prong.session.foundation import Foundation
 from prong.session.preference import in_background
 from prong.team.coordinator import describe_workers, worker_type
 from prong.team.pull import SECONDS, Pulls
-from prong.team.recruit import filtered
 from prong.team.route import WORKER
+from prong.team.typed import filtered
 from prong.text import load_text
 from prong.tools.base import Tool
 from prong.tools.kit import Kit

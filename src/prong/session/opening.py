@@ -67,11 +67,11 @@ from prong.team.injection import Classifier
 from prong.team.outbox import Outbox
 from prong.team.place import read_settings
 from prong.team.pull import Pulls
-from prong.team.recruit import Recruiter
 from prong.team.registry import Registry
 from prong.team.route import ForkMode
 from prong.team.supervisor import Supervisor, TeamSettings
 from prong.team.task import TaskBoard
+from prong.team.typed import TypeResolver
 from prong.tools.kit import Kit
 from prong.tools.policy import PolicyBox
 
@@ -354,7 +354,7 @@ class _Maker:
 
     def _supervisor(self, base: Foundation, crew: _Crew, services: Services) -> Supervisor:
         place = base.place
-        recruiter = Recruiter(
+        resolver = TypeResolver(
             place=place,
             providers=self._providers,
             types=crew.types,
@@ -370,7 +370,7 @@ class _Maker:
             wake_once=wakes_once(place, attended=self._questions.attended),
             background=in_background(place),
         )
-        return Supervisor(services=services, settings=settings, recruiter=recruiter)
+        return Supervisor(services=services, settings=settings, resolver=resolver)
 
     def _classifier(self, agents: dict[str, Agent]) -> Classifier | None:
         """Make what asks a model about results, if the settings name one."""

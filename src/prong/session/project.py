@@ -74,7 +74,7 @@ def type_report(types: AgentTypes, name: str, tools: Sequence[str]) -> TypeRepor
 
     Raises UsageError if there is no type of that name.
     """
-    from prong.team.recruit import known_type
+    from prong.team.typed import known_type
     from prong.tools.filter import denied_uses, unmatched
 
     kind = known_type(types, name)
@@ -91,7 +91,7 @@ def type_report(types: AgentTypes, name: str, tools: Sequence[str]) -> TypeRepor
 
 
 def _tool_report(kind: AgentType, tools: Sequence[str], *, background: bool) -> ToolReport:
-    from prong.team.recruit import filtered
+    from prong.team.typed import filtered
 
     found = filtered(kind, tools, background=background)
     return ToolReport(

@@ -8,7 +8,7 @@ from prong.config.place import Place
 from prong.errors import UsageError
 from prong.session.planning import Planner
 from prong.session.preference import in_background
-from prong.team.recruit import describe_agent_tool
+from prong.team.typed import describe_agent_tool
 from prong.text import load_text
 from prong.tools.base import Tool
 from prong.tools.filter import is_mcp

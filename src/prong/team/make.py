@@ -28,8 +28,8 @@ from prong.team.course import Services
 from prong.team.fanout import FanOut
 from prong.team.fileset import FileSet
 from prong.team.isolation import make_agent, nobody
-from prong.team.recruit import Made
 from prong.team.taskset import TaskSet
+from prong.team.typed import TypedParts
 from prong.tools.base import Delegation
 from prong.tools.delegate import AnyAgentArguments
 from prong.tools.filter import denied_uses
@@ -87,7 +87,7 @@ def typed_spec(
     parent: Agent,
     task_id: str,
     args: AnyAgentArguments,
-    made: Made,
+    made: TypedParts,
     *,
     call_id: str,
     budget: Budget,
@@ -137,7 +137,7 @@ def fork_start(spec: ChildSpec, fan: FanOut) -> Start:
     return Start(prompt=fan.base, account=fork_account(spec, fan), base=fan.base.tip)
 
 
-def typed_start(parent: Agent, spec: ChildSpec, made: Made) -> Start:
+def typed_start(parent: Agent, spec: ChildSpec, made: TypedParts) -> Start:
     """Start a typed child from its head alone: nothing of the parent's conversation is in it."""
     rule = cache_rule(made.head, made.provider.trait, parent.ttl)
     return Start(prompt=Prompt(made.head), account=typed_account(spec, rule))
@@ -175,7 +175,7 @@ def make_typed(
     budget: Budget,
     services: Services,
     agents: Delegation,
-    made: Made,
+    made: TypedParts,
 ) -> Child:
     """Make a typed child."""
     kind = made.kind

@@ -43,11 +43,11 @@ from prong.team.make import (
 )
 from prong.team.outbox import Expected
 from prong.team.place import barred
-from prong.team.recruit import Recruiter
 from prong.team.registry import Held, Registry
 from prong.team.result import ForkResult, ending_of, finished, held_back, moved, result_of, started
 from prong.team.resume import TakenUp, make_up, specs, spent_budget, stored_start, take_up, told
 from prong.team.route import Fork, ForkMode, Refused, Route, Typed, route
+from prong.team.typed import TypeResolver
 from prong.tools.base import Delegation, Failed, Outcome, done
 from prong.tools.delegate import AnyAgentArguments, WorkerArguments
 
@@ -87,8 +87,8 @@ class Supervisor:
 
     services: Services
     settings: TeamSettings
-    recruiter: Recruiter
-    """Makes the parts of typed children."""
+    resolver: TypeResolver
+    """Finds what typed children are made of."""
     _foreground: Foreground = field(default_factory=Foreground)
     _owed: set[str] = field(default_factory=set[str])
     """Calls whose answer was lost with the process, so that a notice has to bring it."""
@@ -139,9 +139,7 @@ class Supervisor:
 
     def _route(self, parent: Agent, args: AnyAgentArguments) -> Route:
         model = parent.prompt.head.model
-        decided = route(
-            args, self.settings.forks, parent.lineage, self.recruiter.types, model=model
-        )
+        decided = route(args, self.settings.forks, parent.lineage, self.resolver.types, model=model)
         if isinstance(decided, Fork) and (why := barred(parent, args.isolation or "")):
             return Refused(why)
         return decided
@@ -266,7 +264,7 @@ class Supervisor:
 
         Raises ProngError if its model cannot be used.
         """
-        kind = self.recruiter.types[name]
+        kind = self.resolver.types[name]
         why = self._forbidden(parent, name) or barred(parent, args.isolation or kind.isolation)
         if why is not None:
             return Failed(why)
@@ -274,7 +272,7 @@ class Supervisor:
         if isinstance(files, BadSet):
             return Failed(files.why)
         background = self.settings.background and (args.background or kind.background)
-        made = self.recruiter.make(parent, kind, model=args.model, background=background)
+        made = self.resolver.resolve(parent, kind, model=args.model, background=background)
         budget = self._budget(parent, task_id)
         if isinstance(budget, str):
             return Failed(f"no agent was started: {budget}")
@@ -397,11 +395,11 @@ class Supervisor:
             rule = cache_rule(head, parent.provider.trait, parent.ttl)
             start = stored_start(spec, replay, rule)
             return make_fork(parent, spec, start, budget, self.services, agents)
-        kind = self.recruiter.types.get(spec.type)
+        kind = self.resolver.types.get(spec.type)
         if kind is None:
             raise UsageError(f"there is no agent type {spec.type!r} any more")
         model, background = spec.model or None, spec.notify
-        made = self.recruiter.make(parent, kind, model=model, background=background)
+        made = self.resolver.resolve(parent, kind, model=model, background=background)
         start = stored_start(spec, replay, cache_rule(head, made.provider.trait, parent.ttl))
         return make_typed(parent, spec, start, budget, self.services, agents, made)
 

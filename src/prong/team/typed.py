@@ -1,4 +1,4 @@
-"""Makes the parts of typed children: which model, which tools, which system prompt."""
+"""What an agent of a type is made of: which model, which tools, which system prompt."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def filtered(
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
-class Made:
+class TypedParts:
     """What a typed child is made of, beside what the table of isolation says."""
 
     kind: AgentType
@@ -92,8 +92,8 @@ class Made:
 
 
 @dataclass(slots=True, kw_only=True)
-class Recruiter:
-    """Makes the parts of typed children of one session."""
+class TypeResolver:
+    """Finds the model, the tools and the head for types of agents, in one session."""
 
     place: Place
     providers: Providers
@@ -104,8 +104,10 @@ class Recruiter:
     cache_key: str
     _heads: dict[tuple[object, ...], Head] = field(default_factory=dict[tuple[object, ...], Head])
 
-    def make(self, parent: Agent, kind: AgentType, *, model: str | None, background: bool) -> Made:
-        """Make the parts of a child.
+    def resolve(
+        self, parent: Agent, kind: AgentType, *, model: str | None, background: bool
+    ) -> TypedParts:
+        """Find out what an agent of a type is made of here.
 
         Raises ProngError if its model cannot be used.
         """
@@ -132,7 +134,7 @@ class Recruiter:
             extra = sampling(self.place, speaks.name)
             spec = self._spec(kind, wire, system, specs, explicit=explicit, extra=extra)
             head = self._heads[key] = Head(speaks, spec)
-        return Made(
+        return TypedParts(
             kind=kind,
             provider=provider,
             head=head,
