@@ -12,6 +12,8 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
+from prong.host.sandbox import NONE, Ability, Profile
+
 FileKind: TypeAlias = Literal["file", "folder", "other"]
 
 
@@ -55,6 +57,10 @@ class Process(Protocol):
 
     async def kill(self) -> None:
         """End it and its whole group: asked first, forced after a moment."""
+        ...
+
+    def leave(self) -> Sequence[str]:
+        """See to what is left after its end; gives what a sandbox had to undo, a sentence each."""
         ...
 
 
@@ -133,6 +139,11 @@ class Host(Protocol):
     @property
     def storage(self) -> Storage:
         """Where large results are kept; `read` reads them."""
+        ...
+
+    @property
+    def ability(self) -> Ability:
+        """What the profiles of commands are held to here."""
         ...
 
     @property
@@ -222,10 +233,17 @@ class Host(Protocol):
         ...
 
     async def start(
-        self, command: str, *, cwd: str | None = None, env: Mapping[str, str] | None = None
+        self,
+        command: str,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        profile: Profile = NONE,
     ) -> Process:
         """Start a bash command line in a process group of its own, standard input closed.
 
-        Raises OSError if it cannot be started.
+        It is held to a profile as far as `ability` says, for all that it starts.
+
+        Raises OSError if it cannot be started, or not be held so far.
         """
         ...

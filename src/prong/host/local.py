@@ -26,6 +26,7 @@ import anyio.to_thread
 from prong.host.base import Finished, Host, Process, Stat
 from prong.host.git import INHERITED
 from prong.host.machine import INLINE, Machine
+from prong.host.sandbox import NONE, Ability, Profile
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -56,6 +57,7 @@ class LocalHost(Machine):
             home=self.home,
             withhold=self.withheld,
             storage=self.storage.path,
+            ability=self._ability,
         )
 
     def unconfined(self) -> LocalHost:
@@ -76,13 +78,14 @@ class ConfinedHost(LocalHost):
         home: str | None = None,
         withhold: Collection[str] = (),
         storage: str = "",
+        ability: Ability | None = None,
     ) -> None:
         """Work in `root`, which lies in the worktree `bounds` (default: is it).
 
         `inherited` are the root folders of the working copies of all its forebears; `folders` are
         places outside that may be written; the session's storage is one of them.
         """
-        super().__init__(root, home, withhold=withhold, storage=storage)
+        super().__init__(root, home, withhold=withhold, storage=storage, ability=ability)
         self._bounds = os.path.realpath(bounds or root)
         assert _is_inside(self._root, self._bounds)
         places = {os.path.realpath(folder) for folder in inherited} - {self._bounds}
@@ -107,7 +110,13 @@ class ConfinedHost(LocalHost):
 
     def unconfined(self) -> LocalHost:
         """Give a host without bounds, to make worktrees with: they lie side by side."""
-        return LocalHost(self.root, self.home, withhold=self.withheld, storage=self.storage.path)
+        return LocalHost(
+            self.root,
+            self.home,
+            withhold=self.withheld,
+            storage=self.storage.path,
+            ability=self._ability,
+        )
 
     def resolve(self, path: str) -> str:
         """Make a path absolute, follow links, and move a forebear's path into the worktree."""
@@ -190,14 +199,19 @@ class ConfinedHost(LocalHost):
         )
 
     async def start(
-        self, command: str, *, cwd: str | None = None, env: Mapping[str, str] | None = None
+        self,
+        command: str,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        profile: Profile = NONE,
     ) -> Process:
         """Start a bash command line in the worktree, standard input closed."""
         # Prong may run inside a git hook: these would lead the child's git to the parent's folder.
         bound = [name for name in INHERITED if name in os.environ]
         if bound:
             command = f"unset {' '.join(bound)}\n{command}"
-        return await super().start(command, cwd=self._start(cwd), env=env)
+        return await super().start(command, cwd=self._start(cwd), env=env, profile=profile)
 
 
 if TYPE_CHECKING:

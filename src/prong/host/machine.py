@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import stat as modes
+import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import ParamSpec, TypeVar
@@ -18,6 +19,8 @@ import anyio.to_thread
 from prong.host import process
 from prong.host.base import FileKind, Finished, Process, Stat
 from prong.host.guardian import GUARDIAN
+from prong.host.sandbox import NONE, Ability, Profile
+from prong.host.sandbox.confine import Room, furnish
 from prong.host.storage import LocalStorage
 
 INLINE = 1 << 20
@@ -38,12 +41,14 @@ class Machine:
         withhold: Collection[str] = (),
         storage: str = "",
         warn: Callable[[str], None] | None = None,
+        ability: Ability | None = None,
     ) -> None:
         """Work in a folder; the home folder is the user's unless another is given.
 
         No process that is started here sees the environment variables to withhold. `storage` is a
         folder for what is too large for a conversation; without one it is cut. `warn` is told if
-        what is started here would outlive a killed Prong.
+        what is started here would outlive a killed Prong. `ability` is what a sandbox shall use,
+        if that is not all that this system has.
         """
         self._root = os.path.realpath(root)
         self._home = home or os.path.expanduser("~")  # noqa: PTH111 - strings throughout
@@ -52,6 +57,7 @@ class Machine:
         self.warn = warn
         """Told if what is started here would outlive a killed Prong."""
         self._storage = LocalStorage(storage)
+        self._ability = ability
         self._groups: list[process.Group] = []
         GUARDIAN.hold(self)
 
@@ -74,6 +80,16 @@ class Machine:
     def storage(self) -> LocalStorage:
         """Where large results are kept."""
         return self._storage
+
+    @property
+    def ability(self) -> Ability:
+        """What the profiles of commands are held to here, found out when it is first asked for."""
+        if self._ability is None:
+            # Most sessions never run a command.
+            from prong.host.sandbox.ability import detect
+
+            self._ability = detect()
+        return self._ability
 
     def resolve(self, path: str) -> str:
         """Find the file that a path means: as it is, there is nothing to move here."""
@@ -141,12 +157,33 @@ class Machine:
         return await process.collect(group, out, err, seconds=seconds, limit=limit)
 
     async def start(
-        self, command: str, *, cwd: str | None = None, env: Mapping[str, str] | None = None
+        self,
+        command: str,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        profile: Profile = NONE,
     ) -> Process:
         """Start a bash command line in a process group of its own, standard input closed."""
-        started = process.start(command, cwd=cwd or self._root, env=env, withhold=self.withheld)
+        cwd = cwd or self._root
+        if profile.name == "none" or not self.ability.some:
+            started = process.start(command, cwd=cwd, env=env, withhold=self.withheld)
+        else:
+            room = self._furnish(profile, cwd, {**self.environment, **(env or {})})
+            env = {**(env or {}), **({"TMPDIR": room.temp} if room.temp else {})}
+            started = process.start(command, cwd=cwd, env=env, withhold=self.withheld, room=room)
         self._keep(started.group)
         return started
+
+    def _furnish(self, profile: Profile, cwd: str, env: Mapping[str, str]) -> Room:
+        return furnish(
+            profile,
+            self.ability,
+            cwd=cwd,
+            env=env,
+            home=self._home,
+            aside=f"{self._storage.path or tempfile.gettempdir()}/taken",
+        )
 
     def _keep(self, group: process.Group) -> None:
         GUARDIAN.hold(self)

@@ -22,13 +22,14 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, TypedDict
 
 import anyio
 import anyio.lowlevel
 
 from prong.host.base import Finished
 from prong.host.guardian import GUARDIAN, MARK
+from prong.host.sandbox.confine import Room, spawn
 
 GRACE = 2.0
 """Seconds between asking a group to end and forcing it."""
@@ -36,6 +37,17 @@ LINGER = 0.2
 """Seconds a pipe is read after its process has ended."""
 CHUNK = 1 << 16
 """Bytes read at once; also what a pipe can hold."""
+
+
+class _Given(TypedDict):
+    """What every process is started with."""
+
+    cwd: str
+    env: dict[str, str]
+    stdin: IO[bytes] | int
+    stdout: int
+    stderr: int
+    start_new_session: bool
 
 
 class Group:
@@ -51,8 +63,9 @@ class Group:
         stdout: int,
         stderr: int,
         withhold: Collection[str] = (),
+        room: Room | None = None,
     ) -> None:
-        """Start it; the caller closes its own ends of the streams.
+        """Start it, in a sandbox if there is one; the caller closes its own ends of the streams.
 
         It sees our environment but for the variables to withhold. One with an environment of its
         own may be anything that the user or a model asked for. The others are our own short-lived
@@ -68,16 +81,19 @@ class Group:
         whole = {**os.environ, **own}
         for name in withhold:
             whole.pop(name, None)
+        given = _Given(
+            cwd=cwd,
+            env=whole,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
         try:
-            self._popen = subprocess.Popen(
-                list(argv),
-                cwd=cwd,
-                env=whole,
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-                start_new_session=True,
-            )
+            if room is None:
+                self._popen = subprocess.Popen(list(argv), **given)
+            else:
+                self._popen = spawn(argv, room, **given)
         except (OSError, ValueError) as error:
             GUARDIAN.give_up()
             if isinstance(error, OSError):
@@ -283,10 +299,11 @@ class Pipe:
 class LocalProcess:
     """A shell command of this machine, its output merged into one pipe."""
 
-    def __init__(self, group: Group, pipe: Pipe) -> None:
-        """Take over a started group and the pipe it prints into."""
+    def __init__(self, group: Group, pipe: Pipe, room: Room | None = None) -> None:
+        """Take over a started group, the pipe it prints into and the room it is in."""
         self.group = group
         self._pipe = pipe
+        self._room = room
         self._reading = False
 
     @property
@@ -315,9 +332,19 @@ class LocalProcess:
         if not self._reading:
             self._pipe.close()
 
+    def leave(self) -> list[str]:
+        """See to what is left after its end; gives what had to be undone."""
+        room, self._room = self._room, None
+        return room.leave() if room is not None else []
+
 
 def start(
-    command: str, *, cwd: str, env: Mapping[str, str] | None, withhold: Collection[str] = ()
+    command: str,
+    *,
+    cwd: str,
+    env: Mapping[str, str] | None,
+    withhold: Collection[str] = (),
+    room: Room | None = None,
 ) -> LocalProcess:
     """Start a bash command line.
 
@@ -333,12 +360,15 @@ def start(
             stdout=pipe.sink,
             stderr=pipe.sink,
             withhold=withhold,
+            room=room,
         )
     except BaseException:
         pipe.close()
+        if room is not None:
+            room.leave()
         raise
     pipe.close_sink()
-    return LocalProcess(group, pipe)
+    return LocalProcess(group, pipe, room)
 
 
 class _Collector:

@@ -60,7 +60,7 @@ async def gather(
 
     Raises GitFailed.
     """
-    place = Repository(path, await _folder(git, path), "", tip)
+    place = Repository(path, (await own_folder(git, path))[0], "", tip)
     child = _in_folder(git, repository, path)
     if (unfit := await _half_done(child, place)) is not None:
         return unfit
@@ -82,8 +82,11 @@ def _in_folder(git: Git, repository: Repository, path: str) -> Git:
     return Git(git.host, path, env=(f"GIT_DIR={repository.folder}", f"GIT_WORK_TREE={path}"))
 
 
-async def _folder(git: Git, path: str) -> str:
-    """Find the git folder of a worktree, by what the repository says and not the worktree."""
+async def own_folder(git: Git, path: str) -> tuple[str, str]:
+    """Find the git folder of a worktree, by what the repository says and not the worktree.
+
+    Gives it, and that of the repository. Raises GitFailed.
+    """
     host = git.host
     common = await git.run("rev-parse", "--path-format=absolute", "--git-common-dir")
     for name in await host.list(f"{common}/worktrees"):
@@ -92,7 +95,7 @@ async def _folder(git: Git, path: str) -> str:
             continue
         told = (await host.read(f"{folder}/gitdir")).decode(errors="surrogateescape")
         if posixpath.normpath(posixpath.join(folder, told.removesuffix("\n"))) == f"{path}/.git":
-            return folder
+            return folder, common
     raise GitFailed(f"git does not know the worktree {path}: run 'git worktree repair' first")
 
 

@@ -15,6 +15,7 @@ import anyio.lowlevel
 import msgspec
 
 from prong.host import Finished, Host, Process, Stat, Storage
+from prong.host.sandbox import NONE, Ability, Profile
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -25,6 +26,8 @@ class Command(msgspec.Struct, frozen=True):
     cwd: str
     env: dict[str, str] = {}
     stdin: bytes = b""
+    profile: Profile = NONE
+    """What it is to be held to."""
 
 
 Answer: TypeAlias = Finished | bytes | str
@@ -44,8 +47,13 @@ class MemoryHost:
         home: str = "/home/user",
         links: Mapping[str, str] | None = None,
         readonly: Iterable[str] = (),
+        ability: Ability | None = None,
     ) -> None:
-        """Hold files by path (relative ones lie below the root), links and read-only paths."""
+        """Hold files by path (relative ones lie below the root), links and read-only paths.
+
+        `ability` is what it says that it holds commands to: nothing, unless it is given.
+        """
+        self._ability = ability or Ability()
         self._root, self._home = root, home
         self._commands: Commands = {} if commands is None else commands
         self._links = {self._absolute(k): v for k, v in (links or {}).items()}
@@ -80,6 +88,11 @@ class MemoryHost:
     def storage(self) -> MemoryStorage:
         """Where large results are kept: among the files."""
         return self._storage
+
+    @property
+    def ability(self) -> Ability:
+        """What commands are said to be held to."""
+        return self._ability
 
     @property
     def inherited(self) -> tuple[str, ...]:
@@ -219,13 +232,17 @@ class MemoryHost:
         )
 
     async def start(
-        self, command: str, *, cwd: str | None = None, env: Mapping[str, str] | None = None
+        self,
+        command: str,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        profile: Profile = NONE,
     ) -> Process:
         """Answer a command line from the table; it has ended before it is looked at."""
         await anyio.lowlevel.checkpoint()
-        return MemoryProcess(
-            next(self._pids), self._answer(Command(command, cwd or self._root, dict(env or {})))
-        )
+        asked = Command(command, cwd or self._root, dict(env or {}), profile=profile)
+        return MemoryProcess(next(self._pids), self._answer(asked))
 
     def _answer(self, command: Command) -> Finished:
         self.commands.append(command)
@@ -378,6 +395,10 @@ class MemoryProcess:
     async def kill(self) -> None:
         """Do nothing: it has ended."""
         await anyio.lowlevel.checkpoint()
+
+    def leave(self) -> list[str]:
+        """Do nothing: nothing was made."""
+        return []
 
 
 def _error(number: int, path: str) -> OSError:

@@ -1,0 +1,106 @@
+"""What this system can hold, found out once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from functools import cache
+
+from prong.host.sandbox import landlock, seccomp, view
+from prong.host.sandbox.profile import Ability
+
+_REMEDY = {
+    "darwin": "sandbox-exec is not there",
+    "linux": "the kernel has no Landlock, or the container does not allow it; Linux 5.13 has it, "
+    "if 'landlock' is in /sys/kernel/security/lsm",
+}
+
+
+def assess(system: str, *, abi: int = 0, filters: bool = False, views: str = "") -> Ability:
+    """Judge by what was found; `views` is why there can be none, empty if there can. Pure."""
+    if system == "darwin" and filters:
+        return Ability(kind="seatbelt", filters=True, views=True, why="")
+    if system != "linux" or abi < 1:
+        why = _REMEDY.get(system, f"there is none for {system}")
+        return Ability(why=why)
+    if not filters:
+        why = "calls to the kernel cannot be filtered here (seccomp), so not all is held"
+        return Ability(kind="landlock", abi=abi, why=why)
+    if abi < 3:
+        why = f"Landlock is of version {abi}: before version 3 (Linux 6.2) files can be emptied"
+        return Ability(kind="landlock", abi=abi, filters=True, views=not views, why=why)
+    why = views and f"single files in open folders cannot be held: {views}"
+    return Ability(kind="landlock", abi=abi, filters=True, views=not views, why=why)
+
+
+def detect() -> Ability:
+    """Find out what this system can hold."""
+    return _detect(os.geteuid())
+
+
+@cache
+def _detect(user: int) -> Ability:
+    del user
+    if sys.platform == "darwin":
+        return assess("darwin", filters=os.access("/usr/bin/sandbox-exec", os.X_OK))
+    if sys.platform != "linux":
+        return assess(sys.platform)
+    abi = landlock.version()
+    if abi < 1:
+        return assess("linux")
+    return assess("linux", abi=abi, filters=_try_filter() == "", views=_try_view())
+
+
+def _try_filter() -> str:
+    kind = seccomp.machine()
+    if kind is None:
+        return "the numbers of this machine's calls are not known"
+    data = seccomp.program(kind, seccomp.Refusals())
+    return _tried(lambda: seccomp.install(kind, data))
+
+
+def enters_by_thread() -> bool:
+    """Whether a view is entered by a thread: root needs no namespace of users."""
+    return _enters(os.geteuid())
+
+
+@cache
+def _enters(user: int) -> bool:
+    return user == 0 and _tried(lambda: view.enter(view.View(), user=False, cwd="/")) == ""
+
+
+def _try_view() -> str:
+    if enters_by_thread():
+        return ""
+    told: list[str] = []
+
+    def enter() -> None:
+        view.enter(view.View(), user=True, cwd="/")
+
+    try:
+        subprocess.run(["true"], preexec_fn=enter, check=True, capture_output=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        told.append(
+            "namespaces of users are not allowed here (kernel.unprivileged_userns_clone, "
+            f"user.max_user_namespaces, AppArmor or the container): {error}"
+        )
+    return told[0] if told else ""
+
+
+def _tried(work: Callable[[], None]) -> str:
+    """Do something in a thread that is thrown away; gives why it failed."""
+    told: list[str] = []
+
+    def run() -> None:
+        try:
+            work()
+        except OSError as error:
+            told.append(str(error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return told[0] if told else ""

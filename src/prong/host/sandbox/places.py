@@ -1,0 +1,119 @@
+"""Finds on the disk what a profile speaks of: files to hide, paths to keep, sockets of daemons."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from prong.host.sandbox.profile import Pattern
+
+MOST = 200_000
+"""Entries of folders that are looked at for one command at most."""
+
+_DAEMONS = (
+    "/run/docker.sock",
+    "/var/run/docker.sock",
+    "/run/podman",
+    "/run/containerd",
+    "/run/crio",
+    "/run/dbus",
+    "/run/systemd/private",
+    "/run/snapd.socket",
+    "/run/snapd-snap.socket",
+    "/run/libvirt",
+    "/run/screen",
+    "/tmp/.X11-unix",  # noqa: S108 - where X has it
+)
+_OF_HOME = (".docker/run", ".docker/desktop", ".colima", ".orbstack/run")
+
+
+class TooMany(OSError):
+    """There are too many files to look through for those to hide."""
+
+
+def find_hidden(patterns: Sequence[Pattern]) -> list[str]:
+    """List the files and folders that patterns speak of.
+
+    Raises TooMany.
+    """
+    found: set[str] = set()
+    deep: dict[str, list[str]] = {}
+    for one in patterns:
+        if one.deep:
+            deep.setdefault(one.base, []).append(one.regex)
+        elif os.path.lexists(one.base):
+            found.add(os.path.realpath(one.base))
+    left = MOST
+    for base, regexes in deep.items():
+        whole = re.compile("|".join(f"(?:{regex})" for regex in regexes), re.IGNORECASE | re.DOTALL)
+        for path in _walk(base):
+            left -= 1
+            if left < 0:
+                raise TooMany(f"more than {MOST} files would have to be looked at to hide some")
+            if whole.fullmatch(path):
+                found.add(os.path.realpath(path))
+    return sorted(path for path in found if os.path.exists(path))  # noqa: PTH110 - strings throughout
+
+
+def _walk(base: str) -> Iterator[str]:
+    """Yield everything below a folder; links are not followed."""
+    yield base
+    waiting = [base]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    yield entry.path
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError:
+            continue
+
+
+def beside(hidden: Sequence[str]) -> Iterator[str]:
+    """Yield everything that neither is hidden nor holds what is, by its topmost folders.
+
+    Links are left out: what they lead to is yielded by itself, or is not to be.
+    """
+    leading = {parent for path in hidden for parent in _parents(path)}
+    for folder in sorted(leading):
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.path in leading or entry.path in hidden or entry.is_symlink():
+                        continue
+                    yield entry.path
+        except OSError:
+            continue
+
+
+def _parents(path: str) -> Iterator[str]:
+    while path != "/":
+        path = os.path.dirname(path)  # noqa: PTH120 - strings throughout
+        yield path
+
+
+def find_kept(paths: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Tell the paths that are there, links followed, from those that are not; `*` is any name."""
+    there: list[str] = []
+    absent: list[str] = []
+    for path in paths:
+        if "*" in path:
+            there += [os.path.realpath(one) for one in glob.glob(path)]  # noqa: PTH207 - strings throughout
+        elif os.path.exists(path):  # noqa: PTH110 - strings throughout
+            there.append(os.path.realpath(path))
+        else:
+            absent.append(path)
+    return there, absent
+
+
+def daemon_sockets(env: Mapping[str, str], home: str, user: int) -> list[str]:
+    """List the sockets by which services of the user or the system do things outside."""
+    named = [f"/run/user/{user}", f"/tmp/tmux-{user}", *_DAEMONS]  # noqa: S108 - where tmux has it
+    named += [f"{home}/{one}" for one in _OF_HOME]
+    named += [env.get("SSH_AUTH_SOCK", ""), env.get("TMUX", "").partition(",")[0]]
+    docker = env.get("DOCKER_HOST", "")
+    named += [docker.removeprefix("unix://")] if docker.startswith("unix://") else []
+    return sorted({os.path.realpath(one) for one in named if one and os.path.exists(one)})  # noqa: PTH110

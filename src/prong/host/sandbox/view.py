@@ -1,0 +1,125 @@
+"""A view of the files of a command's own: what it cannot change or read there, it cannot.
+
+Landlock has no exceptions below a folder, and a mount has. In a mount namespace everything is
+mounted read-only but for the writable folders, what is kept in those is mounted read-only again,
+and over what is hidden something empty is mounted. Nothing of it is seen by other processes, and
+nothing of it is left on the disk.
+
+Root enters a namespace by a thread of its own. Others need one of users as well, which only a
+process with one thread can enter: the child itself does, between fork and exec.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+_NEW_NS, _NEW_USER = 0x00020000, 0x10000000
+_REC, _PRIVATE = 0x4000, 1 << 18
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_CLONE, _RECURSIVE, _EMPTY_PATH, _FROM_EMPTY = 1, 0x8000, 0x1000, 0x4
+_HERE = -100
+_READ_ONLY = struct.pack("=QQQQ", 1, 0, 0, 0)
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class View(Struct, frozen=True, kw_only=True):
+    """What is mounted, by paths that are there and hold no links."""
+
+    writable: tuple[str, ...] = ()
+    pinned: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    masks: tuple[tuple[str, str], ...] = ()
+    """Something empty, and what it is put over."""
+
+
+def outermost(paths: Sequence[str], between: Sequence[str] = ()) -> tuple[str, ...]:
+    """Leave out what lies in another of the paths, unless something `between` parts them."""
+    found: list[str] = []
+    for path in sorted(set(paths), key=lambda one: one.rstrip("/") + "/"):
+        above = [one for one in found if _inside(path, one)]
+        if not above or any(_inside(path, part) and _inside(part, above[-1]) for part in between):
+            found.append(path)
+    return tuple(found)
+
+
+def _inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def enter(view: View, *, user: bool, cwd: str) -> None:
+    """Bring the calling thread, or a process with one thread, into a view.
+
+    `user` makes a namespace of users as well.
+
+    Raises OSError.
+    """
+    uid, gid = os.geteuid(), os.getegid()
+    _check(_libc.unshare(_NEW_NS | (_NEW_USER if user else 0)), "unshare")
+    if user:
+        _write("/proc/self/setgroups", "deny")
+        _write("/proc/self/uid_map", f"{uid} {uid} 1")
+        _write("/proc/self/gid_map", f"{gid} {gid} 1")
+    _check(_libc.mount(None, b"/", None, ctypes.c_ulong(_REC | _PRIVATE), None), "mount")
+    # Copied before everything becomes read-only, so that each keeps what it was.
+    opened = {path: _copy(path) for path in view.writable}
+    sealed = {path: _copy(path) for path in view.kept}
+    sealed |= {path: _copy(source) for source, path in view.masks}
+    for tree in sealed.values():
+        _read_only(tree, "", _RECURSIVE | _EMPTY_PATH)
+    _read_only(_HERE, "/", _RECURSIVE)
+    # From the outside in: what is put over a folder covers what was put in it before.
+    for path in sorted({*opened, *sealed, *view.pinned}, key=lambda one: one.count("/")):
+        if path in sealed:
+            _put(sealed[path], path)
+        else:
+            _put(opened[path] if path in opened else _copy(path), path)
+    # The folder it stands in is the one below the mounts.
+    os.chdir(cwd)
+
+
+def _copy(path: str) -> int:
+    flags = ctypes.c_uint(_CLONE | _RECURSIVE | os.O_CLOEXEC)
+    tree = _libc.syscall(ctypes.c_long(_OPEN_TREE), _HERE, os.fsencode(path), flags)
+    return _check(tree, f"open_tree {path}")
+
+
+def _put(tree: int, path: str) -> None:
+    given = _libc.syscall(
+        ctypes.c_long(_MOVE_MOUNT), tree, b"", _HERE, os.fsencode(path), ctypes.c_uint(_FROM_EMPTY)
+    )
+    os.close(tree)
+    _check(given, f"move_mount {path}")
+
+
+def _read_only(place: int, path: str, flags: int) -> None:
+    given = _libc.syscall(
+        ctypes.c_long(_MOUNT_SETATTR),
+        place,
+        path.encode(),
+        ctypes.c_uint(flags),
+        _READ_ONLY,
+        ctypes.c_size_t(len(_READ_ONLY)),
+    )
+    _check(given, "mount_setattr")
+
+
+def _write(path: str, text: str) -> None:
+    place = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(place, text.encode())
+    finally:
+        os.close(place)
+
+
+def _check(given: int, what: str) -> int:
+    if given < 0:
+        number = ctypes.get_errno() or errno.EPERM
+        raise OSError(number, f"the sandbox could not be made ({what}: {os.strerror(number)})")
+    return given
