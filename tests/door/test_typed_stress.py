@@ -203,7 +203,7 @@ async def test_forks_of_earlier_fan_outs_are_left_to_the_journal(tmp_path: Path)
             mode="dontAsk",
         ) as session:
             await session.run("Be ready.")
-            roster = inside(session).supervisor.services.roster
+            roster = inside(session).supervisor.services.registry
             held: list[int] = []
             for fan in range(3):
                 await session.fork([f"Part {fan}.{number}" for number in range(size)])

@@ -94,6 +94,10 @@ class Gate(Protocol):
         """Say whether a call may run, and as what."""
         ...
 
+    async def outside(self, agent: Agent, leave: Leave, why: str) -> Leave | None:
+        """Say whether a call that failed for its sandbox may run again without; None if not."""
+        ...
+
 
 @dataclass(slots=True, kw_only=True)
 class Agent:

@@ -19,12 +19,12 @@ import msgspec
 from prong.agent.agent import Agent
 from prong.agent.answer import INTERRUPTED
 from prong.agent.gate import Leave
-from prong.agent.leave import ask_leave, payload
+from prong.agent.leave import ask_leave, ask_outside, payload
 from prong.agent.lineage import contained
 from prong.entry import Call, Result, Results, Text, plain
 from prong.errors import Contained
-from prong.event import ToolFinished, ToolStarted
-from prong.tools.base import Done, Failed, Outcome, Together, Tool, is_together
+from prong.event import ToolFinished, ToolStarted, Warned
+from prong.tools.base import Done, Failed, Outcome, Sandboxed, Together, Tool, is_together
 
 _HEAD_SHARE = 0.7
 _TRIES = 3
@@ -129,10 +129,29 @@ async def _perform(agent: Agent, call: Call) -> Result:
     leave = admitted.leave
     with _seen_to_its_end(agent, [admitted]):
         try:
-            outcome = await leave.tool.run(call.id, leave.args, agent.context)
+            outcome = await _run(agent, leave)
         except OSError as error:
             outcome = Failed(f"{call.name}: {error}")
         return await _conclude(agent, admitted, outcome)
+
+
+async def _run(agent: Agent, leave: Leave) -> Outcome:
+    """Run a call, held to its profile; once more without, if the user wants that."""
+    call, tool = leave.call, leave.tool
+    if not isinstance(tool, Sandboxed):
+        return await tool.run(call.id, leave.args, agent.context)
+    outcome = await tool.run_in(call.id, leave.args, agent.context, leave.profile)
+    if not isinstance(outcome, Failed) or not outcome.held:
+        return outcome
+    gate = agent.gate
+    ask = ask_outside if gate is None else gate.outside
+    freed = await ask(agent, leave, outcome.held)
+    if freed is None:
+        agent.emit(Warned(text=f"{tool.title(leave.args)}: {outcome.held}"))
+        return outcome
+    again = await tool.run_in(call.id, leave.args, agent.context, freed.profile)
+    note = "[It failed in the sandbox first; the user let it run again outside.]"
+    return _with_notes(again, (note,))
 
 
 async def _perform_together(agent: Agent, tool: Together, calls: Sequence[Call]) -> list[Result]:

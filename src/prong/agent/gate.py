@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from prong.entry import Call
+from prong.host.sandbox import NONE, Profile
 from prong.tools.base import Tool
 
 
@@ -20,3 +21,5 @@ class Leave(msgspec.Struct, frozen=True):
     """Why it must not run, in words for the model; None if it may."""
     notes: tuple[str, ...] = ()
     """What the model is told beside the result."""
+    profile: Profile = NONE
+    """What its processes are held to."""

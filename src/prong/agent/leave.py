@@ -17,7 +17,8 @@ from prong.agent.gate import Leave
 from prong.agent.hook import Verdict, settle
 from prong.entry import Call
 from prong.event import PermissionAsked
-from prong.tools.access import Access
+from prong.host.sandbox import NONE
+from prong.tools.access import Access, Running
 from prong.tools.base import Failed, Previewing, Tool
 from prong.tools.policy import Allow, Ask, Deny
 
@@ -60,6 +61,20 @@ async def ask_leave(agent: Agent, call: Call, tool: Tool, args: Any) -> Leave:
             return await _questioned(agent, leave, accesses, ask, before)
         case "allow":
             return _unless_denied(agent, leave, accesses)
+
+
+async def ask_outside(agent: Agent, leave: Leave, why: str) -> Leave | None:
+    """Ask whether a call that failed for its sandbox may run again without one; None if not.
+
+    It is asked every time, in every mode in which more than reading is possible.
+    """
+    if agent.policy.only_reads or agent.policy.policy.mode == "dontAsk":
+        return None
+    if not agent.questions.answerable:
+        return None
+    title = f"again, outside the sandbox: {leave.tool.title(leave.args)}"
+    refused = await _asked(agent, leave.call, title, "", Ask(why), lambda: False)
+    return None if refused is not None else msgspec.structs.replace(leave, profile=NONE)
 
 
 def _refuse(leave: Leave, why: str) -> Leave:
@@ -117,14 +132,26 @@ async def _questioned(
     if list(tool.access(args, agent.context)) != list(accesses):
         why = "what the call touches has changed while it waited; look again"
         return _refuse(leave, why)
-    return _unless_denied(agent, leave, accesses)
+    return _unless_denied(agent, leave, accesses, approved=True)
 
 
-def _unless_denied(agent: Agent, leave: Leave, accesses: Sequence[Access]) -> Leave:
-    """Look for what forbids a call now: while it waited, the mode of the tree may have changed."""
+def _unless_denied(
+    agent: Agent, leave: Leave, accesses: Sequence[Access], *, approved: bool = False
+) -> Leave:
+    """Look for what forbids a call now: while it waited, the mode of the tree may have changed.
+
+    What its processes are held to is decided in the same moment.
+    """
     resolve = agent.context.host.resolve
     decision = agent.policy.decide(leave.call.name, accesses, resolve=resolve)
-    return _refuse(leave, decision.why) if isinstance(decision, Deny) else leave
+    if isinstance(decision, Deny):
+        return _refuse(leave, decision.why)
+    for access in accesses:
+        if isinstance(access, Running):
+            follow = agent.context.host.follow
+            profile = agent.policy.profile(access, approved=approved, resolve=follow)
+            return msgspec.structs.replace(leave, profile=profile)
+    return leave
 
 
 async def _preview(agent: Agent, tool: Tool, args: Any) -> str:

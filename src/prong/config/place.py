@@ -21,6 +21,7 @@ from prong.config.slip import check_rule
 from prong.config.trust import Trust
 from prong.errors import UsageError
 from prong.journal import store
+from prong.tools.ground import Sandboxing
 from prong.tools.policy import Mode, Policy
 from prong.tools.rule import BadRule, Effect, Rule, parse_rule
 from prong.tools.skill import Skill
@@ -158,7 +159,7 @@ def _add_project(place: Place, policy: Policy) -> None:
     place.warnings += (*skills.warnings, *place.servers.warnings)
 
 
-def make_policy(place: Place, *, home: str, storage: str) -> Policy:
+def make_policy(place: Place, *, home: str, storage: str, sandbox: Sandboxing) -> Policy:
     """Put settings and flags together into the session's policy; home and storage are the host's.
 
     Raises UsageError if a flag is not a rule or not a mode.
@@ -172,6 +173,7 @@ def make_policy(place: Place, *, home: str, storage: str) -> Policy:
         rules=read_rules(options, place.settings),
         # What the session keeps of itself may be read; nobody but the session writes there.
         protected=(os.path.realpath(storage), str(note_file(place.root, place.store).folder)),
+        sandbox=sandbox,
         folders=tuple(
             os.path.realpath(os.path.join(place.cwd, os.path.expanduser(folder)))  # noqa: PTH111, PTH118
             for folder in (*folders, *options.add_dirs, storage)

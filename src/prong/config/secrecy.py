@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import os
+import re
 
 from prong.config.place import Place
 from prong.provider.pick import KEY_VARIABLES
 from prong.provider.secret import Secrets, gather, in_headers
 
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
+_SHORTEST = 8
+"""Letters that a value has at least which is nobody else's by chance."""
+
 
 def withheld(place: Place) -> frozenset[str]:
     """Name the variables that no command, hook or background shell is given."""
-    return frozenset(KEY_VARIABLES) - {*place.settings.texts("passEnv")}
+    keys = frozenset(KEY_VARIABLES) | _of_servers(place)
+    return keys - {*place.settings.texts("passEnv")}
+
+
+def _of_servers(place: Place) -> frozenset[str]:
+    """Name the variables whose values MCP servers are given as keys."""
+    given = [
+        value
+        for server in place.servers.servers
+        for name, value in (*server.env.items(), *server.headers.items())
+        if _SECRET.search(name)
+    ]
+    return frozenset(
+        name
+        for name, value in place.env.items()
+        if _SECRET.search(name) and len(value) >= _SHORTEST and any(value in one for one in given)
+    )
 
 
 def secrets(place: Place) -> Secrets:

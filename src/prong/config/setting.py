@@ -61,6 +61,7 @@ _KINDS: dict[str, Kind] = {
     "sessionBudget": "object",
     "taskBudget": "object",
     "handback": "object",
+    "sandbox": "object",
     "enableAllProjectMcpServers": "flag",
     "enabledMcpjsonServers": "texts",
     "disabledMcpjsonServers": "texts",
@@ -77,6 +78,7 @@ _WIDENING = frozenset(
         "agents",
         "handback",
         "memory",
+        "sandbox",
         "enableAllProjectMcpServers",
         "enabledMcpjsonServers",
     }
@@ -86,7 +88,7 @@ _ALIAS = r"[a-z]+(\[1m\])?"
 """Short model names that only the program whose file it is can resolve."""
 
 _LISTS = ("allow", "ask", "deny", "additionalDirectories")
-_GUARDS = BINDING | {"permissions", "hooks", "disabledMcpjsonServers"}
+_GUARDS = BINDING | {"permissions", "hooks", "disabledMcpjsonServers", "sandbox"}
 """Settings that hold something back: a session without one that was meant would be let loose."""
 _INNER_GUARDS = ("deny", "ask", "defaultMode")
 _NOT_KEPT = frozenset({"sandbox", "disableBypassPermissionsMode", "disableAutoMode"})
@@ -225,7 +227,7 @@ def load_settings(home: str, root: str, *, trusted: bool, flag: str | None = Non
         _add_permissions(merge, layer)
         _add_hooks(merge, layer)
         for key, value in layer.document.value.items():
-            if key in _KINDS:
+            if key in _KINDS and not (layer.foreign and key in _NOT_KEPT):
                 _add_value(merge, layer, key, value)
             elif key not in _STRUCTURED:
                 _add_unknown(merge, layer, key, value)

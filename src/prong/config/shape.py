@@ -63,6 +63,14 @@ INSIDE: dict[str, dict[str, Shape]] = {
     "sessionBudget": _BUDGET,
     "taskBudget": _BUDGET,
     "handback": {"model": "text"},
+    "sandbox": {
+        "mode": ("on", "off", "required"),
+        "network": ("none", "working", "always"),
+        "unixSockets": "flag",
+        "writable": "texts",
+        "caches": "texts",
+        "outside": "texts",
+    },
     "agents": {
         "backend": ("inline", "process"),
         "model": "text",

@@ -29,7 +29,10 @@ _COMMANDS = {
     "memory": "notes for later sessions of this folder: show, path, clear",
     "trust": "let this folder's own agents, hooks, servers and rules work",
 }
-_ROSTER = {"agents": "list the types of agents, or show one and its tools: agents show NAME"}
+_ROSTER = {
+    "agents": "list the types of agents, or show one and its tools: agents show NAME",
+    "doctor": "say what is protected here and what is not, each with its remedy",
+}
 _ACCOUNTS = {
     "cost": "what a session cost: by agent, by fan-out, and the least it could have",
     "receipt": "what a session's forks shared, paid and saved",
@@ -114,6 +117,10 @@ def _command(name: str, words: list[str]) -> int:
         from prong.face.inspect import run_command
 
         return run_command(name, words)
+    if name == "doctor":
+        from prong.face.doctor import run_doctor
+
+        return run_doctor(words)
     if name in _ROSTER:
         from prong.face.roster import run_agents
 

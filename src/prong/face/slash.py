@@ -61,6 +61,7 @@ COMMANDS: tuple[Slash, ...] = (
     Slash("receipt", "[ID]", "what forks shared and paid", "agent"),
     Slash("memory", "[on|off]", "notes for later sessions of this project: show, or switch"),
     Slash("memory", "now", "keep now what later sessions should know"),
+    Slash("doctor", "", "what is protected here and what is not"),
     Slash("outline", "", "the conversation as the model sees it"),
     Slash("quit", "", "leave, and stop what runs (also Ctrl+D)"),
 )
@@ -100,6 +101,7 @@ SHOWN = (
     "receipt",
     "memory",
     "outline",
+    "doctor",
 )
 """What only shows something."""
 

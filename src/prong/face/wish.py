@@ -26,6 +26,11 @@ async def shown(session: Session, wish: Show) -> list[str]:
         case "resume":
             lines = [f"{info.id}  {info.title[:60]}" for info in records.others()[:20]]
             return [*lines, "/resume ID goes on with one"]
+        case "doctor":
+            from prong.face.doctor import describe_findings
+            from prong.session import diagnose
+
+            return describe_findings(diagnose(view.cwd))
         case "memory":
             from prong.face.inspect import describe_memory
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         outlines,
         verify_session,
     )
+    from prong.session.doctor import Finding, diagnose
     from prong.session.opening import open_session
     from prong.session.project import (
         FolderTrust,
@@ -61,6 +62,7 @@ _HOMES = {
     "CostLine": "journal.book",
     "Explanation": "journal.compare",
     "FanReceipt": "cost.receipt",
+    "Finding": "session.doctor",
     "FolderTrust": "session.project",
     "Forecast": "session.catalogue",
     "LIFETIME": "cost.mark",
@@ -85,6 +87,7 @@ _HOMES = {
     "clear_memory": "session.project",
     "decide_trust": "session.project",
     "describe": "cost.receipt",
+    "diagnose": "session.doctor",
     "dump": "wire.raw",
     "explain": "session.catalogue",
     "folder_memory": "session.project",
@@ -113,6 +116,7 @@ __all__ = [
     "CostLine",
     "Explanation",
     "FanReceipt",
+    "Finding",
     "FolderTrust",
     "Forecast",
     "MemoryState",
@@ -136,6 +140,7 @@ __all__ = [
     "clear_memory",
     "decide_trust",
     "describe",
+    "diagnose",
     "dump",
     "explain",
     "folder_memory",

@@ -25,6 +25,7 @@ from prong.config.model import choose
 from prong.config.option import Given, Options
 from prong.config.place import Place, look_around, make_policy
 from prong.config.sampling import kept, sampling
+from prong.config.sandbox import sandboxing, unheld
 from prong.config.secrecy import secrets, withheld
 from prong.errors import JournalError, ProngError, UsageError
 from prong.event import MAIN, AgentStarted, Event, SessionStarted, Warned
@@ -73,7 +74,7 @@ from prong.team.supervisor import Supervisor, TeamSettings
 from prong.team.task import TaskBoard
 from prong.team.typed import TypeResolver
 from prong.tools.kit import Kit
-from prong.tools.policy import PolicyBox
+from prong.tools.policy import Policy, PolicyBox
 
 if TYPE_CHECKING:
     from prong.tools.mcp import McpTool
@@ -287,9 +288,7 @@ class _Maker:
             replay=replay,
             host=host,
             chosen=chosen,
-            policy=PolicyBox(
-                make_policy(place, home=host.home, storage=host.storage.path or storage)
-            ),
+            policy=PolicyBox(_policy(place, host, storage)),
             structured=structured_output(place.options),
             secrets=self._secrets,
             board=self._board(storage, emit),
@@ -406,6 +405,15 @@ class _Maker:
         if cancelled is not None:
             raise cancelled
         return failures[0] if failures else None
+
+
+def _policy(place: Place, host: Host, storage: str) -> Policy:
+    """Make the policy, and say of the sandbox what it does not hold."""
+    if isinstance(host, LocalHost) and (why := unheld(place, host.ability)):
+        place.warn(why)
+    sandbox = sandboxing(place, host.ability, host.home)
+    storage = host.storage.path or storage
+    return make_policy(place, home=host.home, storage=storage, sandbox=sandbox)
 
 
 def _must_withhold(host: Host, names: AbstractSet[str]) -> None:

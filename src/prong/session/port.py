@@ -210,7 +210,16 @@ class PortGate:
         found, args = parsed
         if isinstance(found, HomeTool):
             args = _Passed(granted.arguments, granted.title)
-        return Leave(call, found, args, notes=granted.notes)
+        return Leave(call, found, args, notes=granted.notes, profile=granted.profile)
+
+    async def outside(self, agent: Agent, leave: Leave, why: str) -> Leave | None:
+        """Ask whether a call may run again without its sandbox."""
+        number, cwd = self._port.number(), agent.context.cwd
+        ask = MayRun(number=number, call_id=leave.call.id, cwd=cwd, outside=why)
+        granted = await self._port.ask(ask, Granted)
+        if granted.refused is not None:
+            return None
+        return msgspec.structs.replace(leave, profile=granted.profile)
 
 
 class _Passed(msgspec.Struct, frozen=True):

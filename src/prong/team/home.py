@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import count
+from typing import Any
 
 import msgspec
 
 from prong.agent import Agent, Sent, Turn, Verdict
 from prong.agent.answer import interrupted, unanswered
-from prong.agent.leave import ask_leave
+from prong.agent.gate import Leave
+from prong.agent.leave import ask_leave, ask_outside
 from prong.agent.lineage import contained
 from prong.agent.request import charge
 from prong.cost import markable
@@ -62,8 +64,11 @@ from prong.team.message import (
 from prong.team.run import (
     Waiting,
 )
-from prong.tools.base import Failed, Outcome, Together
+from prong.tools.base import Failed, Outcome, Together, Tool
 from prong.wire import Ended
+
+_REASON = 1_000
+"""Letters of a worker's reason that are shown."""
 
 
 class Spans:
@@ -310,6 +315,8 @@ class Home:
             why = parsed.why
         if why is not None or isinstance(parsed, Failed):
             return Granted(arguments=call.arguments, title="", refused=why)
+        if ask.outside:
+            return await self._may_run_outside(ask, *parsed)
         try:
             leave = await ask_leave(agent, call, *parsed)
         except OSError as error:
@@ -323,7 +330,20 @@ class Home:
             refused=leave.refused,
             notes=leave.notes,
             halted=agent.halted,
+            profile=leave.profile,
         )
+
+    async def _may_run_outside(self, ask: MayRun, tool: Tool, args: Any) -> Granted:
+        """Ask the user whether a call that may run, and did, may run again without its sandbox."""
+        call = self._granted.get(ask.call_id)
+        if call is None:
+            raise WorkerFailed(f"it wanted a call {ask.call_id!r} outside that had no leave")
+        parsed = self._agent.kit.parse(call)
+        if not isinstance(parsed, Failed):
+            tool, args = parsed
+        freed = await ask_outside(self._agent, Leave(call, tool, args), ask.outside[:_REASON])
+        refused = "the user was not for it, or is not here" if freed is None else None
+        return Granted(arguments=call.arguments, title=tool.title(args), refused=refused)
 
     async def _may_end(self, turn: Turn) -> bool:
         agent = self._agent

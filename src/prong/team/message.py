@@ -37,13 +37,14 @@ from prong.event import (
     TurnStarted,
     Warned,
 )
+from prong.host.sandbox import NONE, Profile
 from prong.journal.note import FilesRead, FolderEntered, TodosKept, TurnSettled
 from prong.journal.record import EntryRecord, HeadRecord
 from prong.team.run import RunSpec, Waiting
 from prong.tools.policy import Policy
 from prong.wire.raw import dump
 
-PROTOCOL = 1
+PROTOCOL = 2
 """The version of the protocol; two that differ do not talk."""
 
 LARGEST = 64 * 1024 * 1024
@@ -213,6 +214,8 @@ class MayRun(_Inquiry, frozen=True):
 
     call_id: CallId
     cwd: str
+    outside: str = ""
+    """Why it should run a second time without its sandbox, which kept it from working."""
 
 
 class MayEnd(_Inquiry, frozen=True):
@@ -267,6 +270,8 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     halted: str = ""
     """Why the turn ends after the calls at hand, if a hook wants it."""
+    profile: Profile = NONE
+    """What its processes are held to."""
 
 
 class Used(msgspec.Struct, frozen=True, kw_only=True):

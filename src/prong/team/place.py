@@ -18,6 +18,8 @@ from prong.agent import Agent
 from prong.errors import JournalError, ProngError, UsageError
 from prong.event import Warned, WorkKept, WorktreeEntered
 from prong.host import Host
+from prong.host.git import Git
+from prong.host.residue import own_folder
 from prong.host.slug import slug_from
 from prong.host.worktree import (
     FOLDER,
@@ -101,14 +103,16 @@ async def open_place(child: Child, settings: WorktreeSettings) -> Place | None:
             link = settings.symlink_directories
             worktree = await create(maker, _slug(spec), base=settings.base, link=link)
             told = notice(worktree, base=settings.base)
+        host = await _confine(agent, maker, worktree, inherited)
     except OSError as error:
         raise UsageError(f"no worktree could be made: {error}") from error
-    host = _confine(agent, worktree, inherited)
     child.enter(worktree)
     return Place(worktree, host, maker, before, told)
 
 
-def _confine(agent: Agent, worktree: Worktree, inherited: tuple[str, ...]) -> Host:
+async def _confine(
+    agent: Agent, maker: Host, worktree: Worktree, inherited: tuple[str, ...]
+) -> Host:
     # The user's own folder is always one of them, also if the parent is no longer at work.
     main = worktree.path.partition(f"/{FOLDER}/")[0]
     inherited = tuple(dict.fromkeys((worktree.parent, *inherited, main)))
@@ -120,7 +124,10 @@ def _confine(agent: Agent, worktree: Worktree, inherited: tuple[str, ...]) -> Ho
         inherited=inherited,
         folders=tuple(f for f in opened if _is_apart(f, inherited)),
     )
-    ground = Ground(host.root, worktree.path, inherited)
+    own = common = ""
+    if policy.sandbox.on:
+        own, common = await own_folder(Git(maker, worktree.parent), worktree.path)
+    ground = Ground(host.root, worktree.path, inherited, own, common, worktree.branch)
     agent.move(host, worktree.cwd, agent.policy.narrow(ground=ground))
     agent.emit(WorktreeEntered(path=worktree.path, branch=worktree.branch))
     return host

@@ -64,8 +64,10 @@ class Shell:
                 log.take(data)
         code = await self.process.wait()
         log.flush()
+        await self.process.kill()
+        undone = "".join(f"\n[{text}.]" for text in self.process.leave())
         name = f'Background command "{self.title}"'
-        result = result_text(log.tail, log.path)
+        result = result_text(log.tail, log.path) + undone
         if code == 0:
             summary = f"{name} completed (exit code 0)"
             return Ending(status="completed", summary=summary, result=result)
@@ -75,6 +77,7 @@ class Shell:
     async def release(self) -> None:
         """Kill whatever is left of its group."""
         await self.process.kill()
+        self.process.leave()
 
     def crashed(self, error: Exception) -> Ending:
         """Name the failure."""

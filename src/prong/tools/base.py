@@ -17,6 +17,7 @@ import msgspec
 from prong.entry import CallId, Part, Text
 from prong.event import Event, Question, Todo, TodosChanged
 from prong.host import Host, Process
+from prong.host.sandbox import Profile
 from prong.tools.access import Access
 from prong.tools.rule import Rule
 
@@ -37,6 +38,8 @@ class Failed(msgspec.Struct, frozen=True):
     """Why a call did not work, in words the model can act on."""
 
     why: str
+    held: str = ""
+    """What the user should know if a sandbox has kept it from working."""
 
 
 Outcome: TypeAlias = Done | Failed
@@ -204,6 +207,17 @@ def is_together(tool: object) -> TypeGuard[Together]:
 @cache
 def _is_kind_together(kind: type) -> bool:
     return issubclass(kind, Together)
+
+
+@runtime_checkable
+class Sandboxed(Protocol):
+    """A tool whose processes are held to a profile."""
+
+    async def run_in(
+        self, call_id: CallId, args: Any, context: Context, profile: Profile
+    ) -> Outcome:
+        """Do it, held to a profile."""
+        ...
 
 
 class Tool(Protocol):

@@ -27,6 +27,11 @@ class Ground(Struct, frozen=True):
     """The root of its worktree; the same, or a folder above it."""
     inherited: tuple[str, ...]
     """The roots of the working copies of its forebears, to be read but not written."""
+    git: str = ""
+    """Its own part of the repository's folder."""
+    common: str = ""
+    """The repository's folder."""
+    branch: str = ""
 
 
 def settle(policy: Policy, ground: Ground) -> Policy:

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from prong.host.sandbox import Ability
 from prong.tools.rule import READING, WRITING, Effect, Rule, fits_path, points_below
 
 Mode: TypeAlias = Literal[
@@ -28,15 +29,41 @@ class Ask(Struct, frozen=True, tag=True):
     why: str
     suggestion: tuple[str, ...] = ()
     """Rules that would allow it for good; none where it must be asked every time."""
+    unsure: bool = False
+    """Asked only because it cannot be told what would happen."""
 
 
 class Deny(Struct, frozen=True, tag=True):
     """Not possible; says which rule or mode forbids it and what to do instead."""
 
     why: str
+    unsure: bool = False
+    """Refused only because it cannot be told what would happen."""
 
 
 Verdict: TypeAlias = Allow | Ask | Deny
+
+
+class Sandboxing(Struct, frozen=True, kw_only=True):
+    """What is known and wanted of the sandbox of commands."""
+
+    ability: Ability = Ability()
+    """What the host holds."""
+    on: bool = False
+    network: Literal["none", "working", "always"] = "working"
+    """Whether commands reach the network: none, those that may do more than read, or all."""
+    daemons: bool = False
+    """Whether commands reach services of this machine by their sockets."""
+    temp: tuple[str, ...] = ()
+    """Folders for temporary files."""
+    caches: tuple[str, ...] = ()
+    """Folders where programs keep what they have downloaded or made before."""
+    writable: tuple[str, ...] = ()
+    """More that may be written."""
+    git: tuple[str, ...] = ()
+    """The repository's own folder, where it is not in the project's."""
+    outside: tuple[str, ...] = ()
+    """Commands that run without a sandbox, as the rules of Bash name them."""
 
 
 class Policy(Struct, frozen=True, kw_only=True):
@@ -57,6 +84,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     """Whether plan mode is that of an agent that only reads by its type, and has no plan file."""
     scratchpad: str = ""
     """A folder that may be read and written freely."""
+    sandbox: Sandboxing = Sandboxing()
 
 
 _RANK = {Allow: 0, Ask: 1, Deny: 2}
@@ -72,9 +100,11 @@ def strictest(verdicts: Iterable[Verdict]) -> Verdict:
     asks = [v for v in kept if isinstance(v, Ask)]
     if len(asks) > 1:
         why = "; ".join(dict.fromkeys(ask.why for ask in asks))
+        unsure = all(ask.unsure for ask in asks)
         if not all(ask.suggestion for ask in asks):
-            return Ask(why)
-        return Ask(why, tuple(dict.fromkeys(s for ask in asks for s in ask.suggestion)))
+            return Ask(why, unsure=unsure)
+        named = tuple(dict.fromkeys(s for ask in asks for s in ask.suggestion))
+        return Ask(why, named, unsure)
     return kept[-1 if worst == 0 else 0] if kept else Allow("nothing is touched")
 
 

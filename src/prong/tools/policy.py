@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from prong.errors import UsageError
+from prong.host.sandbox import NONE, Profile
 from prong.tools.access import Access, Reading, Running, Using, Writing
 from prong.tools.confine import Ground, confine, settle
 from prong.tools.filter import is_mcp
@@ -34,6 +35,7 @@ from prong.tools.ground import (
     strictest,
 )
 from prong.tools.rule import BadRule, Effect, Rule, fits_use, parse_rule
+from prong.tools.sandbox import derive, frees
 
 __all__ = ["Allow", "Ask", "Deny", "Ground", "Mode", "Policy", "PolicyBox", "Verdict", "decide"]
 
@@ -136,6 +138,8 @@ class Grant(Struct, frozen=True):
     """The worktrees that were made for it and those between."""
     edits: bool = False
     """Whether the user lets it edit where the mode of the tree would ask."""
+    reads: bool = False
+    """Whether its commands are held to reading, so that they need not be proven to read."""
 
 
 class PolicyBox:
@@ -176,7 +180,45 @@ class PolicyBox:
             policy = replace(policy, folders=(*policy.folders, *granted.folders))
         if granted.edits and policy.mode == "default":
             policy = replace(policy, mode="acceptEdits")
+        if granted.reads and all(isinstance(access, Running) for access in accesses):
+            held = replace(policy, mode="plan", reader=True)
+            return _answered(policy, decide(held, tool, accesses, resolve=resolve))
         return decide(policy, tool, accesses, resolve=resolve)
+
+    @property
+    def ground(self) -> Ground | None:
+        """The worktree that it works in, if it has one."""
+        return None
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether nothing but reading is possible."""
+        return self.policy.mode == "plan"
+
+    def profile(
+        self,
+        access: Running,
+        *,
+        approved: bool = False,
+        resolve: Callable[[str], str] = os.path.normpath,
+    ) -> Profile:
+        """Choose what a command is held to that may run; `approved` if a person said yes to it."""
+        policy = self.policy
+        if not policy.sandbox.on:
+            return NONE
+        if self.only_reads:
+            return derive(policy, self.ground, reads=True)
+        from prong.tools.running import look_at
+
+        seen = look_at(policy, access, resolve)
+        return derive(
+            policy,
+            self.ground,
+            reads=seen.reads,
+            outside=seen.outside,
+            cwd=access.cwd,
+            opened=seen.protected if approved else (),
+        )
 
     def _may_grant_edits(self) -> bool:
         """Whether the mode asks about edits because it is the tree's, and nobody made it so."""
@@ -277,7 +319,8 @@ class _NarrowBox(PolicyBox):
     ) -> Verdict:
         # A mode of its own holds for everybody below too.
         edits = self._mode == "bubble" and (self._edits or granted.edits)
-        granted = replace(granted, edits=edits)
+        reads = granted.reads or (self._mode == "plan" and frees(self.policy))
+        granted = replace(granted, edits=edits, reads=reads)
         if self._mode == "bubble" and not self._rules and self._ground is None:
             # Its policy is its parent's but for the grant, and so is every verdict.
             return self._parent._judge(tool, accesses, resolve, granted)  # noqa: SLF001 - its own kind
@@ -288,6 +331,14 @@ class _NarrowBox(PolicyBox):
             folders = (*granted.folders, self._ground.bounds, self._ground.root)
             granted = replace(granted, folders=folders)
         return strictest([own, self._parent._judge(tool, accesses, resolve, granted)])  # noqa: SLF001 - its own kind
+
+    @property
+    def ground(self) -> Ground | None:
+        return self._ground or self._parent.ground
+
+    @property
+    def only_reads(self) -> bool:
+        return self._mode == "plan" or self._parent.only_reads
 
     def allow_for_session(self, rule: Rule | str) -> None:
         self._parent.allow_for_session(rule)

@@ -83,6 +83,22 @@ def is_risky(simple: Simple) -> bool:
     return bool(verbs) and any(not w.sure or w.text in verbs for w in rest)
 
 
+_CHANGES = names(
+    "add am apply cherry-pick clean clone commit fetch gc init merge mv pull push rebase reset "
+    "restore revert rm switch checkout update-ref"
+)
+_SHELL = names("eval exec source . alias trap history enable hash export")
+
+
+def is_change(simple: Simple) -> bool:
+    """Whether it is certain that a command is there to change something, or to reach beyond."""
+    name = simple.name
+    if name in FILE_COMMANDS or (name in _RISKY and name not in _SHELL):
+        return True
+    verb = next((w for w in simple.words[1:] if not w.text.startswith("-")), None)
+    return name == "git" and verb is not None and verb.plain and verb.text in _CHANGES
+
+
 def suggest(simple: Simple) -> tuple[str, ...]:
     """Return the narrowest useful rule that would allow a command like this for good."""
     if not simple.words:

@@ -148,6 +148,18 @@ def _anchor(specifier: str, root: str, home: str, *, forbids: bool) -> tuple[str
     return base, parts if anchored or base != root else ["**", *parts]
 
 
+def path_base(specifier: str, root: str, home: str) -> tuple[str, bool]:
+    """Give the folder below which a forbidding specifier points, and whether it may point deeper.
+
+    Without patterns it is the one path itself.
+    """
+    base, parts = _anchor(specifier, root, home, forbids=True)
+    for place, part in enumerate(parts):
+        if re.search(r"[*?\[]", part):
+            return "/".join([base.rstrip("/"), *parts[:place]]) or "/", True
+    return "/".join([base.rstrip("/"), *parts]), False
+
+
 def _segment(part: str) -> str:
     if part == "**":
         return r"(?:/[^/]+)*"

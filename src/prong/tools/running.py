@@ -6,7 +6,6 @@ import os.path
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
-from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,20 +31,22 @@ from prong.tools.ground import (
     strictest,
 )
 from prong.tools.harmless import has_safe_env, prove_read_only, reads_folder
+from prong.tools.match import EXACT, match_line, match_strictly
 from prong.tools.option import read_options
 from prong.tools.reach import find_reach, landing
-from prong.tools.risk import FILE_COMMANDS, is_risky, suggest
-from prong.tools.rule import READING, WRITING, CommandPattern, Rule, command_pattern
+from prong.tools.risk import FILE_COMMANDS, is_change, is_risky, suggest
+from prong.tools.rule import READING, WRITING, Rule, command_pattern
+from prong.tools.sandbox import frees
 from prong.tools.shape import Shape, landings, read_shape
 from prong.tools.word import Word
 
 Resolve = Callable[[str], str]
 """Turns an absolute path with dots and links into the one it stands for."""
 
-Match = Literal["yes", "maybe", "no"]
-
 _KEPT = ("settings.json", "agents", "git")
 """Names that are protected in a folder whose other files are not."""
+_CONFIGURING = frozenset(["config", "remote", "submodule", "init", "clone", "-u", "--set-upstream"])
+"""Words by which git is told to write its settings."""
 _FREE = re.compile(r"/dev/(?:null|stdout|stderr|tty|fd/\d+)")
 
 
@@ -70,24 +71,75 @@ def _case(policy: Policy, run: Running, resolve: Resolve) -> Case:
 
 
 def decide_running(policy: Policy, run: Running, resolve: Resolve) -> Verdict:
-    """Decide on one command line: every part of it has to be allowed."""
+    """Decide on one command line: every part of it has to be allowed.
+
+    Where the system holds all that the mode promises, what cannot be told need not be.
+    """
     case = _case(policy, run, resolve)
-    forbidden = _by_rules(case)
+    free = frees(policy)
+    forbidden = _settled(_by_rules(case), free=free)
     if isinstance(forbidden, Deny):
         return forbidden
     if policy.mode == "plan":
-        return strictest([forbidden, *_in_plan(case)])
-    floor = strictest([forbidden, *_guarded(case)])
+        return _settled([forbidden, *_in_plan(case)], free=free)
+    floor = _settled([forbidden, *_guarded(case)], free=free)
     if policy.mode == "bypassPermissions":
         return floor if isinstance(floor, Ask) else Allow("permissions are bypassed")
     if _allowed_whole(case):
         return floor if isinstance(floor, Ask) else Allow("a rule allows the whole command")
-    return strictest([floor, *_parts(case)])
+    return _settled([floor, *_parts(case)], free=free)
 
 
-def _by_rules(case: Case) -> Verdict:
+def _settled(verdicts: Iterable[Verdict], *, free: bool) -> Verdict:
+    """Put verdicts together, without doubts where the system holds what they are about."""
+    kept = [one for one in verdicts if isinstance(one, Allow) or not (free and one.unsure)]
+    return strictest(kept or [Allow("the sandbox holds it")])
+
+
+class Seen(Struct, frozen=True):
+    """What of a command line decides on its profile."""
+
+    reads: bool
+    """It is known to read, and to do nothing else."""
+    outside: bool
+    """Each part of it is one that the user lets run without a sandbox."""
+    protected: tuple[str, ...]
+    """Protected paths that it names to change them."""
+
+
+def look_at(policy: Policy, run: Running, resolve: Resolve) -> Seen:
+    """Read a command line for what decides on its profile."""
+    case = _case(policy, run, resolve)
+    commands, opaque = case.parsed.commands, case.parsed.opaque
+    wild = [t for t in case.parsed.writes if not _FREE.fullmatch(t.word.text)]
+    patterns = [command_pattern(text) for text in policy.sandbox.outside]
+    named = {p for p, writing in _named_paths(case) if writing and is_protected(policy, p)}
+    for simple in commands:
+        if simple.name == "git" and prove_read_only(simple) is None:
+            named |= {f"{one}/config" for one in _repositories(policy)} & _wanted(simple, policy)
+    return Seen(
+        reads=not opaque and not wild and all(prove_read_only(s) is not None for s in commands),
+        outside=bool(commands)
+        and not opaque
+        and all(any(match_strictly(p, s) for p in patterns) for s in commands),
+        protected=tuple(sorted(named)),
+    )
+
+
+def _repositories(policy: Policy) -> tuple[str, ...]:
+    return (*(f"{root}/.git" for root in (policy.root, *policy.folders)), *policy.sandbox.git)
+
+
+def _wanted(simple: Simple, policy: Policy) -> set[str]:
+    """Give the settings that git writes by a command whose purpose that is."""
+    verbs = {word.text for word in simple.words[1:] if word.plain}
+    writes = verbs & _CONFIGURING
+    return {f"{one}/config" for one in _repositories(policy)} if writes else set()
+
+
+def _by_rules(case: Case) -> Iterator[Verdict]:
     """Apply deny and ask rules, to commands and to the paths they name."""
-    found: list[Verdict] = [Allow("no rule is against it")]
+    yield Allow("no rule is against it")
     for rule in case.policy.rules:
         if rule.effect == "allow" or not rule.covers("Bash"):
             continue
@@ -95,12 +147,12 @@ def _by_rules(case: Case) -> Verdict:
         if match == "no":
             continue
         if match == "maybe":
-            found.append(Ask(f"it cannot be told whether {rule.named} applies to this command"))
+            yield Ask(f"it cannot be told whether {rule.named} applies to this command")
         elif rule.effect == "deny":
-            return Deny(f"the command is forbidden by {rule.named}; find another way")
+            yield Deny(f"the command is forbidden by {rule.named}; find another way")
         else:
-            found.append(Ask(f"the command is asked for by {rule.named}"))
-    return strictest([*found, *_path_rules(case)])
+            yield Ask(f"the command is asked for by {rule.named}")
+    yield from _path_rules(case)
 
 
 def _path_rules(case: Case) -> Iterator[Verdict]:
@@ -112,16 +164,23 @@ def _path_rules(case: Case) -> Iterator[Verdict]:
     if not single:
         return
     policy = replace(case.policy, rules=single)
+    # What may not be read is hidden, and where nothing is written nothing need be kept.
+    held = all(r.effect == "deny" and (r.tool in READING or _plans(case)) for r in single)
     for path, writing in _named_paths(case):
         yield from _forbidden(policy, path, f"the command names {path}, which", writing=writing)
     for simple in case.parsed.commands:
         words = prove_read_only(simple)
         if words and not all(word.plain for word in words):
-            yield Ask(f"it cannot be told which files `{simple.source}` reads")
-        yield from _reached(case, policy, simple)
+            why = f"it cannot be told which files `{simple.source}` reads"
+            yield Ask(why, unsure=held)
+        yield from _reached(case, policy, simple, held=held)
     for word, folders, place in _path_words(case):
         if not all(case.settles(place, path) for path in _joined(case, word, folders)):
-            yield Ask(f"what `{word.text}` is may change before it is used")
+            yield Ask(f"what `{word.text}` is may change before it is used", unsure=held)
+
+
+def _plans(case: Case) -> bool:
+    return case.policy.mode == "plan"
 
 
 def _forbidden(policy: Policy, path: str, what: str, *, writing: bool) -> Iterator[Verdict]:
@@ -145,7 +204,7 @@ def _whole_rules(case: Case, policy: Policy) -> Iterator[Verdict]:
                 yield from _forbidden(policy, "", f"`{target.word.text}`", writing=writing)
 
 
-def _reached(case: Case, policy: Policy, simple: Simple) -> Iterator[Verdict]:
+def _reached(case: Case, policy: Policy, simple: Simple, *, held: bool) -> Iterator[Verdict]:
     """Ask about a command that goes through folders in which something is forbidden."""
     reach = find_reach(simple)
     if reach is None or not reach.reads:
@@ -156,7 +215,8 @@ def _reached(case: Case, policy: Policy, simple: Simple) -> Iterator[Verdict]:
                 if rule := find_below(policy, effect, path, writing=False):
                     yield Ask(
                         f"`{simple.source}` goes through {path}, where {rule.named} may speak of "
-                        "some files; the Grep tool leaves those out"
+                        "some files; the Grep tool leaves those out",
+                        unsure=held,
                     )
 
 
@@ -214,76 +274,16 @@ def _possible(case: Case, word: Word, folders: Folders) -> Iterator[str]:
                 yield case.resolve(os.path.join(folder, text))  # noqa: PTH118 - pure text
 
 
-def match_line(rule: Rule, line: str, parsed: Parsed) -> Match:
-    """Whether a forbidding rule matches any part of a command line."""
-    if rule.specifier is None:
-        return "yes"
-    pattern = command_pattern(rule.specifier)
-    if line == rule.specifier or (pattern.regex and pattern.regex.fullmatch(line)):
-        return "yes"
-    found = {_match_loosely(pattern, simple) for simple in parsed.commands}
-    if "yes" in found:
-        return "yes"
-    if "maybe" in found or parsed.opaque:
-        return "maybe"
-    word = re.escape(pattern.words[0]) if pattern.words else ""
-    spoken = any(re.search(rf"(?<![\w-]){word}(?![\w-])", code) for code in parsed.code)
-    return "maybe" if spoken else "no"
-
-
-def _match_loosely(pattern: CommandPattern, simple: Simple) -> Match:
-    if not simple.words:
-        return "no"
-    text = " ".join([simple.name, *(word.text for word in simple.words[1:])])
-    if pattern.regex is not None:
-        texts = (text, " ".join(word.text for word in simple.words), simple.source)
-        if any(pattern.regex.fullmatch(one) for one in texts):
-            return "yes"
-        return "maybe" if not all(word.sure for word in simple.words) else "no"
-    if simple.source == " ".join(pattern.words):
-        return "yes"
-    first = Word(simple.name)
-    wanted = tuple(word.rpartition("/")[2].lower() for word in pattern.words[:1])
-    return _match_words(wanted + pattern.words[1:], (first, *simple.words[1:]), opened=pattern.open)
-
-
-def _match_words(wanted: tuple[str, ...], given: tuple[Word, ...], *, opened: bool) -> Match:
-    """Compare words; options may stand between, with or without a value of their own."""
-    places, maybe = {0}, False
-    for text in wanted:
-        tried = _past_options(places, given)
-        maybe = maybe or any(not given[at].sure or given[at].loose for at in tried)
-        places = {at + 1 for at in tried if given[at].text == text and given[at].plain}
-    if any(opened or at == len(given) for at in places):
-        return "yes"
-    if any(all(word.loose for word in given[at:]) for at in places):
-        return "maybe"
-    return "maybe" if maybe else "no"
-
-
-def _past_options(places: set[int], given: tuple[Word, ...]) -> set[int]:
-    """Return the places reached from these by passing over options and their values."""
-    found: set[int] = set()
-    waiting = list(places)
-    while waiting:
-        at = waiting.pop()
-        if at >= len(given) or at in found:
-            continue
-        found.add(at)
-        if given[at].text.startswith("-"):
-            waiting += [at + 1, at + 2]
-    return found
-
-
 def _in_plan(case: Case) -> Iterator[Verdict]:
     """Only what is proven to read may run; reading elsewhere is asked for as usual."""
     only = reads_only(case.policy)
     instead = f"use commands that only read, and {planned(case.policy, 'the step')}"
     for part in case.parsed.opaque:
-        yield Deny(f"{only}, and what `{part}` does is not certain; {instead}")
+        yield Deny(f"{only}, and what `{part}` does is not certain; {instead}", unsure=True)
     for simple in case.parsed.commands:
         if prove_read_only(simple) is None:
-            yield Deny(f"{only}, and `{simple.source}` may do more; {instead}")
+            unsure = not is_change(simple)
+            yield Deny(f"{only}, and `{simple.source}` may do more; {instead}", unsure=unsure)
         else:
             yield _reading(case, simple)
     yield from _redirects(case)
@@ -298,7 +298,7 @@ def _guarded(case: Case) -> Iterator[Verdict]:
 
     for simple in case.parsed.commands:
         if prove_read_only(simple) is None and _reaches_guarded(case, simple):
-            yield Ask(f"`{simple.source}` may change protected files")
+            yield Ask(f"`{simple.source}` may change protected files", unsure=True)
 
 
 def _reaches_guarded(case: Case, simple: Simple) -> bool:
@@ -335,12 +335,12 @@ def _allowed_whole(case: Case) -> bool:
 def _parts(case: Case) -> Iterator[Verdict]:
     yield Allow("every part is allowed")
     for part in case.parsed.opaque:
-        yield Ask(f"what `{part}` does shows only when it runs")
+        yield Ask(f"what `{part}` does shows only when it runs", unsure=True)
     covered: set[int] = set()
     for place, simple in enumerate(case.parsed.commands):
         if simple.within in covered and simple.within >= 0:
             depth = _covering(case, case.parsed.commands[simple.within])
-            if depth > simple.inner_at >= 0 or depth == _EXACT:
+            if depth > simple.inner_at >= 0 or depth == EXACT:
                 covered.add(place)
                 continue
         if _covering(case, simple) > 0:
@@ -350,36 +350,13 @@ def _parts(case: Case) -> Iterator[Verdict]:
     yield from _redirects(case)
 
 
-_EXACT = 1_000_000
-
-
 def _covering(case: Case, simple: Simple) -> int:
-    """Return how many words of a command the allow rules spell out; `_EXACT` if all of it."""
+    """Return how many words of a command the allow rules spell out; `EXACT` if all of it."""
     best = 0
     for rule in _allow_rules(case):
         assert rule.specifier is not None
         best = max(best, match_strictly(command_pattern(rule.specifier), simple))
     return best
-
-
-def match_strictly(pattern: CommandPattern, simple: Simple) -> int:
-    """Return how many words an allowing pattern fixes in a command it matches, or 0."""
-    env = () if has_safe_env(simple) else simple.env
-    words = (*(Word(f"{n}={w.text}", sure=w.plain) for n, w in env), *simple.words)
-    if pattern.regex is not None:
-        clear = all(w.plain and not re.search(r"\s", w.text) for w in words)
-        return int(clear and bool(pattern.regex.fullmatch(" ".join(w.text for w in words))))
-    size = len(pattern.words)
-    if not pattern.open and simple.source == " ".join(pattern.words) and len(words) > 0:
-        return _EXACT if all(w.plain for w in words) else 0
-    fixed = words[:size]
-    if len(fixed) < size or not size:
-        return 0
-    if any(not w.plain or w.text != p for w, p in zip(fixed, pattern.words, strict=True)):
-        return 0
-    if pattern.open:
-        return size
-    return _EXACT if len(words) == size else 0
 
 
 def _one(case: Case, simple: Simple) -> Verdict:
@@ -392,8 +369,10 @@ def _one(case: Case, simple: Simple) -> Verdict:
     question = Ask(f"`{simple.source}` would be run", suggest(simple))
     if mode != "auto":
         return question
-    if is_risky(simple) or not has_safe_env(simple):
-        return Ask(f"`{simple.source}` may do harm that is hard to undo", suggest(simple))
+    risky = is_risky(simple)
+    if risky or not has_safe_env(simple):
+        why = f"`{simple.source}` may do harm that is hard to undo"
+        return Ask(why, suggest(simple), unsure=not risky)
     for word in simple.words[1:]:
         if word.text.startswith(("/", "~", "..")) and not _on_own_ground(case, word, simple):
             return Ask(f"`{simple.source}` names a path outside the project", suggest(simple))
@@ -432,11 +411,11 @@ def _reading(case: Case, simple: Simple) -> Verdict:
         words.append(Word("."))
     if simple.name == "git" and not _in_own_repository(case, simple):
         why = "may use another repository than the project's, whose settings can name programs"
-        return Ask(f"`{simple.source}` {why}")
+        return Ask(f"`{simple.source}` {why}", unsure=True)
     found = [Allow("it only reads"), *(_read_word(case, w, simple) for w in words)]
     if (reach := find_reach(simple)) and reach.follows:
         why = f"`{simple.source}` follows links, which may lead out of the project"
-        found.append(Ask(why, suggest(simple)))
+        found.append(Ask(why, suggest(simple), unsure=True))
     return strictest(found)
 
 
@@ -457,7 +436,8 @@ def _read_word(case: Case, word: Word, simple: Simple) -> Verdict:
         return Allow("a pipe")
     paths = _paths(case, word, simple.folders, simple.place)
     if paths is None:
-        return Ask(f"it cannot be told which files `{simple.source}` reads", suggest(simple))
+        why = f"it cannot be told which files `{simple.source}` reads"
+        return Ask(why, suggest(simple), unsure=True)
     return strictest(
         decide_reading(case.policy, "Bash", p) for p in paths if not _FREE.fullmatch(p)
     )
@@ -492,7 +472,8 @@ def _targets(
         if paths is None:
             why = f"it cannot be told which file `{word.text}` is"
             plan = case.policy.mode == "plan" and decide is decide_writing
-            yield Deny(f"{reads_only(case.policy)}, and {why}") if plan else Ask(why)
+            only = f"{reads_only(case.policy)}, and {why}"
+            yield Deny(only, unsure=True) if plan else Ask(why, unsure=True)
             continue
         for path in paths:
             if not _FREE.fullmatch(path):

@@ -21,13 +21,15 @@ from anyio.abc import TaskGroup
 from msgspec import Meta
 
 from prong.entry import CallId
-from prong.event import ToolOutput
+from prong.event import ToolOutput, Warned
 from prong.host import Process, Storage
+from prong.host.sandbox import NONE, Profile, with_file
 from prong.text import load_text, without
 from prong.tools.access import Access, Running
 from prong.tools.base import Context, Effect, Failed, Outcome, done
 from prong.tools.gitenv import guard_git
 from prong.tools.output import Cleaner, Collector
+from prong.tools.refusal import Refusal, find_refusal, for_model, for_user
 
 PART = 20_000
 """Characters kept of each end of the output."""
@@ -107,16 +109,25 @@ class Bash:
         return (Running(args.command, context.cwd or context.host.root),)
 
     async def run(self, call_id: CallId, args: AnyBashArguments, context: Context) -> Outcome:
+        """Run the command as freely as the user would."""
+        return await self.run_in(call_id, args, context, NONE)
+
+    async def run_in(
+        self, call_id: CallId, args: AnyBashArguments, context: Context, profile: Profile
+    ) -> Outcome:
         """Run the command to its end, or hand it to the task board."""
         if why := _unusable(args.command):
             return Failed(why)
         cwd, note = await _folder(context)
         if args.run_in_background:
-            return await self._start_task(args, context, cwd, note)
+            return await self._start_task(args, context, cwd, note, profile)
         trail = _Trail(context.host.storage)
         try:
             process = await context.host.start(
-                trail.wrap(args.command), cwd=cwd, env=_surroundings(context)
+                trail.wrap(args.command),
+                cwd=cwd,
+                env=_surroundings(context),
+                profile=with_file(profile, trail.path),
             )
         except OSError as error:
             return Failed(f"The command could not be started: {error}")
@@ -130,12 +141,16 @@ class Bash:
         finally:
             run.output.close()
             left, folder = trail.take()
+            undone = process.leave()
         moved = _moved(folder, context, cwd)
         notes = [note, *moved, *run.notes(args.timeout, left=left, hint=self._hint)]
-        return run.outcome([n for n in notes if n])
+        for text in undone:
+            context.emit(Warned(text=text))
+        notes += [f"[{text}.]" for text in undone]
+        return run.outcome([n for n in notes if n], profile, cwd)
 
     async def _start_task(
-        self, args: AnyBashArguments, context: Context, cwd: str, note: str
+        self, args: AnyBashArguments, context: Context, cwd: str, note: str, profile: Profile
     ) -> Outcome:
         try:
             # The trap makes the task last as long as its shell's jobs: `server &` is meant to.
@@ -143,6 +158,7 @@ class Bash:
                 f"trap 'builtin wait' EXIT; {args.command}",
                 cwd=cwd,
                 env=_surroundings(context),
+                profile=profile,
             )
         except OSError as error:
             return Failed(f"The command could not be started: {error}")
@@ -173,23 +189,23 @@ class _Trail:
         A full disk is no reason to refuse the command that would clear it.
         """
         self._storage = storage
-        self._path = storage.reserve(".cwd")
+        self.path = storage.reserve(".cwd")
 
     def wrap(self, command: str) -> str:
         """Put the trap in front, on the same line so that line numbers in messages stay right."""
-        if not self._path:
+        if not self.path:
             return command
         # `>|` because of noclobber; inside the braces nothing shows up under `set -x`.
         import shlex
 
         # The shell is about to end, so its umask can be changed.
-        say = f"{{ builtin jobs -rp; builtin pwd -P; }} >|{shlex.quote(self._path)}"
+        say = f"{{ builtin jobs -rp; builtin pwd -P; }} >|{shlex.quote(self.path)}"
         write = f"{{ builtin umask 077; {say}; }}"
         return f"trap {shlex.quote(f'{write} 2>/dev/null || :')} EXIT; {command}"
 
     def take(self) -> tuple[bool, str]:
         """Say whether jobs were left, and the folder; empty if it is not known."""
-        lines = self._storage.take(self._path) if self._path else ""
+        lines = self._storage.take(self.path) if self.path else ""
         # Job ids are digits and a folder begins with a slash; it may hold newlines itself.
         slash = lines.find("/")
         if slash < 0:
@@ -248,14 +264,17 @@ class _Run:
             notes.append(f"The processes that the command left running were stopped.{hint}")
         return notes
 
-    def outcome(self, notes: list[str]) -> Outcome:
+    def outcome(self, notes: list[str], profile: Profile, cwd: str) -> Outcome:
         """Make the result of the call."""
         text = self.output.text().rstrip("\n")
-        body = "\n".join([*([text] if text else []), *notes])
+        refusal = find_refusal(profile, text, cwd) if self._code else Refusal()
+        said = [for_model(profile, refusal)] if refusal.some else []
+        body = "\n".join([*([text] if text else []), *notes, *said])
         if self._code is None or self._flooded:
             return Failed(body)
         if self._code:
-            return Failed(f"{_ending(self._code)}\n{body}" if body else _ending(self._code))
+            held = for_user(profile, refusal) if refusal.some and not refusal.guess else ""
+            return Failed(f"{_ending(self._code)}\n{body}" if body else _ending(self._code), held)
         return done(body or "(no output)")
 
     async def _read(self) -> None:

@@ -1,0 +1,104 @@
+"""What settings and the place say about the sandbox of commands."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from prong.config.place import Place
+from prong.errors import UsageError
+from prong.host.sandbox import Ability
+from prong.tools.ground import Sandboxing
+
+CACHES = (
+    "~/.cache",
+    "~/.npm",
+    "~/.yarn",
+    "~/.bun/install/cache",
+    "~/.pnpm-store",
+    "~/.local/share/pnpm",
+    "~/.cargo/registry",
+    "~/.cargo/git",
+    "~/.cargo/.package-cache",
+    "~/.cargo/.global-cache",
+    "~/go/pkg",
+    "~/.gradle",
+    "~/.m2",
+    "~/.nuget/packages",
+    "~/Library/Caches",
+)
+"""Where programs keep what they have downloaded or made before, unless settings say otherwise."""
+
+_POINTER = "gitdir:"
+_LARGEST = 4096
+
+
+def sandboxing(place: Place, ability: Ability, home: str) -> Sandboxing:
+    """Put together what is known and wanted of the sandbox.
+
+    Raises UsageError if one is required that the system cannot give.
+    """
+    given: dict[str, Any] = place.settings.map("sandbox")
+    mode = given.get("mode", "on")
+    if mode == "required" and not (ability.writes and ability.views):
+        raise UsageError(
+            f"the setting sandbox.mode is 'required', and it cannot be had in full: {ability.why}; "
+            "'prong doctor' says more"
+        )
+    return Sandboxing(
+        ability=ability,
+        on=mode != "off" and ability.some,
+        network=cast("Literal['none', 'working', 'always']", given.get("network", "working")),
+        daemons=bool(given.get("unixSockets", False)),
+        temp=_real(("/tmp", "/var/tmp", tempfile.gettempdir()), home, place.cwd),  # noqa: S108
+        caches=_real(given.get("caches", CACHES), home, place.cwd),
+        writable=_real(given.get("writable", ()), home, place.cwd),
+        git=repository(place.root),
+        outside=tuple(_pattern(text) for text in given.get("outside", ())),
+    )
+
+
+def unheld(place: Place, ability: Ability) -> str:
+    """Say what is not held here, once; empty if all is, or nobody wants it."""
+    if place.settings.map("sandbox").get("mode") == "off":
+        return "the sandbox is off by the setting sandbox.mode: permissions alone decide"
+    if ability.writes and ability.views:
+        return ""
+    what = "commands run without a sandbox" if not ability.some else "the sandbox is not whole"
+    return f"{what}, and permissions alone decide: {ability.why} ('prong doctor' says more)"
+
+
+def _pattern(text: str) -> str:
+    """Read a command as a rule of Bash names it, with or without that name around it."""
+    return text[5:-1] if text.startswith("Bash(") and text.endswith(")") else text
+
+
+def _real(paths: tuple[str, ...] | list[str], home: str, cwd: str) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for path in paths:
+        whole = home + path[1:] if path == "~" or path.startswith("~/") else path
+        found[os.path.realpath(os.path.join(cwd, whole))] = None  # noqa: PTH118 - strings throughout
+    return tuple(found)
+
+
+def repository(root: str) -> tuple[str, ...]:
+    """Find the repository's own folder of a working copy that has it elsewhere."""
+    pointer = Path(root, ".git")
+    try:
+        with pointer.open("rb") as file:
+            text = file.read(_LARGEST).decode(errors="surrogateescape")
+    except OSError:
+        return ()
+    if not text.startswith(_POINTER):
+        return ()
+    own = Path(root, text.removeprefix(_POINTER).strip())
+    try:
+        common = own / (own / "commondir").read_text(errors="surrogateescape").strip()
+    except OSError:
+        common = own
+    # Anything could be named there: only what is a repository counts.
+    if not (own / "HEAD").is_file() or not (common / "objects").is_dir():
+        return ()
+    return (os.path.realpath(common),)

@@ -1,0 +1,54 @@
+"""`prong doctor`: what is protected here and what is not, each with its remedy."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Iterable
+
+import msgspec
+
+from prong.face.output import printable, show, show_json
+from prong.session import Finding, diagnose
+
+_WIDTH = 80
+_SIGNS = {"good": "+", "limited": "~", "broken": "!"}
+
+
+def run_doctor(words: list[str]) -> int:
+    """Say what was found; gives 1 if something is broken."""
+    parser = argparse.ArgumentParser(
+        prog="prong doctor",
+        description="Say what is protected here and what is not: sandbox, terminal, tmux, git, "
+        "keys, engine, MCP.",
+        epilog="exit code: 0 if everything works (+), be it with limits (~); 1 if not (!)",
+        allow_abbrev=False,
+    )
+    parser.add_argument("-C", "--cwd", default=".", metavar="DIR", help="the project folder")
+    parser.add_argument("--settings", metavar="JSON|FILE")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    args = parser.parse_args(words)
+    found = diagnose(args.cwd, settings=args.settings)
+    if args.json:
+        show_json(msgspec.json.format(msgspec.json.encode(found)))
+    else:
+        show("\n".join(describe_findings(found)))
+    return int(any(one.state == "broken" for one in found))
+
+
+def describe_findings(found: Iterable[Finding]) -> list[str]:
+    """Say each finding in a line or more, and what to do in one of its own."""
+    lines: list[str] = []
+    for one in found:
+        head = f"{_SIGNS[one.state]} {one.topic}: "
+        lines += _folded(head, one.text)
+        if one.remedy:
+            lines += _folded("    -> ", one.remedy)
+    return lines
+
+
+def _folded(head: str, text: str) -> list[str]:
+    indent = "    " if not head.startswith(" ") else "       "
+    return textwrap.wrap(
+        printable(head + text), _WIDTH, subsequent_indent=indent, break_on_hyphens=False
+    )

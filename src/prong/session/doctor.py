@@ -1,0 +1,217 @@
+"""What is protected here and what is not, and what else a session needs: one look around.
+
+Nothing is started but `git` and `tmux`, and only to ask for their versions.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from prong.config.option import Options
+from prong.config.place import Place, look_around
+from prong.config.sandbox import sandboxing
+from prong.config.secrecy import withheld
+from prong.errors import ConfigError, NoSuchModel, UsageError
+from prong.host.sandbox import Ability
+from prong.host.sandbox.ability import detect
+
+State: TypeAlias = Literal["good", "limited", "broken"]
+
+_SECONDS = 5
+_FULL_SINCE = 6
+"""The version of Landlock that holds signals too."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found of one thing."""
+
+    topic: str
+    state: State
+    text: str
+    remedy: str = ""
+    """What to do about it; empty if there is nothing to do."""
+
+
+def diagnose(cwd: str = ".", *, settings: str | None = None) -> tuple[Finding, ...]:
+    """Look at everything that a session in a folder stands on."""
+    try:
+        place = look_around(Options(cwd=cwd, settings=settings))
+    except (ConfigError, UsageError) as error:
+        why = "mend it: no session starts before"
+        return (Finding(topic="settings", state="broken", text=str(error), remedy=why),)
+    return tuple(_findings(place))
+
+
+def _findings(place: Place) -> Iterator[Finding]:
+    mode = str(place.settings.map("sandbox").get("mode", "on"))
+    yield from sandbox_findings(detect(), mode)
+    yield from _exceptions(place)
+    yield _terminal(place)
+    yield _program("tmux", "-V", "only tests of the terminal and panes of your own need it")
+    yield _git(place)
+    yield from _keys(place)
+    yield _engine()
+    yield from _servers(place)
+
+
+def sandbox_findings(ability: Ability, mode: str = "on") -> Iterator[Finding]:
+    """Say what the system holds commands to; pure."""
+    if mode == "off":
+        yield Finding(
+            topic="sandbox",
+            state="limited",
+            text="off by the setting sandbox.mode; permissions alone decide",
+            remedy="remove the setting",
+        )
+        return
+    if not ability.some:
+        state: State = "broken" if mode == "required" else "limited"
+        text = f"none, permissions alone decide: {ability.why}"
+        yield Finding(topic="sandbox", state=state, text=text, remedy=_remedy(ability))
+        return
+    named = f"Landlock {ability.abi}" if ability.kind == "landlock" else "Seatbelt"
+    if ability.writes:
+        text = f"{named}: commands that read can change nothing"
+        yield Finding(topic="sandbox: reading", state="good", text=text)
+    else:
+        text = f"{named}, in part only: {ability.why}"
+        yield Finding(topic="sandbox: reading", state="limited", text=text, remedy=_remedy(ability))
+    yield _of_views(ability, named)
+    if ability.kind == "landlock" and ability.abi < _FULL_SINCE:
+        text = "children in worktrees can signal your other processes"
+        remedy = "Linux 6.12 or newer holds that"
+        yield Finding(topic="sandbox: signals", state="limited", text=text, remedy=remedy)
+
+
+def _of_views(ability: Ability, named: str) -> Finding:
+    if ability.views and ability.writes:
+        return Finding(
+            topic="sandbox: working",
+            state="good",
+            text=f"{named} with a view of the files: protected and denied files are out of reach",
+        )
+    return Finding(
+        topic="sandbox: working",
+        state="limited",
+        text="commands write in the project and in temporary and cache folders alone; protected "
+        "and denied files in those, and the refs of siblings, are held by permissions alone: "
+        f"{ability.why}",
+        remedy=_remedy(ability),
+    )
+
+
+def _remedy(ability: Ability) -> str:
+    if ability.kind == "none" or not ability.writes:
+        return "use Linux 6.2 or newer with Landlock, or let the container use it"
+    return (
+        "allow namespaces of users: sysctl user.max_user_namespaces, "
+        "kernel.unprivileged_userns_clone or kernel.apparmor_restrict_unprivileged_userns; in a "
+        "container, its seccomp profile"
+    )
+
+
+def _exceptions(place: Place) -> Iterator[Finding]:
+    """Tell what settings let out."""
+    try:
+        found = sandboxing(place, detect(), place.home)
+    except UsageError as error:
+        yield Finding(topic="sandbox", state="broken", text=str(error), remedy="see above")
+        return
+    told = [f"writes in {path}" for path in found.writable]
+    told += [f"without a sandbox: {line}" for line in found.outside]
+    told += ["sockets of services can be reached"] if found.daemons else []
+    told += ["network also for commands that read"] if found.network == "always" else []
+    if told:
+        yield Finding(topic="sandbox: exceptions", state="limited", text="; ".join(told))
+
+
+def _terminal(place: Place) -> Finding:
+    kind = place.env.get("TERM", "")
+    if not sys.stdout.isatty():
+        return Finding(topic="terminal", state="good", text="none here; -p works without one")
+    if kind in {"", "dumb"}:
+        text = f"TERM is {kind!r}: no colours, no editing of the line"
+        return Finding(topic="terminal", state="limited", text=text, remedy="set TERM")
+    width = shutil.get_terminal_size().columns
+    return Finding(topic="terminal", state="good", text=f"{kind}, {width} columns")
+
+
+def _program(name: str, flag: str, without: str) -> Finding:
+    said = _version(name, flag)
+    if said is None:
+        return Finding(topic=name, state="limited", text=f"not found; {without}")
+    return Finding(topic=name, state="good", text=said)
+
+
+def _version(name: str, flag: str) -> str | None:
+    path = shutil.which(name)
+    if path is None:
+        return None
+    try:
+        ended = subprocess.run(
+            [path, flag], capture_output=True, timeout=_SECONDS, check=False, text=True, cwd="/"
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return ended.stdout.strip().partition("\n")[0] or None
+
+
+def _git(place: Place) -> Finding:
+    said = _version("git", "--version")
+    if said is None:
+        text = "not found: no worktrees, no merging"
+        return Finding(topic="git", state="limited", text=text, remedy="install git")
+    if not os.path.lexists(f"{place.root}/.git"):
+        text = f"{said}; {place.root} is no repository, so there are no worktrees"
+        return Finding(topic="git", state="limited", text=text, remedy="git init")
+    return Finding(topic="git", state="good", text=f"{said}; repository at {place.root}")
+
+
+def _keys(place: Place) -> Iterator[Finding]:
+    hidden = withheld(place)
+    there = sorted(name for name in hidden if place.env.get(name))
+    if there:
+        text = f"{', '.join(there)}: used by Prong, kept from commands"
+        yield Finding(topic="keys", state="good", text=text)
+    else:
+        text = "none in the environment; a model on this machine needs none"
+        remedy = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or use -m local"
+        yield Finding(topic="keys", state="limited", text=text, remedy=remedy)
+    if passed := sorted(set(place.settings.texts("passEnv")) & set(place.env)):
+        text = f"commands see {', '.join(passed)} by the setting passEnv"
+        yield Finding(topic="keys", state="limited", text=text)
+
+
+def _engine() -> Finding:
+    from prong.provider.local.place import library, weights
+
+    try:
+        library()
+        path = weights("local")
+    except (NoSuchModel, UsageError) as error:
+        text = "models do not run on this machine"
+        return Finding(topic="engine", state="limited", text=text, remedy=str(error))
+    return Finding(topic="engine", state="good", text=f"-m local runs {path.name}")
+
+
+def _servers(place: Place) -> Iterator[Finding]:
+    if not place.servers.servers:
+        yield Finding(topic="MCP", state="good", text="no servers are configured")
+    for server in place.servers.servers:
+        topic = f"MCP: {server.name}"
+        if server.url:
+            yield Finding(topic=topic, state="good", text=f"{server.url} (not asked)")
+        elif shutil.which(server.command, path=place.env.get("PATH")) is None:
+            text = f"{server.command} is not found; it would run outside the sandbox"
+            remedy = f"install it, or remove the server from {server.path}"
+            yield Finding(topic=topic, state="broken", text=text, remedy=remedy)
+        else:
+            text = f"{server.command} (not started); it runs outside the sandbox"
+            yield Finding(topic=topic, state="good", text=text)
