@@ -13,7 +13,7 @@ from shared.structure import modules, shapes
 CLASSES = (
     "Agent Ask Backend Block Bounds Call Child Choice Collector Connection Delegation "
     "Document Done Event Exchange Finished Fork Function Given InputDetails Item Kept Kind "
-    "Leave Limits Line Listed Lost Message Option Options OutputDetails Part Parts Place "
+    "Leave Limits Line Listed Lost Message Option Options OutputDetails Part Parts "
     "Prompt Reader Reading Refused Removed Reply Report Response Row Server Settings Slot "
     "Source State Stop Stream Tail Turn Url Usage View Waiting Walk Watch Written Wrong"
 )

@@ -19,9 +19,9 @@ from prong.session.move import move
 from prong.session.parts import Parts
 from prong.session.preference import answer_schema
 from prong.team.announce import announce, tell_end
-from prong.team.place import may_hold_worktrees, tidy
 from prong.team.recovery import recover, strays
 from prong.team.resume import told
+from prong.team.workspace import may_hold_worktrees, tidy
 
 
 async def begin(parts: Parts, base: Foundation, group: anyio.abc.TaskGroup) -> None:

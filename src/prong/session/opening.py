@@ -66,13 +66,13 @@ from prong.team.course import Services
 from prong.team.delivery import Delivery
 from prong.team.injection import Classifier
 from prong.team.outbox import Outbox
-from prong.team.place import read_settings
 from prong.team.pull import Pulls
 from prong.team.registry import Registry
 from prong.team.route import ForkMode
 from prong.team.supervisor import Supervisor, TeamSettings
 from prong.team.task import TaskBoard
 from prong.team.typed import TypeResolver
+from prong.team.workspace import read_settings
 from prong.tools.kit import Kit
 from prong.tools.policy import Policy, PolicyBox
 

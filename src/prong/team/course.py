@@ -1,8 +1,8 @@
 """What happens to a child, from its start to its end.
 
-`course` is the whole of it, in order: hooks are asked, its place is made, it waits for its turn, it
-is told what to do, it lives, its result is looked through, its place is given back. `ChildTask` is
-that course as a piece of background work, and `launch` starts it.
+`course` is the whole of it, in order: hooks are asked, its workspace is made, it waits for its
+turn, it is told what to do, it lives, its result is looked through, its workspace is given back.
+`ChildTask` is that course as a piece of background work, and `launch` starts it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from prong.team.claim import Claims, declared
 from prong.team.fanout import Prediction
 from prong.team.injection import Classifier, check, inspect, warning
 from prong.team.log import Log
-from prong.team.place import Place, WorktreeSettings, close_place, open_place
 from prong.team.registry import Registry
 from prong.team.result import ending_of
 from prong.team.task import TaskBoard
 from prong.team.work import Ending
+from prong.team.workspace import Workspace, WorktreeSettings, close_workspace, open_workspace
 from prong.text import load_text
 from prong.tools.base import TaskHandle
 
@@ -66,14 +66,14 @@ class Services:
 
 async def course(child: Child, services: Services) -> None:
     """Lead a child from its start to its end, by which its status says how it ended."""
-    place, started = None, False
+    workspace, started = None, False
     try:
         await _may(child, "SubagentStart")
         started = True
-        place = await open_place(child, services.worktrees)
-        if place is not None and place.notice:
+        workspace = await open_workspace(child, services.worktrees)
+        if workspace is not None and workspace.notice:
             await _may(child, "WorktreeCreate")
-        _begin(child, place, await _wait_turn(child, services))
+        _begin(child, workspace, await _wait_turn(child, services))
         turn = await services.backend.live(child.agent, until=_Stop(child).is_over)
         base, prompt = child.spec.base, child.agent.prompt
         findings = await inspect(child.text, prompt, base, services.classifier)
@@ -85,14 +85,14 @@ async def course(child: Child, services: Services) -> None:
             if started and child.status != "completed":
                 await _tell_end(child)
             await _release(child, services)
-            if place is not None:
-                await _close_place(child, place)
+            if workspace is not None:
+                await _close_workspace(child, workspace)
 
 
-async def _close_place(child: Child, place: Place) -> None:
-    await close_place(child, place)
+async def _close_workspace(child: Child, workspace: Workspace) -> None:
+    await close_workspace(child, workspace)
     if child.spec.worktree is None:
-        await _announce(child, "WorktreeRemove", worktree=place.worktree)
+        await _announce(child, "WorktreeRemove", worktree=workspace.worktree)
 
 
 async def _wait_turn(child: Child, services: Services) -> Prediction | None:
@@ -105,10 +105,10 @@ async def _wait_turn(child: Child, services: Services) -> Prediction | None:
     return prediction
 
 
-def _begin(child: Child, place: Place | None, prediction: Prediction | None) -> None:
+def _begin(child: Child, workspace: Workspace | None, prediction: Prediction | None) -> None:
     """Tell a child what to do, and of its worktree; one that was told is told of that alone."""
     spec, agent = child.spec, child.agent
-    notice = place.notice if place is not None else ""
+    notice = workspace.notice if workspace is not None else ""
     if child.has_begun:
         if notice:
             kind = "directive" if spec.kind == "fork" else "user"
@@ -165,7 +165,7 @@ async def _announce(
 ) -> Verdict:
     """Tell the hooks of an event of a child; they select by its type."""
     spec = child.spec
-    place = worktree or spec.worktree
+    tree = worktree or spec.worktree
     payload: dict[str, Any] = {
         "agent_path": spec.path,
         "agent_type": spec.type,
@@ -173,8 +173,8 @@ async def _announce(
         "parent_path": spec.parent,
         "description": spec.description,
         "run": child.run.number,
-        "worktree_path": place.path if place else "",
-        "worktree_branch": place.branch if place else "",
+        "worktree_path": tree.path if tree else "",
+        "worktree_branch": tree.branch if tree else "",
         **more,
     }
     verdict = await child.agent.hooks.fire(event, payload, matcher=spec.type)

@@ -42,12 +42,12 @@ from prong.team.make import (
     typed_start,
 )
 from prong.team.outbox import Expected
-from prong.team.place import barred
 from prong.team.registry import Held, Registry
 from prong.team.result import ForkResult, ending_of, finished, held_back, moved, result_of, started
 from prong.team.resume import TakenUp, make_up, specs, spent_budget, stored_start, take_up, told
 from prong.team.route import Fork, ForkMode, Refused, Route, Typed, route
 from prong.team.typed import TypeResolver
+from prong.team.workspace import barred
 from prong.tools.base import Delegation, Failed, Outcome, done
 from prong.tools.delegate import AnyAgentArguments, WorkerArguments
 

@@ -74,7 +74,7 @@ def barred(parent: Agent, isolation: str) -> str | None:
 
 
 @dataclass(slots=True, frozen=True)
-class Place:
+class Workspace:
     """A child's worktree while it works there, and where the child was before."""
 
     worktree: Worktree
@@ -87,7 +87,7 @@ class Place:
     """What the child has to be told of it; empty if it was told in an earlier run."""
 
 
-async def open_place(child: Child, settings: WorktreeSettings) -> Place | None:
+async def open_workspace(child: Child, settings: WorktreeSettings) -> Workspace | None:
     """Make a child's worktree or take it up again, and let the child work there and nowhere else.
 
     None if it works where its parent does. Raises ProngError if there can be no worktree.
@@ -107,7 +107,7 @@ async def open_place(child: Child, settings: WorktreeSettings) -> Place | None:
     except OSError as error:
         raise UsageError(f"no worktree could be made: {error}") from error
     child.enter(worktree)
-    return Place(worktree, host, maker, before, told)
+    return Workspace(worktree, host, maker, before, told)
 
 
 async def _confine(
@@ -147,15 +147,15 @@ def _slug(spec: ChildSpec) -> str:
     return slug_from(spec.description if nameless else spec.task_id)
 
 
-async def close_place(child: Child, place: Place) -> None:
+async def close_workspace(child: Child, workspace: Workspace) -> None:
     """Let go of a worktree, with nothing of the child's running in it any more; tells what is left.
 
     Nothing keeps the child from ending.
     """
     agent = child.agent
-    await place.host.close()
-    agent.move(*place.before)
-    outcome = await _let_go(agent, place)
+    await workspace.host.close()
+    agent.move(*workspace.before)
+    outcome = await _let_go(agent, workspace)
     try:
         child.leave(outcome)
     except JournalError as error:
@@ -175,10 +175,10 @@ def _told(task_id: str, kept: Kept) -> WorkKept:
     )
 
 
-async def _let_go(agent: Agent, place: Place) -> Kept | Removed:
-    worktree = place.worktree
+async def _let_go(agent: Agent, workspace: Workspace) -> Kept | Removed:
+    worktree = workspace.worktree
     try:
-        return await finish(place.maker, worktree)
+        return await finish(workspace.maker, worktree)
     except (ProngError, OSError) as error:
         why = f"it could not be looked through: {error}"
         agent.emit(Warned(text=f"the worktree {worktree.path} is kept: {why}"))
