@@ -151,8 +151,8 @@ async def test_a_name_means_one_task():
         await w.session.run("Go")
 
         told = [str(body["messages"]) for body in w.bodies()][-1]
-        assert "the name 'bob' is taken already" in told
-        assert "the name 'task-1' is taken already" in told
+        assert "'bob' is taken already; choose another name" in told
+        assert "'task-1' is taken already; choose another name" in told
         assert [one.spec.task_id for one in inside(w.session).supervisor.children] == ["bob"]
 
 

@@ -17,7 +17,6 @@ from prong.cost.cache import CacheRule, cache_rule
 from prong.cost.receipt import Circumstance, Delivered, Receipt, diagnosis, reconcile, settle
 from prong.event import CacheMissed
 from prong.journal.note import ChildSpec, ChildStatus, ReceiptOpened
-from prong.prompt import Prompt
 from prong.team.fanout import FanOut, Prediction
 from prong.wire import Ended
 
@@ -56,9 +55,7 @@ class CacheWatch:
         predicted, self._here = _left(agent, rule, here=self._here), True
         if predicted < rule.minimum or _forgets(agent, rule):
             return
-        circumstance = _usual(rule, ended, row, at - agent.last.at)
-        if why := reconcile(predicted, row.usage, circumstance):
-            agent.emit(CacheMissed(predicted=predicted, read=row.usage.read, why=why))
+        _compare(agent, predicted, row, _usual(rule, ended, row, at - agent.last.at))
 
 
 class ChildAccount(CacheWatch):
@@ -82,10 +79,9 @@ class ChildAccount(CacheWatch):
         self._rule = rule
         self._prediction: Prediction | None = None
 
-    def begin(self, prompt: Prompt, prediction: Prediction | None) -> None:
-        """Take note of the first prompt, and of what its request should find."""
+    def expect(self, prediction: Prediction) -> None:
+        """Take note of what the first request should find."""
         self._prediction = prediction
-        self.receipt = msgspec.structs.replace(self.receipt, bytes_first=len(prompt))
 
     def began(self) -> None:
         """Let siblings follow: what was written can be read."""
@@ -102,6 +98,8 @@ class ChildAccount(CacheWatch):
         self.rows.append(row)
         if row.sidecar or ended is None:
             return
+        if first:
+            self.receipt = msgspec.structs.replace(self.receipt, bytes_first=len(agent.prompt))
         rule, prediction = self._rule, self._prediction if first else None
         if prediction is not None:
             predicted, idle = prediction.read, prediction.idle
@@ -118,10 +116,8 @@ class ChildAccount(CacheWatch):
             in_flight=rash,
             drops_thinking=not rule.keeps_thinking and not carried,
         )
-        if why := reconcile(predicted, row.usage, circumstance):
-            miss = self.receipt.miss or why
-            self.receipt = msgspec.structs.replace(self.receipt, miss=miss)
-            agent.emit(CacheMissed(predicted=predicted, read=row.usage.read, why=why))
+        why = _compare(agent, predicted, row, circumstance)
+        self.receipt = msgspec.structs.replace(self.receipt, miss=self.receipt.miss or why)
 
     def _enter_first(self, predicted: int, row: Row, ended: Ended) -> None:
         """Enter the first reply of a fork."""
@@ -176,6 +172,13 @@ def typed_account(spec: ChildSpec, rule: CacheRule) -> ChildAccount:
         delivered="pending",
     )
     return ChildAccount(receipt, rule)
+
+
+def _compare(agent: Agent, predicted: int, row: Row, circumstance: Circumstance) -> str:
+    """Say so if a reply read less than predicted; gives why, as far as can be told."""
+    if why := reconcile(predicted, row.usage, circumstance):
+        agent.emit(CacheMissed(predicted=predicted, read=row.usage.read, why=why))
+    return why
 
 
 def _usual(rule: CacheRule, ended: Ended, row: Row, idle: float | None) -> Circumstance:

@@ -29,7 +29,6 @@ from prong.team.announce import announce, tell_end
 from prong.team.backend import Backend, Inline
 from prong.team.child import Child
 from prong.team.claim import Claims, declared
-from prong.team.fanout import Prediction
 from prong.team.injection import Classifier, check, inspect, warning
 from prong.team.log import Log
 from prong.team.registry import Registry
@@ -73,7 +72,8 @@ async def course(child: Child, services: Services) -> None:
         workspace = await open_workspace(child, services.worktrees)
         if workspace is not None and workspace.notice:
             await _may(child, "WorktreeCreate")
-        _begin(child, workspace, await _wait_turn(child, services))
+        await _wait_turn(child, services)
+        _begin(child, workspace)
         turn = await services.backend.live(child.agent, until=_Stop(child).is_over)
         base, prompt = child.spec.base, child.agent.prompt
         findings = await inspect(child.text, prompt, base, services.classifier)
@@ -95,17 +95,15 @@ async def _close_workspace(child: Child, workspace: Workspace) -> None:
         await _announce(child, "WorktreeRemove", worktree=workspace.worktree)
 
 
-async def _wait_turn(child: Child, services: Services) -> Prediction | None:
+async def _wait_turn(child: Child, services: Services) -> None:
     """Wait until siblings have written what this one can read, and until its files are free."""
-    prediction = None
     if child.account.fan is not None:
-        prediction = await child.account.fan.admit(child.spec.task_id, child.agent)
+        child.account.expect(await child.account.fan.admit(child.spec.task_id, child.agent))
     if services.claims is not None:
         await services.claims.admit(child.spec.task_id)
-    return prediction
 
 
-def _begin(child: Child, workspace: Workspace | None, prediction: Prediction | None) -> None:
+def _begin(child: Child, workspace: Workspace | None) -> None:
     """Tell a child what to do, and of its worktree; one that was told is told of that alone."""
     spec, agent = child.spec, child.agent
     notice = workspace.notice if workspace is not None else ""
@@ -120,7 +118,6 @@ def _begin(child: Child, workspace: Workspace | None, prediction: Prediction | N
         agent.extend(fork.child(agent.prompt, told, carrier=spec.carrier))
     else:
         agent.append(user_text(told))
-    child.account.begin(agent.prompt, prediction)
     agent.emit(InputTaken(kind="directive" if spec.kind == "fork" else "user", text=told))
 
 

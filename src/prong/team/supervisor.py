@@ -166,7 +166,7 @@ class Supervisor:
             return Failed(decided.why)
         name = self.registry.free(args.name or call_id)
         if args.name and name != args.name:
-            return Failed(f"the name {args.name!r} is taken already; choose another")
+            return Failed(f"{args.name!r} is taken already; choose another name")
         match decided:
             case Typed(kind):
                 try:
