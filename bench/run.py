@@ -13,7 +13,7 @@ from measure import Row
 
 FIGURES = (
     "rope", "fan", "sse", "resume", "start", "request", "fork", "agents", "worktree", "local",
-    "slots", "events",
+    "slots", "events", "draw",
 )  # fmt: skip
 COMPARED = ("prong", "msgspec", "anyio", "anthropic", "openai", "httpx2")
 

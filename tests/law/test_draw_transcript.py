@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -37,7 +39,7 @@ ITEMS: st.SearchStrategy[Item] = st.one_of(
 )
 
 
-def seen(items: list[Item], live: Live | None = None) -> View:
+def seen(items: Sequence[Item], live: Live | None = None) -> View:
     agent = AgentView(path="main", kind="main", transcript=Series(items), live=live)
     return View(agents={"main": agent})
 

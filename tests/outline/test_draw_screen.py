@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from inline_snapshot import snapshot
 
+from prong.entry import CallId
 from prong.event import Choice, PermissionAsked, Question, QuestionAsked
 from prong.face.draw.header import describe_work, draw_header, draw_keys
 from prong.face.draw.layout import arrange, aspect_of
@@ -234,9 +235,16 @@ def test_a_request_for_leave() -> None:
     assert [row.key for row in drawn.foot] == ["y", "s", "n"]
 
 
-def ask(**more) -> PermissionAsked:
-    told = {"request_id": "q", "call_id": "c", "tool": "Edit", "title": "Edit a.py", "why": "asks"}
-    return PermissionAsked(**(told | more))
+def ask(title: str = "Edit a.py", preview: str = "", plan: str = "") -> PermissionAsked:
+    return PermissionAsked(
+        request_id="q",
+        call_id=CallId("c"),
+        tool="Edit",
+        title=title,
+        why="no rule allows it",
+        preview=preview,
+        plan=plan,
+    )
 
 
 def test_a_request_with_a_diff() -> None:
@@ -251,7 +259,7 @@ def test_a_request_with_a_diff() -> None:
   12 +         log(wait)
   13           sleep(wait)
   14       return None
-  asks
+  no rule allows it
   [y] once
   [n] no, and say why\
 """)

@@ -28,6 +28,8 @@ _WORTH = 10
 """Cells that the first line of a result must have to be worth showing."""
 _PEEK = 400
 """Characters of a result that are looked at for its first line."""
+_COUNTED = 20_000
+"""Characters of a result up to which its lines are counted."""
 
 
 class Child(msgspec.Struct, frozen=True):
@@ -106,9 +108,15 @@ def _peek(call: Called, company: Company) -> str:
     text = call.shown or call.text
     lines = text[:_PEEK].split("\n")
     first = next((line.strip() for line in lines if line.strip()), "")
+    return f"{first}{_rest(text)}" if first else ""
+
+
+def _rest(text: str) -> str:
+    """Say how much more there is; of a large text without reading it."""
+    if len(text) > _COUNTED:
+        return f" ({len(text) / 1_000:,.0f} kB)"
     count = text.count("\n") + (not text.endswith("\n"))
-    more = f" (+{counted(count - 1, 'line')})" if count > 1 else ""
-    return f"{first}{more}" if first else ""
+    return f" (+{counted(count - 1, 'line')})" if count > 1 else ""
 
 
 def _result(call: Called, width: int, company: Company) -> Rows:

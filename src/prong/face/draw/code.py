@@ -61,13 +61,14 @@ def known(language: str) -> bool:
 
 @lru_cache(64)
 def _lexer(language: str) -> Lexer | None:
-    from pygments.lexers import get_lexer_by_name
+    from pygments.lexers import find_lexer_class_by_name
     from pygments.util import ClassNotFound
 
     try:
-        return get_lexer_by_name(language, stripnl=False, ensurenl=False)
+        made = find_lexer_class_by_name(language)
     except ClassNotFound:
         return None
+    return made(stripnl=False, ensurenl=False)
 
 
 @lru_cache(256)

@@ -146,7 +146,7 @@ class Transcript:
         """Look after calls that go on: time passes, output comes, children do something."""
         children = {child.call_id: child for child in view.children(self._path) if child.call_id}
         before, self._moving = self._moving, {}
-        outputs = agent.live.outputs if agent.live is not None else {}
+        outputs = (agent.live or Live()).outputs
         self._calls |= agent.open_calls
         if unknown := children.keys() - self._calls.keys():
             # A call that is not in the transcript is sought once.
