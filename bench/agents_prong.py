@@ -27,7 +27,7 @@ async def work(url: str, folder: str) -> dict[str, Any]:
         said = await fork_prong.measured(session)
         notices = [
             plain(entry.parts)
-            for kind, entry in inside(session).agent.prompt.entries()
+            for kind, entry in inside(session).agent.conversation.prompt.entries()
             if kind == "notice" and isinstance(entry, User)
         ]
     told = re.findall(r"<task-id>(\S+)</task-id>", "\n".join(notices))

@@ -65,7 +65,7 @@ async def serving(
             Server(steps) as server,
             fork_prong.opened(server.url, folder, **options) as session,
         ):
-            inside(session).agent.append(*fork_prong.entries(tokens))
+            inside(session).agent.conversation.append(*fork_prong.entries(tokens))
             await session.run("Are you ready?")
             yield server, session
 
@@ -93,7 +93,7 @@ async def cold(tokens: int, children: int) -> tuple[float, str]:
         if not late:
             late = True
             server.clock.advance(_LATER)
-            inside(session).agent.clock = lambda: time.time() + _LATER
+            inside(session).agent.client.clock = lambda: time.time() + _LATER
         return Answer(request_id=asked.request_id, allow=True)
 
     steps = script(children)
@@ -118,7 +118,7 @@ async def woken(tokens: int) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         async with Server(steps) as server:
             async with fork_prong.opened(server.url, folder) as session:
-                inside(session).agent.append(*fork_prong.entries(tokens))
+                inside(session).agent.conversation.append(*fork_prong.entries(tokens))
                 await session.run("Are you ready?")
                 await session.run(scenario.GO)
                 task_id = session.receipts()[0].task_id
@@ -233,8 +233,8 @@ async def faults(tokens: int, children: int) -> dict[str, tuple[int, int, bool]]
         async with serving(tokens, steps) as (server, session):
             agent = inside(session).agent
             agent.kit = Kit([*agent.kit, Crash()])
-            assert isinstance(agent.provider, Api)
-            agent.provider.patience = Patience(tries=3, first=0.01)
+            assert isinstance(agent.client.provider, Api)
+            agent.client.provider.patience = Patience(tries=3, first=0.01)
             turn = await session.run(scenario.GO)
             done = sum(receipt.status == "completed" for receipt in session.receipts())
             text = server.records[-1].body.decode()

@@ -72,7 +72,7 @@ def opened(url: str, folder: str, **more: Any) -> AbstractAsyncContextManager[Se
 async def work(url: str, tokens: int, folder: str) -> dict[str, Any]:
     """Open a session with a history, let it fan out, and say what that took."""
     async with opened(url, folder) as session:
-        inside(session).agent.append(*entries(tokens))
+        inside(session).agent.conversation.append(*entries(tokens))
         return await measured(session)
 
 

@@ -43,7 +43,7 @@ async def main(url, folder, resumed):
             if not resumed:
                 await session.run("Go")
             await session.wait_settled()
-        texts = [plain(e.parts) for k, e in inside(session).agent.prompt.entries() if k == "notice"]
+        texts = [plain(e.parts) for k, e in inside(session).agent.conversation.prompt.entries() if k == "notice"]
         told = {c.spec.task_id: sum(t.count("<task-id>%s</task-id>" % c.spec.task_id)
                 for t in texts) for c in inside(session).supervisor.children}
         statuses = {c.spec.task_id: c.status for c in inside(session).supervisor.children}

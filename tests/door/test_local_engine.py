@@ -508,7 +508,7 @@ async def test_a_session_forks_on_the_embedded_model(tmp_path: Path):
     async with open_session(options) as session:
         turn = await session.run("What is the capital of France?")
         results = await session.fork(["Say yes.", "Say no.", "Say maybe."])
-        counted = inside(session).agent.last.usage.input
+        counted = inside(session).agent.conversation.last.usage.input
 
     assert turn.why == "done"
     assert session.cost == 0.0
@@ -543,14 +543,14 @@ async def test_an_engine_that_forgot_is_noticed_at_once(tmp_path: Path):
     async with open_session(options) as session:
         told = session.events()
         await session.run("Say yes.")
-        before = inside(session).agent.last.usage
+        before = inside(session).agent.conversation.last.usage
         await session.run("Say no.")
-        kept = inside(session).agent.last.usage
-        provider = inside(session).agent.provider
+        kept = inside(session).agent.conversation.last.usage
+        provider = inside(session).agent.client.provider
         assert isinstance(provider, Local)
         provider.engine.close()
         await session.run("Say maybe.")
-        after = inside(session).agent.last.usage
+        after = inside(session).agent.conversation.last.usage
     missed = [e.event async for e in told if isinstance(e.event, CacheMissed)]
 
     assert before.read == 0
@@ -576,7 +576,7 @@ async def test_sessions_of_one_program_share_an_engine(tmp_path: Path):
     other = msgspec.structs.replace(options, env={**env, "PRONG_LOCAL_CACHE_MB": "32"})
 
     def engine_of(session: Session) -> Engine:
-        provider = inside(session).agent.provider
+        provider = inside(session).agent.client.provider
         assert isinstance(provider, Local)
         return provider.engine
 

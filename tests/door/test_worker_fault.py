@@ -47,7 +47,7 @@ async def gone(folder: Path) -> None:
 
 def notices(w: World) -> list[str]:
     """Give the tasks that the main agent was told of."""
-    entries = w.parts.agent.prompt.entries()
+    entries = w.parts.agent.conversation.prompt.entries()
     texts = [plain(e.parts) for kind, e in entries if kind == "notice" and isinstance(e, User)]
     return [one for text in texts for one in re.findall("<task-id>(.*?)</task-id>", text)]
 
@@ -84,7 +84,7 @@ async def test_a_fault_of_a_worker_fails_its_task(
         assert [one.status for one in ended] == ["failed"]
         assert w.parts.agent.policy.policy.mode == "default"
         assert notices(w) == [task]
-        assert child.agent.prompt.nodes()[-1].kind == "directive"
+        assert child.agent.conversation.prompt.nodes()[-1].kind == "directive"
         assert not child.account.rows
         assert not processes(tmp_path)
 

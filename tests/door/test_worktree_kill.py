@@ -31,7 +31,7 @@ async def main(url, folder, resumed):
         settings='{"retry": {"first": 0.01}}', **given,
     ) as session:
         print("open", flush=True)
-        if not resumed or not inside(session).agent.prompt.depth:
+        if not resumed or not inside(session).agent.conversation.prompt.depth:
             await session.run("Go")
         await session.wait_settled()
         results = [inside(session).supervisor.result(c) for c in inside(session).supervisor.children]

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
-from prong.agent import Agent, Limits, Sent
+from prong.agent import Agent, Client, Conversation, Limits, RunState, Sent
 from prong.agent.gate import Leave
 from prong.config.model import Chosen
+from prong.cost import Billing
+from prong.cost.budget import Budget
 from prong.entry import Call, CallId, Usage
 from prong.event import Todo, Warned
 from prong.provider import pick
 from prong.team.account import CacheWatch, ChildAccount
 from prong.team.child import Child
-from prong.team.isolation import AGENT, CONTEXT, How, Kind, Row, _build, make_agent, nobody
+from prong.team.isolation import (
+    AGENT,
+    BILLING,
+    CLIENT,
+    CONTEXT,
+    CONVERSATION,
+    How,
+    Kind,
+    Row,
+    _build,
+    make_agent,
+    nobody,
+)
 from prong.team.supervisor import _Delegation
 from prong.team.taskset import TaskSet
 from prong.testing import Script, call, say, world
@@ -27,9 +42,18 @@ from prong.tools.policy import _NarrowBox
 
 pytestmark = [pytest.mark.spec("S9")]
 
+PARTS: dict[str, tuple[type, Mapping[str, Row], Callable[[Agent], Any]]] = {
+    "agent": (Agent, AGENT, lambda agent: agent),
+    "conversation": (Conversation, CONVERSATION, lambda agent: agent.conversation),
+    "client": (Client, CLIENT, lambda agent: agent.client),
+    "billing": (Billing, BILLING, lambda agent: agent.client.billing),
+    "context": (Context, CONTEXT, lambda agent: agent.context),
+}
+"""Each part of an agent: its class, its table, and where it is."""
+
 ROWS: list[tuple[str, str, Kind]] = [
-    (table, name, kind)
-    for table, rows in (("agent", AGENT), ("context", CONTEXT))
+    (part, name, kind)
+    for part, (_, rows, _) in PARTS.items()
     for name in rows
     for kind in ("fork", "typed")
 ]
@@ -74,16 +98,22 @@ def _fill(agent: Agent) -> None:
     context.reads.hashes["/read"] = "digest"
     context.todos = (Todo(content="its own", status="pending"),)
     context.cwd = f"{context.cwd}/below"
-    agent.refusals["Bash", "{}"] += 1
-    agent.last = Sent(
-        node=agent.prompt.tip, usage=Usage(read=7), length=11, response_id="reply-1", at=1234.5
+    conversation, client = agent.conversation, agent.client
+    conversation.last = Sent(
+        node=conversation.prompt.tip,
+        usage=Usage(read=7),
+        length=11,
+        response_id="reply-1",
+        at=1234.5,
     )
-    agent.finale, agent.halted = "The end.", "No more."
-    agent.context_tokens, agent.max_output = 123_456, 789
-    agent.watch = CacheWatch()
+    conversation.base = conversation.prompt.tip
+    client.settings = replace(client.settings, context_tokens=123_456, max_output=789)
+    client.observer = CacheWatch()
     agent.gate = _Elsewhere()
-    agent.base = agent.prompt.tip
-    agent.limits = Limits(max_turns=3)
+    agent.run.limits = Limits(max_turns=3)
+    agent.run.halt("No more.")
+    agent.run.end_with("The end.")
+    agent.run.repeats.refuse_for_good(Call(CallId("c0"), "Bash", "{}"))
 
 
 def _emits(w: Any, emit: Any, path: str) -> bool:
@@ -102,12 +132,8 @@ GIVEN: dict[str, Check] = {
         (c.agent.lineage.origin, c.agent.lineage.parent, c.agent.lineage.depth)
         == (c.spec.kind, p.path, p.lineage.depth + 1)
     ),
-    "agent.prompt": lambda w, p, c: (
-        c.agent.prompt.extends(p.prompt)
-        if c.spec.kind == "fork"
-        else c.agent.prompt.depth <= 1 and c.agent.prompt.head is not p.prompt.head
-    ),
-    "agent.provider": lambda w, p, c: c.agent.provider is not p.provider,
+    "agent.conversation": lambda w, p, c: c.agent.conversation is not p.conversation,
+    "agent.client": lambda w, p, c: c.agent.client is not p.client,
     "agent.kit": lambda w, p, c: set(c.agent.kit.names) < set(p.kit.names),
     "agent.context": lambda w, p, c: c.agent.context is not p.context,
     "agent.policy": lambda w, p, c: (
@@ -115,18 +141,32 @@ GIVEN: dict[str, Check] = {
     ),
     "agent.hooks": lambda w, p, c: c.agent.hooks is not p.hooks,
     "agent.emit": lambda w, p, c: _emits(w, c.agent.emit, c.spec.path),
-    "agent.limits": lambda w, p, c: c.agent.limits == Limits(max_turns=200),
-    "agent.budget": lambda w, p, c: (
-        c.agent.budget is not p.budget and c.agent.budget._parent is p.budget
+    "agent.run": lambda w, p, c: c.agent.run == RunState(limits=Limits(max_turns=200)),
+    "conversation.path": lambda w, p, c: c.agent.conversation.path == c.agent.path,
+    "conversation.prompt": lambda w, p, c: (
+        c.agent.conversation.prompt.extends(p.conversation.prompt)
+        if c.spec.kind == "fork"
+        else c.agent.conversation.prompt.depth <= 1
+        and c.agent.conversation.prompt.head is not p.conversation.prompt.head
     ),
-    "agent.context_tokens": lambda w, p, c: c.agent.context_tokens is None,
-    "agent.max_output": lambda w, p, c: c.agent.max_output is None,
-    "agent.last": lambda w, p, c: c.agent.last == (p.last if c.spec.kind == "fork" else Sent()),
-    "agent.base": lambda w, p, c: (
-        c.account.fan is not None and c.agent.base is c.account.fan.base.tip
+    "conversation.emit": lambda w, p, c: _emits(w, c.agent.conversation.emit, c.spec.path),
+    "conversation.last": lambda w, p, c: (
+        c.agent.conversation.last == (p.conversation.last if c.spec.kind == "fork" else Sent())
     ),
-    "agent.watch": lambda w, p, c: (
-        isinstance(c.agent.watch, ChildAccount) and c.agent.watch is c.account
+    "conversation.base": lambda w, p, c: (
+        c.account.fan is not None and c.agent.conversation.base is c.account.fan.base.tip
+    ),
+    "client.provider": lambda w, p, c: c.agent.client.provider is not p.client.provider,
+    "client.billing": lambda w, p, c: c.agent.client.billing is not p.client.billing,
+    "client.settings": lambda w, p, c: (
+        c.agent.client.settings == replace(p.client.settings, context_tokens=None, max_output=None)
+    ),
+    "client.observer": lambda w, p, c: (
+        isinstance(c.agent.client.observer, ChildAccount) and c.agent.client.observer is c.account
+    ),
+    "billing.budget": lambda w, p, c: (
+        c.agent.client.billing.budget is not p.client.billing.budget
+        and c.agent.client.billing.budget._parent is p.client.billing.budget
     ),
     "context.emit": lambda w, p, c: _emits(w, c.agent.context.emit, c.spec.path),
     "context.ask": lambda w, p, c: c.agent.context.ask is nobody,
@@ -159,8 +199,7 @@ def _is(how: How, name: str, mine: Any, its: Any, fresh: Any) -> bool:
     return its == fresh and its != mine
 
 
-def _fresh(table: str, name: str) -> Any:
-    cls = Agent if table == "agent" else Context
+def _fresh(cls: type, name: str) -> Any:
     (field,) = (each for each in dataclasses.fields(cls) if each.name == name)
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
@@ -192,16 +231,15 @@ async def _observe() -> dict[tuple[str, str, str], bool]:
         assert not forked.account.rows
         assert not typed.account.rows
         children: dict[Kind, Child] = {"fork": forked, "typed": typed}
-        for table, name, kind in ROWS:
-            how = (AGENT if table == "agent" else CONTEXT)[name].of(kind)
-            child = children[kind]
+        for part, name, kind in ROWS:
+            cls, table, of = PARTS[part]
+            how, child = table[name].of(kind), children[kind]
             if how in {"new", "wrapped"}:
-                good = GIVEN[f"{table}.{name}"](w, parent, child)
+                good = GIVEN[f"{part}.{name}"](w, parent, child)
             else:
-                mine = getattr(parent if table == "agent" else parent.context, name)
-                its = getattr(child.agent if table == "agent" else child.agent.context, name)
-                good = _is(how, name, mine, its, _fresh(table, name))
-            seen[table, name, kind] = good
+                mine, its = getattr(of(parent), name), getattr(of(child.agent), name)
+                good = _is(how, name, mine, its, _fresh(cls, name))
+            seen[part, name, kind] = good
     return seen
 
 
@@ -210,17 +248,19 @@ def seen() -> dict[tuple[str, str, str], bool]:
     return anyio.run(_observe)
 
 
-@pytest.mark.parametrize(("table", "name", "kind"), ROWS)
+@pytest.mark.parametrize(("part", "name", "kind"), ROWS)
 def test_a_field_is_as_its_row_says(
-    seen: dict[tuple[str, str, str], bool], table: str, name: str, kind: str
+    seen: dict[tuple[str, str, str], bool], part: str, name: str, kind: str
 ):
     """Each field of a fork and of a typed child is shared, cloned, empty, new or wrapped."""
-    assert seen[table, name, kind]
+    assert seen[part, name, kind]
 
 
-@pytest.mark.parametrize(("cls", "table"), [(Agent, AGENT), (Context, CONTEXT)])
-def test_every_field_has_a_row(cls: type, table: dict[str, Row]):
+@pytest.mark.parametrize("part", PARTS)
+def test_every_field_has_a_row(part: str):
     """A field that is added without a row is found here, and a row without a field too."""
+    cls, table, _ = PARTS[part]
+
     assert {field.name for field in dataclasses.fields(cls)} == set(table)
 
 
@@ -245,7 +285,15 @@ async def test_what_is_new_has_to_be_given():
     async with world([say("Hi.")]) as w:
         for kind in ("fork", "typed"):
             with pytest.raises(AssertionError, match="was not given"):
-                make_agent(w.parts.agent, kind, agent={}, context=_context(w))
+                make_agent(
+                    w.parts.agent,
+                    kind,
+                    agent={},
+                    conversation={},
+                    client={},
+                    budget=Budget(),
+                    context=_context(w),
+                )
 
 
 def _context(w: Any) -> dict[str, Any]:
@@ -284,15 +332,16 @@ async def test_a_childs_changes_never_reach_its_parent():
         children = await _children(w)
         context = w.parts.agent.context
         before = (dict(context.env), context.todos, context.cwd, dict(context.reads.hashes))
+        closed = Call(CallId("c"), "Agent", "{}")
         for child in children.values():
             mine = child.agent.context
             mine.env["X"] = "1"
             mine.reads.note("/x", "y")
             mine.cwd = "/elsewhere"
-            child.agent.refusals["Agent", "{}"] += 1
+            child.agent.run.repeats.refuse_for_good(closed)
 
         assert (context.env, context.todos, context.cwd, context.reads.hashes) == before
-        assert not w.parts.agent.refusals
+        assert w.parts.agent.run.repeats.refuse_for_good(closed) == 1
 
 
 @pytest.mark.anyio

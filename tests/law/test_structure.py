@@ -16,9 +16,7 @@ from shared.structure import Level, callables, cycles, imports, intrusions, shap
 
 FIELDS, MEMBERS = 15, 20
 
-LARGE = {
-    "agent.agent.Agent",
-}
+LARGE = set[str]()
 
 CALLBACKS = set[str]()
 

@@ -187,8 +187,10 @@ Every worker can read and write the scratchpad without asking. You cannot: have 
 async def test_the_head(world: Worlds) -> None:
     """The general text comes first, then what is true of this session, then the surroundings."""
     async with world(coordinator=True) as w:
-        system = w.parts.agent.prompt.head.spec.system
+        system = w.parts.agent.conversation.prompt.head.spec.system
         assert [part.split("\n", 1)[0] for part in system] == snapshot(
             ["# 1. Role", "# What your workers have", "# Where you are"]
         )
-        assert w.parts.agent.prompt.head.tools == snapshot(("Agent", "SendMessage", "TaskStop"))
+        assert w.parts.agent.conversation.prompt.head.tools == snapshot(
+            ("Agent", "SendMessage", "TaskStop")
+        )

@@ -76,7 +76,7 @@ async def test_forks_share_their_parents_bytes(world: Worlds, backend: str) -> N
         assert not w.told(CacheMissed)
         assert len(w.told(ReceiptIssued)) == 2
         assert [one.status for one in w.told(TaskFinished)] == ["completed"] * 2
-        assert total(w.parts.agent.ledger.rows).cost == w.session.cost
+        assert total(w.parts.agent.client.billing.ledger.rows).cost == w.session.cost
 
 
 async def test_a_typed_child_uses_what_only_the_session_has(world: Worlds, backend: str) -> None:
@@ -265,5 +265,5 @@ async def test_it_compacts_by_itself(world: Worlds, backend: str) -> None:
         moved = [e for e in w.envelopes if isinstance(e.event, PromptMoved)]
         assert {one.agent for one in moved} == {child.spec.path}
         assert child.status == "completed"
-        kinds = [node.kind for node in child.agent.prompt.nodes()]
+        kinds = [node.kind for node in child.agent.conversation.prompt.nodes()]
         assert kinds[:2] == ["user", "summary"]

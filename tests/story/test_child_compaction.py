@@ -71,7 +71,7 @@ async def test_a_compacted_fork_still_knows_its_task(world: Worlds, api: str) ->
         await w.session.run("Hi")
         (result,) = await w.session.fork([DIRECTIVE])
         (child,) = w.parts.supervisor.children
-        prompt = child.agent.prompt
+        prompt = child.agent.conversation.prompt
 
         assert (result.status, child.report.result) == ("completed", "7")
         assert compactions(w) == ["main/fork-1"]
@@ -112,7 +112,7 @@ async def test_messages_to_a_fork_survive_its_compactions(world: Worlds) -> None
 
             assert compactions(w).count(f"main/{task}") > 1
             assert child.report.result == "3"
-            ends = [text.rpartition("\n")[2] for text in told(child.agent.prompt)]
+            ends = [text.rpartition("\n")[2] for text in told(child.agent.conversation.prompt)]
             assert ends == [DIRECTIVE, "And the pears.", "And the plums."]
             assert child.agent.lineage.is_fork
 
@@ -137,8 +137,8 @@ async def test_a_carried_directive_becomes_plain_text(world: Worlds, context: in
 
         assert {block["type"] for block in first} == {"tool_result"}
         assert (child.status, child.report.result) == ("completed", "7"), child.run.detail
-        assert told(child.agent.prompt) == [f"{load_text('fork')}\n{DIRECTIVE}"]
-        assert told_by(child.agent.prompt).is_fork
+        assert told(child.agent.conversation.prompt) == [f"{load_text('fork')}\n{DIRECTIVE}"]
+        assert told_by(child.agent.conversation.prompt).is_fork
 
 
 @pytest.mark.moves_prefix("compaction starts a new prompt")
@@ -150,7 +150,7 @@ async def test_a_compacted_typed_child_keeps_its_brief(world: Worlds, api: str) 
     async with world(script, files={"a.txt": LONG}, api=api, **WINDOW) as w:
         await w.session.run("Go")
         (child,) = w.parts.supervisor.children
-        prompt = child.agent.prompt
+        prompt = child.agent.conversation.prompt
         _, first = next(prompt.entries())
 
         assert (child.status, child.report.result) == ("completed", "7"), child.run.detail

@@ -136,12 +136,12 @@ async def test_a_summary_that_is_longer_is_not_taken(world: Worlds) -> None:
     """A conversation never becomes longer by compaction; it stays as it was, and that is said."""
     async with world([say("Hello."), say(LONG), say("Still here.")]) as w:
         await w.session.run("Hi")
-        before = w.parts.agent.prompt
+        before = w.parts.agent.conversation.prompt
         outcome = await w.session.send(Compact())
         assert isinstance(outcome, Refused)
         assert "no shorter" in outcome.why
 
-        assert w.parts.agent.prompt is before
+        assert w.parts.agent.conversation.prompt is before
         assert (await w.session.run("And?")).text == "Still here."
 
 
@@ -181,11 +181,11 @@ async def test_no_summary_no_change(world: Worlds) -> None:
     script = [say("Hello."), call("Read", {"file_path": "a"}), say("Still here.")]
     async with world(script) as w:
         await w.session.run("Hi")
-        before = w.parts.agent.prompt
+        before = w.parts.agent.conversation.prompt
         refused = await w.session.send(Compact())
         assert isinstance(refused, Refused)
         assert "stays as it was" in refused.why
-        assert w.parts.agent.prompt is before
+        assert w.parts.agent.conversation.prompt is before
         assert (await w.session.run("And?")).text == "Still here."
 
 
@@ -218,7 +218,7 @@ async def test_a_compaction_can_be_interrupted(world: Worlds) -> None:
     """An interrupt stops a compaction by command, and the conversation is as it was."""
     async with world([say("Hello."), stall(600), say("Still here.")]) as w:
         await w.session.run("Hi")
-        before = w.parts.agent.prompt
+        before = w.parts.agent.conversation.prompt
 
         async def stop() -> None:
             while len(w.server.records) < 2:
@@ -229,7 +229,7 @@ async def test_a_compaction_can_be_interrupted(world: Worlds) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(stop)
             assert isinstance(await w.session.send(Compact()), Refused)
-        assert w.parts.agent.prompt is before
+        assert w.parts.agent.conversation.prompt is before
         assert (await w.session.run("And?")).text == "Still here."
 
 
@@ -245,7 +245,7 @@ async def test_a_message_waits_for_a_compaction(world: Worlds) -> None:
                 await anyio.sleep(0.01)
             turn = await w.session.run("Meanwhile")
             assert turn.text == "Fine."
-        kinds = [kind for kind, _ in w.parts.agent.prompt.entries()]
+        kinds = [kind for kind, _ in w.parts.agent.conversation.prompt.entries()]
         assert kinds == ["summary", "user", "reply"]
 
 

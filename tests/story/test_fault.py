@@ -30,7 +30,7 @@ async def test_a_fault_is_tried_again(world: Worlds, api: str, fault: str) -> No
         turn = await w.session.run("Go")
         assert (turn.text, turn.why) == ("Done.", "done")
         assert (w.root / "log").read_text() == "once\n"
-        kinds = [kind for kind, _ in w.parts.agent.prompt.entries()]
+        kinds = [kind for kind, _ in w.parts.agent.conversation.prompt.entries()]
         assert kinds == ["user", "reply", "results", "reply"]
         discarded = w.told(ReplyDiscarded)
         assert len(discarded) == 1

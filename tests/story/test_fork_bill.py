@@ -39,7 +39,7 @@ async def test_forks_are_billed_as_estimated(world: Worlds, cold) -> None:
         before, history = w.server.paid(), w.server.records[-1].usage.input
         if cold:
             clock.advance(400)
-            w.parts.agent.clock = lambda: time.time() + 400
+            w.parts.agent.client.clock = lambda: time.time() + 400
         results = await w.session.fork([f"Do part {n}." for n in range(children)])
 
         paid = w.server.paid() - before

@@ -124,7 +124,7 @@ async def test_a_forks_conversation_without_lineage_stays_a_forks(world: Worlds)
     async with world(script, mode="bypassPermissions") as w:
         await w.session.run("Hi")
         await w.session.fork(["Part 1."])
-        prompt = w.parts.supervisor.children[0].agent.prompt
+        prompt = w.parts.supervisor.children[0].agent.conversation.prompt
         path = store.location(str(w.root), "imported", w.store)
         opened = Opened(session="imported", created=time.time(), cwd=str(w.root))
         journal = Journal.create(path, opened)

@@ -120,7 +120,7 @@ async def test_the_estimate_is_stored_and_compared(world: Worlds) -> None:
     async with world(script(), **given()) as w:
         await w.session.run(LONG)
         await w.session.fork([f"Again: {part}" for part in PARTS[:2]])
-        replay, prices = replayed(w), w.parts.agent.prices
+        replay, prices = replayed(w), w.parts.agent.client.billing.prices
         receipts = w.session.receipts()
 
     noted = [replay.last("main", FanPlanned, receipts[index].fan) for index in (0, 3)]
@@ -180,12 +180,9 @@ async def test_bytes_that_no_model_reads_do_not_count(world: Worlds) -> None:
     """Tokens are guessed by what was counted, unless the provider cannot have read all bytes."""
     async with world(Script([say("Yes.")])) as w:
         await w.session.run("Hi")
-        agent = w.parts.agent
-        seen = agent.last.length / agent.last.usage.input
-        usual = tokens(agent, 1_000)
-        agent.answered(
-            Sent(usage=Usage(uncached=agent.last.length // 20), length=agent.last.length)
-        )
+        last = w.parts.agent.conversation.last
+        seen = last.length / last.usage.input
+        shortened = Sent(usage=Usage(uncached=last.length // 20), length=last.length)
 
-        assert usual == round(1_000 / seen)
-        assert tokens(agent, 1_000) == 250
+        assert tokens(last, 1_000) == round(1_000 / seen)
+        assert tokens(shortened, 1_000) == 250

@@ -152,14 +152,14 @@ async def test_a_fork_that_cannot_be_started_leaves_nothing_behind(world: Worlds
     budget = '{"taskBudget": {"tokens": 1000}, "sessionBudget": {"tokens": 1000000}}'
     async with world([say("Hi.")], settings=budget, allow=("Read",)) as w:
         await w.session.run("Go")
-        left = w.parts.agent.budget.left()
+        left = w.parts.agent.client.billing.budget.left()
         await w.parts.tasks.close()
 
         with pytest.raises(UsageError, match="closing"):
             await w.session.start_forks(["Part one."])
 
         assert w.parts.supervisor.children == []
-        assert w.parts.agent.budget.left() == left
+        assert w.parts.agent.client.billing.budget.left() == left
         ends = [event.status for event in w.told(AgentFinished)]
         assert ends == ["failed"] * (len(w.told(AgentStarted)) - 1)
         assert len(ends) == 1

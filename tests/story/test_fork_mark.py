@@ -184,7 +184,7 @@ async def test_a_directive_that_must_not_be_plain_text(world: Worlds) -> None:
         assert len({id(c.account.fan.base) for c in children if c.account.fan}) == 1
         for child in children:
             assert child.account.fan is not None
-            assert child.agent.prompt.extends(child.account.fan.base)
+            assert child.agent.conversation.prompt.extends(child.account.fan.base)
         assert not w.told(CacheMissed)
 
 

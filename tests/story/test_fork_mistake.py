@@ -136,8 +136,8 @@ def one_effort_and_thinking(w: World) -> None:
 
 
 def the_system_is_not_rendered_again(w: World) -> None:
-    heads = {id(c.agent.prompt.head) for c in w.parts.supervisor.children}
-    assert heads == {id(w.parts.agent.prompt.head)}
+    heads = {id(c.agent.conversation.prompt.head) for c in w.parts.supervisor.children}
+    assert heads == {id(w.parts.agent.conversation.prompt.head)}
     assert not any(b"Changed instructions" in r.body for r in everyone(w))
 
 

@@ -64,16 +64,16 @@ async def test_siblings_share_everything_but_the_directive(
             assert child.account.fan is not None
             base = child.account.fan.base
             assert child.account.receipt.dispatch == dispatch
-            assert child.agent.base is base.tip
-            assert child.agent.prompt.extends(base)
+            assert child.agent.conversation.base is base.tip
+            assert child.agent.conversation.prompt.extends(base)
             assert child.account.receipt.bytes_shared == len(base)
             # The directive is one entry; before it everything is the base, byte for byte.
-            node = child.agent.prompt.nodes()[base.depth]
+            node = child.agent.conversation.prompt.nodes()[base.depth]
             assert (node.kind, node.parent) == ("directive", base.tip)
         if dispatch == "keep":
             fan = children[0].account.fan
             assert fan is not None
-            assert w.parts.agent.prompt.extends(fan.base)
+            assert w.parts.agent.conversation.prompt.extends(fan.base)
         assert {e.status for e in w.told(TaskFinished)} == {"completed"}
         assert not w.told(CacheMissed)
 
@@ -103,12 +103,12 @@ async def test_the_head_is_the_parents_head(world: Worlds, api: str) -> None:
         main = w.parts.agent
         for child in w.parts.supervisor.children:
             agent = child.agent
-            assert agent.prompt.head is main.prompt.head
+            assert agent.conversation.prompt.head is main.conversation.prompt.head
             assert agent.kit is main.kit
-            assert agent.limits.max_turns == FORK_TURNS == 200
-            assert agent.max_output == main.max_output
-            assert agent.ttl == main.ttl
-            assert agent.provider is main.provider
+            assert agent.run.limits.max_turns == FORK_TURNS == 200
+            assert agent.client.settings.max_output == main.client.settings.max_output
+            assert agent.client.settings.ttl == main.client.settings.ttl
+            assert agent.client.provider is main.client.provider
             assert agent.policy.policy.mode == "bypassPermissions"
         bodies = [r.json for r in w.server.records]
         for field in ("model", "tools", "system", "max_tokens", "temperature", "output_config"):
@@ -276,13 +276,13 @@ async def test_forking_by_hand(world: Worlds, api: str) -> None:
     )
     async with world(script, api=api, mode="bypassPermissions") as w:
         await w.session.run(f"Hi {LONG}")
-        before = w.parts.agent.prompt
+        before = w.parts.agent.conversation.prompt
         results = await w.session.fork(names(3))
         assert [r.report.result for r in results] == ["part 0", "part 1", "part 2"]
         assert {r.status for r in results} == {"completed"}
         assert all(r.receipt.saved is not None for r in results)
         assert {r.receipt.delivered for r in results} == {"returned"}
-        assert w.parts.agent.prompt is before
+        assert w.parts.agent.conversation.prompt is before
         assert (await w.session.run("And?")).text == "Still here."
 
 

@@ -22,9 +22,9 @@ async def test_an_aside_reads_the_cache_and_touches_nothing(world: Worlds, api: 
     script = Script([say("Hello."), say("Still here.")], {"what was it": [say("A greeting.")]})
     async with world(script, api=api, mode="bypassPermissions") as w:
         await w.session.run(f"Hi {LONG}")
-        before = w.parts.agent.prompt
+        before = w.parts.agent.conversation.prompt
         assert await w.session.aside("So what was it?", purpose="memory") == "A greeting."
-        assert w.parts.agent.prompt is before
+        assert w.parts.agent.conversation.prompt is before
         assert (await w.session.run("And?")).text == "Still here."
         first, beside, after = w.server.records
         assert beside.headers["x-prong-sidecar"] == "memory"
@@ -51,7 +51,7 @@ async def test_a_suggestion_and_a_title(world: Worlds) -> None:
             kinds = [r.headers.get("x-prong-sidecar", "") for r in w.server.records]
             assert kinds == ["", "suggestion", "title"]
             assert all(r.usage.read > 4000 for r in w.server.records[1:])
-            assert inside(session).agent.prompt.depth == 2
+            assert inside(session).agent.conversation.prompt.depth == 2
         assert [info.title for info in session.records.others()] == ["A title"]
 
 
@@ -74,10 +74,10 @@ async def test_an_aside_while_a_turn_runs(world: Worlds) -> None:
     script = Script([say("Hello."), wait, say("done")], {"what was it": [say("A greeting.")]})
     async with world(script, mode="bypassPermissions") as w:
         await w.session.run(f"Hi {LONG}")
-        snapshot = w.parts.agent.prompt
+        snapshot = w.parts.agent.conversation.prompt
         await w.session.say("Go")
         with anyio.fail_after(10):
-            while w.parts.agent.prompt.depth < 4:
+            while w.parts.agent.conversation.prompt.depth < 4:
                 await anyio.sleep(0.01)
         assert w.session.snapshot is snapshot
         assert await w.session.aside("what was it") == "A greeting."
@@ -93,7 +93,7 @@ async def test_an_aside_in_the_very_first_turn(world: Worlds) -> None:
     async with world(script, mode="bypassPermissions") as w:
         await w.session.say("Go")
         with anyio.fail_after(10):
-            while w.parts.agent.prompt.depth < 2:
+            while w.parts.agent.conversation.prompt.depth < 2:
                 await anyio.sleep(0.01)
         assert await w.session.aside("what was it") == "Nothing yet."
         w.write("go", "")

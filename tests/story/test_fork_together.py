@@ -34,7 +34,7 @@ async def test_an_expired_base_is_written_once(world: Worlds, fails) -> None:
         if not late:
             late = True
             clock.advance(400)
-            w.parts.agent.clock = lambda: time.time() + 400
+            w.parts.agent.client.clock = lambda: time.time() + 400
         return Answer(request_id=asked.request_id, allow=True)
 
     steps = script(4, delay(0.2, then=say(REPORT)))

@@ -117,7 +117,8 @@ async def test_a_session_comes_back_with_its_running_forks(world: Worlds, api: s
                     await anyio.sleep(0.01)
             await anyio.sleep(0.05)
             sent = {
-                c.spec.task_id: c.agent.prompt.open() for c in inside(session).supervisor.children
+                c.spec.task_id: c.agent.conversation.prompt.open()
+                for c in inside(session).supervisor.children
             }
             await session.message(
                 inside(session).supervisor.children[1].spec.task_id, "Mind the gap."
@@ -130,8 +131,8 @@ async def test_a_session_comes_back_with_its_running_forks(world: Worlds, api: s
             children = inside(session).supervisor.children
             assert {c.status for c in children} == {"completed"}
             for child in children:
-                assert child.agent.prompt.open().startswith(sent[child.spec.task_id])
-                assert child.agent.base is not None
+                assert child.agent.conversation.prompt.open().startswith(sent[child.spec.task_id])
+                assert child.agent.conversation.base is not None
             final = w.server.lineages()["main"][-1].body.decode()
             for child in children:
                 assert final.count(f"<task-id>{child.spec.task_id}</task-id>") == 1

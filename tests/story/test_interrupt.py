@@ -40,7 +40,7 @@ async def test_in_the_middle_of_streaming(world: Worlds, api: str, then: Step) -
     """A half-streamed reply is not stored, the connection is closed, the next turn works."""
     async with world([stall(600, then=then), say("Better.")], api=api) as w:
         await _interrupt_when(w, lambda: w.server.records and w.server.records[0].status == 200)
-        kinds = [kind for kind, _ in w.parts.agent.prompt.entries()]
+        kinds = [kind for kind, _ in w.parts.agent.conversation.prompt.entries()]
         assert kinds == ["user", "reminder"]
         assert (await w.session.run("Again")).text == "Better."
         assert w.server.records[0].outcome == "gone"
@@ -62,7 +62,7 @@ async def test_in_the_middle_of_a_tool(world: Worlds, api: str) -> None:
     )
     async with world([step, say("Better.")], api=api, mode="bypassPermissions") as w:
         await _interrupt_when(w, (w.root / "begun").exists)
-        kinds = [kind for kind, _ in w.parts.agent.prompt.entries()]
+        kinds = [kind for kind, _ in w.parts.agent.conversation.prompt.entries()]
         assert kinds == ["user", "reply", "results", "reminder"]
         assert not (w.root / "never").exists()
         assert (await w.session.run("Again")).text == "Better."

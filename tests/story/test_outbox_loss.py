@@ -23,7 +23,11 @@ def _script() -> Script:
 
 
 def _told(session: Session) -> Counter[str]:
-    entries = [entry for kind, entry in inside(session).agent.prompt.entries() if kind == "notice"]
+    entries = [
+        entry
+        for kind, entry in inside(session).agent.conversation.prompt.entries()
+        if kind == "notice"
+    ]
     text = "".join(plain(entry.parts) for entry in entries if isinstance(entry, User))
     return Counter(re.findall(r"<task-id>(\S+)</task-id>", text))
 

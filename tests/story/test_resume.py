@@ -38,11 +38,11 @@ async def test_resumed_bytes_are_the_same(world: Worlds, api: str, fork: bool) -
     async with world(script, files={"a.py": "x = 1\n"}, api=api, opens=False) as w:
         async with w.open() as session:
             await session.run(f"What is x? {STORY}")
-            opened, first = inside(session).agent.prompt.open(), session.id
+            opened, first = inside(session).agent.conversation.prompt.open(), session.id
         async with w.open(continue_last=True, fork_session=fork) as session:
             assert w.started.resumed
             assert (session.id == first) != fork
-            assert inside(session).agent.prompt.open() == opened
+            assert inside(session).agent.conversation.prompt.open() == opened
             assert (await session.run("And now?")).text == "Still 1."
         before, after = w.server.records[1:]
         assert [b.raw for b in after.request.blocks[: len(before.request.blocks)]] == [
@@ -205,9 +205,9 @@ async def test_a_schema_for_a_resumed_session(world: Worlds) -> None:
         async with w.open(continue_last=True, json_schema=schema) as session:
             turn = await session.run("How many?")
             assert turn.structured == b'{"n":1}'
-            prompt = inside(session).agent.prompt
+            prompt = inside(session).agent.conversation.prompt
         async with w.open(continue_last=True, json_schema=schema) as session:
-            assert inside(session).agent.prompt.open() == prompt.open()
+            assert inside(session).agent.conversation.prompt.open() == prompt.open()
 
 
 @pytest.mark.parametrize(

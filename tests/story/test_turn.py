@@ -64,7 +64,7 @@ async def test_reads_run_together_and_writes_in_order(world: Worlds, api: str) -
     async with world(script, files=files, api=api, mode="bypassPermissions") as w:
         await w.session.run("Go")
         assert (w.root / "log").read_text() == "one\ntwo\n"
-        entries = [entry for _, entry in w.parts.agent.prompt.entries()]
+        entries = [entry for _, entry in w.parts.agent.conversation.prompt.entries()]
         reply, results = entries[1], entries[2]
         assert isinstance(reply, Reply)
         assert isinstance(results, Results)
@@ -227,7 +227,7 @@ async def test_messages_said_during_a_turn_join_at_the_boundary(world: Worlds) -
             await w.session.say("Second")
             (w.root / "go").touch()
         assert len(w.server.records) == 2
-        kinds = [kind for kind, _ in w.parts.agent.prompt.entries()]
+        kinds = [kind for kind, _ in w.parts.agent.conversation.prompt.entries()]
         assert kinds == ["user", "reply", "results", "user", "reply"]
         assert "Second" in w.server.records[1].request.last_text
 

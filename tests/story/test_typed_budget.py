@@ -37,8 +37,9 @@ async def test_the_sessions_budget_holds_for_children():
         turn = await w.session.run("Go")
 
         assert turn.why == "budget"
-        assert w.parts.agent.budget.tokens == w.session.usage.input + w.session.usage.output
-        assert w.parts.agent.budget.turns == len(w.parts.ledger.rows)
+        budget = w.parts.agent.client.billing.budget
+        assert budget.tokens == w.session.usage.input + w.session.usage.output
+        assert budget.turns == len(w.parts.ledger.rows)
 
 
 async def test_the_receipt_of_a_typed_child_claims_no_fork():
@@ -79,7 +80,7 @@ async def test_many_children_overdraw_a_budget_by_one_reply_each_at_most(bound: 
             total += row.usage.input + row.usage.output
         most = max(row.usage.input + row.usage.output for row in w.parts.ledger.rows)
 
-        assert total == w.parts.agent.budget.tokens
+        assert total == w.parts.agent.client.billing.budget.tokens
         assert total >= bound, "the budget was used up"
         assert len(set(late)) == len(late), "nobody began a request after the bound was reached"
         assert total - bound <= most * (len(late) + 1)

@@ -33,16 +33,20 @@ BYTES_PER_TOKEN = 4
 
 async def compact_if_due(agent: Agent) -> None:
     """Compact when the conversation nears the end of what the model can read."""
-    if (
-        agent.compact_at
-        and agent.prompt.depth > 1
-        and (agent.tokens > agent.compact_at * agent.window)
-    ):
-        share = f"{agent.tokens} of {agent.window} tokens"
+    conversation, share = agent.conversation, agent.client.settings.compact_at
+    if not share or conversation.prompt.depth <= 1:
+        return
+    tokens, window = conversation.tokens, _window(agent)
+    if tokens > share * window:
+        detail = f"the conversation nears the context limit ({tokens} of {window} tokens)"
         try:
-            await compact(agent, detail=f"the conversation nears the context limit ({share})")
+            await compact(agent, detail=detail)
         except (BrokenReply, ContextOverflow) as error:
             agent.emit(Warned(text=str(error)))
+
+
+def _window(agent: Agent) -> int:
+    return agent.client.window(agent.conversation.prompt.head.model)
 
 
 async def compact(agent: Agent, *, detail: str, focus: str = "") -> None:
@@ -55,15 +59,14 @@ async def compact(agent: Agent, *, detail: str, focus: str = "") -> None:
     shorter, BrokenReply if the model gives no summary; the conversation then is as it was.
     """
     payload = {"trigger": detail, "focus": focus}
-    verdict = agent.heed(await agent.hooks.fire("PreCompact", payload))
+    verdict = await agent.consult("PreCompact", payload)
     ask = load_text("compact") + (f"\n\nThe user adds: {focus}" if focus else "")
     ask += "".join(f"\n\n{context}" for context in verdict.context)
-    kept = agent.prompt
+    prompt = kept = agent.conversation.prompt
     for _ in range(_TRIES):
         try:
-            ended = await request(
-                agent, kept.append(User((Text(ask),), "reminder")), sidecar="compaction"
-            )
+            asked = kept.append(User((Text(ask),), "reminder"))
+            ended = await request(agent.client, agent.conversation, asked, sidecar="compaction")
         except ContextOverflow:
             kept = _half(kept)
             if kept.tip is None:
@@ -73,11 +76,11 @@ async def compact(agent: Agent, *, detail: str, focus: str = "") -> None:
             raise BrokenReply("the model gave no summary; the conversation stays as it was")
         if ended.reply.stop == "length":
             agent.emit(Warned(text="the summary reached the output limit and is cut off"))
-        after = _last_step(agent.prompt) if kept is agent.prompt else kept.tip
+        after = _last_step(prompt) if kept is prompt else kept.tip
         told = _told(agent, after)
         words = [load_text("summary"), load_text("told") if told else "", ended.reply.text]
         summary = User((Text("\n\n".join(filter(None, words))),), "summary")
-        fresh = _shortened(agent, [*told, summary], carried(agent.prompt, after=after))
+        fresh = _shortened(agent, [*told, summary], carried(prompt, after=after))
         agent.restart(fresh, reason="compaction", detail=detail)
         return
     raise ContextOverflow("the conversation is too long even for its own summary; use /clear")
@@ -89,17 +92,18 @@ async def shrink(agent: Agent, error: ContextOverflow) -> None:
     Raises ContextOverflow if it cannot be made any shorter, with what can be done about it.
     """
     why = "there is nothing before this message that could be summarised"
-    if agent.prompt.depth > 1:
+    prompt = agent.conversation.prompt
+    if prompt.depth > 1:
         try:
             await compact(agent, detail=f"the provider says it is too long: {error}")
         except (BrokenReply, ContextOverflow) as failure:
             why = str(failure)
         else:
             return
-    head = len(agent.prompt.head.data) // BYTES_PER_TOKEN
-    first = agent.prompt.depth == 1
+    head = len(prompt.head.data) // BYTES_PER_TOKEN
+    first = prompt.depth == 1
     raise ContextOverflow(
-        f"{error}; {why}. Instructions and tools take about {head} tokens of the {agent.window} "
+        f"{error}; {why}. Instructions and tools take about {head} tokens of the {_window(agent)} "
         f"that the model is taken to read: {'shorten the message' if first else 'start a new one'}"
         ", choose a model that reads more, or say with --context-tokens how much it reads",
         status=error.status,
@@ -112,7 +116,7 @@ def _told(agent: Agent, until: Node | None) -> list[User]:
 
     Every directive of a fork, messages to it among them, and the brief of a typed child.
     """
-    prompt = agent.prompt
+    prompt = agent.conversation.prompt
     nodes = prompt.nodes()[: until.depth if until else 0]
     found = [node for node in nodes if node.kind == "directive"]
     if not found and agent.lineage.origin == "typed":
@@ -127,8 +131,8 @@ def _shortened(agent: Agent, begin: list[User], rest: list[Entry]) -> Prompt:
 
     Raises ContextOverflow if it would be no shorter than the old one.
     """
-    head, before = agent.prompt.head, len(agent.prompt)
-    room = agent.window * (agent.compact_at or 1.0) * BYTES_PER_TOKEN
+    head, before = agent.conversation.prompt.head, len(agent.conversation.prompt)
+    room = _window(agent) * (agent.client.settings.compact_at or 1.0) * BYTES_PER_TOKEN
     fresh = Prompt(head).append(*begin, *rest)
     for limit in _PREVIEWS:
         if len(fresh) < min(before, room):

@@ -42,7 +42,8 @@ class _Repeated(_Refused, frozen=True):
 async def answer(agent: Agent, calls: Sequence[Call]) -> None:
     """Run calls and append their results."""
     results: dict[int, Result] = {}
-    agent.repeats.begin_reply()
+    tools = [agent.kit.get(call.name) for call in calls]
+    agent.run.repeats.begin_reply()
 
     async def perform(index: int) -> None:
         results[index] = await _perform(agent, calls[index])
@@ -52,14 +53,14 @@ async def answer(agent: Agent, calls: Sequence[Call]) -> None:
         results.update(zip(indexes, done, strict=True))
 
     try:
-        for group in _groups(agent, calls):
-            alone, together = _parted(agent, calls, group)
+        for group in _groups(tools):
+            alone, together = _parted(tools, group)
             works = [partial(perform, index) for index in alone]
             works += [partial(perform_together, *whole) for whole in together]
             await _run_beside(works)
     finally:
         filled = (results.get(index) or _interrupted(call) for index, call in enumerate(calls))
-        agent.append(Results(tuple(filled)))
+        agent.conversation.append(Results(tuple(filled)))
 
 
 async def _run_beside(works: Sequence[Callable[[], Awaitable[None]]]) -> None:
@@ -81,25 +82,24 @@ def _interrupted(call: Call) -> Result:
 
 
 def _parted(
-    agent: Agent, calls: Sequence[Call], group: list[int]
+    tools: Sequence[Tool | None], group: list[int]
 ) -> tuple[list[int], list[tuple[Together, list[int]]]]:
     """Tell the calls of a group that run by themselves from those that a tool takes together."""
     alone: list[int] = []
-    together: dict[str, tuple[Together, list[int]]] = {}
+    together: dict[int, tuple[Together, list[int]]] = {}
     for index in group:
-        name = calls[index].name
-        tool = agent.kit.get(name)
+        tool = tools[index]
         if is_together(tool):
-            together.setdefault(name, (tool, []))[1].append(index)
+            together.setdefault(id(tool), (tool, []))[1].append(index)
         else:
             alone.append(index)
     return alone, list(together.values())
 
 
-def _groups(agent: Agent, calls: Sequence[Call]) -> Iterator[list[int]]:
+def _groups(tools: Sequence[Tool | None]) -> Iterator[list[int]]:
+    """Give the places of calls that run together: those that only read, as far as they adjoin."""
     group: list[int] = []
-    for index, call in enumerate(calls):
-        tool = agent.kit.get(call.name)
+    for index, tool in enumerate(tools):
         if tool is not None and tool.effect == "reads":
             group.append(index)
             continue
@@ -116,9 +116,10 @@ class _Lost(Failed, frozen=True):
 
 
 class _Admitted(msgspec.Struct, frozen=True):
-    """A call that may run, and since when it has been looked at."""
+    """A call that may run, what faces call it, and since when it has been looked at."""
 
     leave: Leave
+    title: str
     since: float
 
 
@@ -185,35 +186,34 @@ def _seen_to_its_end(
         for one in admitted:
             call, seconds = one.leave.call, time.monotonic() - one.since
             if call.id not in concluded:
-                title = one.leave.tool.title(one.leave.args)
-                _finish(agent, call, _Lost(INTERRUPTED), title, seconds, 0)
+                _finish(agent, call, _Lost(INTERRUPTED), one.title, seconds)
         raise
 
 
 async def _admit(agent: Agent, call: Call) -> _Admitted | Result:
     """Read a call and ask for leave; gives its result if it may not run."""
     if (why := contained(agent.lineage, call.name)) is not None:
-        return _finish(agent, call, _contained(agent, call, why), "", 0.0, 0)
-    if (why := agent.repeats.refuse(call)) is not None:
-        return _finish(agent, call, _Repeated(why), "", 0.0, 0)
+        return _finish(agent, call, _contained(agent, call, why))
+    if (why := agent.run.repeats.refuse(call)) is not None:
+        return _finish(agent, call, _Repeated(why))
     parsed = agent.kit.parse(call)
     if isinstance(parsed, Failed):
-        return _finish(agent, call, parsed, "", 0.0, 0)
-    if agent.halted:
-        return _finish(agent, call, _Refused(f"not run: {agent.halted}"), "", 0.0, 0)
+        return _finish(agent, call, parsed)
+    if halted := agent.run.halted:
+        return _finish(agent, call, _Refused(f"not run: {halted}"))
     tool, args = parsed
     start = time.monotonic()
     try:
         leave = await _leave(agent, call, tool, args)
     except OSError as error:
-        return _finish(agent, call, Failed(f"{call.name}: {error}"), tool.title(args), 0.0, 0)
+        return _finish(agent, call, Failed(f"{call.name}: {error}"), tool.title(args))
     title = tool.title(leave.args)
     if leave.refused is not None:
         refused = _Refused("\n\n".join([leave.refused, *leave.notes]))
-        return _finish(agent, call, refused, title, time.monotonic() - start, tool.budget)
+        return _finish(agent, call, refused, title, time.monotonic() - start, tool)
     run = leave.call
     agent.emit(ToolStarted(call_id=run.id, name=run.name, arguments=run.arguments, title=title))
-    return _Admitted(leave, start)
+    return _Admitted(leave, title, start)
 
 
 async def _leave(agent: Agent, call: Call, tool: Tool, args: Any) -> Leave:
@@ -225,17 +225,17 @@ async def _leave(agent: Agent, call: Call, tool: Tool, args: Any) -> Leave:
 async def _conclude(agent: Agent, admitted: _Admitted, outcome: Outcome) -> Result:
     """Let hooks have their say on an outcome, and tell of it."""
     leave = admitted.leave
-    call, tool = leave.call, leave.tool
+    call = leave.call
     response = plain(outcome.parts) if isinstance(outcome, Done) else outcome.why
     told = payload(call) | {"tool_response": response}
-    after = agent.heed(await agent.hooks.fire("PostToolUse", told, matcher=call.name))
+    after = await agent.consult("PostToolUse", told, matcher=call.name)
     objection = () if after.block is None else (f"A hook objects: {after.block}",)
     if isinstance(outcome, Done) and outcome.ends:
-        agent.end_with(outcome.ends)
+        agent.run.end_with(outcome.ends)
     lent = _lend(agent, outcome)
     outcome = _with_notes(outcome, (*leave.notes, *lent, *after.context, *objection))
     seconds = time.monotonic() - admitted.since
-    return _finish(agent, call, outcome, tool.title(leave.args), seconds, tool.budget)
+    return _finish(agent, call, outcome, admitted.title, seconds, leave.tool)
 
 
 def _lend(agent: Agent, outcome: Outcome) -> tuple[str, ...]:
@@ -249,8 +249,7 @@ def _lend(agent: Agent, outcome: Outcome) -> tuple[str, ...]:
 
 def _contained(agent: Agent, call: Call, why: str) -> Failed:
     """Refuse for good; one who keeps trying is stopped."""
-    agent.refusals[call.name, call.arguments] += 1
-    if agent.refusals[call.name, call.arguments] >= _TRIES:
+    if agent.run.repeats.refuse_for_good(call) >= _TRIES:
         raise Contained(
             f"{agent.path} was stopped: it repeated a call of {call.name} that is closed to it"
         )
@@ -266,17 +265,22 @@ def _with_notes(outcome: Outcome, notes: Sequence[str]) -> Outcome:
 
 
 def _finish(
-    agent: Agent, call: Call, outcome: Outcome, title: str, seconds: float, budget: int
+    agent: Agent,
+    call: Call,
+    outcome: Outcome,
+    title: str = "",
+    seconds: float = 0.0,
+    tool: Tool | None = None,
 ) -> Result:
+    """Tell of a call's end and give its result, which has to fit the tool's budget, if it ran."""
     if not isinstance(outcome, _Repeated):
-        tool = agent.kit.get(call.name)
         writes = tool is not None and tool.effect == "writes"
-        outcome = agent.repeats.told(call, outcome, seconds=seconds, writes=writes)
+        outcome = agent.run.repeats.told(call, outcome, seconds=seconds, writes=writes)
     failed = isinstance(outcome, Failed)
     parts = (Text(outcome.why),) if failed else outcome.parts
-    if budget:
+    if tool is not None and tool.budget:
         parts = tuple(
-            Text(fit(agent, call.id, part.text, budget)) if isinstance(part, Text) else part
+            Text(fit(agent, call.id, part.text, tool.budget)) if isinstance(part, Text) else part
             for part in parts
         )
     agent.emit(
@@ -300,7 +304,7 @@ def fit(agent: Agent, call_id: str, text: str, budget: int) -> str:
     if len(text) <= budget:
         return text
     safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in call_id)
-    data = agent.secrets.mask(text).encode(errors="replace")
+    data = agent.conversation.secrets.mask(text).encode(errors="replace")
     try:
         path = agent.context.host.storage.write(f"results/{safe}.txt", data)
         where = f"is in {path}: read the part you need"

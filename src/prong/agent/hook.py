@@ -38,15 +38,6 @@ class Hooks(Protocol):
         ...
 
 
-class NoHooks:
-    """Nobody watches."""
-
-    async def fire(self, event: str, payload: dict[str, Any], matcher: str = "") -> Verdict:
-        """Say nothing."""
-        del event, payload, matcher
-        return Verdict()
-
-
 def settle(decided: Permission, verdict: Verdict) -> Permission:
     """Join the gate's decision with the hooks' answer.
 

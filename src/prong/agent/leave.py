@@ -44,7 +44,7 @@ async def ask_leave(agent: Agent, call: Call, tool: Tool, args: Any) -> Leave:
     decision, accesses = _decide(agent, leave)
     if isinstance(decision, Deny):
         return _refuse(leave, decision.why)
-    before = agent.heed(await agent.hooks.fire("PreToolUse", payload(call), matcher=call.name))
+    before = await agent.consult("PreToolUse", payload(call), matcher=call.name)
     leave = msgspec.structs.replace(leave, notes=before.context)
     if before.block is not None:
         return _refuse(leave, before.block)
@@ -109,7 +109,7 @@ async def _questioned(
 ) -> Leave:
     """Put the question to the hooks that answer such, and then to the user."""
     told = payload(leave.call)
-    heard = agent.heed(await agent.hooks.fire("PermissionRequest", told, matcher=leave.call.name))
+    heard = await agent.consult("PermissionRequest", told, matcher=leave.call.name)
     leave = msgspec.structs.replace(leave, notes=(*leave.notes, *heard.context))
     if heard.block is not None:
         return _refuse(leave, heard.block)

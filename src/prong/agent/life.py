@@ -67,6 +67,9 @@ class Life:
         self._scope: anyio.CancelScope | None = None
         self._rested = anyio.Event()
         self._stored = _beside(agent)
+        tool = agent.kit.get(StructuredOutput.name)
+        self._answer = tool if isinstance(tool, StructuredOutput) else None
+        """The tool that takes an answer by a schema, if one is wanted."""
         self.last: Turn | None = None
         """The last turn that ended."""
         self.ended = 0
@@ -114,15 +117,17 @@ class Life:
     async def go_on(self, *, until: Callable[[Turn], Awaitable[bool]]) -> Turn | None:
         """Live from where the agent stands: at a reply that is due, or after its last turn."""
         agent = self._agent
-        ended = None if agent.inbox else said(agent.prompt)
-        return await self.live(until=until, at_once=awaits_reply(agent.prompt), after=ended)
+        ended = None if agent.inbox else said(agent.conversation.prompt)
+        return await self.live(
+            until=until, at_once=awaits_reply(agent.conversation.prompt), after=ended
+        )
 
     def take_up(self) -> str | None:
         """Begin the turn that a killed process, or an error, has left without an answer.
 
         Gives what the user had said, empty if it was not the user; None if nothing is left.
         """
-        prompt = self._agent.prompt
+        prompt = self._agent.conversation.prompt
         node = prompt.tip
         if node is None or node.kind in {"reply", "summary"} or prompt.digest == self._settled:
             return None
@@ -134,7 +139,7 @@ class Life:
 
     async def settle(self) -> None:
         """Store that the conversation, as it stands now, waits for no reply."""
-        self._settled = self._agent.prompt.digest
+        self._settled = self._agent.conversation.prompt.digest
         await self._store()
 
     def interrupt(self) -> bool:
@@ -167,7 +172,7 @@ class Life:
         rested.set()
 
     async def _one_turn(self) -> Turn:
-        rows = len(self._agent.ledger.of(self._agent.path))
+        rows = len(self._agent.client.billing.ledger.of(self._agent.path))
         self._agent.emit(TurnStarted(text=self._agent.inbox.text))
         ending: tuple[str, Why, str] = ("", "interrupted", "the user stopped it")
         try:
@@ -185,12 +190,12 @@ class Life:
         if why == "interrupted":
             self._mark_interrupted()
         if why != "error":
-            self._settled = agent.prompt.digest
+            self._settled = agent.conversation.prompt.digest
         agent.policy.give_back()
         await self._store()
-        made = agent.ledger.of(agent.path)[rows:]
+        made = agent.client.billing.ledger.of(agent.path)[rows:]
         spent = total(made)
-        turns = sum(not (row.sidecar or row.broken) and row.agent == agent.path for row in made)
+        turns = sum(row.is_turn and row.agent == agent.path for row in made)
         turn = self.last = Turn(
             text=text,
             why=why,
@@ -219,11 +224,6 @@ class Life:
         return stopped.text, stopped.why, stopped.detail
 
     @property
-    def _answer(self) -> StructuredOutput | None:
-        tool = self._agent.kit.get(StructuredOutput.name)
-        return tool if isinstance(tool, StructuredOutput) else None
-
-    @property
     def _owes_answer(self) -> bool:
         return self._answer is not None and self._answer.answer is None
 
@@ -235,7 +235,7 @@ class Life:
             else "The user interrupted the turn"
         )
         with suppress(JournalError):
-            self._agent.append(User((Text(f"[{who} here.]"),), "reminder"))
+            self._agent.conversation.append(User((Text(f"[{who} here.]"),), "reminder"))
 
     async def _store(self) -> None:
         """Store what belongs to the agent beside its conversation, as far as it has changed."""
@@ -243,13 +243,13 @@ class Life:
         try:
             for note, before in zip(now := _beside(agent), self._stored, strict=True):
                 if note != before:
-                    agent.recorder.note(agent.path, note)
+                    agent.conversation.note(note)
             self._stored = now
-            agent.recorder.note(agent.path, TurnSettled(self._settled))
-            await agent.recorder.sync()
+            agent.conversation.note(TurnSettled(self._settled))
+            await agent.conversation.recorder.sync()
         except JournalError as error:
             agent.emit(Warned(text=str(error)))
-        self.snapshot = agent.prompt
+        self.snapshot = agent.conversation.prompt
 
     def _report(self, error: BaseException) -> str:
         trace = "".join(traceback.format_exception(error)).encode(errors="replace")

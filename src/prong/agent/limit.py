@@ -1,10 +1,13 @@
-"""How far a turn may go."""
+"""How far a run of the loop may go, and what ends it before its time."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
+
+from prong.agent.repeat import Repeats
 
 
 class Spent(msgspec.Struct, frozen=True):
@@ -25,3 +28,29 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         if self.max_turns is None or turns < self.max_turns:
             return None
         return Spent("limit", f"the limit of {self.max_turns} turns was reached")
+
+
+@dataclass(slots=True, kw_only=True)
+class RunState:
+    """The run at hand: its bounds, and what ends it after the calls at hand, if anything."""
+
+    limits: Limits = field(default_factory=Limits)
+    halted: str = ""
+    """Why it ends, if a hook wants it."""
+    finale: str = ""
+    """The text with which it ends, if a tool has given one."""
+    repeats: Repeats = field(default_factory=Repeats)
+    """What was called, for the guard against loops."""
+
+    def begin(self) -> None:
+        """Forget what ended the run before, and what was repeated in it."""
+        self.halted = self.finale = ""
+        self.repeats.forget()
+
+    def halt(self, why: str) -> None:
+        """Let the run end after the calls at hand; the first reason counts."""
+        self.halted = self.halted or why
+
+    def end_with(self, text: str) -> None:
+        """Let the run end with a text after the calls at hand."""
+        self.finale = text

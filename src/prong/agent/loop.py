@@ -44,7 +44,7 @@ async def run(agent: Agent) -> Stopped:
     Raises ProviderError when the model cannot be reached, JournalFull when nothing can be stored.
     """
     turns, text, stopped_before = 0, "", False
-    agent.begin_run()
+    agent.run.begin()
     while True:
         agent.take_inbox()
         if spent := agent.spent(turns):
@@ -54,7 +54,7 @@ async def run(agent: Agent) -> Stopped:
         turns += 1
         reply = ended.reply
         if reply.blocks:
-            agent.append(reply)
+            agent.conversation.append(reply)
         text = reply.text or text
         if reply.stop == "refusal":
             return _refused(agent, ended, text, turns)
@@ -72,11 +72,11 @@ async def run(agent: Agent) -> Stopped:
 
 def _called_off(agent: Agent, text: str, turns: int) -> Stopped | None:
     """Say how the run ends after its calls: a hook or a tool wants it to, or they only repeat."""
-    if agent.halted:
-        return Stopped(text, "refused", f"a hook ended the turn: {agent.halted}", turns)
-    if agent.finale:
-        return Stopped(agent.finale, "done", "", turns)
-    stuck = agent.repeats.stuck
+    run, stuck = agent.run, agent.run.repeats.stuck
+    if run.halted:
+        return Stopped(text, "refused", f"a hook ended the turn: {run.halted}", turns)
+    if run.finale:
+        return Stopped(run.finale, "done", "", turns)
     return Stopped(text, "loop", stuck, turns) if stuck else None
 
 
@@ -85,16 +85,16 @@ async def _may_stop(agent: Agent, *, again: bool) -> bool:
     if agent.lineage.parent:
         # A child's end is its supervisor's: hooks are asked there, by another name.
         return True
-    verdict = agent.heed(await agent.hooks.fire("Stop", {"stop_hook_active": again}))
+    verdict = await agent.consult("Stop", {"stop_hook_active": again})
     if verdict.stop is not None or verdict.block is None:
         return True
-    agent.append(User((Text(verdict.block),), "reminder"))
+    agent.conversation.append(User((Text(verdict.block),), "reminder"))
     return False
 
 
 def _refused(agent: Agent, ended: Ended, text: str, turns: int) -> Stopped:
-    if (unrun := interrupted(agent.prompt)) is not None:
-        agent.append(unrun)
+    if (unrun := interrupted(agent.conversation.prompt)) is not None:
+        agent.conversation.append(unrun)
     # Some providers repeat here that it is a refusal, which the reason says already.
     detail = ended.stop_detail.removeprefix("refusal").lstrip(": ")
     return Stopped(text, "refused", detail or "the model refused", turns)
@@ -104,6 +104,6 @@ async def _request(agent: Agent) -> Ended:
     """Send the conversation; while it is too long, make it shorter."""
     while True:
         try:
-            return await request(agent)
+            return await request(agent.client, agent.conversation)
         except ContextOverflow as error:
             await shrink(agent, error)

@@ -8,6 +8,7 @@ something (they took a while, or read a task's output) may be repeated: that is 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 import msgspec
@@ -51,6 +52,7 @@ class Repeats:
     _seen: dict[tuple[str, str], _Seen] = field(default_factory=dict[tuple[str, str], _Seen])
     _known: set[tuple[str, str, int]] = field(default_factory=set[tuple[str, str, int]])
     _reply: int = 0
+    _closed: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
 
     def forget(self) -> None:
         """Begin anew: something was said or changed."""
@@ -61,6 +63,11 @@ class Repeats:
     def begin_reply(self) -> None:
         """Note that another reply's calls are about to run."""
         self._reply += 1
+
+    def refuse_for_good(self, call: Call) -> int:
+        """Count a call that is closed to the agent, whatever changes; gives how often it came."""
+        self._closed[call.name, call.arguments] += 1
+        return self._closed[call.name, call.arguments]
 
     def refuse(self, call: Call) -> str | None:
         """Count a call; say why it is not run, if it came too often."""

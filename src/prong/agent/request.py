@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -12,12 +12,14 @@ from typing import Self, TypeVar
 
 from msgspec.structs import replace
 
-from prong.agent.agent import Agent, Sent
-from prong.cost import Row, fact, lifetime, markable, plan
+from prong.agent.client import Client
+from prong.agent.conversation import Conversation
+from prong.cost import Row, fact, lifetime, plan
 from prong.entry import Usage
 from prong.errors import BrokenReply
 from prong.event import (
     CallDelta,
+    Event,
     Progressed,
     ReplyDiscarded,
     ReplyFinished,
@@ -34,37 +36,37 @@ from prong.wire import (
     CallBegan,
     CallPiece,
     Ended,
-    Event,
     Tail,
     TextPiece,
     ThinkingPiece,
 )
+from prong.wire import Event as WireEvent
 
 
 class _Stream:
     """Turns wire events into events for faces; keeps count of calls being written."""
 
-    def __init__(self, agent: Agent, *, quiet: bool) -> None:
-        self._agent = agent
+    def __init__(self, emit: Callable[[Event], None], *, quiet: bool) -> None:
+        self._emit = emit
         self._quiet = quiet
         self._calls: dict[str, tuple[str, int]] = {}
 
     def progress(self, event: Preparing) -> None:
         if not self._quiet:
             told = Progressed(what=event.what, done=event.done, total=event.total)
-            self._agent.emit(told)
+            self._emit(told)
 
-    def show(self, event: Event) -> None:
+    def show(self, event: WireEvent) -> None:
         if self._quiet:
             return
         match event:
             case TextPiece(text=text):
-                self._agent.emit(TextDelta(text=text))
+                self._emit(TextDelta(text=text))
             case ThinkingPiece(text=text):
-                self._agent.emit(ThinkingDelta(text=text))
+                self._emit(ThinkingDelta(text=text))
             case CallBegan(id=call_id, name=name):
                 self._calls[call_id] = (name, 0)
-                self._agent.emit(CallDelta(call_id=call_id, name=name, size=0))
+                self._emit(CallDelta(call_id=call_id, name=name, size=0))
             case CallPiece(id=call_id, text=text):
                 name, size = self._calls.get(call_id, ("", 0))
                 self._calls[call_id] = (name, size + len(text))
@@ -87,11 +89,14 @@ class _Try:
 class _Exchange:
     """One request from its sending to its end; says both, and enters what each try has cost."""
 
-    def __init__(self, agent: Agent, prompt: Prompt, sidecar: str, marks: int) -> None:
-        self.agent, self.prompt, self.sidecar, self.marks = agent, prompt, sidecar, marks
+    def __init__(
+        self, client: Client, conversation: Conversation, prompt: Prompt, sidecar: str, marks: int
+    ) -> None:
+        self.client, self.conversation = client, conversation
+        self.prompt, self.sidecar, self.marks = prompt, sidecar, marks
         # Only faces see it: what is sent to a provider has no ids of ours.
         self.id = os.urandom(8).hex()
-        self.now = _Try(agent.clock())
+        self.now = _Try(client.clock())
         self._over = False
 
     def __enter__(self) -> Self:
@@ -102,9 +107,9 @@ class _Exchange:
             bytes=len(self.prompt),
             entries=self.prompt.depth,
             sidecar=self.sidecar,
-            lives=lifetime(self.prompt.head, self.agent.ttl),
+            lives=lifetime(self.prompt.head, self.client.settings.ttl),
         )
-        self.agent.emit(sent)
+        self.conversation.emit(sent)
         return self
 
     def __exit__(
@@ -119,42 +124,28 @@ class _Exchange:
     def begin(self, usage: Usage) -> None:
         """Note that the response has begun, and what was counted by then."""
         self.now.began, self.now.usage = time.monotonic(), usage
-        self.agent.watch.began()
+        self.client.observer.began()
 
     def retry(self, why: str, wait: float, attempt: int) -> None:
         """Give this try up for another."""
         row = self._lose()
         told = ReplyDiscarded(request_id=self.id, why=why, retry_in=wait, attempt=attempt)
-        self.agent.emit(_billed(told, row))
-        self.now = _Try(self.agent.clock())
+        self.conversation.emit(_billed(told, row))
+        self.now = _Try(self.client.clock())
 
     def finish(self, ended: Ended) -> Ended:
         """Enter a whole reply."""
-        agent, usage = self.agent, ended.usage
-        row = self._row(usage, response_id=ended.id, broken=False)
-        self.now.began = None
-        charge(agent, row)
-        agent.watch.paid(agent, row, ended, self.now.at)
-        if not self.sidecar:
-            agent.answered(
-                Sent(
-                    node=markable(self.prompt.tip),
-                    usage=usage,
-                    length=len(self.prompt),
-                    response_id=ended.id,
-                    at=self.now.at,
-                )
-            )
+        row = self._pay(ended.usage, ended)
         self._over = True
         reply = ended.reply
-        agent.emit(
+        self.conversation.emit(
             ReplyFinished(
                 request_id=self.id,
                 text=reply.text,
                 thinking=reply.thinking,
                 stop=reply.stop,
                 stop_detail=ended.stop_detail,
-                usage=usage,
+                usage=row.usage,
                 cost=row.cost,
                 model=ended.model or row.model,
                 latency=row.latency,
@@ -179,37 +170,33 @@ class _Exchange:
         try:
             row = self._lose()
         finally:
-            self.agent.emit(_billed(told, row))
+            self.conversation.emit(_billed(told, row))
 
     def _lose(self) -> Row | None:
         """Enter a try that gave no whole reply: what it read and wrote is paid for even so."""
-        began, self.now.began = self.now.began, None
-        if began is None or not self.now.usage.input:
+        if self.now.began is None or not self.now.usage.input:
             return None
-        row = self._row(self.now.usage, first=began, broken=True)
-        charge(self.agent, row)
-        self.agent.watch.paid(self.agent, row, None, self.now.at)
-        return row
+        return self._pay(self.now.usage, None)
 
-    def _row(
-        self, usage: Usage, *, response_id: str = "", first: float | None = None, broken: bool
-    ) -> Row:
-        model, now = self.prompt.head.model, time.monotonic()
-        price = self.agent.prices.of(model, usage)
-        return Row(
-            agent=self.agent.path,
-            model=model,
+    def _pay(self, usage: Usage, ended: Ended | None) -> Row:
+        """Pay for this try, once; without an end it gave no whole reply."""
+        now, start = time.monotonic(), self.now.start
+        first, self.now.began = self.now.began or now, None
+        row = Row(
+            agent=self.conversation.path,
+            model=self.prompt.head.model,
             usage=usage,
-            cost=price.cost(usage) if price else None,
-            uncached=price.uncached(usage) if price else None,
-            latency=now - self.now.start,
-            first_event=(first or self.now.began or now) - self.now.start,
+            cost=None,
+            latency=now - start,
+            first_event=first - start,
             digest=self.prompt.digest,
-            response_id=response_id,
+            response_id=ended.id if ended is not None else "",
             sidecar=self.sidecar,
             marks=self.marks,
-            broken=broken,
+            broken=ended is None,
         )
+        found = ended.diagnostics if ended is not None else b""
+        return self.client.pay(self.conversation, row, at=self.now.at, diagnostics=found)
 
 
 _Void = TypeVar("_Void", ReplyDiscarded, RequestFailed)
@@ -221,36 +208,33 @@ def _billed(event: _Void, row: Row | None) -> _Void:
     return replace(event, usage=row.usage, cost=row.cost, uncached=row.uncached)
 
 
-def charge(agent: Agent, row: Row) -> None:
-    """Store a request, and enter it in the ledger and in every budget that it counts in."""
-    agent.recorder.request(row)
-    agent.ledger.add(row)
-    tokens, turns = row.usage.input + row.usage.output, 0 if row.sidecar or row.broken else 1
-    agent.budget.charge(tokens, row.cost, turns=turns, model=row.model)
-
-
-async def request(agent: Agent, prompt: Prompt | None = None, *, sidecar: str = "") -> Ended:
+async def request(
+    client: Client, conversation: Conversation, prompt: Prompt | None = None, *, sidecar: str = ""
+) -> Ended:
     """Send a prompt and wait for the whole reply, which is not appended to anything here.
 
-    A sidecar is a request beside the conversation: it reads the same cache and shows nothing.
+    A sidecar is a request beside the conversation: it reads the same cache and shows nothing. Only
+    a sidecar has a prompt of its own.
 
     Raises ProviderError when there is no whole reply after all retries.
     """
-    prompt = prompt or agent.prompt
+    assert sidecar or prompt is None, "a conversation is sent as it stands"
+    prompt, settings, last = prompt or conversation.prompt, client.settings, conversation.last
     if not sidecar:
-        await agent.watch.before()
-    marks = plan(prompt, sent=agent.last.node, base=agent.base, ttl=agent.ttl)
-    most = agent.max_output or fact(prompt.head.model).max_output
-    previous = agent.last.response_id if agent.diagnose else ""
+        await client.observer.before()
+    marks = plan(prompt, sent=last.node, base=conversation.base, ttl=settings.ttl)
+    most = settings.max_output or fact(prompt.head.model).max_output
+    previous = last.response_id if settings.diagnose else ""
     tail = Tail(max_tokens=most, previous_id=previous or None)
-    stream = _Stream(agent, quiet=bool(sidecar))
-    with _Exchange(agent, prompt, sidecar, len(marks)) as exchange:
-        return await _reply(exchange, marks, tail, stream)
+    with _Exchange(client, conversation, prompt, sidecar, len(marks)) as exchange:
+        return await _reply(exchange, marks, tail)
 
 
-async def _reply(exchange: _Exchange, marks: Sequence[Mark], tail: Tail, stream: _Stream) -> Ended:
-    agent, prompt, sidecar = exchange.agent, exchange.prompt, exchange.sidecar
-    reply = agent.provider.stream(prompt, marks, tail, who=agent.path, sidecar=sidecar)
+async def _reply(exchange: _Exchange, marks: Sequence[Mark], tail: Tail) -> Ended:
+    conversation, prompt, sidecar = exchange.conversation, exchange.prompt, exchange.sidecar
+    stream = _Stream(conversation.emit, quiet=bool(sidecar))
+    provider, who = exchange.client.provider, conversation.path
+    reply = provider.stream(prompt, marks, tail, who=who, sidecar=sidecar)
     async with aclosing(reply) as events:
         async for event in events:
             match event:
@@ -259,7 +243,7 @@ async def _reply(exchange: _Exchange, marks: Sequence[Mark], tail: Tail, stream:
                 case Preparing():
                     stream.progress(event)
                 case Noticed(text=text):
-                    agent.emit(Warned(text=text))
+                    conversation.emit(Warned(text=text))
                 case Began():
                     exchange.begin(event.usage)
                 case Ended():
@@ -269,12 +253,13 @@ async def _reply(exchange: _Exchange, marks: Sequence[Mark], tail: Tail, stream:
     raise BrokenReply("the reply ended without an end")
 
 
-async def prewarm(agent: Agent, prompt: Prompt) -> None:
+async def prewarm(client: Client, conversation: Conversation, prompt: Prompt) -> None:
     """Fill the cache with a prompt, without any output; the cost is entered as a sidecar's.
 
     Raises ProviderError when that fails.
     """
-    marks = plan(prompt, sent=agent.last.node, base=prompt.tip, ttl=agent.ttl)
+    last, ttl = conversation.last, client.settings.ttl
+    marks = plan(prompt, sent=last.node, base=prompt.tip, ttl=ttl)
     tail = Tail(stream=False, max_tokens=0, prewarm=True)
-    with _Exchange(agent, prompt, "prewarm", len(marks)) as exchange:
-        await _reply(exchange, marks, tail, _Stream(agent, quiet=True))
+    with _Exchange(client, conversation, prompt, "prewarm", len(marks)) as exchange:
+        await _reply(exchange, marks, tail)

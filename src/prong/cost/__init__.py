@@ -1,11 +1,13 @@
 """What requests cost and where the cache marks go."""
 
+from prong.cost.billing import Billing
 from prong.cost.fact import Fact, fact, window
 from prong.cost.ledger import Ledger, Row, Total, total
 from prong.cost.mark import lifetime, markable, plan
 from prong.cost.price import Price, Prices, price, read_prices
 
 __all__ = [
+    "Billing",
     "Fact",
     "Ledger",
     "Price",

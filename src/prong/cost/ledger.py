@@ -29,6 +29,16 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     broken: bool = False
     """No whole reply came of it; what the provider had counted until then is here all the same."""
 
+    @property
+    def tokens(self) -> int:
+        """Input and output together."""
+        return self.usage.input + self.usage.output
+
+    @property
+    def is_turn(self) -> bool:
+        """Whether a conversation went on by it: it was nothing beside one, and was answered."""
+        return not (self.sidecar or self.broken)
+
 
 class Total(msgspec.Struct, frozen=True, kw_only=True):
     """A sum over rows."""

@@ -65,9 +65,10 @@ def _warn(agent: Agent, text: str) -> None:
 def _revive(parts: Parts, base: Foundation, replay: Replay) -> set[str]:
     """Take up the agents of a resumed session where they were; gives the tasks that run again."""
     agent = parts.agent
-    results = parts.supervisor.answered(replay, agent.prompt) or interrupted(agent.prompt)
+    prompt = agent.conversation.prompt
+    results = parts.supervisor.answered(replay, prompt) or interrupted(prompt)
     if results is not None:
-        agent.append(results)
+        agent.conversation.append(results)
     if not parts.bus.began:
         _recall(agent)
     taken = parts.supervisor.resume(replay, run=not base.place.options.fork_session)
@@ -91,7 +92,7 @@ def _introduce(parts: Parts) -> None:
 
 def _recall(agent: Agent) -> None:
     """Tell of a conversation that has no recorded events."""
-    for kind, entry in agent.prompt.entries():
+    for kind, entry in agent.conversation.prompt.entries():
         match entry:
             case User(parts=said):
                 agent.emit(EntryRecalled(kind=kind, text=plain(said)))
@@ -104,7 +105,7 @@ def _recall(agent: Agent) -> None:
 
 def _compare(agent: Agent, base: Foundation) -> None:
     """Keep the recorded head where it still serves; say so, or why a new one is needed."""
-    place, chosen, head = base.place, base.chosen, agent.prompt.head
+    place, chosen, head = base.place, base.chosen, agent.conversation.prompt.head
     if head.model != chosen.model or head.dialect.name != chosen.endpoint.dialect:
         move(agent, place, chosen, f"from {head.model} to {chosen.model}")
         return

@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from prong.agent import Agent, NoWatch, Sent, request
+import msgspec
+
+from prong.agent import Agent, Client, Conversation, NoObserver, Sent, request
 from prong.config.model import Chosen
 from prong.entry import user_text
 from prong.event import MAIN
@@ -30,9 +32,9 @@ def classifier(agents: Mapping[str, Agent], chosen: Chosen, providers: Providers
     head = Head(dialect(endpoint.dialect, explicit=endpoint.explicit), spec)
 
     async def classify(handed: Handed) -> str | None:
-        asker = _asker(agents[MAIN], chosen.connect(providers))
         prompt = Prompt(head).append(user_text(_shown(handed)))
-        ended = await request(asker, prompt, sidecar="handback")
+        asking = _beside(agents[MAIN], chosen.connect(providers), prompt)
+        ended = await request(*asking, sidecar="handback")
         said = ended.reply.text.strip()
         return None if said.lower().strip(".!* ") == _CLEAN else said[:300] or "no answer came"
 
@@ -46,14 +48,9 @@ def _shown(handed: Handed) -> str:
     return "\n\n".join(f"<{tag}>\n{text}\n</{tag}>" for tag, text in fenced)
 
 
-def _asker(main: Agent, provider: Provider) -> Agent:
-    """Make one who asks in the session's name and remembers nothing."""
-    return replace(
-        main,
-        path=f"{main.path}/handback",
-        provider=provider,
-        last=Sent(),
-        base=None,
-        diagnose=False,
-        watch=NoWatch(),
-    )
+def _beside(main: Agent, provider: Provider, prompt: Prompt) -> tuple[Client, Conversation]:
+    """Make what asks in the session's name and remembers nothing."""
+    settings = msgspec.structs.replace(main.client.settings, diagnose=False)
+    client = replace(main.client, provider=provider, settings=settings, observer=NoObserver())
+    path = f"{main.path}/handback"
+    return client, replace(main.conversation, path=path, prompt=prompt, last=Sent(), base=None)

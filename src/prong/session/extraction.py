@@ -115,12 +115,16 @@ class Memory:
             if not self.due(prompt):
                 return None
             shown = await anyio.to_thread.run_sync(self._notes.lines)
-            rows = len(self._agent.ledger.rows)
+            rows = len(self._agent.client.billing.ledger.rows)
             question = f"{load_text('memory')}\n\n{_listed(shown)}"
             answer = await sidecar.ask(self._agent, prompt, question, purpose="memory")
-            paid = [row for row in self._agent.ledger.rows[rows:] if row.sidecar == "memory"]
+            paid = [
+                row
+                for row in self._agent.client.billing.ledger.rows[rows:]
+                if row.sidecar == "memory"
+            ]
             own = [line for line, ours in shown if ours]
-            changes, unsafe = read_answer(self._agent.secrets.mask(answer), own)
+            changes, unsafe = read_answer(self._agent.conversation.secrets.mask(answer), own)
             # Once the answer is here it is kept whole: what cancels this came too late.
             applied = Applied()
             with anyio.CancelScope(shield=True):
@@ -146,14 +150,14 @@ class Memory:
 
     async def _apply(self, asked: NotesAsked) -> Applied:
         agent = self._agent
-        agent.recorder.note(agent.path, asked)
+        agent.conversation.note(asked)
         self._asked = asked
         done = Applied()
         if asked.pending:
-            await agent.recorder.sync()
+            await agent.conversation.recorder.sync()
             done = await anyio.to_thread.run_sync(self._notes.apply, asked.pending)
             self._asked = NotesAsked(asked.digest)
-            agent.recorder.note(agent.path, self._asked)
+            agent.conversation.note(self._asked)
         return done
 
     async def watch(self, bus: Bus) -> None:
@@ -161,7 +165,7 @@ class Memory:
         with bus.subscribe(None) as events:
             async for envelope in events:
                 if envelope.agent == MAIN and (least := _moment(envelope.event)) is not None:
-                    self.begin(sidecar.sendable(self._agent.prompt), least=least)
+                    self.begin(sidecar.sendable(self._agent.conversation.prompt), least=least)
 
 
 def _moment(event: Event) -> int | None:

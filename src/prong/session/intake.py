@@ -46,7 +46,8 @@ class Intake:
         """
         entry = User(tuple(message))
         notes, self._notes = self._notes, []
-        if (reminder := self._planner.reminder(self._agent.prompt, plain(entry.parts))) is not None:
+        prompt = self._agent.conversation.prompt
+        if (reminder := self._planner.reminder(prompt, plain(entry.parts))) is not None:
             notes.append(reminder)
         for note in notes:
             self._agent.inbox.put(note)

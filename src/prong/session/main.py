@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
-from prong.agent import Agent, Watch, recalled
-from prong.agent.agent import COMPACT_AT
+from prong.agent import (
+    Agent,
+    Client,
+    Conversation,
+    ModelSettings,
+    Observer,
+    RunState,
+    recalled,
+)
+from prong.agent.client import COMPACT_AT
 from prong.agent.lineage import Lineage
 from prong.config.guard import Guard
 from prong.config.model import cache_ttl, diagnoses, render_head
-from prong.cost import Ledger, Prices
+from prong.cost import Billing, Ledger, Prices
 from prong.cost.budget import Bounds, Budget
 from prong.entry import Usage
 from prong.errors import UsageError
@@ -34,7 +42,7 @@ class Parts(TypedDict):
     kit: Kit
     hooks: Guard
     prices: Prices
-    watch: Watch
+    observer: Observer
 
 
 def make_planner(base: Foundation, *, words: str) -> Planner:
@@ -86,27 +94,38 @@ def make_agent(base: Foundation, agents: Delegation, **parts: Unpack[Parts]) -> 
             f"the budget of ${bounds.usd:g} cannot be kept: the price of {chosen.model} is "
             f"unknown; add it to {place.store / 'prices.json'} or drop the budget"
         )
-    ledger = _ledger(base)
+    prompt = parts["prompt"]
     return Agent(
         path=MAIN,
-        provider=chosen.connect(base.providers),
-        questions=base.questions,
-        ledger=ledger,
-        emit=base.emit,
-        limits=make_limits(place),
-        budget=_budget(ledger, bounds),
-        ttl=cache_ttl(options, place),
-        context_tokens=options.context_tokens,
-        max_output=options.max_output,
-        diagnose=diagnoses(place, chosen),
-        clock=base.clock,
+        lineage=parts["lineage"],
+        conversation=Conversation(
+            path=MAIN,
+            prompt=prompt,
+            recorder=base.journal,
+            emit=base.emit,
+            secrets=base.secrets,
+            last=recalled(_past(base), MAIN, prompt),
+        ),
+        client=Client(
+            provider=chosen.connect(base.providers),
+            billing=_billing(base, bounds, prices),
+            settings=ModelSettings(
+                ttl=cache_ttl(options, place),
+                context_tokens=options.context_tokens,
+                max_output=options.max_output,
+                compact_at=compact_share(place, COMPACT_AT),
+                diagnose=diagnoses(place, chosen),
+            ),
+            observer=parts["observer"],
+            clock=base.clock,
+        ),
+        kit=parts["kit"],
         context=_context(base, agents),
-        last=recalled(_past(base), MAIN, parts["prompt"]),
         policy=base.policy,
-        recorder=base.journal,
-        secrets=base.secrets,
-        compact_at=compact_share(place, COMPACT_AT),
-        **parts,
+        hooks=parts["hooks"],
+        questions=base.questions,
+        emit=base.emit,
+        run=RunState(limits=make_limits(place)),
     )
 
 
@@ -115,17 +134,13 @@ def _past(base: Foundation) -> Replay:
     return base.replay or Replay(base.journal.opened)
 
 
-def _ledger(base: Foundation) -> Ledger:
-    requests = base.replay.requests if base.replay else ()
-    return Ledger(paid.row for paid in requests if not paid.inherited)
-
-
-def _budget(ledger: Ledger, bounds: Bounds) -> Budget:
-    budget = Budget(bounds)
-    for row in ledger.rows:
-        tokens = row.usage.input + row.usage.output
-        budget.charge(tokens, row.cost, turns=0 if row.sidecar else 1, model=row.model)
-    return budget
+def _billing(base: Foundation, bounds: Bounds, prices: Prices) -> Billing:
+    """Give what the session is billed to, with what it has paid so far."""
+    billing = Billing(prices=prices, ledger=Ledger(), budget=Budget(bounds))
+    for paid in base.replay.requests if base.replay else ():
+        if not paid.inherited:
+            billing.enter(paid.row)
+    return billing
 
 
 def _context(base: Foundation, agents: Delegation) -> Context:

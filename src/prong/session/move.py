@@ -8,7 +8,6 @@ from prong.agent import Agent
 from prong.agent.compact import carried
 from prong.config.model import Chosen, choose, remembered, render_head
 from prong.config.place import Place
-from prong.event import MAIN
 from prong.prompt import Prompt
 from prong.provider import Providers
 
@@ -23,8 +22,9 @@ def move(
 ) -> None:
     """Give an agent a new head; `detail` says why."""
     specs = agent.kit.specs()
-    head = render_head(place, chosen, specs, cache_key=agent.prompt.head.spec.cache_key)
-    agent.restart(Prompt(head).append(*carried(agent.prompt)), reason=reason, detail=detail)
+    prompt = agent.conversation.prompt
+    head = render_head(place, chosen, specs, cache_key=prompt.head.spec.cache_key)
+    agent.restart(Prompt(head).append(*carried(prompt)), reason=reason, detail=detail)
     agent.context.see(images=chosen.images)
 
 
@@ -34,7 +34,7 @@ def switch(place: Place, providers: Providers, agent: Agent, model: str) -> None
     Raises UsageError or Unauthorised if it cannot be used.
     """
     chosen = choose(place, model)
-    provider, before = chosen.connect(providers), agent.prompt.head.model
+    provider, before = chosen.connect(providers), agent.conversation.prompt.head.model
     move(agent, place, chosen, f"from {before} to {chosen.model}")
-    agent.connect(provider)
-    agent.recorder.note(MAIN, remembered(chosen))
+    agent.client.connect(provider)
+    agent.conversation.note(remembered(chosen))

@@ -15,7 +15,7 @@ import anyio
 import anyio.abc
 import msgspec
 
-from prong.agent import Agent, Life, NoHooks, OpenQuestions, Respond, Turn
+from prong.agent import Agent, Life, OpenQuestions, Respond, Turn
 from prong.agent.lineage import COORDINATOR, told_by
 from prong.agent.spec import AgentTypes
 from prong.config.firing import CommandHooks
@@ -209,12 +209,12 @@ class _Maker:
             base,
             supervisor.for_agent(MAIN),
             prices=registry.prices,
-            watch=CacheWatch(),
+            observer=CacheWatch(),
             lineage=COORDINATOR if crew.coordinates else told_by(prompt),
             prompt=prompt,
             kit=crew.kit,
             hooks=Guard(
-                hooks=commands if commands.hooks else NoHooks(),
+                hooks=commands,
                 cwd=base.place.cwd,
                 instructions=base.place.instructions,
                 structured=base.structured,

@@ -50,7 +50,7 @@ class Parts:
     @property
     def ledger(self) -> Ledger:
         """Every request so far."""
-        return self.agent.ledger
+        return self.agent.client.billing.ledger
 
     @property
     def busy(self) -> bool:
@@ -60,7 +60,7 @@ class Parts:
     @property
     def snapshot(self) -> Prompt:
         """The conversation as it stood when the last turn ended."""
-        now, before = self.agent.prompt, self.life.snapshot
+        now, before = self.agent.conversation.prompt, self.life.snapshot
         if before is not None and (self.busy or now.extends(before)):
             return before
         return sidecar.sendable(now)

@@ -280,7 +280,8 @@ def _set_mode(parts: Parts, mode: str) -> Outcome:
     with the next message, or at the next turn boundary while a turn runs.
     """
     parts.planner.change(read_mode(mode))
-    if parts.life.working and (note := parts.planner.reminder(parts.agent.prompt)) is not None:
+    prompt = parts.agent.conversation.prompt
+    if parts.life.working and (note := parts.planner.reminder(prompt)) is not None:
         parts.agent.inbox.put(note)
     return _DONE
 
@@ -288,7 +289,7 @@ def _set_mode(parts: Parts, mode: str) -> Outcome:
 async def _compact(parts: Parts, focus: str) -> Outcome:
     """Replace the conversation by a summary of it, now; an interrupt stops that."""
     parts.must_be_idle("compact")
-    if not parts.agent.prompt.depth:
+    if not parts.agent.conversation.prompt.depth:
         return Refused("there is nothing to compact")
     sidecar.must_afford(parts.agent)
     async with parts.life.hold() as scope:
@@ -302,10 +303,12 @@ def _clear(parts: Parts) -> Outcome:
     """Start over with an empty conversation; the old one stays in the journal."""
     parts.must_be_idle("clear")
     agent, context = parts.agent, parts.agent.context
-    if not agent.prompt.depth:
+    if not agent.conversation.prompt.depth:
         return Refused("there is nothing to clear")
     parts.memory.begin(parts.snapshot)
-    agent.restart(Prompt(agent.prompt.head), reason="clear", detail="the user cleared it")
+    agent.restart(
+        Prompt(agent.conversation.prompt.head), reason="clear", detail="the user cleared it"
+    )
     had_todos = bool(context.todos)
     context.forget()
     if had_todos:

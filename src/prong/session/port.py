@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import anyio
 import msgspec
 
-from prong.agent import Agent, Turn, Verdict
+from prong.agent import Agent, Client, Conversation, Turn, Verdict
 from prong.agent.gate import Leave
 from prong.cost import Row
 from prong.entry import Call, CallId
@@ -50,7 +50,6 @@ from prong.team.run import (
 )
 from prong.tools.access import Access
 from prong.tools.base import Context, Done, Effect, Failed, Outcome, Tool
-from prong.wire import Ended
 from prong.wire.raw import dump
 
 _T = TypeVar("_T")
@@ -142,7 +141,7 @@ class Relay:
             self._port.say(EventTold(agent=self._path, event=event))  # pyright: ignore[reportArgumentType] # just looked
 
 
-class PortWatch:
+class PortObserver:
     """Lets the session look on at the requests."""
 
     def __init__(self, port: Port) -> None:
@@ -161,11 +160,12 @@ class PortWatch:
         """Say that a response has begun."""
         self._port.say(ResponseBegan())
 
-    def paid(self, agent: Agent, row: Row, ended: Ended | None, at: float) -> None:
+    def paid(
+        self, client: Client, conversation: Conversation, row: Row, *, at: float, diagnostics: bytes
+    ) -> None:
         """Say what a request has cost."""
-        del agent
-        found = ended.diagnostics if ended is not None else b""
-        self._port.say(RequestPaid(row=row, at=at, whole=ended is not None, diagnostics=found))
+        del client, conversation
+        self._port.say(RequestPaid(row=row, at=at, diagnostics=diagnostics))
 
 
 class PortHooks:
@@ -200,7 +200,7 @@ class PortGate:
         ask = MayRun(number=self._port.number(), call_id=call.id, cwd=agent.context.cwd)
         granted = await self._port.ask(ask, Granted)
         if granted.halted:
-            agent.heed(Verdict(stop=granted.halted))
+            agent.run.halt(granted.halted)
         call = msgspec.structs.replace(call, arguments=granted.arguments)
         if granted.refused is not None:
             return Leave(call, tool, args, granted.refused, granted.notes)

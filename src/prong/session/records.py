@@ -33,7 +33,7 @@ class Records:
 
     def outline(self) -> str:
         """Draw the conversation as the model sees it, one line per entry."""
-        return outline(self._parts.agent.prompt)
+        return outline(self._parts.agent.conversation.prompt)
 
     @property
     def types(self) -> AgentTypes:
@@ -82,7 +82,7 @@ class Records:
     @property
     def now(self) -> float:
         """Seconds since the epoch on the session's clock, by which its events are timed."""
-        return self._parts.agent.clock()
+        return self._parts.agent.client.clock()
 
     @property
     def skills(self) -> dict[str, str]:
@@ -93,7 +93,7 @@ class Records:
     def history(self) -> InputHistory:
         """What the user has said in this and other sessions."""
         place = self._parts.place
-        mask = self._parts.agent.secrets.mask
+        mask = self._parts.agent.conversation.secrets.mask
         return InputHistory(place.store / "history.jsonl", place.root, mask)
 
     async def files(self) -> list[str]:
@@ -113,7 +113,7 @@ class Records:
         """Say what the session has cost so far, children that still run included."""
         replay = await anyio.to_thread.run_sync(read_journal, self._parts.journal.path)
         receipts = self._parts.supervisor.registry.receipts()
-        return Books(replay, self._parts.agent.prices, receipts).lines()
+        return Books(replay, self._parts.agent.client.billing.prices, receipts).lines()
 
     def others(self) -> list[SessionInfo]:
         """List the sessions of this folder, the latest first."""

@@ -46,7 +46,7 @@ class Session:
     @property
     def model(self) -> str:
         """The model that answers."""
-        return self._parts.agent.prompt.head.model
+        return self._parts.agent.conversation.prompt.head.model
 
     @property
     def mode(self) -> Mode:

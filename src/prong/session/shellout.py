@@ -40,13 +40,13 @@ async def run_shell(parts: Parts, line: str) -> Outcome:
         raise UsageError("say what to run: !COMMAND")
     async with parts.life.hold() as scope:
         agent, outcome = parts.agent, _STOPPED
-        agent.append(_entry("shell_begun", command=line))
+        agent.conversation.append(_entry("shell_begun", command=line))
         await parts.life.settle()
         try:
             outcome = await _run(agent, line)
         finally:
             with anyio.CancelScope(shield=True):
-                agent.append(_entry("shell_ended", output=_text(outcome)))
+                agent.conversation.append(_entry("shell_ended", output=_text(outcome)))
                 await parts.life.settle()
     return Refused("the command was stopped") if scope.cancelled_caught else Accepted()
 

@@ -36,7 +36,7 @@ async def ask(agent: Agent, prompt: Prompt, question: str, *, purpose: str) -> s
     """
     must_afford(agent)
     asked = prompt.append(User((Text(question),), "reminder"))
-    ended = await request(agent, asked, sidecar=purpose)
+    ended = await request(agent.client, agent.conversation, asked, sidecar=purpose)
     return ended.reply.text
 
 

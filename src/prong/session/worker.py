@@ -17,8 +17,18 @@ import anyio
 import anyio.abc
 import msgspec
 
-from prong.agent import Agent, Life, Limits, OpenQuestions, Sent, Turn
-from prong.cost import Ledger, Prices
+from prong.agent import (
+    Agent,
+    Client,
+    Conversation,
+    Life,
+    Limits,
+    OpenQuestions,
+    RunState,
+    Sent,
+    Turn,
+)
+from prong.cost import Billing, Ledger, Prices
 from prong.cost.budget import Budget
 from prong.entry import User
 from prong.errors import WorkerFailed
@@ -33,7 +43,7 @@ from prong.session.port import (
     Port,
     PortGate,
     PortHooks,
-    PortWatch,
+    PortObserver,
     Relay,
     may_end,
 )
@@ -241,8 +251,22 @@ def _agent(
     return Agent(
         path=spec.path,
         lineage=spec.lineage,
-        prompt=prompt,
-        provider=Api(http, endpoint, speaks, patience=model.patience),
+        conversation=Conversation(
+            path=spec.path,
+            prompt=prompt,
+            recorder=relay,
+            emit=relay.emit,
+            secrets=Secrets(hello.secrets),
+            last=_last(spec, prompt),
+            base=None if spec.base is None else _node(prompt, spec.base),
+        ),
+        client=Client(
+            provider=Api(http, endpoint, speaks, patience=model.patience),
+            billing=Billing(prices=Prices(spending.prices), ledger=Ledger(), budget=budget),
+            settings=model.settings,
+            observer=PortObserver(port),
+            clock=lambda: time.time() + ahead,
+        ),
         kit=_kit(spec, port),
         context=Context(
             host=host,
@@ -259,23 +283,9 @@ def _agent(
         policy=policy,
         hooks=PortHooks(port),
         questions=OpenQuestions(),
-        recorder=relay,
-        ledger=Ledger(),
-        prices=Prices(spending.prices),
-        emit=relay.emit,
-        limits=Limits(max_turns=spending.max_turns),
-        budget=budget,
-        ttl=model.ttl,
-        compact_at=model.compact_at,
-        context_tokens=model.context_tokens,
-        max_output=model.max_output,
-        last=_last(spec, prompt),
-        base=None if spec.base is None else _node(prompt, spec.base),
-        diagnose=model.diagnose,
-        clock=lambda: time.time() + ahead,
-        watch=PortWatch(port),
-        secrets=Secrets(hello.secrets),
         gate=PortGate(port),
+        emit=relay.emit,
+        run=RunState(limits=Limits(max_turns=spending.max_turns)),
     )
 
 

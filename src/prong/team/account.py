@@ -11,14 +11,13 @@ from collections.abc import Iterable
 
 import msgspec
 
-from prong.agent import Agent
+from prong.agent import Client, Conversation
 from prong.cost import Price, Row
 from prong.cost.cache import CacheRule, cache_rule
 from prong.cost.receipt import Circumstance, Delivered, Receipt, diagnosis, reconcile, settle
 from prong.event import CacheMissed
 from prong.journal.note import ChildSpec, ChildStatus, ReceiptOpened
 from prong.team.fanout import FanOut, Prediction
-from prong.wire import Ended
 
 
 class CacheWatch:
@@ -47,15 +46,19 @@ class CacheWatch:
     def began(self) -> None:
         """Take no note."""
 
-    def paid(self, agent: Agent, row: Row, ended: Ended | None, at: float) -> None:
+    def paid(
+        self, client: Client, conversation: Conversation, row: Row, *, at: float, diagnostics: bytes
+    ) -> None:
         """Say so if a reply read less than it should have."""
-        if row.sidecar or ended is None:
+        if not row.is_turn:
             return
-        rule = cache_rule(agent.prompt.head, agent.provider.trait, agent.ttl)
-        predicted, self._here = _left(agent, rule, here=self._here), True
-        if predicted < rule.minimum or _forgets(agent, rule):
+        head = conversation.prompt.head
+        rule = cache_rule(head, client.provider.trait, client.settings.ttl)
+        predicted, self._here = _left(conversation, rule, here=self._here), True
+        if predicted < rule.minimum or _forgets(conversation, rule):
             return
-        _compare(agent, predicted, row, _usual(rule, ended, row, at - agent.last.at))
+        idle = at - conversation.last.at
+        _compare(conversation, predicted, row, _usual(rule, diagnostics, row, idle))
 
 
 class ChildAccount(CacheWatch):
@@ -92,34 +95,37 @@ class ChildAccount(CacheWatch):
         """Run by itself from now on: nothing is predicted by the fan-out any more."""
         self.fan = self._prediction = None
 
-    def paid(self, agent: Agent, row: Row, ended: Ended | None, at: float) -> None:
+    def paid(
+        self, client: Client, conversation: Conversation, row: Row, *, at: float, diagnostics: bytes
+    ) -> None:
         """Enter what the child paid, and say so if it read less than it should have."""
-        first = all(row.sidecar or row.broken for row in self.rows)
+        first = not any(row.is_turn for row in self.rows)
         self.rows.append(row)
-        if row.sidecar or ended is None:
+        if not row.is_turn:
             return
         if first:
-            self.receipt = msgspec.structs.replace(self.receipt, bytes_first=len(agent.prompt))
+            sent = len(conversation.prompt)
+            self.receipt = msgspec.structs.replace(self.receipt, bytes_first=sent)
         rule, prediction = self._rule, self._prediction if first else None
         if prediction is not None:
             predicted, idle = prediction.read, prediction.idle
-            self._enter_first(predicted, row, ended)
+            self._enter_first(predicted, row, diagnostics)
             # A resumed session has no plan to predict from, so what was predicted is stored.
-            agent.recorder.note(agent.path, ReceiptOpened(self.receipt))
+            conversation.note(ReceiptOpened(self.receipt))
         else:
-            predicted, idle = _left(agent, rule, here=not first), at - agent.last.at
+            predicted, idle = _left(conversation, rule, here=not first), at - conversation.last.at
         plan = self.fan.plan if first and self.fan is not None else None
         rash = plan is not None and plan.schedule == "at_once" and not plan.cached
         carried = self.fan is not None and self.fan.carrier is not None
         circumstance = msgspec.structs.replace(
-            _usual(rule, ended, row, None if rash else idle),
+            _usual(rule, diagnostics, row, None if rash else idle),
             in_flight=rash,
             drops_thinking=not rule.keeps_thinking and not carried,
         )
-        why = _compare(agent, predicted, row, circumstance)
+        why = _compare(conversation, predicted, row, circumstance)
         self.receipt = msgspec.structs.replace(self.receipt, miss=self.receipt.miss or why)
 
-    def _enter_first(self, predicted: int, row: Row, ended: Ended) -> None:
+    def _enter_first(self, predicted: int, row: Row, diagnostics: bytes) -> None:
         """Enter the first reply of a fork."""
         computed = max(0, row.usage.input - predicted)
         counts = self.receipt.counts_writes or row.usage.written > 0
@@ -129,7 +135,7 @@ class ChildAccount(CacheWatch):
             predicted_write=computed if counts else 0,
             predicted_computed=computed,
             counts_writes=counts,
-            diagnosis=diagnosis(ended.diagnostics),
+            diagnosis=diagnosis(diagnostics),
         )
 
     def settled(self, status: ChildStatus, price: Price | None) -> Receipt:
@@ -174,16 +180,18 @@ def typed_account(spec: ChildSpec, rule: CacheRule) -> ChildAccount:
     return ChildAccount(receipt, rule)
 
 
-def _compare(agent: Agent, predicted: int, row: Row, circumstance: Circumstance) -> str:
+def _compare(
+    conversation: Conversation, predicted: int, row: Row, circumstance: Circumstance
+) -> str:
     """Say so if a reply read less than predicted; gives why, as far as can be told."""
     if why := reconcile(predicted, row.usage, circumstance):
-        agent.emit(CacheMissed(predicted=predicted, read=row.usage.read, why=why))
+        conversation.emit(CacheMissed(predicted=predicted, read=row.usage.read, why=why))
     return why
 
 
-def _usual(rule: CacheRule, ended: Ended, row: Row, idle: float | None) -> Circumstance:
+def _usual(rule: CacheRule, diagnostics: bytes, row: Row, idle: float | None) -> Circumstance:
     return Circumstance(
-        diagnostics=ended.diagnostics,
+        diagnostics=diagnostics,
         minimum=rule.minimum,
         idle=None if rule.lasting else idle,
         ttl=rule.ttl,
@@ -192,21 +200,21 @@ def _usual(rule: CacheRule, ended: Ended, row: Row, idle: float | None) -> Circu
     )
 
 
-def _left(agent: Agent, rule: CacheRule, *, here: bool) -> int:
-    """Say what of an agent's last request should be in the cache, while a reply is being entered.
+def _left(conversation: Conversation, rule: CacheRule, *, here: bool) -> int:
+    """Say what of the last request should be in the cache, while a reply is being entered.
 
     Its usage is not yet overwritten by the reply's. A provider that keeps all it reads does not
     count what it writes; `here` says that the request was made by this process, before whose start
     such a provider may have been another.
     """
-    used = agent.last.usage
+    used = conversation.last.usage
     if here and rule.lasting:
         return used.input
     return used.read + used.written
 
 
-def _forgets(agent: Agent, rule: CacheRule) -> bool:
+def _forgets(conversation: Conversation, rule: CacheRule) -> bool:
     """Whether the model drops earlier thinking for what came last: less is read by design."""
-    tip = agent.prompt.tip
+    tip = conversation.prompt.tip
     text_came = tip is not None and tip.kind != "results"
     return text_came and not rule.keeps_thinking

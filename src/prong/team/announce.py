@@ -12,7 +12,7 @@ def announce(child: Child, *, resumed: bool) -> None:
     agent.emit(
         AgentStarted(
             kind=spec.kind,
-            model=agent.prompt.head.model,
+            model=agent.conversation.prompt.head.model,
             parent=spec.parent,
             agent_type=spec.type if spec.kind == "typed" else "",
             title=spec.description,

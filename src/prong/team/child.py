@@ -58,7 +58,7 @@ class Emitter:
         self._log = log
 
 
-class RunState(msgspec.Struct, frozen=True, kw_only=True):
+class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How far a run of a child has come, which lasts from its start or a message to its end."""
 
     number: int = 1
@@ -81,7 +81,7 @@ class Child:
     agent: Agent
     account: ChildAccount
     emitter: Emitter
-    run: RunState = field(default_factory=RunState)
+    run: RunStatus = field(default_factory=RunStatus)
     """The latest."""
     unread: list[str] = field(default_factory=list[str])
     """Messages that it has not taken yet."""
@@ -115,7 +115,7 @@ class Child:
     @property
     def has_begun(self) -> bool:
         """Whether it was told what to do: before that its conversation is what it shares."""
-        prompt = self.agent.prompt
+        prompt = self.agent.conversation.prompt
         return prompt.depth > 0 and prompt.digest != self.spec.base
 
     def tell(self, *texts: str) -> None:
@@ -130,7 +130,7 @@ class Child:
         self._note_unread()
 
     def _note_unread(self) -> None:
-        self.agent.recorder.note(self.spec.path, MessagesUnread(list(self.unread)))
+        self.agent.conversation.note(MessagesUnread(list(self.unread)))
 
     def run_again(self, *, notify: bool = True) -> None:
         """Begin another run on the very prompt, so that its cache is read again.
@@ -139,12 +139,12 @@ class Child:
         """
         before = self.run
         since = (len(self.account.rows), self.emitter.tool_uses)
-        self.run = RunState(number=before.number + 1, since=since, outcome=before.outcome)
+        self.run = RunStatus(number=before.number + 1, since=since, outcome=before.outcome)
         self.account.alone()
-        self.agent.budget.restart()
+        self.agent.client.billing.budget.restart()
         if self.spec.kind == "typed" and notify:
             self.notify()
-        self.agent.recorder.note(self.spec.path, ChildRun(self.run.number))
+        self.agent.conversation.note(ChildRun(self.run.number))
 
     def notify(self) -> None:
         """Let its end be a notice from now on: nobody waits for it."""
@@ -164,7 +164,7 @@ class Child:
     def _respec(self, spec: ChildSpec) -> None:
         if spec != self.spec:
             self.spec = spec
-            self.agent.recorder.note(spec.path, spec)
+            self.agent.conversation.note(spec)
 
     def end(
         self, status: ChildStatus, detail: str = "", findings: tuple[Finding, ...] = ()

@@ -75,7 +75,7 @@ async def course(child: Child, services: Services) -> None:
         await _wait_turn(child, services)
         _begin(child, workspace)
         turn = await services.backend.live(child.agent, until=_Stop(child).is_over)
-        base, prompt = child.spec.base, child.agent.prompt
+        base, prompt = child.spec.base, child.agent.conversation.prompt
         findings = await inspect(child.text, prompt, base, services.classifier)
         child.end("completed" if turn.ok else "failed", turn.detail, findings)
     except ProngError as error:
@@ -115,9 +115,9 @@ def _begin(child: Child, workspace: Workspace | None) -> None:
     told = "\n\n".join(part for part in (spec.brief, notice) if part)
     if spec.kind == "fork":
         told = f"{load_text('fork')}\n{told}"
-        agent.extend(fork.child(agent.prompt, told, carrier=spec.carrier))
+        agent.conversation.extend(fork.child(agent.conversation.prompt, told, carrier=spec.carrier))
     else:
-        agent.append(user_text(told))
+        agent.conversation.append(user_text(told))
     agent.emit(InputTaken(kind="directive" if spec.kind == "fork" else "user", text=told))
 
 
@@ -218,7 +218,7 @@ class ChildTask:
 
     async def release(self) -> None:
         """Give back what was reserved, and leave the fan-out."""
-        self.child.agent.budget.close()
+        self.child.agent.client.billing.budget.close()
         # Last, with nothing to wait for between this and the notice: siblings whose notices go
         # out together must not see this one as gone before its own is there.
         _leave(self.child)
@@ -253,12 +253,12 @@ def end(child: Child, services: Services) -> None:
     """Store a child's end and issue its receipt; a full disk must not keep it from ending."""
     spec, agent, run = child.spec, child.agent, child.run
     if run.status != "completed":
-        child.end(run.status, run.detail, check(child.text, agent.prompt, spec.base))
-    price = services.registry.prices.of(agent.prompt.head.model)
+        child.end(run.status, run.detail, check(child.text, agent.conversation.prompt, spec.base))
+    price = services.registry.prices.of(agent.conversation.prompt.head.model)
     receipt = child.account.close(run.status, price, "notice" if spec.notify else "returned")
     try:
         for note in (ReceiptClosed(receipt), child.ended):
-            agent.recorder.note(spec.path, note)
+            agent.conversation.note(note)
     except JournalError as error:
         agent.emit(Warned(text=str(error)))
     else:
@@ -282,19 +282,19 @@ def begin(child: Child, services: Services) -> Launched:
 
     Whatever fails, nobody waits for it then. Raises ProngError, OSError.
     """
-    spec, recorder = child.spec, child.agent.recorder
+    spec, conversation = child.spec, child.agent.conversation
     try:
-        recorder.keep(spec.path, child.agent.prompt)
+        conversation.store()
         for note in (ReceiptOpened(child.account.receipt), spec):
-            recorder.note(spec.path, note)
+            conversation.note(note)
         services.registry.add(child)
         return launch(child, services)
     except BaseException:
         services.registry.remove(child)
         _leave(child)
-        child.agent.budget.close()
+        child.agent.client.billing.budget.close()
         with contextlib.suppress(JournalError):
-            recorder.note(spec.path, ChildEnded(1, "failed", _NOT_STARTED))
+            conversation.note(ChildEnded(1, "failed", _NOT_STARTED))
         raise
 
 

@@ -47,15 +47,16 @@ def describe(agent: Agent, waiting: tuple[Waiting, ...]) -> RunSpec:
 
     Raises UsageError if something of it cannot be had in another process.
     """
-    last = agent.last
+    conversation = agent.conversation
+    prompt, last, base = conversation.prompt, conversation.last, conversation.base
     return RunSpec(
         path=agent.path,
         lineage=agent.lineage,
         task_id=task_of(agent),
-        digest=agent.prompt.digest,
-        base=agent.base.depth if agent.base is not None else None,
+        digest=prompt.digest,
+        base=base.depth if base is not None else None,
         last=LastSent(
-            depth=_depth(agent.prompt, last.node),
+            depth=_depth(prompt, last.node),
             usage=last.usage,
             length=last.length,
             response_id=last.response_id,
@@ -67,7 +68,7 @@ def describe(agent: Agent, waiting: tuple[Waiting, ...]) -> RunSpec:
         tools=tuple(_row(tool) for tool in agent.kit),
         policy=agent.policy.policy,
         spending=_spending(agent),
-        ahead=agent.clock() - time.time(),
+        ahead=agent.client.clock() - time.time(),
         inbox=waiting,
     )
 
@@ -76,13 +77,13 @@ def greeting(agent: Agent) -> Hello:
     """Give what a worker must know and nobody may see."""
     api = _api(agent)
     env = {name: value for name, value in _http(api).env.items() if name.lower() in _NETWORK}
-    return Hello(headers=api.endpoint.headers, env=env, secrets=agent.secrets.values)
+    return Hello(headers=api.endpoint.headers, env=env, secrets=agent.conversation.secrets.values)
 
 
 def rope(agent: Agent) -> Iterator[Down]:
     """Give an agent's conversation as the journal has it, record by record."""
-    yield HeadSent(record=head_record(agent.path, agent.prompt.head, "", 0.0))
-    for record in growth(agent.path, agent.prompt):
+    yield HeadSent(record=head_record(agent.path, agent.conversation.prompt.head, "", 0.0))
+    for record in growth(agent.path, agent.conversation.prompt):
         yield EntrySent(record=record)
 
 
@@ -92,11 +93,11 @@ def _depth(prompt: Prompt, node: Node | None) -> int:
 
 
 def _api(agent: Agent) -> Api:
-    provider = agent.provider
+    provider = agent.client.provider
     if type(provider) is not Api:
         raise UsageError(
-            f"the model {agent.prompt.head.model} is reached through what this process alone has "
-            f"(an engine, or the slots of a server of one's own); {_REMEDY}"
+            f"the model {agent.conversation.prompt.head.model} is reached through what this "
+            f"process alone has (an engine, or the slots of a server of one's own); {_REMEDY}"
         )
     return provider
 
@@ -113,11 +114,7 @@ def _model(agent: Agent) -> ModelAccess:
         endpoint=msgspec.structs.replace(api.endpoint, headers=()),
         patience=api.patience,
         limits=_http(api).limits,
-        ttl=agent.ttl,
-        compact_at=agent.compact_at,
-        context_tokens=agent.context_tokens,
-        max_output=agent.max_output,
-        diagnose=agent.diagnose,
+        settings=agent.client.settings,
     )
 
 
@@ -153,7 +150,8 @@ def _row(tool: Tool) -> ToolRow:
 
 
 def _spending(agent: Agent) -> Spending:
-    budget = agent.budget
+    billing = agent.client.billing
+    budget = billing.budget
     # What others spend of the same budgets is looked at here, before every request.
     bounds = msgspec.structs.replace(budget.bounds, seconds=budget.left().seconds)
     return Spending(
@@ -162,6 +160,6 @@ def _spending(agent: Agent) -> Spending:
         tokens=budget.tokens,
         usd=budget.usd,
         turns=budget.turns,
-        max_turns=agent.limits.max_turns,
-        prices=agent.prices.own,
+        max_turns=agent.run.limits.max_turns,
+        prices=billing.prices.own,
     )

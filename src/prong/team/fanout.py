@@ -19,7 +19,7 @@ from typing import Annotated, Literal, TypeAlias
 import anyio
 import msgspec
 
-from prong.agent import Agent
+from prong.agent import Agent, Sent
 from prong.agent.request import prewarm
 from prong.cost import Prices
 from prong.cost.breakeven import BreakEven, Option, Scenario, weigh_dispatch
@@ -148,7 +148,7 @@ class FanOut:
 
     async def _warm_up(self, agent: Agent) -> None:
         try:
-            await prewarm(agent, self.base)
+            await prewarm(agent.client, agent.conversation, self.base)
         except ProngError:
             # Not every endpoint takes such a request; the child's own does the same for the rest.
             return
@@ -193,8 +193,8 @@ def plan_fan_out(
     In so many requests, `wakes`, the parent will take the reports.
     """
     whole, before = (fork.base(prompt, calls), _before(prompt)) if calls else (prompt, prompt)
-    rule = cache_rule(prompt.head, parent.provider.trait, parent.ttl)
-    last, carry = parent.last, _loses_thinking(before, rule)
+    rule = cache_rule(prompt.head, parent.client.provider.trait, parent.client.settings.ttl)
+    last, carry = parent.conversation.last, _loses_thinking(before, rule)
     estimate = weigh_dispatch(
         msgspec.structs.replace(
             _scenario(parent, before, directives, rule, dispatched=len(whole) - len(before)),
@@ -204,7 +204,7 @@ def plan_fan_out(
             schedule=settings.schedule,
         ),
         prices.of(prompt.head.model),
-        warm=last.at > 0 and parent.clock() - last.at < rule.lives,
+        warm=last.at > 0 and parent.client.clock() - last.at < rule.lives,
         carry=carry,
         minimum=rule.minimum,
     )
@@ -217,11 +217,11 @@ def plan_fan_out(
         estimate,
         base,
         rule=rule,
-        tokens=last.usage.input + tokens(parent, len(base) - last.length),
+        tokens=last.usage.input + tokens(last, len(base) - last.length),
         carrier=carrier,
         used_at=last.at,
         lives=rule.lives if waits and plan.size > 1 else math.inf,
-        clock=parent.clock,
+        clock=parent.client.clock,
     )
 
 
@@ -235,21 +235,22 @@ def _scenario(
     parent: Agent, prompt: Prompt, directives: Sequence[str], rule: CacheRule, *, dispatched: int
 ) -> Scenario:
     """Say in tokens what is known of a fan-out; `dispatched` bytes are its reply and results."""
-    last, added = parent.last, tokens(parent, dispatched)
+    last = parent.conversation.last
+    added = tokens(last, dispatched)
     # The output that the provider counted may hold thinking that is not sent again.
     reply = min(added, last.usage.output or added)
     frame = len(load_text("fork").encode())
     told = sum(len(told.encode()) for told in directives) // max(1, len(directives))
     # A cache that keeps things for no set time does not forget them with time either.
-    idle = 0.0 if rule.lasting else max(0.0, parent.clock() - last.at)
+    idle = 0.0 if rule.lasting else max(0.0, parent.client.clock() - last.at)
     return Scenario(
         history=last.usage.input,
         children=len(directives),
-        directive=tokens(parent, frame + told),
+        directive=tokens(last, frame + told),
         dispatch=reply,
         placeholders=added - reply,
-        tail=tokens(parent, len(prompt) - last.length),
-        setup=tokens(parent, len(prompt.head.data)),
+        tail=tokens(last, len(prompt) - last.length),
+        setup=tokens(last, len(prompt.head.data)),
         idle=idle if last.at else LIFETIME["12h"],
         ttl=rule.ttl,
     )
@@ -312,12 +313,12 @@ def _refusal(told: BreakEven, better: Option) -> str:
     )
 
 
-def tokens(parent: Agent, length: int) -> int:
-    """Guess the tokens of so many bytes by what the parent's prompt was counted as."""
+def tokens(last: Sent, length: int) -> int:
+    """Guess the tokens of so many bytes by what an agent's last request was counted as."""
     if length <= 0:
         return 0
-    counted = parent.last.usage.input
-    share = parent.last.length / counted if counted else _BYTES
+    counted = last.usage.input
+    share = last.length / counted if counted else _BYTES
     # More than twice the usual means that not all bytes are read: an engine may shorten the tools.
     return round(length / (share if share <= 2 * _BYTES else _BYTES))
 

@@ -13,14 +13,12 @@ from typing import Any
 
 import msgspec
 
-from prong.agent import Agent, Sent, Turn, Verdict
+from prong.agent import Agent, Turn, Verdict
 from prong.agent.answer import interrupted, unanswered
 from prong.agent.gate import Leave
 from prong.agent.leave import ask_leave, ask_outside
 from prong.agent.lineage import contained
-from prong.agent.request import charge
-from prong.cost import markable
-from prong.entry import Call, CallId, Reply, User
+from prong.entry import Call, CallId, User
 from prong.errors import JournalError, WorkerFailed
 from prong.event import (
     ReplyDiscarded,
@@ -65,7 +63,6 @@ from prong.team.run import (
     Waiting,
 )
 from prong.tools.base import Failed, Outcome, Together, Tool
-from prong.wire import Ended
 
 _REASON = 1_000
 """Letters of a worker's reason that are shown."""
@@ -185,13 +182,13 @@ class Home:
             case EventTold():
                 self._tell(message)
             case EntrySent(record=record):
-                agent.extend(self._grown(agent.prompt, record))
+                agent.conversation.extend(self._grown(agent.conversation.prompt, record))
             case Compacted():
                 self._move(message)
             case Noted():
                 self._note(message)
             case ResponseBegan():
-                agent.watch.began()
+                agent.client.observer.began()
             case RequestPaid():
                 self._pay(message)
             case Taken(number=number):
@@ -205,7 +202,7 @@ class Home:
         self._mine(message.agent)
         self._spans.take(message.event)
         if isinstance(message.event, TurnStarted):
-            self._agent.begin_run()
+            self._agent.run.begin()
         self._agent.emit(message.event)
 
     def _mine(self, path: str) -> None:
@@ -224,7 +221,7 @@ class Home:
         return grown
 
     def _move(self, message: Compacted) -> None:
-        prompt = Prompt(self._agent.prompt.head)
+        prompt = Prompt(self._agent.conversation.prompt.head)
         for record in message.records:
             prompt = self._grown(prompt, record)
         self._agent.restart(prompt, reason="compaction", detail=message.detail)
@@ -240,7 +237,7 @@ class Home:
             note = decode_note(kind, bytes(message.value))
         except JournalError as error:
             raise WorkerFailed(str(error)) from error
-        self._agent.recorder.note(self._agent.path, note)
+        self._agent.conversation.note(note)
         context = self._agent.context
         match note:
             case FilesRead(value=reads):
@@ -255,27 +252,11 @@ class Home:
     def _pay(self, message: RequestPaid) -> None:
         agent, row = self._agent, message.row
         self._mine(row.agent)
-        model, prompt = agent.prompt.head.model, agent.prompt
-        if row.model != model or (not row.sidecar and row.digest != prompt.digest):
+        prompt = agent.conversation.prompt
+        if row.model != prompt.head.model or (not row.sidecar and row.digest != prompt.digest):
             raise WorkerFailed("it told of the cost of a request that is not of its conversation")
         # What tokens cost is known here.
-        price = agent.prices.of(model, row.usage)
-        cost = None if price is None else price.cost(row.usage)
-        uncached = None if price is None else price.uncached(row.usage)
-        row = msgspec.structs.replace(row, cost=cost, uncached=uncached)
-        charge(agent, row)
-        ended = Ended(Reply((), ""), row.usage, row.response_id, diagnostics=message.diagnostics)
-        agent.watch.paid(agent, row, ended if message.whole else None, message.at)
-        if message.whole and not row.sidecar:
-            agent.answered(
-                Sent(
-                    node=markable(prompt.tip),
-                    usage=row.usage,
-                    length=len(prompt),
-                    response_id=row.response_id,
-                    at=message.at,
-                )
-            )
+        agent.client.pay(agent.conversation, row, at=message.at, diagnostics=message.diagnostics)
 
     def _took(self, number: int) -> None:
         if number not in self._sent:
@@ -291,7 +272,7 @@ class Home:
         """
         match ask:
             case MaySend():
-                await self._agent.watch.before()
+                await self._agent.client.observer.before()
                 spent = self._agent.spent(0)
                 return spent.detail if spent is not None else ""
             case MayRun():
@@ -306,7 +287,8 @@ class Home:
 
     async def _may_run(self, ask: MayRun) -> Granted:
         agent = self._agent
-        call = next((one for one in unanswered(agent.prompt) if one.id == ask.call_id), None)
+        calls = unanswered(agent.conversation.prompt)
+        call = next((one for one in calls if one.id == ask.call_id), None)
         if call is None:
             raise WorkerFailed(f"it asked for leave for a call {ask.call_id!r} that nobody made")
         agent.context.recall(cwd=ask.cwd)
@@ -329,7 +311,7 @@ class Home:
             title=leave.tool.title(leave.args),
             refused=leave.refused,
             notes=leave.notes,
-            halted=agent.halted,
+            halted=agent.run.halted,
             profile=leave.profile,
         )
 
@@ -348,7 +330,7 @@ class Home:
     async def _may_end(self, turn: Turn) -> bool:
         agent = self._agent
         try:
-            await agent.recorder.sync()
+            await agent.conversation.recorder.sync()
         except JournalError as error:
             agent.emit(Warned(text=str(error)))
         if turn.ok and self._sent:
@@ -392,8 +374,8 @@ class Home:
             agent.inbox.put(entry, taken=taken)
         self._sent.clear()
         try:
-            if (results := interrupted(agent.prompt)) is not None:
-                agent.append(results)
+            if (results := interrupted(agent.conversation.prompt)) is not None:
+                agent.conversation.append(results)
         except JournalError as error:
             agent.emit(Warned(text=str(error)))
 

@@ -1,7 +1,7 @@
-"""What a child gets of its parent: one table, and the function that makes children by it.
+"""What a child gets of its parent: tables, and the function that makes children by them.
 
-Nothing is shared unless the table says so. A field that is added to `Agent` or `Context` without a
-row here is a mistake that a test and every spawn find.
+Nothing is shared unless a table says so. A field that is added to `Agent` or to one of its parts
+without a row here is a mistake that a test and every spawn find.
 
     shared   the parent's own object, on purpose
     cloned   a copy of the parent's, on its own from then on
@@ -15,11 +15,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
 import msgspec
 
-from prong.agent import Agent
+from prong.agent import Agent, Client, Conversation
+from prong.cost import Billing
+from prong.cost.budget import Budget
 from prong.event import Question
 from prong.tools.base import Context
 
@@ -48,37 +50,46 @@ def _both(how: How, why: str) -> Row:
 AGENT: Mapping[str, Row] = {
     "path": _both("new", "names the child below its parent"),
     "lineage": _both("new", "one deeper than the parent's"),
-    "prompt": _both("new", "a fork's extends its parent's; a typed child sees nothing of it"),
-    "provider": Row("shared", "new", "a fork is of its parent's model"),
+    "conversation": _both("new", "by a table below"),
+    "client": _both("new", "by a table below"),
     "kit": Row("shared", "new", "a fork's head is its parent's, tools included"),
-    "context": _both("new", "by the table below"),
+    "context": _both("new", "by a table below"),
     "policy": _both("wrapped", "a view that can only be stricter than the tree's"),
     "hooks": _both("new", "the same commands with a record of the child's own"),
     "questions": _both("shared", "a child's requests are shown beside its parent's, with its name"),
-    "recorder": _both("shared", "one journal for the whole session"),
-    "ledger": _both("shared", "one bill for the whole session"),
-    "prices": _both("shared", "a table that nobody changes"),
-    "emit": _both("new", "speaks in the child's name"),
-    "limits": _both("new", "turns of the child's own; what it may spend is in its budget"),
-    "budget": _both("new", "below the parent's, so that what is spent counts in both"),
-    "inbox": _both("empty", "what waits for the parent is not for the child"),
-    "ttl": _both("shared", "a setting"),
-    "compact_at": _both("shared", "a setting"),
-    "context_tokens": Row("shared", "new", "belongs to the model"),
-    "max_output": Row("shared", "new", "belongs to the model"),
-    "last": Row("new", "new", "a fork's goes on from its parent's last request"),
-    "base": Row("new", "empty", "the fork base"),
-    "diagnose": _both("shared", "a setting"),
-    "clock": _both("shared", "the time is the same for all"),
-    "watch": _both("new", "the child's account: what it shares, reads and pays"),
-    "finale": _both("empty", "ends a run of the agent that it was set for"),
-    "secrets": _both("shared", "what is masked is masked for all"),
-    "halted": _both("empty", "ends a run likewise"),
-    "repeats": _both("empty", "each agent is stopped for its own loops"),
-    "refusals": _both("empty", "each agent is stopped for its own obstinacy"),
     "gate": _both("empty", "its calls are decided on here, by its own policy"),
+    "emit": _both("new", "speaks in the child's name"),
+    "inbox": _both("empty", "what waits for the parent is not for the child"),
+    "run": _both("new", "bounds of the child's own; what ends a run ends the run it was set for"),
 }
 """Every field of `Agent`."""
+
+CONVERSATION: Mapping[str, Row] = {
+    "path": _both("new", "the child's"),
+    "prompt": _both("new", "a fork's extends its parent's; a typed child sees nothing of it"),
+    "recorder": _both("shared", "one journal for the whole session"),
+    "emit": _both("new", "speaks in the child's name"),
+    "secrets": _both("shared", "what is masked is masked for all"),
+    "last": _both("new", "a fork's goes on from its parent's last request"),
+    "base": Row("new", "empty", "the fork base"),
+}
+"""Every field of `Conversation`."""
+
+CLIENT: Mapping[str, Row] = {
+    "provider": Row("shared", "new", "a fork is of its parent's model"),
+    "billing": _both("new", "by a table below"),
+    "settings": Row("shared", "new", "what the model can read and write belongs to the model"),
+    "observer": _both("new", "the child's account: what it shares, reads and pays"),
+    "clock": _both("shared", "the time is the same for all"),
+}
+"""Every field of `Client`."""
+
+BILLING: Mapping[str, Row] = {
+    "prices": _both("shared", "a table that nobody changes"),
+    "ledger": _both("shared", "one bill for the whole session"),
+    "budget": _both("new", "below the parent's, so that what is spent counts in both"),
+}
+"""Every field of `Billing`."""
 
 CONTEXT: Mapping[str, Row] = {
     "host": _both("shared", "the same files and storage, unless a worktree is given"),
@@ -96,17 +107,34 @@ CONTEXT: Mapping[str, Row] = {
 """Every field of `Context`."""
 
 
-def make_agent(
-    parent: Agent, kind: Kind, *, agent: Mapping[str, Any], context: Mapping[str, Any]
-) -> Agent:
-    """Make a child by the table; what is new or wrapped has to be given.
+class Given(TypedDict):
+    """What whoever starts a child has made for it, by field: what is new or wrapped has to be here.
 
-    What is shared, cloned or empty may be given too: that is the explicit choice to differ.
+    What is shared, cloned or empty may be here too: that is the explicit choice to differ.
     """
-    policy = agent.get("policy", parent.policy)
-    given = {"keeps_back": policy.keeps_back, **context}
-    made = _build(Context, parent.context, CONTEXT, kind, given)
-    return _build(Agent, parent, AGENT, kind, {**agent, "context": made})
+
+    agent: Mapping[str, Any]
+    conversation: Mapping[str, Any]
+    client: Mapping[str, Any]
+    budget: Budget
+    context: Mapping[str, Any]
+
+
+def make_agent(parent: Agent, kind: Kind, **given: Unpack[Given]) -> Agent:
+    """Make a child by the tables."""
+    policy = given["agent"].get("policy", parent.policy)
+    context = {"keeps_back": policy.keeps_back, **given["context"]}
+    own, budget = parent.client, {"budget": given["budget"]}
+    billing = _build(Billing, own.billing, BILLING, kind, budget)
+    client = {**given["client"], "billing": billing}
+    parts = {
+        "conversation": _build(
+            Conversation, parent.conversation, CONVERSATION, kind, given["conversation"]
+        ),
+        "client": _build(Client, own, CLIENT, kind, client),
+        "context": _build(Context, parent.context, CONTEXT, kind, context),
+    }
+    return _build(Agent, parent, AGENT, kind, {**given["agent"], **parts})
 
 
 def _build(

@@ -1,6 +1,6 @@
 """Makes children: a fork of its parent's conversation, a typed one of its type's definition.
 
-Both come by the table of isolation. What differs is the first prompt, the kit, the provider and
+Both come by the tables of isolation. What differs is the first prompt, the kit, the provider and
 whose rules are added.
 """
 
@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
-from prong.agent import Agent, Hooks, Limits
-from prong.agent.agent import Sent
+from prong.agent import Agent, Hooks, Limits, RunState, Sent
 from prong.agent.lineage import Lineage
 from prong.agent.spec import AgentType
 from prong.config.guard import Guard
@@ -22,12 +20,12 @@ from prong.cost.cache import cache_rule
 from prong.journal.note import ChildSpec
 from prong.prompt import Node, Prompt
 from prong.team.account import ChildAccount, fork_account, typed_account
-from prong.team.child import Child, Emitter, RunState
+from prong.team.child import Child, Emitter, RunStatus
 from prong.team.claim import FileBox, declared
 from prong.team.course import Services
 from prong.team.fanout import FanOut
 from prong.team.fileset import FileSet
-from prong.team.isolation import make_agent, nobody
+from prong.team.isolation import Given, make_agent, nobody
 from prong.team.taskset import TaskSet
 from prong.team.typed import TypedParts
 from prong.tools.base import Delegation
@@ -126,7 +124,7 @@ class Start:
     """The fork base, as long as it is part of the conversation."""
     beside: Mapping[str, object] = field(default_factory=dict[str, object])
     """What it has of its own in its context, by field."""
-    run: RunState = field(default_factory=RunState)
+    run: RunStatus = field(default_factory=RunStatus)
     text: str = ""
     """The last that it said."""
     tool_uses: int = 0
@@ -139,7 +137,7 @@ def fork_start(spec: ChildSpec, fan: FanOut) -> Start:
 
 def typed_start(parent: Agent, spec: ChildSpec, made: TypedParts) -> Start:
     """Start a typed child from its head alone: nothing of the parent's conversation is in it."""
-    rule = cache_rule(made.head, made.provider.trait, parent.ttl)
+    rule = cache_rule(made.head, made.provider.trait, parent.client.settings.ttl)
     return Start(prompt=Prompt(made.head), account=typed_account(spec, rule))
 
 
@@ -156,11 +154,11 @@ def make_fork(
         "lineage": Lineage("fork", spec.parent, spec.path.count("/"), spec.base),
         "policy": parent.policy.narrow(mode="bubble"),
         "hooks": _cloned(parent.hooks),
-        "limits": Limits(max_turns=FORK_TURNS),
-        "last": start.last or parent.last,
-        "base": start.base,
+        "run": RunState(limits=Limits(max_turns=FORK_TURNS)),
     }
-    return _make(parent, spec, start, budget, services, agents, own, {})
+    said = {"last": start.last or parent.conversation.last, "base": start.base}
+    given = Given(agent=own, conversation=said, client={}, budget=budget, context={})
+    return _make(parent, spec, start, services, agents, given)
 
 
 def _cloned(hooks: Hooks) -> Hooks:
@@ -184,48 +182,49 @@ def make_typed(
         policy = FileBox(policy, services.claims, spec.task_id, declared(spec))
     own = {
         "lineage": Lineage("typed", spec.parent, spec.path.count("/")),
-        "provider": made.provider,
         "kit": made.kit,
         "policy": policy,
         "hooks": made.hooks,
-        "limits": Limits(max_turns=kind.max_turns or TYPED_TURNS),
-        "context_tokens": made.context_tokens,
-        "max_output": made.max_output,
-        "last": start.last or Sent(),
+        "run": RunState(limits=Limits(max_turns=kind.max_turns or TYPED_TURNS)),
     }
-    context = {"images": made.images, "reads": parent.context.reads.hand_on()}
-    return _make(parent, spec, start, budget, services, agents, own, context)
+    given = Given(
+        agent=own,
+        conversation={"last": start.last or Sent()},
+        client={"provider": made.provider, "settings": made.settings},
+        budget=budget,
+        context={"images": made.images, "reads": parent.context.reads.hand_on()},
+    )
+    return _make(parent, spec, start, services, agents, given)
 
 
 def _make(
     parent: Agent,
     spec: ChildSpec,
     start: Start,
-    budget: Budget,
     services: Services,
     agents: Delegation,
-    own: Mapping[str, Any],
-    context: Mapping[str, Any],
+    given: Given,
 ) -> Child:
-    """Make a child by the table of isolation; `own` and `context` are what its kind adds."""
+    """Make a child by the tables of isolation; `given` is what its kind adds."""
     told = Emitter(spec.path, services.emit, text=start.text, tool_uses=start.tool_uses)
     agent = make_agent(
         parent,
         spec.kind,
-        agent={
+        agent={"path": spec.path, "emit": told.emit, **given["agent"]},
+        conversation={
             "path": spec.path,
             "prompt": start.prompt,
             "emit": told.emit,
-            "budget": budget,
-            "watch": start.account,
-            **own,
+            **given["conversation"],
         },
+        client={"observer": start.account, **given["client"]},
+        budget=given["budget"],
         context={
             "emit": told.emit,
             "ask": nobody,
             "tasks": TaskSet(services.board, spec.path, told.emit),
             "agents": agents,
-            **context,
+            **given["context"],
             **start.beside,
         },
     )

@@ -184,8 +184,6 @@ class RequestPaid(_Sentence, frozen=True):
 
     row: Row
     at: float
-    whole: bool
-    """Whether a whole reply came of it."""
     diagnostics: bytes = b""
 
 

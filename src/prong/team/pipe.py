@@ -96,7 +96,7 @@ class Processes:
         try:
             return await line.hold(hello, spec)
         except ProngError as error:
-            told = f"{agent.secrets.mask(str(error))}{_last_words(agent, errors)}"
+            told = f"{agent.conversation.secrets.mask(str(error))}{_last_words(agent, errors)}"
             why = f"the process in which it ran failed: {told}"
             raise WorkerFailed(why) from error
         except anyio.get_cancelled_exc_class():
@@ -268,5 +268,5 @@ def _last_words(agent: Agent, errors: Path) -> str:
         return ""
     if not said:
         return ""
-    line = agent.secrets.mask(said.splitlines()[-1].strip())[:_SHOWN]
+    line = agent.conversation.secrets.mask(said.splitlines()[-1].strip())[:_SHOWN]
     return f" (its last words: {line}; more in {errors})"

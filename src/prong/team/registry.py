@@ -88,7 +88,9 @@ class Registry:
 
     def receipt(self, child: Child) -> Receipt:
         """Settle a child's receipt by what it has paid so far."""
-        return child.account.settled(child.status, self.prices.of(child.agent.prompt.head.model))
+        return child.account.settled(
+            child.status, self.prices.of(child.agent.conversation.prompt.head.model)
+        )
 
     def receipts(self) -> list[Receipt]:
         """Give the receipts of all children."""

@@ -33,7 +33,7 @@ from prong.journal.note import (
 from prong.journal.read import Replay
 from prong.prompt import Node, Prompt
 from prong.team.account import ChildAccount
-from prong.team.child import Child, RunState
+from prong.team.child import Child, RunStatus
 from prong.team.delivery import Delivery
 from prong.team.make import Start
 from prong.team.notice import mentions
@@ -83,13 +83,13 @@ def stored_start(spec: ChildSpec, replay: Replay, rule: CacheRule) -> Start:
     )
 
 
-def _last_run(spec: ChildSpec, replay: Replay) -> tuple[ChildEnded, RunState]:
+def _last_run(spec: ChildSpec, replay: Replay) -> tuple[ChildEnded, RunStatus]:
     """Say how a child's last run that has ended did so, and where its latest run is."""
     last = replay.last(spec.path, ChildEnded) or ChildEnded()
     number = max(1, (replay.last(spec.path, ChildRun) or ChildRun()).value)
     if last.run < number:
-        return last, RunState(number=number, since=(last.requests, last.tool_uses))
-    run = RunState(
+        return last, RunStatus(number=number, since=(last.requests, last.tool_uses))
+    run = RunStatus(
         number=number,
         since=last.since,
         status=last.status,
@@ -114,9 +114,9 @@ def _beside(spec: ChildSpec, replay: Replay) -> dict[str, object]:
 def take_up(child: Child, replay: Replay) -> Child:
     """Answer the calls that were open when a child was cut off, and tell it what it missed."""
     if child.status == "running" and child.has_begun:
-        results = interrupted(child.agent.prompt)
+        results = interrupted(child.agent.conversation.prompt)
         if results is not None:
-            child.agent.append(results)
+            child.agent.conversation.append(results)
     unread = replay.last(child.spec.path, MessagesUnread)
     if unread is not None and unread.value:
         child.tell(*unread.value)
@@ -154,11 +154,10 @@ def make_up(child: Child, replay: Replay, delivery: Delivery, *, owed: bool) -> 
 
 def spent_budget(parent: Agent, spec: ChildSpec, replay: Replay) -> Budget:
     """Make a child's budget with what it, and all that it started, have spent before."""
-    budget = Budget(spec.budget, parent=parent.budget, name=f"agent {spec.task_id}")
+    budget = Budget(spec.budget, parent=parent.client.billing.budget, name=f"agent {spec.task_id}")
     below = [path for path in replay.agents if f"{path}/".startswith(f"{spec.path}/")]
     for row in (row for path in below for row in replay.rows(path)):
-        tokens = row.usage.input + row.usage.output
-        budget.remember(tokens, row.cost or 0.0, 0 if row.sidecar else 1)
+        budget.remember(row.tokens, row.cost or 0.0, int(row.is_turn))
     return budget
 
 

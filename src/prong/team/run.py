@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from prong.agent.client import ModelSettings
 from prong.agent.lineage import Lineage
 from prong.cost.budget import Bounds
 from prong.cost.price import Price
@@ -18,7 +19,6 @@ from prong.provider import Limits as HttpLimits
 from prong.provider.api import Patience
 from prong.tools.base import Effect
 from prong.tools.policy import Policy
-from prong.wire import Ttl
 
 HERE = frozenset(
     (
@@ -93,11 +93,7 @@ class ModelAccess(msgspec.Struct, frozen=True, kw_only=True):
     endpoint: Endpoint
     patience: Patience
     limits: HttpLimits
-    ttl: Ttl | None
-    compact_at: float
-    context_tokens: int | None
-    max_output: int | None
-    diagnose: bool
+    settings: ModelSettings
 
 
 class Waiting(msgspec.Struct, frozen=True):

@@ -138,7 +138,7 @@ class Supervisor:
         return outcomes
 
     def _route(self, parent: Agent, args: AnyAgentArguments) -> Route:
-        model = parent.prompt.head.model
+        model = parent.conversation.prompt.head.model
         decided = route(args, self.settings.forks, parent.lineage, self.resolver.types, model=model)
         if isinstance(decided, Fork) and (why := barred(parent, args.isolation or "")):
             return Refused(why)
@@ -151,7 +151,7 @@ class Supervisor:
         directives = [a.prompt for a, to in zip(given, routes, strict=True) if isinstance(to, Fork)]
         if not directives:
             return ""
-        fan, why = self._plan(parent, parent.prompt, directives, dispatched=True)
+        fan, why = self._plan(parent, parent.conversation.prompt, directives, dispatched=True)
         return why or fan
 
     def _start(
@@ -184,7 +184,7 @@ class Supervisor:
                 return _DISPATCHED
 
     def _budget(self, parent: Agent, name: str) -> Budget | str:
-        return parent.budget.child(f"agent {name}", self.settings.task_budget)
+        return parent.client.billing.budget.child(f"agent {name}", self.settings.task_budget)
 
     async def fork(
         self,
@@ -203,7 +203,7 @@ class Supervisor:
             raise UsageError(f"forks are off: {self.settings.forks.why_off}")
         if isolated and (why := barred(parent, "worktree")) is not None:
             raise UsageError(why)
-        prompt = parent.prompt
+        prompt = parent.conversation.prompt
         while unanswered(prompt):
             assert prompt.tip is not None
             prompt = Prompt(prompt.head, prompt.tip.parent)
@@ -230,8 +230,8 @@ class Supervisor:
         known = (self.settings.fork, self.registry.prices)
         fan = plan_fan_out(parent, prompt, calls, directives, *known, wakes=wakes)
         why = advise(parent, fan, self.settings.fork.break_even, asked=not dispatched)
-        if dispatched and isinstance(parent.watch, CacheWatch):
-            parent.watch.lead(fan)
+        if dispatched and isinstance(parent.client.observer, CacheWatch):
+            parent.client.observer.lead(fan)
         return fan, why or ""
 
     def _fork(
@@ -250,8 +250,8 @@ class Supervisor:
         if fan.first == task_id:
             # To be compared with what it did cost.
             known = FanEstimate(base=spec.base, size=fan.plan.size, estimate=fan.estimate)
-            parent.recorder.note(parent.path, FanPlanned(task_id, known))
-        budget = budget or Budget(parent=parent.budget, name=f"agent {task_id}")
+            parent.conversation.note(FanPlanned(task_id, known))
+        budget = budget or Budget(parent=parent.client.billing.budget, name=f"agent {task_id}")
         start, agents = fork_start(spec, fan), self.for_agent(spec.path)
         child = make_fork(parent, spec, start, budget, self.services, agents)
         begin(child, self.services)
@@ -392,7 +392,7 @@ class Supervisor:
         budget, agents = spent_budget(parent, spec, replay), self.for_agent(spec.path)
         head = replay.agents[spec.path].head
         if spec.kind == "fork":
-            rule = cache_rule(head, parent.provider.trait, parent.ttl)
+            rule = cache_rule(head, parent.client.provider.trait, parent.client.settings.ttl)
             start = stored_start(spec, replay, rule)
             return make_fork(parent, spec, start, budget, self.services, agents)
         kind = self.resolver.types.get(spec.type)
@@ -400,7 +400,9 @@ class Supervisor:
             raise UsageError(f"there is no agent type {spec.type!r} any more")
         model, background = spec.model or None, spec.notify
         made = self.resolver.resolve(parent, kind, model=model, background=background)
-        start = stored_start(spec, replay, cache_rule(head, made.provider.trait, parent.ttl))
+        start = stored_start(
+            spec, replay, cache_rule(head, made.provider.trait, parent.client.settings.ttl)
+        )
         return make_typed(parent, spec, start, budget, self.services, agents, made)
 
     def resume(self, replay: Replay, *, run: bool = True) -> TakenUp:

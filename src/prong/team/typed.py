@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from prong.agent import Agent, Hooks, NoHooks
+from msgspec.structs import replace
+
+from prong.agent import Agent, Hooks, ModelSettings
 from prong.agent.spec import INHERIT, AgentType, AgentTypes
 from prong.config.firing import CommandHooks
 from prong.config.guard import Guard
@@ -72,23 +74,28 @@ def filtered(
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class TypedParts:
-    """What a typed child is made of, beside what the table of isolation says."""
+    """What a typed child is made of, beside what the tables of isolation say."""
 
     kind: AgentType
     provider: Provider
+    settings: ModelSettings
     head: Head
     kit: Kit
     hooks: Hooks
     model: str
     """The model as it was named, by which it can be found again."""
     spawns: tuple[str, ...] | None = None
-    context_tokens: int | None = None
-    max_output: int | None = None
     images: bool = True
     edits: bool = False
     """Whether the user's settings let it edit where the mode of the tree would ask."""
     warnings: tuple[str, ...] = ()
     """What of the type's definition could not be honoured."""
+
+
+def _settings(parent: Agent, chosen: Chosen | None) -> ModelSettings:
+    """Give the parent's settings; how much it reads and writes is not that of another model."""
+    own = parent.client.settings
+    return own if chosen is None else replace(own, context_tokens=None, max_output=None)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,9 +121,9 @@ class TypeResolver:
         warnings: list[str] = []
         chosen = self._model(parent, kind, model, warnings)
         if chosen is None:
-            own = parent.prompt.head
-            provider, speaks, explicit = parent.provider, own.dialect, own.spec.explicit_marks
-            wire = own.model
+            own = parent.conversation.prompt.head
+            provider, wire = parent.client.provider, own.model
+            speaks, explicit = own.dialect, own.spec.explicit_marks
         else:
             provider, explicit = chosen.connect(self.providers), chosen.endpoint.explicit
             speaks, wire = dialect(chosen.endpoint.dialect, explicit=explicit), chosen.model
@@ -128,7 +135,7 @@ class TypeResolver:
         kit = Kit(self._tools(found))
         key = (kind.name, wire, speaks.name, explicit, kit.names, found.spawns)
         if (head := self._heads.get(key)) is None:
-            reads = None if chosen or is_local(wire) else parent.context_tokens
+            reads = None if chosen or is_local(wire) else parent.client.settings.context_tokens
             specs = readable(kit.specs(), reads)
             system = self._system(kind, warnings)
             extra = sampling(self.place, speaks.name)
@@ -142,8 +149,7 @@ class TypeResolver:
             hooks=self._hooks(parent, kind),
             model=chosen.named if chosen else "",
             spawns=found.spawns,
-            context_tokens=None if chosen else parent.context_tokens,
-            max_output=None if chosen else parent.max_output,
+            settings=_settings(parent, chosen),
             images=chosen.images if chosen else parent.context.images,
             edits=self.place.settings.map("agents").get("permissionMode") == "acceptEdits",
             warnings=tuple(f"[{warning}]" for warning in warnings),
@@ -156,7 +162,7 @@ class TypeResolver:
 
         None is the parent's.
         """
-        head, settings = parent.prompt.head, self.place.settings
+        head, settings = parent.conversation.prompt.head, self.place.settings
         explore = settings.text("exploreModel") if kind.name == "Explore" else None
         name = wanted or explore or kind.model
         name = settings.map("modelAliases").get(name, name)
@@ -219,10 +225,7 @@ class TypeResolver:
         )
 
     def _hooks(self, parent: Agent, kind: AgentType) -> Hooks:
-        import msgspec
-
-        hooks = (*self.place.settings.hooks, *kind.hooks)
-        own: Hooks = msgspec.structs.replace(self.commands, hooks=hooks) if hooks else NoHooks()
+        own = replace(self.commands, hooks=(*self.place.settings.hooks, *kind.hooks))
         above = parent.hooks
         if not isinstance(above, Guard):
             return own

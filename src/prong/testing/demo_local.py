@@ -118,7 +118,7 @@ def _alike(children: Sequence[Child]) -> bool:
 
 def _first_prompt(child: Child) -> Prompt:
     """Give the prompt of a child's first request."""
-    prompt = child.agent.prompt
+    prompt = child.agent.conversation.prompt
     node = prompt.tip
     while node is not None and node.kind != "directive":
         node = node.parent
@@ -197,11 +197,11 @@ async def _play(root: Path, plot: Plot) -> Claims:
         system="You help with a small Python project. Be brief.",
     )
     async with open_session(options) as session:
-        provider = inside(session).agent.provider
+        client = inside(session).agent.client
+        provider = client.provider
         assert isinstance(provider, Local)
-        inside(session).agent.provider = planned = Local(
-            provider.engine, "local", notes=provider.notes, plan=Plan(plot)
-        )
+        planned = Local(provider.engine, "local", notes=provider.notes, plan=Plan(plot))
+        client.connect(planned)
         try:
             return await _perform(session, planned, plot)
         except anyio.get_cancelled_exc_class():

@@ -131,7 +131,7 @@ async def _session(rng: random.Random) -> str:
     async with world(script, files={"a": result}, mode="bypassPermissions") as w:
         await w.session.run("Go")
         await w.session.wait_settled()
-        entries = [e for k, e in w.parts.agent.prompt.entries() if k == "notice"]
+        entries = [e for k, e in w.parts.agent.conversation.prompt.entries() if k == "notice"]
         texts = [plain(entry.parts) for entry in entries if isinstance(entry, User)]
         warned = [one.text for one in w.told(Warned) if "notice" in one.text]
     notices = re.findall(r"(?i)<[^\w<>/]*task[\W_]*notification", seen("\n".join(texts)))

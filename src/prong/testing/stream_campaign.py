@@ -63,7 +63,7 @@ async def _session(rng: random.Random) -> str:
                 await w.session.run("Go on.")
         if scope.cancelled_caught:
             return f"{api}, stream {seed}: the session hangs"
-        wrong = _judged(w, w.parts.agent.prompt)
+        wrong = _judged(w, w.parts.agent.conversation.prompt)
         refused = [r.status for r in w.server.records if r.status not in {0, 200}]
         # A signature cannot be checked here: one that was changed is refused there, as it should.
         if refused and not thinks:

@@ -148,8 +148,8 @@ LATE: Mapping[str, Callable[[RunSpec], None]] = {
     "a note that is none": lambda run: _say(
         Noted(agent=run.path, name="reads", value=msgspec.Raw(b"7"))
     ),
-    "another's bill": lambda _: _say(RequestPaid(row=_row("main"), at=0.0, whole=True)),
-    "a bill of no request": lambda run: _say(RequestPaid(row=_row(run.path), at=0.0, whole=True)),
+    "another's bill": lambda _: _say(RequestPaid(row=_row("main"), at=0.0)),
+    "a bill of no request": lambda run: _say(RequestPaid(row=_row(run.path), at=0.0)),
     "a message never sent": lambda _: _say(Taken(number=99)),
     "leave for no call": lambda _: _say(MayRun(number=1, call_id=CallId("x"), cwd="/")),
     "a tool without leave": lambda _: _say(
