@@ -9,7 +9,7 @@ import pytest
 
 from prong.command import Accepted, Interrupt, Refused
 from prong.event import TextDelta, ToolFinished, ToolStarted, TurnFinished
-from prong.testing import Step, World, Worlds, call, calls, delay, say, stall, think
+from prong.testing import Step, World, Worlds, call, calls, delay, inside, say, stall, think
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L1")]
 
@@ -134,3 +134,23 @@ async def test_what_an_interrupted_request_read_is_in_the_ledger(world: Worlds) 
         rows = w.parts.ledger.rows
         assert [row.broken for row in rows] == [False, True]
         assert rows[1].usage.read >= rows[0].usage.written > 0
+
+
+@pytest.mark.spec("K1", "L3")
+async def test_an_interrupted_request_is_no_turn_after_a_resume_either(world: Worlds) -> None:
+    """What was spent before a restart is counted as it was then: tokens all, turns if answered."""
+    script = [say("One."), stall(600, then=say("Two. " * 40))]
+    async with world(script, opens=False) as w:
+        async with w.open() as session:
+            await session.run("First")
+            async with anyio.create_task_group() as group:
+                group.start_soon(session.run, "Go")
+                while not any("Two." in told.text for told in w.told(TextDelta)):
+                    await anyio.sleep(0.01)
+                await session.send(Interrupt())
+            before = inside(session).agent.client.billing.budget
+        async with w.open(continue_last=True) as session:
+            after = inside(session).agent.client.billing.budget
+
+    assert (after.turns, after.tokens, after.usd) == (before.turns, before.tokens, before.usd)
+    assert before.turns == 1
