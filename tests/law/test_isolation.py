@@ -14,7 +14,6 @@ from prong.agent import Agent, Client, Conversation, Limits, RunState, Sent
 from prong.agent.gate import Leave
 from prong.config.model import Chosen
 from prong.cost import Billing
-from prong.cost.budget import Budget
 from prong.entry import Call, CallId, Usage
 from prong.event import Todo, Warned
 from prong.provider import pick
@@ -30,7 +29,6 @@ from prong.team.isolation import (
     Kind,
     Row,
     _build,
-    make_agent,
     nobody,
 )
 from prong.team.supervisor import _Delegation
@@ -280,20 +278,14 @@ async def test_a_new_field_without_a_row_stops_every_spawn():
 
 
 @pytest.mark.anyio
-async def test_what_is_new_has_to_be_given():
-    """Nothing that the table calls new or wrapped is ever the parent's by oversight."""
+@pytest.mark.parametrize("part", PARTS)
+async def test_what_is_new_has_to_be_given(part: str):
+    """Nothing that a table calls new or wrapped is ever the parent's by oversight."""
+    cls, table, of = PARTS[part]
     async with world([say("Hi.")]) as w:
         for kind in ("fork", "typed"):
             with pytest.raises(AssertionError, match="was not given"):
-                make_agent(
-                    w.parts.agent,
-                    kind,
-                    agent={},
-                    conversation={},
-                    client={},
-                    budget=Budget(),
-                    context=_context(w),
-                )
+                _build(cls, of(w.parts.agent), table, kind, {})
 
 
 def _context(w: Any) -> dict[str, Any]:
