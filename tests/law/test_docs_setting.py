@@ -1,8 +1,13 @@
 import re
 from pathlib import Path
 
+import msgspec
+import pytest
+
 from prong.config import setting
 from prong.config.hook import EVENTS
+from prong.config.shape import INSIDE
+from prong.config.value import AgentValues, ForkValues, HandbackValues, Values
 
 PAGE = (Path(__file__).parents[2] / "docs/settings.md").read_text("utf-8")
 KEYS = PAGE.partition("## Keys")[2].partition("## Trust")[0]
@@ -32,3 +37,17 @@ def test_what_needs_trust_says_so():
 def test_every_hook_event_is_named():
     """docs/settings.md names each event, whether it happens yet or not."""
     assert {event for event in EVENTS if event not in PAGE} == set()
+
+
+def test_every_key_has_a_type():
+    """What files may hold and what the rest of the program reads are the same keys."""
+    assert {field.encode_name for field in msgspec.structs.fields(Values)} == set(setting._KINDS)
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [("fork", ForkValues), ("agents", AgentValues), ("handback", HandbackValues)],
+)
+def test_every_key_inside_has_a_type(key, kind):
+    """Likewise for the keys of settings that are objects."""
+    assert {field.encode_name for field in msgspec.structs.fields(kind)} == set(INSIDE[key])

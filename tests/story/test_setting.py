@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from prong.config.setting import Listed, Settings, load_settings
+from prong.config.value import ForkValues, Values
 
 pytestmark = pytest.mark.spec("L11", "L5")
 
@@ -43,13 +44,13 @@ def test_later_layers_win_and_say_where(home: Path, root: Path) -> None:
         write(root / ".prong/settings.local.json", {"model": "m-6"}),
     ]
     settings = load(home, root, flag='{"model": "m-7"}')
-    assert settings.text("model") == "m-7"
+    assert settings.values.model == "m-7"
     assert settings.where("model") == (*paths, "--settings")
     assert settings.where("effort") == ()
     for path, number in zip(reversed(paths), (6, 5, 4, 3, 2, 1), strict=True):
-        assert load(home, root).text("model") == f"m-{number}"
+        assert load(home, root).values.model == f"m-{number}"
         Path(path).unlink()
-    assert load(home, root).text("model") is None
+    assert load(home, root).values.model is None
 
 
 def test_permission_lists_are_joined_with_their_source(home: Path, root: Path) -> None:
@@ -70,7 +71,7 @@ def test_maps_are_merged_key_by_key(home: Path, root: Path) -> None:
     """A later `env` adds to an earlier one and replaces what it names again."""
     write(home / ".prong/settings.json", {"env": {"A": "1", "B": "1"}})
     write(root / ".prong/settings.json", {"env": {"B": "2", "C": "2"}})
-    assert load(home, root).map("env") == {"A": "1", "B": "2", "C": "2"}
+    assert load(home, root).values.env == {"A": "1", "B": "2", "C": "2"}
 
 
 WIDENING = {
@@ -103,7 +104,7 @@ def test_untrusted_project_can_only_narrow(home: Path, root: Path, folder: str, 
     assert [rule.text for rule in settings.permissions.ask] == ["WebFetch"]
     assert [rule.text for rule in settings.permissions.deny] == ["Read(.env)"]
     assert settings.hooks == ()
-    assert dict(settings.values) == {"model": "m-1"}
+    assert settings.values == Values(model="m-1")
     assert settings.withheld == (
         "permissions.allow Bash",
         "permissions.additionalDirectories /etc",
@@ -128,7 +129,7 @@ def test_trusted_project_counts_in_full(home: Path, root: Path) -> None:
     assert [rule.text for rule in settings.permissions.allow] == ["Bash"]
     assert settings.permissions.mode == "bypassPermissions"
     assert [hook.command for hook in settings.hooks] == ["curl evil"]
-    assert settings.map("headers") == {"X-Secret": "hidden value"}
+    assert settings.values.headers == {"X-Secret": "hidden value"}
     assert settings.withheld == ()
     assert settings.warnings == ()
 
@@ -144,7 +145,7 @@ def test_broken_file_is_named_and_the_rest_works(home: Path, root: Path) -> None
     broken = write(home / ".prong/settings.json", '{\n  "model": "a",\n  "effort" "low"\n}')
     write(root / ".prong/settings.json", {"model": "m-1"})
     settings = load(home, root)
-    assert settings.text("model") == "m-1"
+    assert settings.values.model == "m-1"
     (problem,) = settings.problems
     assert (problem.path, problem.line) == (broken, 3)
     assert "column 12" in problem.why
@@ -205,7 +206,7 @@ def test_short_model_name_of_another_program_is_not_used(home: Path, root: Path)
     """A foreign file's short model name is left out with a word; a full name is taken."""
     write(home / ".claude/settings.json", {"model": "opus"})
     settings = load(home, root)
-    assert settings.text("model") is None
+    assert settings.values.model is None
     assert "'opus'" in settings.warnings[0]
 
 
@@ -226,7 +227,7 @@ def test_a_wrong_value_inside_an_object_is_named_with_its_line(home: Path, root:
         f"{path}:2: 'fork.enabled' must be true or false; until then forks are off",
         f"{path}:3: 'fork.dispatch' must be one of auto, keep, drop",
     ]
-    assert settings.map("fork") == {"enabled": False, "turns": 5}
+    assert settings.values.fork == ForkValues(enabled=False, turns=5)
     assert f"fork.colour ({path}:5)" in settings.warnings[0]
     assert settings.fatal == ()
 
@@ -237,7 +238,7 @@ def test_unknown_keys_of_objects_are_told(home: Path, root: Path, key: str) -> N
     path = write(home / ".prong/settings.json", {key: {"trys": 1}})
     settings = load(home, root)
     assert f"{key}.trys ({path}:1)" in settings.warnings[0]
-    assert settings.map(key) == {}
+    assert settings.values == Values()
 
 
 @pytest.mark.parametrize(
@@ -259,7 +260,7 @@ def test_a_wrong_value_is_ignored_in_a_file_and_stops_in_the_flag(
     (problem,) = settings.problems
     assert (problem.path, problem.line, settings.fatal) == (path, 1, ())
     assert problem.why.startswith(why)
-    assert not settings.values.get(key)
+    assert settings.values == Values()
     flag = msgspec.json.encode({key: value}).decode()
     (fatal,) = load(root, root, flag=flag).fatal
     assert str(fatal).startswith(f"--settings:1: {why}")

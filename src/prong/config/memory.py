@@ -217,7 +217,7 @@ def remembers(options: Options, settings: Settings) -> bool:
     """Whether notes are kept for later sessions, and those of earlier ones are read."""
     if options.memory is not None:
         return options.memory
-    return not options.bare and settings.values.get("memory") is True
+    return not options.bare and settings.values.memory
 
 
 def _digest(line: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import cast
 
 import msgspec
 
@@ -17,10 +16,11 @@ from prong.errors import UsageError
 from prong.journal.note import ModelChosen
 from prong.prompt import Head
 from prong.provider import Endpoint, Provider, Providers, is_local, pick
+from prong.provider.address import is_loopback, read_url
 from prong.provider.api import Patience
 from prong.text import load_text
 from prong.tools.delegate import Agent
-from prong.wire import HeadSpec, Ttl, dialect
+from prong.wire import HeadSpec, dialect
 from prong.wire.brief import readable
 
 _DEFAULTS = (("ANTHROPIC_API_KEY", "claude-sonnet-5-5"), ("OPENAI_API_KEY", "gpt-6.1-sol"))
@@ -37,6 +37,13 @@ class Chosen:
     """As asked for; None is the vendor's own, or what the environment says."""
     api: str | None = None
     patience: Patience = field(default_factory=Patience)
+    diagnose: bool = False
+    """Whether to ask for the provider's own cache diagnostics."""
+
+    @property
+    def recorded(self) -> ModelChosen:
+        """What a resumed session needs to find its model again; never a key."""
+        return ModelChosen(self.named, self.base_url, self.api)
 
     @property
     def images(self) -> bool:
@@ -56,9 +63,9 @@ def choose(place: Place, named: str | None, before: ModelChosen | None = None) -
 
     Raises UsageError if none is named anywhere, Unauthorised if its key is missing.
     """
-    options, settings, env = place.options, place.settings, _environment(place)
+    options, values, env = place.options, place.settings.values, _environment(place)
     recorded = before or ModelChosen("")
-    name = named or recorded.model or settings.text("model") or env.get("PRONG_MODEL")
+    name = named or recorded.model or values.model or env.get("PRONG_MODEL")
     if not name:
         name = next((model for key, model in _DEFAULTS if env.get(key)), None)
     if not name:
@@ -68,44 +75,37 @@ def choose(place: Place, named: str | None, before: ModelChosen | None = None) -
         )
     same = not named or named == recorded.model
     old = recorded if same else ModelChosen("")
-    headers = {**settings.map("headers"), **options.headers}
-    base_url = options.base_url or old.base_url or settings.text("baseUrl")
-    api = options.api or old.api or settings.text("api")
+    headers = {**values.headers, **options.headers}
+    base_url = options.base_url or old.base_url or values.base_url
+    api = options.api or old.api or values.api
     endpoint, model = pick(
         name,
         base_url=base_url,
         api=api,
         key=options.api_key,
         headers=headers.items(),
-        explicit=cast("bool | None", settings.values.get("cacheMarks")),
+        explicit=values.cache_marks,
         env=env,
     )
-    return Chosen(name, model, endpoint, base_url, api, _patience(place))
-
-
-def _patience(place: Place) -> Patience:
-    return msgspec.convert(place.settings.map("retry"), Patience)
-
-
-def remembered(chosen: Chosen) -> ModelChosen:
-    """Give what a resumed session needs to find its model again; never a key."""
-    return ModelChosen(chosen.named, chosen.base_url, chosen.api)
+    patience = msgspec.convert(dict(values.retry), Patience)
+    asks = values.cache_diagnostics and _diagnoses(endpoint)
+    return Chosen(name, model, endpoint, base_url, api, patience, asks)
 
 
 def _environment(place: Place) -> Mapping[str, str]:
-    return {**place.env, **{k: str(v) for k, v in place.settings.map("env").items()}}
+    return {**place.env, **place.settings.values.env}
 
 
 def render_head(
     place: Place, chosen: Chosen, tools: tuple[ToolSpec, ...], *, cache_key: str
 ) -> Head:
     """Render the head of a new prompt; it is never rendered again."""
-    options, settings = place.options, place.settings
+    options = place.options
     spec = HeadSpec(
         model=chosen.model,
         system=_system(place),
         tools=readable(tools, None if is_local(chosen.model) else options.context_tokens),
-        effort=options.effort or settings.text("effort"),
+        effort=options.effort or place.settings.values.effort,
         thinking=options.thinking,
         extra=sampling(place, chosen.endpoint.dialect),
         cache_key=cache_key,
@@ -132,26 +132,12 @@ def left_out(options: Options, head: HeadSpec) -> list[str]:
     ]
 
 
-def cache_ttl(options: Options, place: Place) -> Ttl | None:
-    """Give the time to live of cache marks, if one was asked for.
-
-    Raises UsageError if there is no such time.
-    """
-    wanted = options.cache_ttl or place.settings.text("cacheTtl")
-    if wanted not in {None, "5m", "1h", "30m", "12h"}:
-        raise UsageError(f"cacheTtl is {wanted!r}; it must be 5m or 1h (OpenAI: 30m or 12h)")
-    return cast("Ttl | None", wanted)
-
-
-def diagnoses(place: Place, chosen: Chosen) -> bool:
-    """Whether to ask for the provider's own cache diagnostics; other servers may refuse it."""
-    from prong.provider.address import is_loopback, read_url
-
-    if chosen.endpoint.backend:
+def _diagnoses(endpoint: Endpoint) -> bool:
+    """Whether a server says why its cache missed; others may refuse the field."""
+    if endpoint.backend:
         return False
-    host = read_url(chosen.endpoint.base_url).host
-    knows = host in {"api.anthropic.com", "api.openai.com"} or is_loopback(host)
-    return knows and place.settings.values.get("cacheDiagnostics") is not False
+    host = read_url(endpoint.base_url).host
+    return host in {"api.anthropic.com", "api.openai.com"} or is_loopback(host)
 
 
 def _system(place: Place) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast, get_args
 
-from prong.agent.spec import INHERIT, AgentTypes
+from prong.agent.spec import AgentTypes
 from prong.config.agents import find_types
 from prong.config.check import checked
 from prong.config.instruction import Instructions, collect_instructions, find_root
@@ -16,7 +16,7 @@ from prong.config.memory import note_file, remembers
 from prong.config.option import Options
 from prong.config.server import Configured, configured_servers
 from prong.config.setting import Settings, load_settings
-from prong.config.skill import find_skills
+from prong.config.skill import Found, find_skills
 from prong.config.slip import check_rule
 from prong.config.trust import Trust
 from prong.errors import UsageError
@@ -27,9 +27,9 @@ from prong.tools.rule import BadRule, Effect, Rule, parse_rule
 from prong.tools.skill import Skill
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class Place:
-    """The surroundings of a session."""
+    """The surroundings of a session, read once."""
 
     options: Options
     env: Mapping[str, str]
@@ -42,7 +42,7 @@ class Place:
     settings: Settings
     instructions: Instructions | None = None
     skills: tuple[Skill, ...] = ()
-    types: AgentTypes = field(default_factory=lambda: AgentTypes({}))
+    types: AgentTypes
     """The types of agents that can be started."""
     servers: Configured = field(default_factory=Configured)
     role: tuple[str, str] | None = None
@@ -70,25 +70,27 @@ def look_around(options: Options, *, cwd: str | None = None) -> Place:
     options = checked(options)
     env = os.environ if options.env is None else options.env
     home, cwd, root = folders(options, cwd)
-    trusted = Trust(home).is_trusted(root)
-    place = Place(
-        options=options,
-        env=env,
-        home=home,
-        cwd=cwd,
-        root=root,
-        store=Path(options.store).absolute() if options.store else store.home(env),
-        trusted=trusted,
-        settings=Settings() if options.bare else _settings(home, root, options, trusted=trusted),
-    )
-    settings = place.settings
-    policy = _reading_policy(place)
-    place.warnings += [str(problem) for problem in settings.problems]
-    place.warnings += settings.warnings
+    trust = Trust(home)
+    trusted = trust.is_trusted(root)
+    settings = Settings() if options.bare else _settings(home, root, options, trusted=trusted)
+    policy = _reading_policy(options, settings, root=root, home=home)
+    kept = Path(options.store).absolute() if options.store else store.home(env)
+    instructions, skills, servers = None, Found(), Configured()
     if not options.bare:
-        if (problem := Trust(home).problem()) is not None:
-            place.warnings.append(str(problem))
-        _add_project(place, policy)
+        notes = str(note_file(root, kept).folder) if remembers(options, settings) else ""
+        instructions = collect_instructions(
+            home, root, cwd, trusted=trusted, memory=notes, policy=policy
+        )
+        skills = find_skills(home, root, cwd, trusted=trusted, policy=policy)
+        servers = configured_servers(
+            home,
+            root,
+            settings,
+            trusted=trusted,
+            flags=options.mcp_config,
+            strict=options.strict_mcp,
+            env=env,
+        )
     types = find_types(
         home,
         root,
@@ -97,11 +99,31 @@ def look_around(options: Options, *, cwd: str | None = None) -> Place:
         flag=options.agents,
         bare=options.bare,
         policy=policy,
-        model=settings.map("agents").get("model", INHERIT),
+        model=settings.values.agents.model,
     )
-    place.types = types.types
-    place.warnings += [*map(str, types.problems), *types.warnings]
-    return place
+    wrong = [
+        *settings.problems,
+        *settings.warnings,
+        *([] if options.bare or (problem := trust.problem()) is None else [problem]),
+        *(instructions.problems if instructions is not None else ()),
+        *(*skills.problems, *servers.problems, *skills.warnings, *servers.warnings),
+        *(*types.problems, *types.warnings),
+    ]
+    return Place(
+        options=options,
+        env=env,
+        home=home,
+        cwd=cwd,
+        root=root,
+        store=kept,
+        trusted=trusted,
+        settings=settings,
+        instructions=instructions,
+        skills=skills.skills,
+        types=types.types,
+        servers=servers,
+        warnings=list(map(str, wrong)),
+    )
 
 
 def folders(options: Options, given: str | None = None) -> tuple[str, str, str]:
@@ -127,36 +149,14 @@ def _settings(home: str, root: str, options: Options, *, trusted: bool) -> Setti
     return settings
 
 
-def _reading_policy(place: Place) -> Policy:
+def _reading_policy(options: Options, settings: Settings, *, root: str, home: str) -> Policy:
     """Give the rules about single files, which hold for what a session takes in by itself."""
-    rules = read_rules(place.options, place.settings)
+    rules = read_rules(options, settings)
     return Policy(
-        root=place.root,
-        home=os.path.realpath(place.home),
+        root=root,
+        home=os.path.realpath(home),
         rules=tuple(rule for rule in rules if rule.specifier is not None),
     )
-
-
-def _add_project(place: Place, policy: Policy) -> None:
-    home, root, cwd, trusted = place.home, place.root, place.cwd, place.trusted
-    notes = str(note_file(root, place.store).folder) if place.remembers else ""
-    place.instructions = collect_instructions(
-        home, root, cwd, trusted=trusted, memory=notes, policy=policy
-    )
-    skills = find_skills(home, root, cwd, trusted=trusted, policy=policy)
-    place.skills = skills.skills
-    place.servers = configured_servers(
-        home,
-        root,
-        place.settings,
-        trusted=trusted,
-        flags=place.options.mcp_config,
-        strict=place.options.strict_mcp,
-        env=place.env,
-    )
-    problems = (*place.instructions.problems, *skills.problems, *place.servers.problems)
-    place.warnings += [str(problem) for problem in problems]
-    place.warnings += (*skills.warnings, *place.servers.warnings)
 
 
 def make_policy(place: Place, *, home: str, storage: str, sandbox: Sandboxing) -> Policy:

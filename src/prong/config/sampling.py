@@ -46,7 +46,7 @@ def sampling(place: Place, api: str) -> dict[str, Any]:
 def _asked(place: Place) -> Iterator[tuple[str, float, str]]:
     """Give each field that is asked for, with its value and who asks."""
     for name in FIELDS:
-        given, set_ = getattr(place.options, name), place.settings.number(name)
+        given, set_ = getattr(place.options, name), getattr(place.settings.values, name)
         if given is not None:
             yield name, given, f"--{name}"
         elif set_ is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import Any, Literal, cast
 
 from prong.config.place import Place
 from prong.errors import UsageError
@@ -40,29 +39,28 @@ def sandboxing(place: Place, ability: Ability, home: str) -> Sandboxing:
 
     Raises UsageError if one is required that the system cannot give.
     """
-    given: dict[str, Any] = place.settings.map("sandbox")
-    mode = given.get("mode", "on")
-    if mode == "required" and not (ability.writes and ability.views):
+    given = place.settings.values.sandbox
+    if given.mode == "required" and not (ability.writes and ability.views):
         raise UsageError(
             f"the setting sandbox.mode is 'required', and it cannot be had in full: {ability.why}; "
             "'prong doctor' says more"
         )
     return Sandboxing(
         ability=ability,
-        on=mode != "off" and ability.some,
-        network=cast("Literal['none', 'working', 'always']", given.get("network", "working")),
-        daemons=bool(given.get("unixSockets", False)),
+        on=given.mode != "off" and ability.some,
+        network=given.network,
+        daemons=given.unix_sockets,
         temp=_real(("/tmp", "/var/tmp", tempfile.gettempdir()), home, place.cwd),  # noqa: S108
-        caches=_real(given.get("caches", CACHES), home, place.cwd),
-        writable=_real(given.get("writable", ()), home, place.cwd),
+        caches=_real(CACHES if given.caches is None else given.caches, home, place.cwd),
+        writable=_real(given.writable, home, place.cwd),
         git=repository(place.root),
-        outside=tuple(_pattern(text) for text in given.get("outside", ())),
+        outside=tuple(_pattern(text) for text in given.outside),
     )
 
 
 def unheld(place: Place, ability: Ability) -> str:
     """Say what is not held here, once; empty if all is, or nobody wants it."""
-    if place.settings.map("sandbox").get("mode") == "off":
+    if place.settings.values.sandbox.mode == "off":
         return "the sandbox is off by the setting sandbox.mode: permissions alone decide"
     if ability.writes and ability.views:
         return ""

@@ -17,7 +17,7 @@ _SHORTEST = 8
 def withheld(place: Place) -> frozenset[str]:
     """Name the variables that no command, hook or background shell is given."""
     keys = frozenset(KEY_VARIABLES) | _of_servers(place)
-    return keys - {*place.settings.texts("passEnv")}
+    return keys - {*place.settings.values.pass_env}
 
 
 def _of_servers(place: Place) -> frozenset[str]:
@@ -38,7 +38,7 @@ def _of_servers(place: Place) -> frozenset[str]:
 def secrets(place: Place) -> Secrets:
     """Find the keys of all providers that this session may come to use."""
     settings = place.settings
-    sources = (os.environ, place.env, settings.map("env"))
+    sources = (os.environ, place.env, settings.values.env)
     named = (str(source.get(name, "")) for source in sources for name in KEY_VARIABLES)
-    headers = (*settings.map("headers").items(), *place.options.headers.items())
+    headers = (*settings.values.headers.items(), *place.options.headers.items())
     return gather((*named, place.options.api_key or "", *in_headers(headers)))

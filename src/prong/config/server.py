@@ -90,10 +90,11 @@ def configured_servers(
 
 def _is_on(name: str, settings: Settings) -> bool:
     """Say whether the settings want a server of the project: all, unless they choose."""
-    chosen = settings.texts("enabledMcpjsonServers")
-    if name in settings.texts("disabledMcpjsonServers"):
+    values = settings.values
+    chosen = values.enabled_mcpjson_servers
+    if name in values.disabled_mcpjson_servers:
         return False
-    return not chosen or name in chosen or settings.flag("enableAllProjectMcpServers")
+    return not chosen or name in chosen or values.enable_all_project_mcp_servers
 
 
 def _take(

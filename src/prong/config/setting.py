@@ -20,6 +20,7 @@ from prong.config.document import Document, is_blocked, parse_document, read_doc
 from prong.config.hook import Hook, parse_hooks
 from prong.config.shape import BINDING, CHOICES, Kind, fits, inspect, wanted
 from prong.config.slip import check_rule, find_double, find_slip
+from prong.config.value import Values
 from prong.errors import ConfigError
 from prong.tools.rule import Effect
 
@@ -119,8 +120,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     permissions: Permissions = Permissions()
     hooks: tuple[Hook, ...] = ()
-    values: Mapping[str, Any] = MappingProxyType({})
-    """Every other known key, by its name in the file."""
+    values: Values = Values()
+    """Every other known key."""
     extra: Mapping[str, Any] = MappingProxyType({})
     """Keys that nobody here knows, kept as they are."""
     origins: Mapping[str, tuple[str, ...]] = MappingProxyType({})
@@ -136,26 +137,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def where(self, key: str) -> tuple[str, ...]:
         """Name the files a setting came from, such as `permissions.deny`; the last one wins."""
         return self.origins.get(key, ())
-
-    def text(self, key: str) -> str | None:
-        """Give a setting that is a text."""
-        return cast("str | None", self.values.get(key))
-
-    def number(self, key: str) -> float | None:
-        """Give a setting that is a number."""
-        return cast("float | None", self.values.get(key))
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        """Give a setting that is a list of texts."""
-        return tuple(cast("list[str]", self.values.get(key, ())))
-
-    def flag(self, key: str) -> bool:
-        """Say whether a setting is on."""
-        return bool(self.values.get(key, False))
-
-    def map(self, key: str) -> dict[str, Any]:
-        """Give a setting that is an object, such as `env`; a fresh copy."""
-        return dict(cast("dict[str, Any]", self.values.get(key, {})))
 
 
 class _Layer(msgspec.Struct, frozen=True):
@@ -206,7 +187,7 @@ class _Merge:
                 mode=self.mode,
             ),
             hooks=tuple(self.hooks),
-            values=MappingProxyType(self.values),
+            values=msgspec.convert(self.values, Values),
             extra=MappingProxyType(self.extra),
             origins=MappingProxyType({key: tuple(paths) for key, paths in self.origins.items()}),
             problems=tuple(self.problems),

@@ -294,6 +294,22 @@ Note: TypeAlias = (
 AnyNote = TypeVar("AnyNote", bound=Note)
 
 
+class MainNotes(msgspec.Struct, frozen=True, kw_only=True):
+    """What was noted last of the main agent, of each kind; the defaults are a new session's."""
+
+    model: ModelChosen | None = None
+    mode: str | None = None
+    plan: StoredPlan | None = None
+    pulls: dict[str, list[str]] = {}
+    worker_tools: ToolSet | None = None
+    """What workers have, if it is a coordinator."""
+    reads: dict[str, str] = {}
+    todos: tuple[Todo, ...] = ()
+    cwd: str = ""
+    settled: str = ""
+    """The digest of the conversation when its last turn ended."""
+
+
 def encode_note(note: Note) -> msgspec.Raw:
     """Give what is stored of a note beside its name."""
     # Plain values first: only those are repaired if a text in them is not Unicode.

@@ -18,7 +18,22 @@ import msgspec
 
 from prong.cost import Row
 from prong.errors import JournalDamaged, JournalError, NoSuchSession, ProngError
-from prong.journal.note import AnyNote, Begun, Titled, decode_note
+from prong.journal.note import (
+    AnyNote,
+    Begun,
+    CoordinatorSet,
+    FilesRead,
+    FolderEntered,
+    MainNotes,
+    ModelChosen,
+    ModeSet,
+    PlanKept,
+    PullsSeen,
+    Titled,
+    TodosKept,
+    TurnSettled,
+    decode_note,
+)
 from prong.journal.record import (
     VERSION,
     EntryRecord,
@@ -89,6 +104,7 @@ class Replay:
         self.unended = False
         """Whether only the newline of the last good line is missing."""
         self._notes: dict[tuple[str, str], bytes] = {}
+        self._rows: dict[str, list[Row]] = {}
 
     def last(self, agent: str, kind: type[AnyNote], key: str | None = None) -> AnyNote | None:
         """Give an agent's latest note of a kind and key; None if there is none.
@@ -98,6 +114,22 @@ class Replay:
         value = self._notes.get((agent, kind.tag if key is None else f"{kind.tag}/{key}"))
         return None if value is None else decode_note(kind, value, key=key)
 
+    def noted(self, agent: str) -> MainNotes:
+        """Give what a main agent goes on with beside its conversation; raises as `last` does."""
+        mode, plan = self.last(agent, ModeSet), self.last(agent, PlanKept)
+        pulls, tools = self.last(agent, PullsSeen), self.last(agent, CoordinatorSet)
+        return MainNotes(
+            model=self.last(agent, ModelChosen),
+            mode=mode.value if mode is not None else None,
+            plan=plan.value if plan is not None else None,
+            pulls=pulls.value if pulls is not None else {},
+            worker_tools=tools.value if tools is not None else None,
+            reads=(self.last(agent, FilesRead) or FilesRead()).value,
+            todos=(self.last(agent, TodosKept) or TodosKept()).value,
+            cwd=(self.last(agent, FolderEntered) or FolderEntered()).value,
+            settled=(self.last(agent, TurnSettled) or TurnSettled()).value,
+        )
+
     def each(self, kind: type[AnyNote]) -> Iterator[tuple[str, AnyNote]]:
         """Give every agent's latest note of a kind without a key; raises as `last` does."""
         for (agent, name), value in self._notes.items():
@@ -106,7 +138,7 @@ class Replay:
 
     def rows(self, agent: str) -> list[Row]:
         """Give the requests of an agent."""
-        return [paid.row for paid in self.requests if paid.row.agent == agent]
+        return list(self._rows.get(agent, ()))
 
     def take(self, seq: int, record: Record | Foreign, dialects: Dialects) -> None:
         """Add one record; raises `ValueError` if it does not fit what came before."""
@@ -141,6 +173,7 @@ class Replay:
     def _take_request(self, seq: int, record: RequestRecord) -> None:
         inherited = seq <= 1 + self.opened.inherited
         self.requests.append(Paid(seq, record.at, record.row, inherited))
+        self._rows.setdefault(record.row.agent, []).append(record.row)
         if not inherited:
             self.tally = charged(self.tally, record.row)
 

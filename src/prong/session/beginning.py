@@ -8,7 +8,7 @@ import anyio.abc
 
 from prong.agent import Agent
 from prong.agent.answer import interrupted
-from prong.config.model import left_out, remembered
+from prong.config.model import left_out
 from prong.entry import Reply, Results, User, plain
 from prong.event import MAIN, EntryRecalled, TitleChanged, Warned
 from prong.journal.note import Titled
@@ -28,7 +28,7 @@ async def begin(parts: Parts, base: Foundation, group: anyio.abc.TaskGroup) -> N
     """Take up what a resumed session left, and say to everybody that the session has begun."""
     agent, journal, options = parts.agent, base.journal, base.place.options
     warn = partial(_warn, agent)
-    journal.note(MAIN, remembered(base.chosen))
+    journal.note(MAIN, base.chosen.recorded)
     if options.name or (options.fork_session and journal.tally.title):
         # A copy is another session: the name goes on meaning the one it was given to.
         journal.note(MAIN, Titled(options.name or ""))

@@ -13,7 +13,6 @@ from prong.errors import UsageError
 from prong.event import MAIN
 from prong.journal.note import CoordinatorSet, ToolSet
 from prong.session.foundation import Foundation
-from prong.session.preference import in_background
 from prong.team.coordinator import describe_workers, worker_type
 from prong.team.pull import SECONDS, Pulls
 from prong.team.route import WORKER
@@ -43,7 +42,7 @@ def make_pulls(base: Foundation) -> Pulls:
         recorder=base.journal,
         emit=base.emit,
         env={"PATH": place.env.get("PATH", os.defpath), **base.env},
-        seconds=place.settings.number("pullSeconds") or SECONDS,
+        seconds=place.settings.values.pull_seconds or SECONDS,
     )
 
 
@@ -54,8 +53,7 @@ def worker_tools(base: Foundation) -> ToolSet | None:
     """
     if base.replay is None:
         return _wanted(base.place)
-    noted = base.replay.last(MAIN, CoordinatorSet)
-    tools = noted.value if noted is not None else None
+    tools = base.noted.worker_tools
     if base.place.options.coordinator and tools is None:
         raise UsageError(
             "the session was not begun by a coordinator and cannot become one: its tools are part "
@@ -69,7 +67,7 @@ def coordinate(
 ) -> Coordination:
     """Make what a coordinator has of its own; `pool` holds what workers' tools are chosen from."""
     pulls.recorder.note(pulls.agent, CoordinatorSet(tools))
-    shared = place.settings.values.get("scratchpad") is not False
+    shared = place.settings.values.scratchpad
     scratchpad = _scratchpad(pulls.board.storage) if shared else ""
     policy.revise(msgspec.structs.replace(policy.policy, scratchpad=scratchpad))
     return parts(place, pool, tools=tools, scratchpad=scratchpad, more=_pull_tools(place, pulls))
@@ -79,14 +77,14 @@ def _wanted(place: Place) -> ToolSet | None:
     options = place.options
     if not options.coordinator:
         return None
-    if not in_background(place):
+    if not place.settings.values.background:
         raise UsageError(
             "a coordinator's workers are in the background, and the setting background is false; "
             "change it or leave out --coordinator"
         )
     if options.json_schema is not None:
         raise UsageError("a coordinator has no tool to answer by a JSON schema; leave out one")
-    wanted = options.worker_tools or place.settings.text("workerTools") or "full"
+    wanted = options.worker_tools or place.settings.values.worker_tools or "full"
     if wanted not in {"simple", "full"}:
         raise UsageError(f"workerTools is {wanted!r}; it must be simple or full")
     return cast("ToolSet", wanted)

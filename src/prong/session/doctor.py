@@ -50,7 +50,7 @@ def diagnose(cwd: str = ".", *, settings: str | None = None) -> tuple[Finding, .
 
 
 def _findings(place: Place) -> Iterator[Finding]:
-    mode = str(place.settings.map("sandbox").get("mode", "on"))
+    mode = place.settings.values.sandbox.mode
     yield from sandbox_findings(detect(), mode)
     yield from _exceptions(place)
     yield _terminal(place)
@@ -184,7 +184,7 @@ def _keys(place: Place) -> Iterator[Finding]:
         text = "none in the environment; a model on this machine needs none"
         remedy = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or use -m local"
         yield Finding(topic="keys", state="limited", text=text, remedy=remedy)
-    if passed := sorted(set(place.settings.texts("passEnv")) & set(place.env)):
+    if passed := sorted(set(place.settings.values.pass_env) & set(place.env)):
         text = f"commands see {', '.join(passed)} by the setting passEnv"
         yield Finding(topic="keys", state="limited", text=text)
 

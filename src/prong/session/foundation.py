@@ -12,6 +12,7 @@ from prong.config.place import Place
 from prong.event import Event
 from prong.host import Host
 from prong.host.escape import MARK
+from prong.journal.note import MainNotes
 from prong.journal.read import Replay
 from prong.journal.write import Journal
 from prong.provider import Providers
@@ -36,6 +37,8 @@ class Foundation:
     journal: Journal
     replay: Replay | None
     """What a resumed session finds in its journal; None for a new one."""
+    noted: MainNotes
+    """What the main agent has beside its conversation; of a new session nothing."""
     host: Host
     chosen: Chosen
     """The model that answers at first."""
@@ -54,5 +57,4 @@ class Foundation:
     @property
     def env(self) -> dict[str, str]:
         """What settings put into the environment of commands, and the mark they are known by."""
-        chosen = {key: str(value) for key, value in self.place.settings.map("env").items()}
-        return {MARK: self.journal.session, **chosen}
+        return {MARK: self.journal.session, **self.place.settings.values.env}

@@ -12,19 +12,18 @@ from prong.agent import (
     ModelSettings,
     Observer,
     RunState,
+    Sent,
     recalled,
 )
 from prong.agent.client import COMPACT_AT
 from prong.agent.lineage import Lineage
 from prong.config.guard import Guard
-from prong.config.model import cache_ttl, diagnoses, render_head
+from prong.config.model import render_head
 from prong.cost import Billing, Ledger, Prices
 from prong.cost.budget import Bounds, Budget
 from prong.entry import Usage
 from prong.errors import UsageError
 from prong.event import MAIN, Answer, Question, QuestionAsked
-from prong.journal.note import FilesRead, FolderEntered, ModeSet, PlanKept, TodosKept
-from prong.journal.read import Replay
 from prong.prompt import Prompt
 from prong.session.foundation import Foundation
 from prong.session.planning import Planner, read_plan
@@ -50,8 +49,7 @@ def make_planner(base: Foundation, *, words: str) -> Planner:
 
     `words` is the text by which the model is told of it.
     """
-    place, past = base.place, _past(base)
-    mode, plan = past.last(MAIN, ModeSet), past.last(MAIN, PlanKept)
+    place, noted = base.place, base.noted
     planner = Planner(
         base.policy,
         root=place.root,
@@ -64,8 +62,8 @@ def make_planner(base: Foundation, *, words: str) -> Planner:
     )
     planner.start(
         wanted=place.options.mode,
-        recorded=mode.value if mode is not None else None,
-        kept=read_plan(plan.value) if plan is not None else None,
+        recorded=noted.mode,
+        kept=read_plan(noted.plan),
         otherwise=place.settings.permissions.mode,
     )
     return planner
@@ -104,17 +102,17 @@ def make_agent(base: Foundation, agents: Delegation, **parts: Unpack[Parts]) -> 
             recorder=base.journal,
             emit=base.emit,
             secrets=base.secrets,
-            last=recalled(_past(base), MAIN, prompt),
+            last=recalled(base.replay, MAIN, prompt) if base.replay else Sent(),
         ),
         client=Client(
             provider=chosen.connect(base.providers),
             billing=_billing(base, bounds, prices),
             settings=ModelSettings(
-                ttl=cache_ttl(options, place),
+                ttl=options.cache_ttl or place.settings.values.cache_ttl,
                 context_tokens=options.context_tokens,
                 max_output=options.max_output,
                 compact_at=compact_share(place, COMPACT_AT),
-                diagnose=diagnoses(place, chosen),
+                diagnose=chosen.diagnose,
             ),
             observer=parts["observer"],
             clock=base.clock,
@@ -127,11 +125,6 @@ def make_agent(base: Foundation, agents: Delegation, **parts: Unpack[Parts]) -> 
         emit=base.emit,
         run=RunState(limits=make_limits(place)),
     )
-
-
-def _past(base: Foundation) -> Replay:
-    """Give what the journal knows, which is nothing of a new session."""
-    return base.replay or Replay(base.journal.opened)
 
 
 def _billing(base: Foundation, bounds: Bounds, prices: Prices) -> Billing:
@@ -149,15 +142,14 @@ def _context(base: Foundation, agents: Delegation) -> Context:
         answer = await base.questions.ask(MAIN, asked, base.emit)
         return answer.text if isinstance(answer, Answer) and answer.allow else None
 
-    past = _past(base)
     return Context(
         host=base.host,
-        reads=Reads((past.last(MAIN, FilesRead) or FilesRead()).value),
+        reads=Reads(base.noted.reads),
         emit=base.emit,
         ask=ask,
         tasks=TaskSet(base.board, MAIN, base.emit),
-        cwd=(past.last(MAIN, FolderEntered) or FolderEntered()).value,
-        todos=(past.last(MAIN, TodosKept) or TodosKept()).value,
+        cwd=base.noted.cwd,
+        todos=base.noted.todos,
         env=base.env,
         images=base.chosen.images,
         keeps_back=base.policy.keeps_back,

@@ -6,7 +6,7 @@ from typing import Literal
 
 from prong.agent import Agent
 from prong.agent.compact import carried
-from prong.config.model import Chosen, choose, remembered, render_head
+from prong.config.model import Chosen, choose, render_head
 from prong.config.place import Place
 from prong.prompt import Prompt
 from prong.provider import Providers
@@ -37,4 +37,4 @@ def switch(place: Place, providers: Providers, agent: Agent, model: str) -> None
     provider, before = chosen.connect(providers), agent.conversation.prompt.head.model
     move(agent, place, chosen, f"from {before} to {chosen.model}")
     agent.client.connect(provider)
-    agent.conversation.note(remembered(chosen))
+    agent.conversation.note(chosen.recorded)

@@ -33,7 +33,7 @@ from prong.host import Host, LocalHost
 from prong.journal import store
 from prong.journal.eventlog import NAME as EVENTS
 from prong.journal.eventlog import EventLog
-from prong.journal.note import ModelChosen, NotesAsked, PullsSeen, ToolSet, TurnSettled
+from prong.journal.note import MainNotes, NotesAsked, ToolSet
 from prong.provider import Providers
 from prong.session.beginning import begin
 from prong.session.bus import Bus
@@ -51,12 +51,10 @@ from prong.session.planning import Planner
 from prong.session.preference import (
     backend,
     fork_settings,
-    in_background,
     make_prices,
     make_providers,
     patience,
     structured_output,
-    task_budget,
     wakes_once,
 )
 from prong.session.toolbox import built_in, make_kit
@@ -223,7 +221,7 @@ class _Maker:
         parts = self._parts = Parts(
             agent=agent,
             bus=base.bus,
-            life=Life(agent, settled=_settled(base)),
+            life=Life(agent, settled=base.noted.settled),
             intake=Intake(agent, planner),
             journal=base.journal,
             memory=self._memory(base, agent),
@@ -235,9 +233,8 @@ class _Maker:
         self._closers.append(partial(stop_turns, parts))
         base.bus.open(MAIN, *_started(base, agent))
         await begin(parts, base, self._group)
-        if base.replay is not None and not base.place.options.fork_session:
-            seen = base.replay.last(MAIN, PullsSeen)
-            pulls.restore(seen.value if seen is not None else {})
+        if base.noted.pulls and not base.place.options.fork_session:
+            pulls.restore(base.noted.pulls)
         self._created = None
         return parts
 
@@ -263,18 +260,18 @@ class _Maker:
         log = EventLog(journal.path.with_suffix("") / EVENTS)
         bus = Bus(log, self._clock, self._secrets)
         emit = partial(bus.emit, MAIN)
-        storage = str(journal.path.with_suffix(""))
+        storage, keys = str(journal.path.with_suffix("")), withheld(place)
         host = self._host or LocalHost(
             place.cwd,
             place.home,
-            withhold=withheld(place),
+            withhold=keys,
             storage=storage,
             warn=lambda text: emit(Warned(text=text)),
         )
         self._closers.append(host.close)
-        _must_withhold(host, withheld(place))
-        endpoint = replay.last(MAIN, ModelChosen) if replay else None
-        chosen = choose(place, place.options.model, endpoint)
+        _must_withhold(host, keys)
+        noted = replay.noted(MAIN) if replay is not None else MainNotes()
+        chosen = choose(place, place.options.model, noted.model)
         # Before anything is stored: a resumed session may be asked to go on with another model.
         sampling(place, chosen.endpoint.dialect)
         return Foundation(
@@ -286,6 +283,7 @@ class _Maker:
             emit=emit,
             journal=journal,
             replay=replay,
+            noted=noted,
             host=host,
             chosen=chosen,
             policy=PolicyBox(_policy(place, host, storage)),
@@ -318,9 +316,9 @@ class _Maker:
     def _forks(self, policy: PolicyBox) -> ForkMode:
         """Whether forks are on: somebody, or a rule, must be there to answer for them."""
         options = self._place.options
-        if self._place.settings.map("fork").get("enabled") is False:
+        if not self._place.settings.values.fork.enabled:
             return ForkMode(on=False, why_off="the setting fork.enabled is false")
-        if not in_background(self._place):
+        if not self._place.settings.values.background:
             return ForkMode(on=False, why_off="the setting background is false, and forks need it")
         never_asks = policy.policy.mode in {"bypassPermissions", "dontAsk"}
         if self._questions.answerable or never_asks or options.allow:
@@ -346,7 +344,7 @@ class _Maker:
             registry=registry,
             journal=base.journal.path,
             backend=backend(place),
-            worktrees=read_settings(place.settings.map("worktree")),
+            worktrees=read_settings(place.settings.values.worktree),
             claims=Claims() if crew.coordinates else None,
             classifier=self._classifier(registry.agents),
         )
@@ -364,21 +362,21 @@ class _Maker:
         settings = TeamSettings(
             forks=crew.forks,
             fork=fork_settings(place),
-            task_budget=task_budget(place),
+            task_budget=place.settings.values.task_budget,
             patience=patience(place),
             wake_once=wakes_once(place, attended=self._questions.attended),
-            background=in_background(place),
+            background=place.settings.values.background,
         )
         return Supervisor(services=services, settings=settings, resolver=resolver)
 
     def _classifier(self, agents: dict[str, Agent]) -> Classifier | None:
         """Make what asks a model about results, if the settings name one."""
-        model = self._place.settings.map("handback").get("model")
+        model = self._place.settings.values.handback.model
         if not model:
             return None
         from prong.session.classify import classifier
 
-        return classifier(agents, choose(self._place, str(model)), self._providers)
+        return classifier(agents, choose(self._place, model), self._providers)
 
     async def _finish(self) -> None:
         """End the stream of events, after everything that could say something."""
@@ -436,12 +434,6 @@ def _command_hooks(base: Foundation) -> CommandHooks:
         transcript=str(base.journal.path),
         env=base.env,
     )
-
-
-def _settled(base: Foundation) -> str:
-    """Give the digest of the conversation when its last turn ended, if it was stored."""
-    noted = base.replay.last(MAIN, TurnSettled) if base.replay is not None else None
-    return noted.value if noted is not None else ""
 
 
 def _started(base: Foundation, agent: Agent) -> tuple[SessionStarted, AgentStarted]:

@@ -27,24 +27,21 @@ _LARGEST = 4_000_000
 
 def fork_settings(place: Place) -> ForkSettings:
     """Read what the user set about forks."""
-    given = place.settings.map("fork")
-    names = {"breakEven": "break_even"} | {key: key for key in ("dispatch", "schedule", "turns")}
-    chosen = {
-        name: given[key] for key, name in names.items() if given.get(key) not in (None, "auto")
-    }
-    return msgspec.convert(chosen, ForkSettings)
-
-
-def task_budget(place: Place) -> Bounds:
-    """Read what every child may spend at most."""
-    return msgspec.convert(place.settings.map("taskBudget"), Bounds)
+    fork = place.settings.values.fork
+    usual = ForkSettings()
+    return ForkSettings(
+        dispatch=None if fork.dispatch == "auto" else fork.dispatch,
+        schedule=None if fork.schedule == "auto" else fork.schedule,
+        turns=fork.turns or usual.turns,
+        break_even=fork.break_even,
+    )
 
 
 def session_budget(place: Place) -> Bounds:
     """Read what the session may spend at most, all its agents together: the least that is said."""
-    options, settings = place.options, place.settings
-    given = msgspec.convert(settings.map("sessionBudget"), Bounds)
-    dollars = first(options.max_usd, settings.number("maxBudgetUsd"))
+    options, values = place.options, place.settings.values
+    given = values.session_budget
+    dollars = first(options.max_usd, values.max_budget_usd)
     tokens = [most for most in (given.tokens, options.max_tokens) if most is not None]
     usd = [most for most in (given.usd, dollars) if most is not None]
     return msgspec.structs.replace(
@@ -54,7 +51,7 @@ def session_budget(place: Place) -> Bounds:
 
 def backend(place: Place) -> Backend:
     """Choose where the agents of children run."""
-    if place.settings.map("agents").get("backend") != "process":
+    if place.settings.values.agents.backend == "inline":
         return Inline()
     from prong.team.pipe import Processes
 
@@ -63,20 +60,15 @@ def backend(place: Place) -> Backend:
 
 def patience(place: Place) -> float | None:
     """Say how long a parent waits for a child in the foreground; 0 is for ever."""
-    if not in_background(place):
+    if not place.settings.values.background:
         return None
-    seconds = place.settings.number("foregroundSeconds")
+    seconds = place.settings.values.foreground_seconds
     return PATIENCE if seconds is None else seconds or None
-
-
-def in_background(place: Place) -> bool:
-    """Whether agents and commands may work in the background; if not, everything is waited for."""
-    return place.settings.values.get("background") is not False
 
 
 def wakes_once(place: Place, *, attended: bool) -> bool:
     """Whether a fan-out wakes its parent once, when all are done: each wake reads the history."""
-    return place.settings.map("fork").get("wake", "each" if attended else "all") == "all"
+    return (place.settings.values.fork.wake or ("each" if attended else "all")) == "all"
 
 
 def make_prices(place: Place) -> Prices:
@@ -93,13 +85,13 @@ def make_prices(place: Place) -> Prices:
 
 def make_limits(place: Place) -> Limits:
     """Bound the turns of the main agent as options or settings ask."""
-    turns = first(place.options.max_turns, place.settings.number("maxTurns"))
+    turns = first(place.options.max_turns, place.settings.values.max_turns)
     return Limits(max_turns=None if turns is None else int(turns))
 
 
 def compact_share(place: Place, otherwise: float) -> float:
     """Give the share of the context at which to compact."""
-    share = first(place.options.compact_at, place.settings.number("compactAt"))
+    share = first(place.options.compact_at, place.settings.values.compact_at)
     return otherwise if share is None else share
 
 
@@ -143,7 +135,7 @@ def _read_schema(name: str) -> str:
 
 def make_providers(place: Place) -> Providers:
     """Make what makes the providers of all agents, on a client as patient as the user wants."""
-    given = place.settings.map("retry")
+    given = place.settings.values.retry
     waits = {key: given[key] for key in ("idle", "progress") if key in given}
     http = Http(env=_proxied(place), limits=msgspec.convert(waits, HttpLimits))
     return Providers(http, env=place.env, folder=place.store)
@@ -151,5 +143,5 @@ def make_providers(place: Place) -> Providers:
 
 def _proxied(place: Place) -> Mapping[str, str]:
     """Give the environment of the HTTP client, with the proxy that options or settings name."""
-    proxy = place.options.proxy or place.settings.text("proxy")
+    proxy = place.options.proxy or place.settings.values.proxy
     return {**place.env, "HTTPS_PROXY": proxy, "HTTP_PROXY": proxy} if proxy else place.env

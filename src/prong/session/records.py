@@ -48,7 +48,7 @@ class Records:
     @property
     def wants_title(self) -> bool:
         """Whether a face should see to a title: there is none, and settings do not forbid it."""
-        allowed = self._parts.place.settings.values.get("titles") is not False
+        allowed = self._parts.place.settings.values.titles
         return allowed and not self._parts.journal.tally.title
 
     @property

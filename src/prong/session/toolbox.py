@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from prong.config.place import Place
 from prong.errors import UsageError
 from prong.session.planning import Planner
-from prong.session.preference import in_background
 from prong.team.typed import describe_agent_tool
 from prong.text import load_text
 from prong.tools.base import Tool
@@ -32,7 +31,7 @@ def built_in(place: Place, planner: Planner | None, *, forks: bool) -> list[Tool
     from prong.tools.task import TaskOutput, TaskStop
     from prong.tools.todo import TodoWrite
 
-    background = in_background(place)
+    background = place.settings.values.background
     about = describe_agent_tool(place.types, forks=forks, only=None, background=background)
     tools: list[Tool] = [
         Read(),

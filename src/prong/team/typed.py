@@ -151,7 +151,7 @@ class TypeResolver:
             spawns=found.spawns,
             settings=_settings(parent, chosen),
             images=chosen.images if chosen else parent.context.images,
-            edits=self.place.settings.map("agents").get("permissionMode") == "acceptEdits",
+            edits=self.place.settings.values.agents.permission_mode == "acceptEdits",
             warnings=tuple(f"[{warning}]" for warning in warnings),
         )
 
@@ -162,10 +162,10 @@ class TypeResolver:
 
         None is the parent's.
         """
-        head, settings = parent.conversation.prompt.head, self.place.settings
-        explore = settings.text("exploreModel") if kind.name == "Explore" else None
+        head, values = parent.conversation.prompt.head, self.place.settings.values
+        explore = values.explore_model if kind.name == "Explore" else None
         name = wanted or explore or kind.model
-        name = settings.map("modelAliases").get(name, name)
+        name = values.model_aliases.get(name, name)
         if name in {"", INHERIT, head.model}:
             return None
         if name in _ALIASES:
@@ -212,12 +212,12 @@ class TypeResolver:
         explicit: bool,
         extra: dict[str, Any],
     ) -> HeadSpec:
-        options, settings = self.place.options, self.place.settings
+        options, values = self.place.options, self.place.settings.values
         return HeadSpec(
             model=model,
             system=system,
             tools=tools,
-            effort=kind.effort or options.effort or settings.text("effort"),
+            effort=kind.effort or options.effort or values.effort,
             thinking=options.thinking,
             extra=extra,
             cache_key=f"{self.cache_key}:{kind.name}",

@@ -1,0 +1,92 @@
+"""What settings hold once all their files are joined: one value with a type for every key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from prong.agent.spec import INHERIT
+from prong.cost.budget import Bounds
+from prong.wire import Ttl
+
+
+class ForkValues(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The setting `fork`."""
+
+    enabled: bool = True
+    dispatch: Literal["auto", "keep", "drop"] = "auto"
+    schedule: Literal["auto", "at_once", "leader", "prewarm"] = "auto"
+    break_even: Literal["off", "warn", "choose"] = "off"
+    turns: int | None = None
+    wake: Literal["each", "all"] | None = None
+
+
+class AgentValues(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The setting `agents`."""
+
+    backend: Literal["inline", "process"] = "inline"
+    model: str = INHERIT
+    permission_mode: Literal["default", "acceptEdits"] = "default"
+
+
+class HandbackValues(msgspec.Struct, frozen=True, kw_only=True):
+    """The setting `handback`."""
+
+    model: str = ""
+
+
+class SandboxValues(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The setting `sandbox`."""
+
+    mode: Literal["on", "off", "required"] = "on"
+    network: Literal["none", "working", "always"] = "working"
+    unix_sockets: bool = False
+    caches: tuple[str, ...] | None = None
+    writable: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
+
+
+class Values(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Every setting but permissions and hooks; docs/settings.md says what each means.
+
+    None, or what is empty, was not set. The names in files are these in camel case.
+    """
+
+    model: str | None = None
+    base_url: str | None = None
+    api: str | None = None
+    proxy: str | None = None
+    effort: str | None = None
+    temperature: float | None = None
+    seed: int | None = None
+    cache_ttl: Ttl | None = None
+    cache_diagnostics: bool = True
+    cache_marks: bool | None = None
+    titles: bool = True
+    memory: bool = False
+    background: bool = True
+    scratchpad: bool = True
+    compact_at: float | None = None
+    max_turns: int | None = None
+    max_budget_usd: float | None = None
+    env: Mapping[str, str] = {}
+    pass_env: tuple[str, ...] = ()
+    headers: Mapping[str, str] = {}
+    worktree: Mapping[str, Any] = {}
+    fork: ForkValues = ForkValues()
+    agents: AgentValues = AgentValues()
+    retry: Mapping[str, Any] = {}
+    explore_model: str | None = None
+    worker_tools: str | None = None
+    pull_seconds: float | None = None
+    model_aliases: Mapping[str, str] = {}
+    foreground_seconds: float | None = None
+    session_budget: Bounds = Bounds()
+    task_budget: Bounds = Bounds()
+    handback: HandbackValues = HandbackValues()
+    sandbox: SandboxValues = SandboxValues()
+    enable_all_project_mcp_servers: bool = False
+    enabled_mcpjson_servers: tuple[str, ...] = ()
+    disabled_mcpjson_servers: tuple[str, ...] = ()
