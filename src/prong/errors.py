@@ -3,6 +3,11 @@
 ProngError
 ├── ConfigError          a settings, agent, skill or server file is wrong (path and line named)
 ├── UsageError           the caller asked for something that cannot be
+│   ├── BadInput             an option, flag, setting, answer or text is wrong, or two contradict
+│   ├── UnknownName          a name means nothing here, or more than one thing
+│   ├── NotInstalled         a program or package that it needs is missing or does not fit
+│   └── NotPossibleNow       it would be possible, but not as things stand
+│       └── SessionEnded         the session has been closed, or is about to be
 ├── ProviderError        the model's API did not give a reply
 │   ├── Unreachable          no connection, or it broke
 │   ├── Unauthorised         the key is missing or was refused
@@ -45,6 +50,26 @@ class ConfigError(ProngError):
 
 class UsageError(ProngError):
     """The caller asked for something that cannot be; the message says what to do instead."""
+
+
+class BadInput(UsageError):
+    """What was given is not of the form it must have, out of range, or contradicts the rest."""
+
+
+class UnknownName(UsageError):
+    """A name of a tool, mode, type, task, session or model means nothing here, or too much."""
+
+
+class NotInstalled(UsageError):
+    """A program or package that is needed for this is missing, or cannot be used as it is."""
+
+
+class NotPossibleNow(UsageError):
+    """The state of the session, of its folder or of its repository does not allow it at present."""
+
+
+class SessionEnded(NotPossibleNow):
+    """The session has been closed, or is being closed; it can be resumed."""
 
 
 class ProviderError(ProngError):

@@ -14,7 +14,7 @@ import pytest
 
 import prong
 from prong.config.option import Given
-from prong.errors import UsageError
+from prong.errors import NotPossibleNow, SessionEnded, UnknownName
 from prong.event import SessionFinished
 from prong.journal.verify import verify
 from prong.testing import Script, Server, ServerProcess, Worlds, call, delay, forks, report, say
@@ -134,7 +134,7 @@ async def test_closing_twice_is_closing_once(tmp_path):
                 group.start_soon(session.close)
                 group.start_soon(session.close)
             assert finished(session) == 1
-            with pytest.raises(UsageError, match="has ended"):
+            with pytest.raises(SessionEnded, match="has ended"):
                 await session.run("2")
         await session.close()
 
@@ -169,9 +169,9 @@ async def test_an_opening_that_fails_says_why_in_any_task(tmp_path):
     """What is wrong with an option is raised to whoever opens, bare of any group."""
     async with Server([]) as server:
         given: Given = {**options(server, tmp_path), "mode": "yolo"}
-        with pytest.raises(UsageError, match="yolo"):
+        with pytest.raises(UnknownName, match="yolo"):
             await cell(opened(prong.open_session(**given)))
-        with pytest.raises(UsageError, match="yolo"):
+        with pytest.raises(UnknownName, match="yolo"):
             async with prong.open_session(**given):
                 pass
 
@@ -242,7 +242,7 @@ def test_a_session_that_nobody_closes_ends_with_its_loop(tmp_path):
             return session
 
         session = asyncio.run(first())
-        with pytest.raises(UsageError, match="has ended"):
+        with pytest.raises(SessionEnded, match="has ended"):
             asyncio.run(session.run("More"))
         asyncio.run(session.close())
 
@@ -258,7 +258,7 @@ def test_closing_from_another_loop_is_refused(tmp_path):
         with ServerProcess([]) as server:
             opening = prong.open_session(**options(server, tmp_path))
             session = loop.run_until_complete(opened(opening))
-            with pytest.raises(UsageError, match="another event loop"):
+            with pytest.raises(NotPossibleNow, match="another event loop"):
                 asyncio.run(session.close())
             loop.run_until_complete(session.close())
     finally:
@@ -323,7 +323,7 @@ async def test_a_failure_inside_is_raised_by_closing(tmp_path):
         session = await cell(opened(prong.open_session(**options(server, tmp_path))))
         inside(session).tasks._group.start_soon(broken)
         await anyio.sleep(0.05)
-        with pytest.raises(UsageError, match="has ended"):
+        with pytest.raises(SessionEnded, match="has ended"):
             await cell(session.run("1"))
         with pytest.raises(ExceptionGroup) as raised:
             await cell(session.close())
@@ -342,5 +342,5 @@ async def test_an_opening_opens_once(tmp_path):
     async with Server([]) as server:
         opening = prong.open_session(**options(server, tmp_path))
         async with opening:
-            with pytest.raises(UsageError, match="open_session"):
+            with pytest.raises(NotPossibleNow, match="open_session"):
                 await opening

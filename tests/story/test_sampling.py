@@ -90,8 +90,8 @@ async def test_what_an_api_does_not_take_is_refused(
 async def test_thinking_allows_a_temperature_of_one(world: Worlds) -> None:
     """With thinking the one value that the API takes passes; without, any."""
     async with world([say("1"), say("2")], opens=False) as w:
-        for given in ({"temperature": 1, "thinking": True}, {"temperature": 0, "thinking": False}):
-            async with w.open(**given) as session:
+        for temperature, thinking in ((1, True), (0, False)):
+            async with w.open(temperature=temperature, thinking=thinking) as session:
                 assert (await session.run("Hi")).ok
 
 

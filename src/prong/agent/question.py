@@ -14,7 +14,7 @@ from typing import TypeAlias, cast
 
 import anyio
 
-from prong.errors import UsageError
+from prong.errors import BadInput
 from prong.event import Answer, Event, PermissionAsked, QuestionAsked, RequestSettled
 
 Asked: TypeAlias = PermissionAsked | QuestionAsked
@@ -111,9 +111,9 @@ async def _responded(respond: Respond, path: str, asked: Asked) -> Answer | None
     try:
         answer = cast("object", await respond(path, asked))
     except Exception as error:
-        raise UsageError(f"the respond function failed: {type(error).__name__}: {error}") from error
+        raise BadInput(f"the respond function failed: {type(error).__name__}: {error}") from error
     if answer is not None and not isinstance(answer, Answer):
-        raise UsageError(
+        raise BadInput(
             f"the respond function failed: it gave {answer!r}, and must give an Answer or None"
         )
     return answer

@@ -20,7 +20,7 @@ from prong.config.document import Document, parse_document, read_text
 from prong.config.front import Front, read_front
 from prong.config.listing import list_files
 from prong.config.slip import check_rule
-from prong.errors import ConfigError, UsageError
+from prong.errors import BadInput, ConfigError
 from prong.tools import filter as tool_filter
 from prong.tools.ground import Policy, why_unread
 
@@ -269,7 +269,7 @@ class _FlagType(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fie
 def _flag_types(flag: str, model: str) -> Iterator[AgentType]:
     document = parse_document("--agents", flag)
     if isinstance(document, ConfigError):
-        raise UsageError(str(document))
+        raise BadInput(str(document))
     for name, value in document.value.items():
         try:
             _check_name(name, "--agents", None)
@@ -278,11 +278,11 @@ def _flag_types(flag: str, model: str) -> Iterator[AgentType]:
             allow = None if tools is None else _listed(tools)
             deny = _listed(given.disallowed_tools)
             if wrong := [*tool_filter.problems((*(allow or ()), *deny)), *_unkept(deny)]:
-                raise UsageError(f"--agents: {name}: {wrong[0]}")
+                raise BadInput(f"--agents: {name}: {wrong[0]}")
         except msgspec.ValidationError as error:
-            raise UsageError(f"--agents: {name}: {error}") from error
+            raise BadInput(f"--agents: {name}: {error}") from error
         except ConfigError as error:
-            raise UsageError(str(error)) from error
+            raise BadInput(str(error)) from error
         fields: dict[str, Any] = msgspec.structs.asdict(given) | {
             "tools": allow,
             "disallowed_tools": deny,

@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from prong.config.option import Options
-from prong.errors import UsageError
+from prong.errors import BadInput
 
 _KINDS = {
     "array": "a list of texts",
@@ -39,7 +39,7 @@ def checked(options: Options) -> Options:
     for folder in options.add_dirs:
         place = os.path.join(options.cwd, os.path.expanduser(folder))  # noqa: PTH111, PTH118 - any word
         if not os.path.isdir(place):  # noqa: PTH112 - likewise
-            raise UsageError(f"--add-dir {folder!r} is not a folder; make it, or leave it out")
+            raise BadInput(f"--add-dir {folder!r} is not a folder; make it, or leave it out")
     return options
 
 
@@ -49,7 +49,7 @@ def _typed(options: Options) -> Options:
     try:
         typed = msgspec.convert(given, Options)
     except msgspec.ValidationError as error:
-        raise UsageError(_said(str(error))) from error
+        raise BadInput(_said(str(error))) from error
     return msgspec.structs.replace(typed, env=env, extra=extra)
 
 
@@ -78,28 +78,28 @@ def _check_session(options: Options) -> None:
     """Refuse options that cannot be obeyed together."""
     resumes = options.resume is not None or options.continue_last
     if options.resume is not None and options.continue_last:
-        raise UsageError("--resume names a session and --continue means the last; give one")
+        raise BadInput("--resume names a session and --continue means the last; give one")
     if options.fork_session and not resumes:
-        raise UsageError("--fork-session copies a session: say which with --resume or --continue")
+        raise BadInput("--fork-session copies a session: say which with --resume or --continue")
     if options.bare and options.memory:
-        raise UsageError("--bare reads nothing but the folder, notes neither; give no --memory on")
+        raise BadInput("--bare reads nothing but the folder, notes neither; give no --memory on")
     if options.session_id is not None and resumes and not options.fork_session:
-        raise UsageError("a resumed session keeps its id; add --fork-session for a copy of that id")
+        raise BadInput("a resumed session keeps its id; add --fork-session for a copy of that id")
 
 
 def _check_bounds(options: Options) -> None:
     for name in ("max_turns", "max_tokens", "max_output", "context_tokens"):
         value = getattr(options, name)
         if value is not None and value < 1:
-            raise UsageError(f"{_flag(name)} is {value}; it must be above 0, or be left out")
+            raise BadInput(f"{_flag(name)} is {value}; it must be above 0, or be left out")
     usd = options.max_usd
     if usd is not None and not (math.isfinite(usd) and usd >= 0):
-        raise UsageError(f"--max-budget-usd is {usd:g}; it must be an amount, not below 0")
+        raise BadInput(f"--max-budget-usd is {usd:g}; it must be an amount, not below 0")
     if options.seed is not None and options.seed < 0:
-        raise UsageError(f"--seed is {options.seed}; it must not be below 0")
+        raise BadInput(f"--seed is {options.seed}; it must not be below 0")
     share = options.compact_at
     if share is not None and not 0 <= share <= 1:
-        raise UsageError(f"compact_at is {share:g}; it must be a share from 0 (never) to 1")
+        raise BadInput(f"compact_at is {share:g}; it must be a share from 0 (never) to 1")
 
 
 def _flag(name: str) -> str:

@@ -12,7 +12,7 @@ from prong.config.option import Options
 from prong.config.place import Place
 from prong.config.sampling import changed, sampling
 from prong.entry import ToolSpec
-from prong.errors import UsageError
+from prong.errors import BadInput
 from prong.journal.note import ModelChosen
 from prong.prompt import Head
 from prong.provider import Endpoint, Provider, Providers, is_local, pick
@@ -69,7 +69,7 @@ def choose(place: Place, named: str | None, before: ModelChosen | None = None) -
     if not name:
         name = next((model for key, model in _DEFAULTS if env.get(key)), None)
     if not name:
-        raise UsageError(
+        raise BadInput(
             "no model was named and no key is set: use --model, PRONG_MODEL, or set "
             "ANTHROPIC_API_KEY or OPENAI_API_KEY; --model local needs no key"
         )

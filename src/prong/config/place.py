@@ -19,7 +19,7 @@ from prong.config.setting import Settings, load_settings
 from prong.config.skill import Found, find_skills
 from prong.config.slip import check_rule
 from prong.config.trust import Trust
-from prong.errors import UsageError
+from prong.errors import BadInput, UnknownName
 from prong.journal import store
 from prong.tools.ground import Sandboxing
 from prong.tools.policy import Mode, Policy
@@ -135,7 +135,7 @@ def folders(options: Options, given: str | None = None) -> tuple[str, str, str]:
     home = env.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - strings throughout
     cwd = given or os.path.realpath(options.cwd)
     if given is None and not os.path.isdir(cwd):  # noqa: PTH112 - strings throughout
-        raise UsageError(f"{options.cwd!r} is not a folder; choose one with --cwd")
+        raise BadInput(f"{options.cwd!r} is not a folder; choose one with --cwd")
     root = find_root(cwd)
     if os.path.realpath(home) == root:
         root = cwd  # a home folder under version control is not one project
@@ -193,7 +193,7 @@ def read_mode(text: str) -> Mode:
         if mode == text and mode != "bubble":
             return mode
     known = ", ".join(mode for mode in modes if mode != "bubble")
-    raise UsageError(f"there is no permission mode {text!r}; the modes are {known}")
+    raise UnknownName(f"there is no permission mode {text!r}; the modes are {known}")
 
 
 def read_rules(options: Options, settings: Settings) -> tuple[Rule, ...]:
@@ -212,7 +212,7 @@ def read_rules(options: Options, settings: Settings) -> tuple[Rule, ...]:
         for text in flags:
             wrong = check_rule(text, kind, foreign=False)
             if wrong is not None and not wrong.harmless:
-                raise UsageError(wrong.why)
+                raise BadInput(wrong.why)
         parsed = [parse_rule(one.text, effect=kind, source=one.source) for one in listed]
         parsed += [parse_rule(text, effect=kind, source="flag") for text in flags]
         rules += [rule for rule in parsed if not isinstance(rule, BadRule)]

@@ -14,7 +14,7 @@ import msgspec
 
 from prong.config.option import Options
 from prong.config.place import Place
-from prong.errors import UsageError
+from prong.errors import BadInput
 from prong.wire import HeadSpec
 
 FIELDS = ("temperature", "seed")
@@ -35,11 +35,11 @@ def sampling(place: Place, api: str) -> dict[str, Any]:
     for name, value, origin in _asked(place):
         if name in options.extra:
             if getattr(options, name) not in (None, options.extra[name]):
-                raise UsageError(f"{origin} says {value:g}, and extra something else; give one")
+                raise BadInput(f"{origin} says {value:g}, and extra something else; give one")
         else:
             fields[name] = value
             if why := _refusal(name, value, api, options.thinking):
-                raise UsageError(f"{origin} is {value:g}, and {why}")
+                raise BadInput(f"{origin} is {value:g}, and {why}")
     return {**fields, **options.extra}
 
 

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from prong.config.place import Place
-from prong.errors import UsageError
+from prong.errors import NotPossibleNow
 from prong.host.sandbox import Ability
 from prong.tools.ground import Sandboxing
 
@@ -41,7 +41,7 @@ def sandboxing(place: Place, ability: Ability, home: str) -> Sandboxing:
     """
     given = place.settings.values.sandbox
     if given.mode == "required" and not (ability.writes and ability.views):
-        raise UsageError(
+        raise NotPossibleNow(
             f"the setting sandbox.mode is 'required', and it cannot be had in full: {ability.why}; "
             "'prong doctor' says more"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Iterator
 
-from prong.errors import NoSuchSession, UsageError
+from prong.errors import NoSuchSession, UnknownName
 from prong.face.inspect import print_json, say, session_argument
 from prong.face.line import counted, describe_usage
 from prong.face.output import show
@@ -110,7 +110,7 @@ def _one_receipt(books: Books, task: str, *, as_data: bool) -> int:
     found = books.of_task(task)
     if not found:
         known = ", ".join(receipt.task_id for receipt in books.receipts) or "none"
-        raise UsageError(f"there is no receipt of {task!r}; this session has {known}")
+        raise UnknownName(f"there is no receipt of {task!r}; this session has {known}")
     for receipt in found:
         if as_data:
             print_json(as_json(receipt))

@@ -144,12 +144,12 @@ def _led(words: list[str]) -> tuple[str | None, list[str]]:
 
 
 def _enter(folder: str) -> None:
-    from prong.errors import UsageError
+    from prong.errors import BadInput
 
     try:
         os.chdir(folder)
     except (OSError, ValueError) as error:
-        raise UsageError(f"-C {folder}: {getattr(error, 'strerror', None) or error}") from error
+        raise BadInput(f"-C {folder}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _refuse_slip(word: str) -> None:
@@ -158,10 +158,10 @@ def _refuse_slip(word: str) -> None:
         return
     from difflib import get_close_matches
 
-    from prong.errors import UsageError
+    from prong.errors import UnknownName
 
     if close := get_close_matches(word, _COMMANDS | _ROSTER | _ACCOUNTS, n=1, cutoff=0.8):
-        raise UsageError(
+        raise UnknownName(
             f"there is no command {word!r}; did you mean 'prong {close[0]}'? To say it to the "
             f"model, write: prong -- {word}"
         )
@@ -244,7 +244,7 @@ def _forget_stdout() -> None:
 def _work(args: argparse.Namespace) -> int:
     import anyio
 
-    from prong.errors import UsageError
+    from prong.errors import BadInput
 
     options = _options(args)
     _check(args)
@@ -254,7 +254,7 @@ def _work(args: argparse.Namespace) -> int:
         prompt = None if args.input_format == "stream-json" else _prompt(args)
         resumes = args.resume is not None or args.continue_last
         if prompt is not None and not prompt.strip() and not resumes:
-            raise UsageError("there is no prompt: give it as an argument or on standard input")
+            raise BadInput("there is no prompt: give it as an argument or on standard input")
         return anyio.run(
             lambda: headless.run(
                 options, prompt, output=args.output_format, reads=args.input_format
@@ -267,19 +267,19 @@ def _work(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse flags that would be ignored."""
-    from prong.errors import UsageError
+    from prong.errors import BadInput
 
     streams = args.input_format == "stream-json"
     if streams and args.prompt:
-        raise UsageError("with --input-format stream-json the prompt comes on standard input")
+        raise BadInput("with --input-format stream-json the prompt comes on standard input")
     if args.plain and (args.print or streams):
-        raise UsageError("--plain talks in a terminal and -p works without one; give one of them")
+        raise BadInput("--plain talks in a terminal and -p works without one; give one of them")
     for flag, given in (
         ("--output-format", args.output_format != "text"),
         ("--json-schema", args.json_schema is not None),
     ):
         if given and not (args.print or streams):
-            raise UsageError(f"{flag} is for runs without a terminal; add -p")
+            raise BadInput(f"{flag} is for runs without a terminal; add -p")
 
 
 def _prompt(args: argparse.Namespace) -> str:
@@ -351,11 +351,11 @@ def _thinking(value: str | None) -> bool | int | None:
 
 
 def _header(text: str) -> tuple[str, str]:
-    from prong.errors import UsageError
+    from prong.errors import BadInput
 
     name, colon, value = text.partition(":")
     if not colon or not name.strip():
-        raise UsageError(f"--header {text!r} must be of the form 'Name: value'")
+        raise BadInput(f"--header {text!r} must be of the form 'Name: value'")
     return name.strip(), value.strip()
 
 

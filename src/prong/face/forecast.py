@@ -8,7 +8,7 @@ import textwrap
 
 import msgspec
 
-from prong.errors import UsageError
+from prong.errors import BadInput
 from prong.face.inspect import print_json, say
 from prong.face.output import show
 from prong.session import LIFETIME, BreakEven, Price, Rates, forecast, money
@@ -37,7 +37,7 @@ def plan_fork(parser: argparse.ArgumentParser, words: list[str]) -> int:
     given |= {"history": args.history} if args.history is not None else {}
     given.setdefault("children", 3)
     if args.session is None and args.history is None:
-        raise UsageError("say how long the history is: --history TOKENS, or --session ID")
+        raise BadInput("say how long the history is: --history TOKENS, or --session ID")
     _check(given)
     rates, output_rate = _rates(args.rates) if args.rates else (None, None)
     found = forecast(
@@ -69,7 +69,7 @@ def _rates(text: str) -> tuple[Rates, float | None]:
         read, write, output = -1.0, -1.0, list[float]()
     amounts = (read, write, *output)
     if len(amounts) > 3 or not all(math.isfinite(one) and one >= 0 for one in amounts):
-        raise UsageError(
+        raise BadInput(
             f"--rates is {text!r}; give what reading, writing and, if you like, output cost in "
             "input tokens, such as 0.1,1.25,5"
         )
@@ -98,9 +98,9 @@ def _check(given: dict[str, int]) -> None:
     for name in ("history", *_NUMBERS):
         low = int(name in _AT_LEAST_ONE)
         if given.get(name, low) < low:
-            raise UsageError(f"--{name} must be at least {low}")
+            raise BadInput(f"--{name} must be at least {low}")
     if given.get("wakes", 1) > given["children"]:
-        raise UsageError("--wakes cannot be more than --children")
+        raise BadInput("--wakes cannot be more than --children")
 
 
 def _print(told: BreakEven, model: str, price: Price | None, *, own: bool) -> None:

@@ -33,7 +33,7 @@ from prong.command import (
     UseSkill,
 )
 from prong.entry import Image, Part, Text, Usage
-from prong.errors import UsageError
+from prong.errors import NotPossibleNow
 from prong.event import (
     MAIN,
     Envelope,
@@ -130,7 +130,7 @@ async def _go_on(session: Session) -> Turn:
     await session.send(TakeUp())
     await session.wait_settled()
     if session.last is None:
-        raise UsageError(
+        raise NotPossibleNow(
             "nothing in this session waits to go on: give a prompt as an argument or on standard "
             "input"
         )

@@ -8,7 +8,7 @@ import time
 
 import msgspec
 
-from prong.errors import UsageError
+from prong.errors import BadInput
 from prong.face.line import counted
 from prong.face.output import flat, show, show_json, tell
 from prong.session import MemoryState, list_sessions, money, outlines, verify_session
@@ -108,7 +108,7 @@ def _trust(parser: argparse.ArgumentParser, words: list[str]) -> int:
     parser.add_argument("--remove", action="store_true", help="trust it no longer")
     args = parser.parse_args(words)
     if not args.remove and not os.path.isdir(args.folder):  # noqa: PTH112 - any word
-        raise UsageError(f"{args.folder!r} is not a folder; name the one to trust")
+        raise BadInput(f"{args.folder!r} is not a folder; name the one to trust")
     found = folder_trust(args.folder)
     for want in found.wants:
         show(f"  {flat(want)}")

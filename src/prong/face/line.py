@@ -7,7 +7,7 @@ import signal
 
 from prong.command import Background, Command, Fork, Outcome, Refused, Say
 from prong.entry import Usage
-from prong.errors import UsageError
+from prong.errors import BadInput, UnknownName
 from prong.event import (
     CacheMissed,
     Event,
@@ -219,7 +219,7 @@ def chosen(asked: QuestionAsked, line: str) -> str:
     given = [part.strip() for part in (line.split(";") if count > 1 else [line])]
     if len(given) != count or not all(given):
         wanted = "one answer" if count == 1 else f"{count} answers, separated by ;"
-        raise UsageError(f"this needs {wanted}: the number of an option, or words of your own")
+        raise BadInput(f"this needs {wanted}: the number of an option, or words of your own")
     pairs = zip(asked.questions, given, strict=True)
     return "\n".join(_picked(question, text) for question, text in pairs)
 
@@ -231,9 +231,9 @@ def _picked(question: Question, text: str) -> str:
     if len(numbers) < len(words) and not question.multiple:
         return text
     if wrong := [word for word in numbers if not 0 < int(word) <= len(labels)]:
-        raise UsageError(f"there is no option {wrong[0]}; there are 1 to {len(labels)}")
+        raise UnknownName(f"there is no option {wrong[0]}; there are 1 to {len(labels)}")
     if len(words) > 1 and not question.multiple:
-        raise UsageError(f"only one can be chosen: {question.question}")
+        raise BadInput(f"only one can be chosen: {question.question}")
     return ", ".join(labels[int(word) - 1] if word.isdecimal() else word for word in words)
 
 

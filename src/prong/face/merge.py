@@ -7,7 +7,7 @@ import argparse
 import anyio
 import msgspec
 
-from prong.errors import UsageError
+from prong.errors import BadInput
 from prong.face.line import counted
 from prong.face.output import printable, show, show_json
 from prong.session import MergeReport, MergeStep, dump, merge_children, undo_merge
@@ -34,7 +34,7 @@ def run_merge(words: list[str]) -> int:
     add("-C", "--cwd", default=".", metavar="DIR", help="the project folder")
     args = parser.parse_args(words)
     if args.undo and (args.slug or args.dry_run or args.commit):
-        raise UsageError("--undo takes the last merge back as a whole: give it alone")
+        raise BadInput("--undo takes the last merge back as a whole: give it alone")
     if args.undo:
         return _undo(args.cwd, json=args.json)
     report = anyio.run(

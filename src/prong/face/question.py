@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TypeAlias
 
-from prong.errors import UsageError
+from prong.errors import NotPossibleNow, UsageError
 from prong.event import Answer, PermissionAsked, QuestionAsked
 from prong.face.composer import Input
 from prong.face.edit.external import edit
@@ -124,7 +124,7 @@ async def _read(asked: Asked, word: str) -> Answer:
     if _edits(asked, word):
         edited = await edit(asked.plan)
         if edited is None:
-            raise UsageError("nothing was approved: set EDITOR, or the editor gave no text")
+            raise NotPossibleNow("nothing was approved: set EDITOR, or the editor gave no text")
         return Answer(asked.request_id, text=edited)
     if word.lower() in {"y", "yes", "a", "always"}:
         return Answer(asked.request_id, always=word.lower().startswith("a"))

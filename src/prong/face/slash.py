@@ -23,7 +23,7 @@ from prong.command import (
     Tell,
     UseSkill,
 )
-from prong.errors import UsageError
+from prong.errors import TOLD, BadInput
 from prong.face.edit.external import following
 from prong.face.edit.keymap import TOLD
 from prong.view import View
@@ -152,11 +152,11 @@ def _of_team(name: str, rest: str) -> tuple[Step, ...]:
         case "tell":
             task_id, _, text = rest.partition(" ")
             if not text.strip():
-                raise UsageError("say whom and what: /tell ID TEXT")
+                raise BadInput("say whom and what: /tell ID TEXT")
             return (Tell(task_id, text.strip()),)
         case "stop":
             if not rest:
-                raise UsageError("say which task: /stop ID; /tasks lists them")
+                raise BadInput("say which task: /stop ID; /tasks lists them")
             return (Stop(rest),)
         case _:
             return (UseSkill(name, rest),)
@@ -169,7 +169,7 @@ def _memory(rest: str) -> Remember | SetMemory:
         case "now":
             return Remember()
         case _:
-            raise UsageError("say /memory, /memory on, /memory off or /memory now")
+            raise BadInput("say /memory, /memory on, /memory off or /memory now")
 
 
 def _fork(rest: str) -> Fork:
@@ -178,5 +178,5 @@ def _fork(rest: str) -> Fork:
     parts = re.split(r"\s/\s", text if isolated else rest)
     directives = tuple(part.strip() for part in parts if part.strip())
     if not directives:
-        raise UsageError("say what the fork is to do: /fork [--worktree] TEXT, or ONE / TWO")
+        raise BadInput("say what the fork is to do: /fork [--worktree] TEXT, or ONE / TWO")
     return Fork(directives, "worktree" if isolated else None)

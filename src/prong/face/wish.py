@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prong.errors import UsageError
+from prong.errors import UnknownName
 from prong.face.slash import HELP, Show
 from prong.face.team import list_tasks
 from prong.session import Session
@@ -49,7 +49,7 @@ def _receipts(session: Session, task_id: str) -> list[str]:
 
     found = [r for r in session.receipts() if task_id in {"", r.task_id}]
     if not found:
-        raise UsageError("there is no such receipt; /tasks lists what has run")
+        raise UnknownName("there is no such receipt; /tasks lists what has run")
     return [describe_receipt(receipt) for receipt in found]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os.path
 from collections.abc import Iterable, Sequence
 
-from prong.errors import GitFailed, UsageError
+from prong.errors import BadInput, GitFailed
 from prong.host.git import Git, complaint, names
 
 LISTING = ".worktreeinclude"
@@ -32,7 +32,7 @@ async def add_extras(
 def _checked(name: str) -> str:
     plain = os.path.normpath(name)
     if not name or plain in {".", ".."} or plain.startswith(("/", "../", "-")) or "\0" in plain:
-        raise UsageError(f"worktree.symlinkDirectories: {name!r} is no folder inside the project")
+        raise BadInput(f"worktree.symlinkDirectories: {name!r} is no folder inside the project")
     return plain
 
 

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, nullcontext
 import anyio
 import msgspec
 
-from prong.errors import GitFailed, UsageError
+from prong.errors import GitFailed, NotInstalled, NotPossibleNow
 from prong.host import owner
 from prong.host.base import Finished, Host
 
@@ -95,9 +95,9 @@ class Git:
         try:
             ended = await self.host.run(argv, cwd=self.cwd, stdin=stdin)
         except OSError as error:
-            raise UsageError(f"git cannot be run in {self.cwd}: {error.strerror}") from error
+            raise NotPossibleNow(f"git cannot be run in {self.cwd}: {error.strerror}") from error
         if ended.code == 127:
-            raise UsageError("git was not found: install it to work with worktrees")
+            raise NotInstalled("git was not found: install it to work with worktrees")
         return ended
 
     async def run(
@@ -159,10 +159,10 @@ async def locate(host: Host, cwd: str = "") -> Repository:
         "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-dir", "--show-prefix"
     )
     if ended.code != 0:
-        raise UsageError(_no_repository(git.cwd, complaint(ended)))
+        raise NotPossibleNow(_no_repository(git.cwd, complaint(ended)))
     lines = ended.output.decode(errors="surrogateescape").removesuffix("\n").split("\n")
     if len(lines) != 3:
-        raise UsageError(f"{git.cwd}: a worktree needs a path without line breaks; move it")
+        raise NotPossibleNow(f"{git.cwd}: a worktree needs a path without line breaks; move it")
     return Repository(lines[0], lines[1], lines[2], await git.find("HEAD"))
 
 

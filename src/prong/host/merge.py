@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 import anyio
 import msgspec
 
-from prong.errors import UsageError
+from prong.errors import NotPossibleNow, UnknownName
 from prong.host import threeway
 from prong.host.base import Host
 from prong.host.git import Git, Repository, legible, locate, names, working_index
@@ -138,10 +138,10 @@ async def merge(
 async def _ready(host: Host) -> Repository:
     repository = await locate(host)
     if not repository.head:
-        raise UsageError("there is no commit yet to merge into: commit something first")
+        raise NotPossibleNow("there is no commit yet to merge into: commit something first")
     for name in UNDER_WAY:
         if await host.stat(f"{repository.folder}/{name}") is not None:
-            raise UsageError(
+            raise NotPossibleNow(
                 f"git is in the middle of something else ({name}): finish or abort that first"
             )
     return repository
@@ -157,11 +157,11 @@ async def _wanted(git: Git, slugs: Sequence[str]) -> list[Child]:
         if name not in by_name:
             known = ", ".join(by_name) or "none"
             if await git.find(BRANCHES + name):
-                raise UsageError(
+                raise UnknownName(
                     f"the branch prong/{name} was not made by a child: where its changes start is "
                     f"not known; merge it with 'git merge prong/{name}'. Children's are: {known}"
                 )
-            raise UsageError(f"there is no branch prong/{name} of a child; there are: {known}")
+            raise UnknownName(f"there is no branch prong/{name} of a child; there are: {known}")
     return [by_name[name] for name in dict.fromkeys(given)]
 
 
@@ -318,14 +318,14 @@ async def undo(host: Host) -> tuple[str, ...]:
     git = Git(host, repository.top)
     record = await git.find(UNDO)
     if not record:
-        raise UsageError("there is no merge to take back")
+        raise NotPossibleNow("there is no merge to take back")
     before, after, *kept = (await git.run("log", "-1", "--format=%P", record)).split()
     told = (await git.run("log", "-1", "--format=%b", record)).split("\n")
     trees = [await git.run("rev-parse", f"{c}^{{tree}}") for c in (before, after, *kept)]
     old, new = State(trees[0], trees[2], trees[3]), State(trees[1], trees[4], trees[5])
     async with working_index(git, repository) as index:
         if repository.head != after or await read_state(git, repository, index) != new:
-            raise UsageError(
+            raise NotPossibleNow(
                 "there were changes or commits since the merge, so it is not taken back; commit "
                 f"or stash them, and go back yourself with 'git reset --keep {before[:12]}'"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prong.errors import GitFailed, UsageError
+from prong.errors import GitFailed, NotPossibleNow
 from prong.host.git import Git, Repository, complaint, legible, names
 from prong.host.threeway import State
 
@@ -20,7 +20,7 @@ async def read_state(git: Git, repository: Repository, index: str) -> State:
     finally:
         await git.host.run(["rm", "-f", "--", copy])
     if ended.code != 0:
-        raise UsageError(f"the index cannot be used ({complaint(ended)}): resolve that first")
+        raise NotPossibleNow(f"the index cannot be used ({complaint(ended)}): resolve that first")
     return State(commit, ended.output.decode().strip(), files)
 
 
@@ -48,13 +48,13 @@ async def _make_sure(git: Git, old: str, new: str) -> None:
     for name in names(await git.run(*words, "--diff-filter=A", old, new)):
         place = f"{git.cwd}/{name}"
         if await git.host.stat(place) is not None or git.host.resolve(place) != place:
-            raise UsageError(_in_the_way(name))
+            raise NotPossibleNow(_in_the_way(name))
         while name := name.rpartition("/")[0]:
             folders.add(name)
     for name in folders - gone:
         found = await git.host.stat(f"{git.cwd}/{name}")
         if found is not None and found.kind != "folder":
-            raise UsageError(_in_the_way(name))
+            raise NotPossibleNow(_in_the_way(name))
 
 
 def _in_the_way(name: str) -> str:

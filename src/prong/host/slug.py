@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 
-from prong.errors import UsageError
+from prong.errors import BadInput
 
 LONGEST = 64
 _SHORT = 40
@@ -17,7 +17,7 @@ def check_slug(text: str) -> str:
     Raises UsageError.
     """
     if why := _fault(text):
-        raise UsageError(
+        raise BadInput(
             f"{text[:80]!r} cannot name a worktree: {why}; use 1 to {LONGEST} letters, digits, "
             "'.', '_' or '-', such as fix-parser"
         )

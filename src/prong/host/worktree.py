@@ -21,7 +21,7 @@ from typing import Literal, TypeAlias
 import anyio
 import msgspec
 
-from prong.errors import GitFailed, UsageError
+from prong.errors import GitFailed, NotPossibleNow
 from prong.host import owner
 from prong.host.base import Host
 from prong.host.extra import add_extras
@@ -142,7 +142,7 @@ async def _home(host: Host, top: str) -> str:
     main, found, _ = top.partition(f"/{FOLDER}/")
     folder = f"{main if found else top}/{FOLDER}"
     if host.resolve(folder) != folder:
-        raise UsageError(f"{folder} is a link, or lies behind one: put a real folder there")
+        raise NotPossibleNow(f"{folder} is a link, or lies behind one: put a real folder there")
     ignored = f"{folder}/.gitignore"
     if await host.stat(ignored) is None:
         await host.write(ignored, b"*\n")
@@ -182,7 +182,7 @@ async def _add(git: Git, folder: str, slug: str, start: str) -> str:
                 await _abandon(git, f"{folder}/{name}", name, start)
             raise
         return name
-    raise UsageError(f"{folder} holds {_MOST} worktrees named {slug}: choose another name")
+    raise NotPossibleNow(f"{folder} holds {_MOST} worktrees named {slug}: choose another name")
 
 
 async def _reserve(git: Git, name: str, start: str) -> bool:
@@ -215,7 +215,7 @@ async def reopen(host: Host, worktree: Worktree) -> bool:
     if place is None:
         return False
     if place.running and place.holder != owner.reason():
-        raise UsageError(f"another process works in {worktree.path}: wait until it has ended")
+        raise NotPossibleNow(f"another process works in {worktree.path}: wait until it has ended")
     await git.ask("worktree", "unlock", worktree.path)
     await git.run("worktree", "lock", "--reason", owner.reason(), worktree.path)
     return True

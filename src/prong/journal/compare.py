@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from prong.cost import Prices
-from prong.errors import UsageError
+from prong.errors import BadInput, NotPossibleNow, UnknownName
 from prong.journal.read import Replay
 from prong.prompt import Difference, first_difference, prompt_bytes
 
@@ -58,7 +58,7 @@ def compare(left: Side, right: Side, prices: Prices) -> Explanation:
         whole = prompt_bytes(right.body)
     except (msgspec.MsgspecError, RecursionError) as error:
         why = f"{left.name} and {right.name} cannot be compared: a request body is expected"
-        raise UsageError(f"{why} ({error})") from error
+        raise BadInput(f"{why} ({error})") from error
     relation = _relation(found)
     shared = right.tokens
     if found is not None and relation != "extended":
@@ -98,7 +98,7 @@ def last_two(replay: Replay, name: str) -> tuple[Side, Side]:
     """Take the last two requests whose prompts are stored; raises UsageError if there are none."""
     stored = [n for n, paid in enumerate(replay.requests) if paid.row.digest in replay.known]
     if len(stored) < 2:
-        raise UsageError("this session has fewer than two requests; name two requests")
+        raise NotPossibleNow("this session has fewer than two requests; name two requests")
     left, right = (_stored(replay, index, f"{name}:{index + 1}") for index in stored[-2:])
     return left, right
 
@@ -111,7 +111,7 @@ def numbered(replay: Replay, agent: str, number: int, name: str) -> Side:
     chosen = [n for n, paid in enumerate(replay.requests) if agent in {"", paid.row.agent}]
     if number > len(chosen):
         agents = ", ".join(dict.fromkeys(paid.row.agent for paid in replay.requests)) or "none"
-        raise UsageError(f"{name}: there are {len(chosen)} such requests; agents are {agents}")
+        raise UnknownName(f"{name}: there are {len(chosen)} such requests; agents are {agents}")
     return _stored(replay, chosen[number - 1], name)
 
 
@@ -119,7 +119,7 @@ def _stored(replay: Replay, index: int, name: str) -> Side:
     row = replay.requests[index].row
     prompt = replay.known.get(row.digest)
     if prompt is None:
-        raise UsageError(f"{name} was a request beside the conversation and is not stored")
+        raise NotPossibleNow(f"{name} was a request beside the conversation and is not stored")
     return Side(
         name=f"{name} ({row.agent})",
         body=prompt.body(),
@@ -136,7 +136,7 @@ def captured(name: str, data: bytes) -> Side:
         body = _body(data)
         model = msgspec.json.decode(body, type=dict[str, Any]).get("model")
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise UsageError(f"{name} holds no request body: a JSON object is expected") from error
+        raise BadInput(f"{name} holds no request body: a JSON object is expected") from error
     return Side(
         name=name,
         body=body,

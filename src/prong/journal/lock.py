@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from prong.errors import JournalBusy, JournalError, JournalFull, UsageError
+from prong.errors import JournalBusy, JournalError, JournalFull, NotPossibleNow
 from prong.host import make_private
 from prong.journal.record import FIRST_LINE, is_unused
 
@@ -23,7 +23,7 @@ def create_file(path: Path) -> int:
     except FileExistsError as error:
         if (fd := _take_unused(path)) is not None:
             return fd
-        raise UsageError(
+        raise NotPossibleNow(
             f"there is a session {path.stem} already; continue it with --resume {path.stem}"
         ) from error
     except OSError as error:

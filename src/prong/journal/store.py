@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from prong.errors import NoSuchSession, UsageError
+from prong.errors import BadInput, NoSuchSession, NotPossibleNow, UnknownName
 from prong.journal.read import noted
 from prong.journal.record import (
     FIRST_LINE,
@@ -84,7 +84,7 @@ def project(cwd: str | Path, store: Path | None = None) -> Path:
 def location(cwd: str | Path, session: str, store: Path | None = None) -> Path:
     """Give the place of a session's journal."""
     if not re.fullmatch(_ID, session):
-        raise UsageError(
+        raise BadInput(
             f"{session[:80]!r} cannot name a session; use letters, digits, '.', '_' and '-'"
         )
     return project(cwd, store) / f"{session}.jsonl"
@@ -160,7 +160,7 @@ def must_be_free(
         return
     for info in _named(name, [path for path, _ in _newest_first(_files(cwd, store))]):
         if info.id != but:
-            raise UsageError(
+            raise NotPossibleNow(
                 f"the session {info.id} is named {name!r} already; choose another name, or go on "
                 f"with it: --resume {info.id}"
             )
@@ -309,7 +309,7 @@ def _matching(ref: str, paths: list[Path]) -> SessionInfo | None:
             return info
     infos = [info for path in begun if (info := inspect(path)) is not None]
     if len(infos) > 1:
-        raise UsageError(
+        raise UnknownName(
             f"{ref!r} names {len(infos)} sessions; say which by more of its id: {_list(infos)}"
         )
     return infos[0] if infos else None

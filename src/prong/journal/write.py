@@ -21,7 +21,7 @@ import msgspec
 
 from prong.cost import Row
 from prong.entry import Kind, User, plain
-from prong.errors import JournalError, JournalFull, NoSuchSession, UsageError
+from prong.errors import JournalError, JournalFull, NoSuchSession, SessionEnded
 from prong.journal.lock import create_file, holder, lock, remedy
 from prong.journal.note import Begun, Note, encode_note
 from prong.journal.read import Lines, Replay, noted, read_journal
@@ -260,7 +260,7 @@ class Journal:
 
     def _write(self, data: bytes) -> None:
         if self._fd < 0:
-            raise UsageError(f"the journal of session {self.session} is closed; resume it first")
+            raise SessionEnded(f"the journal of session {self.session} is closed; resume it first")
         self._cut()
         rest = memoryview(data)
         try:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from prong.errors import UsageError
+from prong.errors import BadInput, UsageError
 
 _URL = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://"
@@ -66,7 +66,7 @@ def read_url(text: str) -> Url:
     """
     url = _read(text, schemes=("http", "https"))
     if url.user:
-        raise UsageError(f"the URL of {url.place} holds a password; give it as a header instead")
+        raise BadInput(f"the URL of {url.place} holds a password; give it as a header instead")
     return url
 
 
@@ -75,10 +75,10 @@ def _read(text: str, *, schemes: tuple[str, ...]) -> Url:
     if found is None or not (scheme := found["scheme"].lower()) or scheme not in schemes:
         shown = re.sub(r"//[^@/]*@", "//***@", text)[:200]
         names = " or ".join(f"{name}://" for name in schemes)
-        raise UsageError(f"{shown!r} is not a URL of the form {names}HOST[:PORT]/PATH")
+        raise BadInput(f"{shown!r} is not a URL of the form {names}HOST[:PORT]/PATH")
     port = int(found["port"] or _PORTS[scheme])
     if not 0 < port < 65_536:
-        raise UsageError(f"{port} is not a port; it must lie between 1 and 65535")
+        raise BadInput(f"{port} is not a port; it must lie between 1 and 65535")
     path = (found["path"] or "/") + (found["query"] or "")
     return Url(scheme, found["host"].strip("[]"), port, path, found["user"] or "")
 
@@ -109,7 +109,7 @@ def _proxy_url(value: str, variable: str) -> Url:
     try:
         return _read(value if "://" in value else f"http://{value}", schemes=("http",))
     except UsageError as error:
-        raise UsageError(f"{variable}: {error}; only HTTP proxies are supported") from None
+        raise BadInput(f"{variable}: {error}; only HTTP proxies are supported") from None
 
 
 def is_loopback(host: str) -> bool:

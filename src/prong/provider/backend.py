@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from prong.errors import UsageError
+from prong.errors import NotInstalled
 from prong.provider.base import Provider
 from prong.provider.transport import Transport
 
@@ -82,7 +82,7 @@ def find(name: str) -> type[Backend] | None:
         f"{point.value} of {point.dist.name if point.dist else '?'}" for point in points
     )
     if len(sources) > 1:
-        raise UsageError(
+        raise NotInstalled(
             f"the provider {name!r} is brought by several packages ({', '.join(sources)}); "
             "uninstall all but one"
         )
@@ -90,12 +90,12 @@ def find(name: str) -> type[Backend] | None:
         loaded: object = points[0].load()
     except Exception as error:
         # Foreign code may fail in any way; the session must say whose it is.
-        raise UsageError(
+        raise NotInstalled(
             f"the provider {name!r} ({sources[0]}) cannot be loaded: {error!r}; "
             "update or uninstall that package"
         ) from error
     if not (isinstance(loaded, type) and issubclass(loaded, Backend)):
-        raise UsageError(
+        raise NotInstalled(
             f"the provider {name!r} ({sources[0]}) is no subclass of prong.provider.Backend; "
             "update or uninstall that package"
         )

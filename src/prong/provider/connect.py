@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 import anyio
 
-from prong.errors import UsageError
+from prong.errors import NotInstalled
 from prong.provider.api import Api, Patience
 from prong.provider.backend import Backend, Resources, find
 from prong.provider.base import Endpoint, Provider
@@ -75,7 +75,7 @@ class Providers:
         backend = self._backends.get(name)
         if backend is None:
             if (found := find(name)) is None:
-                raise UsageError(f"the provider {name!r} is not installed; install Prong anew")
+                raise NotInstalled(f"the provider {name!r} is not installed; install Prong anew")
             folder = self._folder / name if self._folder is not None else None
             backend = found(Resources(transport=self._transport, env=self._env, folder=folder))
             self._backends[name] = backend

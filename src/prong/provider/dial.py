@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from prong.errors import Unreachable, UsageError
+from prong.errors import BadInput, Unreachable, UsageError
 from prong.provider.address import Proxy, Url, proxy_authorization
 from prong.provider.connection import Broken, Connection
 
@@ -59,7 +59,7 @@ def _mapped(
         case Broken():
             return Unreachable(f"{_place(url, proxy)} failed: {error.why}")
         case ValueError():
-            return UsageError(f"{_place(url, proxy)} is not the name of a host ({error})")
+            return BadInput(f"{_place(url, proxy)} is not the name of a host ({error})")
         case _:
             return None
 
@@ -111,7 +111,7 @@ def tls_context(env: Mapping[str, str]) -> SSLContext:
         try:
             context.load_verify_locations(cafile=bundle)
         except OSError as error:
-            raise UsageError(
+            raise BadInput(
                 f"SSL_CERT_FILE names {bundle}, which cannot be used ({error}); "
                 "set it to a file of certificates in PEM form, or unset it"
             ) from error

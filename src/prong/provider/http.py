@@ -19,7 +19,7 @@ import anyio
 import msgspec
 from anyio.lowlevel import checkpoint
 
-from prong.errors import BrokenReply, ProviderError, Unreachable, UsageError
+from prong.errors import BadInput, BrokenReply, ProviderError, Unreachable
 from prong.provider.address import Proxy, Url, proxy_authorization, proxy_for, read_url
 from prong.provider.connection import Broken, Connection, Deadline
 from prong.provider.dial import dial, tls_context
@@ -290,7 +290,7 @@ def _header(name: str, value: str) -> str:
     """Write a header; nearly all are those of the request before."""
     if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
         # The value may be a secret, so it is not shown.
-        raise UsageError(
+        raise BadInput(
             f"the header {name!r} cannot be sent: its name or value has a character that "
             "headers must not have (a line break, a control character or one beyond Latin-1)"
         )

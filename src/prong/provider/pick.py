@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from prong.errors import Unauthorised, UsageError
+from prong.errors import BadInput, NotInstalled, Unauthorised, UnknownName
 from prong.provider.address import read_url
 from prong.provider.backend import find, installed, prefix_of
 from prong.provider.base import Endpoint
@@ -107,7 +107,7 @@ def _at_backend(model: str) -> Endpoint | None:
     if not prefix or prefix in _PREFIXES or (found := find(prefix)) is None:
         return None
     if not model.removeprefix(f"{prefix}:"):
-        raise UsageError(f"{model!r} names no model; write {prefix}:NAME")
+        raise BadInput(f"{model!r} names no model; write {prefix}:NAME")
     return Endpoint(
         base_url=f"{prefix}:",
         dialect=found.dialect,
@@ -121,17 +121,17 @@ def _split(model: str) -> tuple[str, str]:
     prefix, colon, rest = model.partition(":")
     if colon and prefix in _PREFIXES:
         if not rest:
-            raise UsageError(f"{model!r} names no model; write {prefix}:NAME")
+            raise BadInput(f"{model!r} names no model; write {prefix}:NAME")
         return _APIS[prefix], rest
     if not model.strip():
-        raise UsageError("no model was named; choose one with --model")
+        raise BadInput("no model was named; choose one with --model")
     return "", model
 
 
 def _dialect(prefixed: str, name: str, api: str, env: Mapping[str, str], *, has_base: bool) -> str:
     asked = _api(api, "--api") if api else ""
     if asked and prefixed and asked != prefixed:
-        raise UsageError(f"the model's prefix means {prefixed}, --api means {asked}; give one")
+        raise BadInput(f"the model's prefix means {prefixed}, --api means {asked}; give one")
     if asked or prefixed:
         return asked or prefixed
     preset = env.get("PRONG_API", "").strip()
@@ -145,12 +145,12 @@ def _dialect(prefixed: str, name: str, api: str, env: Mapping[str, str], *, has_
     if has_base or env.get("OPENAI_BASE_URL", "").strip():
         return "chat"
     if prefix := prefix_of(name):
-        raise UsageError(
+        raise NotInstalled(
             f"no provider {prefix!r} is installed (there are {', '.join(installed())}); install "
             f"the package that brings it, or, if {name!r} is the model's whole name, give the "
             "server with --base-url"
         )
-    raise UsageError(
+    raise UnknownName(
         f"the name {name!r} does not say which API it belongs to; write anthropic:{name}, "
         f"openai:{name} or chat:{name}, or give the server with --base-url"
     )
@@ -159,7 +159,7 @@ def _dialect(prefixed: str, name: str, api: str, env: Mapping[str, str], *, has_
 def _api(text: str, source: str) -> str:
     found = _APIS.get(text.lower())
     if found is None:
-        raise UsageError(f"{source} is {text!r}; it must be anthropic, responses or chat")
+        raise BadInput(f"{source} is {text!r}; it must be anthropic, responses or chat")
     return found
 
 

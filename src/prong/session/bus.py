@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
-from prong.errors import JournalError, UsageError
+from prong.errors import JournalError, SessionEnded
 from prong.event import (
     Delta,
     Envelope,
@@ -209,11 +209,11 @@ class Bus:
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until a condition holds that the end of a turn or task may bring about.
 
-        Raises UsageError if the session ends before that.
+        Raises SessionEnded if the session ends before that.
         """
         while not condition():
             if self.closed:
-                raise UsageError("the session has ended; open another, or resume it")
+                raise SessionEnded("the session has ended; open another, or resume it")
             await self._changed.wait()
 
     def subscribe(self, since: int | None, limit: int = LIMIT) -> Subscription:

@@ -18,7 +18,7 @@ import msgspec
 from prong.cost import Price, Prices, read_prices
 from prong.cost.breakeven import BreakEven
 from prong.cost.schedule import Rates
-from prong.errors import UsageError
+from prong.errors import BadInput, NotPossibleNow
 from prong.journal import store
 from prong.journal.book import Books
 from prong.journal.compare import Explanation, Side, captured, compare, last_two, numbered
@@ -102,22 +102,22 @@ class _Requests:
                 name, _, number = only.rpartition(":")
                 before = _number(only, number) - 1
                 if before < 1:
-                    raise UsageError(f"{only} has no request before it; name two requests")
+                    raise NotPossibleNow(f"{only} has no request before it; name two requests")
                 return self._one(f"{name}:{before}"), self._one(only)
             case [only] if not only.endswith(".jsonl") and os.path.exists(only):  # noqa: PTH110 - any word
-                raise UsageError(f"{only} must be compared with something; name two requests")
+                raise BadInput(f"{only} must be compared with something; name two requests")
             case [] | [_]:
                 replay = self._replay(words[0] if words else "")
                 return last_two(replay, words[0] if words else replay.opened.session)
             case _:
-                raise UsageError("two requests are compared; give two")
+                raise BadInput("two requests are compared; give two")
 
     def _one(self, word: str) -> Side:
         if os.path.isfile(word) and not word.endswith(".jsonl"):  # noqa: PTH113 - any word
             try:
                 return captured(word, Path(word).read_bytes())
             except OSError as error:
-                raise UsageError(f"{word} cannot be read ({error.strerror})") from error
+                raise BadInput(f"{word} cannot be read ({error.strerror})") from error
         name, _, text = word.rpartition(":")
         number = _number(word, text)
         session, _, agent = name.partition(":")
@@ -131,7 +131,7 @@ class _Requests:
 
 def _number(word: str, text: str) -> int:
     if not text.isdecimal() or not int(text):
-        raise UsageError(f"{word!r} is neither a file nor of the form SESSION:N, with N from 1 on")
+        raise BadInput(f"{word!r} is neither a file nor of the form SESSION:N, with N from 1 on")
     return int(text)
 
 
@@ -169,7 +169,7 @@ def forecast(
     if session is not None:
         history = history_of(_replay(session or None, say), time.time())
         if history is None:
-            raise UsageError("this session has no request yet; give --history instead")
+            raise NotPossibleNow("this session has no request yet; give --history instead")
         model = model or history.model
         facts = {"history": history.tokens, "idle": history.idle, "ttl": history.ttl}
         facts |= {"setup": history.setup} if history.setup is not None else {}

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 import anyio
 
-from prong.errors import UsageError
+from prong.errors import NotPossibleNow
 
 _Made = TypeVar("_Made")
 
@@ -68,12 +68,12 @@ class ContextTask(Generic[_Made]):
     async def leave(self) -> None:
         """Leave the context, and wait until that is done; may be said by any task, and twice.
 
-        What went wrong inside, or in leaving, is raised once. Raises UsageError in an event loop
-        that is not the context's.
+        What went wrong inside, or in leaving, is raised once. Raises NotPossibleNow in an event
+        loop that is not the context's.
         """
         if not self.task.done():
             if self.task.get_loop() is not asyncio.get_running_loop():
-                raise UsageError(
+                raise NotPossibleNow(
                     "the session was opened in another event loop, which alone can close it; run "
                     "the close there"
                 )

@@ -9,7 +9,7 @@ import msgspec
 
 from prong.agent.spec import AgentTypes
 from prong.config.place import Place
-from prong.errors import UsageError
+from prong.errors import BadInput, NotPossibleNow
 from prong.event import MAIN
 from prong.journal.note import CoordinatorSet, ToolSet
 from prong.session.foundation import Foundation
@@ -55,7 +55,7 @@ def worker_tools(base: Foundation) -> ToolSet | None:
         return _wanted(base.place)
     tools = base.noted.worker_tools
     if base.place.options.coordinator and tools is None:
-        raise UsageError(
+        raise NotPossibleNow(
             "the session was not begun by a coordinator and cannot become one: its tools are part "
             "of its conversation; start a new one, or leave out --coordinator"
         )
@@ -78,15 +78,15 @@ def _wanted(place: Place) -> ToolSet | None:
     if not options.coordinator:
         return None
     if not place.settings.values.background:
-        raise UsageError(
+        raise BadInput(
             "a coordinator's workers are in the background, and the setting background is false; "
             "change it or leave out --coordinator"
         )
     if options.json_schema is not None:
-        raise UsageError("a coordinator has no tool to answer by a JSON schema; leave out one")
+        raise BadInput("a coordinator has no tool to answer by a JSON schema; leave out one")
     wanted = options.worker_tools or place.settings.values.worker_tools or "full"
     if wanted not in {"simple", "full"}:
-        raise UsageError(f"workerTools is {wanted!r}; it must be simple or full")
+        raise BadInput(f"workerTools is {wanted!r}; it must be simple or full")
     return cast("ToolSet", wanted)
 
 

@@ -20,7 +20,7 @@ import anyio.to_thread
 from prong.agent import Agent
 from prong.config.memory import MOST, Applied, NoteFile
 from prong.cost import total
-from prong.errors import ProngError, UsageError
+from prong.errors import NotPossibleNow, ProngError
 from prong.event import MAIN, Event, MemoryKept, RequestSent, TurnFinished, Warned
 from prong.journal.note import NoteChange, NotesAsked
 from prong.prompt import Node, Prompt
@@ -107,7 +107,7 @@ class Memory:
         Raises ProviderError, BudgetSpent, ConfigError or UsageError if that is not possible.
         """
         if not self.on:
-            raise UsageError(
+            raise NotPossibleNow(
                 "notes for later sessions are off; the setting memory, --memory on or /memory on "
                 "switches them on"
             )

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any
 
-from prong.errors import ProngError, UsageError
+from prong.errors import NotPossibleNow, ProngError
 from prong.session.context_task import ContextTask
 from prong.session.parts import Parts
 from prong.session.session import Session
@@ -33,7 +33,9 @@ class Opening(AbstractAsyncContextManager[Session, None]):
     async def _open(self) -> Session:
         context, self._context = self._context, None
         if context is None:
-            raise UsageError("this session has been opened; call open_session again for another")
+            raise NotPossibleNow(
+                "this session has been opened; call open_session again for another"
+            )
         running = self._running = ContextTask(context)
         return Session(await running.enter(), running)
 

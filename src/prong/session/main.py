@@ -22,7 +22,7 @@ from prong.config.model import render_head
 from prong.cost import Billing, Ledger, Prices
 from prong.cost.budget import Bounds, Budget
 from prong.entry import Usage
-from prong.errors import UsageError
+from prong.errors import BadInput
 from prong.event import MAIN, Answer, Question, QuestionAsked
 from prong.prompt import Prompt
 from prong.session.foundation import Foundation
@@ -88,7 +88,7 @@ def make_agent(base: Foundation, agents: Delegation, **parts: Unpack[Parts]) -> 
     place, options, chosen = base.place, base.place.options, base.chosen
     bounds, prices = session_budget(place), parts["prices"]
     if bounds.usd is not None and prices.of(chosen.model, Usage()) is None:
-        raise UsageError(
+        raise BadInput(
             f"the budget of ${bounds.usd:g} cannot be kept: the price of {chosen.model} is "
             f"unknown; add it to {place.store / 'prices.json'} or drop the budget"
         )

@@ -27,7 +27,7 @@ from prong.config.place import Place, look_around, make_policy
 from prong.config.sampling import kept, sampling
 from prong.config.sandbox import sandboxing, unheld
 from prong.config.secrecy import secrets, withheld
-from prong.errors import JournalError, ProngError, UsageError
+from prong.errors import BadInput, JournalError, ProngError
 from prong.event import MAIN, AgentStarted, Event, SessionStarted, Warned
 from prong.host import Host, LocalHost
 from prong.journal import store
@@ -420,7 +420,7 @@ def _must_withhold(host: Host, names: AbstractSet[str]) -> None:
     Raises UsageError.
     """
     if seen := sorted(names & host.environment.keys()):
-        raise UsageError(
+        raise BadInput(
             f"commands of the given host would see {', '.join(seen)}: make it with withhold=..., "
             "or name what they may see in the setting passEnv"
         )

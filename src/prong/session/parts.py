@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from prong.agent import Agent, Life
 from prong.config.place import Place
 from prong.cost import Ledger
-from prong.errors import UsageError
+from prong.errors import NotPossibleNow, SessionEnded
 from prong.journal.write import Journal
 from prong.prompt import Prompt
 from prong.session import sidecar
@@ -68,15 +68,17 @@ class Parts:
     def must_live(self) -> None:
         """Make sure that the session can still do something.
 
-        Raises UsageError if it has ended.
+        Raises SessionEnded if it has ended.
         """
         if self.life.stopped or self.bus.closed:
-            raise UsageError("the session has ended; open another, or resume it")
+            raise SessionEnded("the session has ended; open another, or resume it")
 
     def must_be_idle(self, what: str) -> None:
         """Make sure that nobody works on the conversation.
 
-        Raises UsageError if a turn runs.
+        Raises NotPossibleNow if a turn runs.
         """
         if self.busy:
-            raise UsageError(f"cannot {what} while a turn runs; interrupt it or wait for its end")
+            raise NotPossibleNow(
+                f"cannot {what} while a turn runs; interrupt it or wait for its end"
+            )

@@ -34,7 +34,7 @@ from prong.command import (
 )
 from prong.config.place import read_mode
 from prong.entry import Part, Text, User, plain
-from prong.errors import ProngError, UsageError
+from prong.errors import BadInput, ProngError, UnknownName
 from prong.event import Answer, TitleChanged, TodosChanged, Warned
 from prong.journal.note import Titled
 from prong.prompt import Prompt
@@ -178,7 +178,7 @@ async def say(
     """
     parts.must_live()
     if not message:
-        raise UsageError("the message is empty")
+        raise BadInput("the message is empty")
     why = await parts.intake.consult(message)
     # Hooks may take their time.
     parts.must_live()
@@ -221,7 +221,7 @@ async def fork(
     texts = [*cast("Sequence[object]", given)] if isinstance(given, Sequence) else []
     bad = isinstance(given, str) or not all(isinstance(t, str) and t.strip() for t in texts)
     if bad or not texts:
-        raise UsageError("fork takes a list of directives, each a text that says what to do")
+        raise BadInput("fork takes a list of directives, each a text that says what to do")
     return await parts.supervisor.fork(
         parts.agent, directives, notify=notify, isolated=isolation is not None
     )
@@ -246,7 +246,7 @@ async def stop(parts: Parts, task_id: str) -> str:
 
 def _text(outcome: ToolOutcome) -> str:
     if isinstance(outcome, Failed):
-        raise UsageError(outcome.why)
+        raise UnknownName(outcome.why)
     return plain(outcome.parts)
 
 

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from prong.agent import OpenQuestions
 from prong.config.place import read_mode
 from prong.entry import CallId, Text, User, plain
-from prong.errors import UsageError
+from prong.errors import NotPossibleNow
 from prong.event import MAIN, Event, ModeChanged, PermissionAsked, Warned
 from prong.host import Host
 from prong.journal.note import ModeSet, PlanKept, StoredPlan
@@ -52,7 +52,7 @@ def read_plan(stored: StoredPlan | None) -> Kept | None:
     try:
         return None if stored is None else convert(stored, Kept, from_attributes=True)
     except msgspec.ValidationError as error:
-        raise UsageError(f"the session's plan mode cannot be taken up: {error}") from error
+        raise NotPossibleNow(f"the session's plan mode cannot be taken up: {error}") from error
 
 
 def is_broad(rule: Rule) -> bool:

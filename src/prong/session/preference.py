@@ -13,7 +13,7 @@ from prong.config.place import Place
 from prong.cost import Prices, read_prices
 from prong.cost.budget import Bounds
 from prong.entry import ToolSpec
-from prong.errors import UsageError
+from prong.errors import BadInput
 from prong.provider import Http, Providers
 from prong.provider import Limits as HttpLimits
 from prong.team.backend import Backend, Inline
@@ -118,7 +118,7 @@ def structured_output(options: Options) -> StructuredOutput | None:
         try:
             given = _read_schema(given)
         except (OSError, ValueError) as error:
-            raise UsageError(
+            raise BadInput(
                 f"the JSON schema is neither an object nor a file that can be read: {error}"
             ) from error
     return StructuredOutput(given)

@@ -109,7 +109,7 @@ class Session:
         been worked on too; without it, the end of this turn. Cancelling the caller interrupts the
         turn.
 
-        Raises UsageError if the session has ended.
+        Raises SessionEnded if it has been closed.
         """
         life, inbox = self._parts.life, self._parts.agent.inbox
         taken: list[int] = []
@@ -154,7 +154,8 @@ class Session:
         Waits for all of them. With `notify` the conversation is told of their reports as well.
         `isolation` gives each a worktree of its own. The command `Fork` does not wait.
 
-        Raises UsageError if that is not a list of texts, or the session has ended.
+        Raises BadInput if that is not a list of texts, NotPossibleNow if forks are off, and
+        SessionEnded if the session has been closed.
         """
         children = await perform.fork(self._parts, directives, notify=notify, isolation=isolation)
         return await self._parts.supervisor.wait(children)
@@ -164,7 +165,7 @@ class Session:
     ) -> list[str]:
         """Fork by hand without waiting; their reports come as notices. Gives the task ids.
 
-        Raises UsageError as `fork` does.
+        Raises as `fork` does.
         """
         children = await perform.fork(self._parts, directives, isolation=isolation)
         return [child.spec.task_id for child in children]
@@ -172,7 +173,7 @@ class Session:
     async def message(self, task_id: str, text: str) -> str:
         """Send a message to a child by name or id; it goes on from where it was.
 
-        Raises UsageError if there is no such child.
+        Raises UnknownName if there is no such child.
         """
         return await perform.tell(self._parts, task_id, text)
 
@@ -191,7 +192,7 @@ class Session:
         """End the session and whatever it started, and wait for that; any task may, and twice.
 
         A turn that runs is stopped, what is stored can be resumed. What went wrong in closing, or
-        inside Prong before, is raised once. Raises UsageError in another event loop than the one
-        it was opened in.
+        inside Prong before, is raised once. Raises NotPossibleNow in another event loop than the
+        one it was opened in.
         """
         await self._running.leave()

@@ -15,7 +15,7 @@ import msgspec
 from prong.agent import Agent
 from prong.command import Accepted, Outcome, Refused
 from prong.entry import CallId, Text, User, plain
-from prong.errors import UsageError
+from prong.errors import BadInput
 from prong.event import ToolFinished, ToolStarted
 from prong.session.parts import Parts
 from prong.text import load_text
@@ -37,7 +37,7 @@ async def run_shell(parts: Parts, line: str) -> Outcome:
     parts.must_live()
     parts.must_be_idle("run a command")
     if not line.strip():
-        raise UsageError("say what to run: !COMMAND")
+        raise BadInput("say what to run: !COMMAND")
     async with parts.life.hold() as scope:
         agent, outcome = parts.agent, _STOPPED
         agent.conversation.append(_entry("shell_begun", command=line))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prong.config.place import Place
-from prong.errors import UsageError
+from prong.errors import UnknownName
 from prong.session.planning import Planner
 from prong.team.typed import describe_agent_tool
 from prong.text import load_text
@@ -77,6 +77,6 @@ def make_kit(place: Place, tools: Sequence[Tool], structured: StructuredOutput |
             place.warnings.append(f"there is no tool {', '.join(away)}")
         if wrong := sorted(unknown.difference(away)):
             names = ", ".join(tool.name for tool in tools)
-            raise UsageError(f"there is no tool {', '.join(wrong)}; the tools are {names}")
+            raise UnknownName(f"there is no tool {', '.join(wrong)}; the tools are {names}")
         tools = [tool for tool in tools if tool.name in wanted]
     return Kit([*tools, *([structured] if structured else [])])

@@ -20,7 +20,7 @@ from prong.agent import Verdict
 from prong.agent.life import Turn
 from prong.cost.receipt import issued
 from prong.entry import Text, User, user_text
-from prong.errors import JournalError, ProngError, UsageError
+from prong.errors import Event, InputTaken, JournalError, NotPossibleNow, ProngError, Warned
 from prong.event import Event, InputTaken, Warned
 from prong.host.worktree import Worktree
 from prong.journal.note import ChildEnded, ReceiptClosed, ReceiptOpened
@@ -187,7 +187,7 @@ async def _may(child: Child, event: str) -> None:
     """
     verdict = await _announce(child, event)
     if verdict.block is not None:
-        raise UsageError(f"a {event} hook refused it: {verdict.block}")
+        raise NotPossibleNow(f"a {event} hook refused it: {verdict.block}")
 
 
 async def _tell_end(child: Child) -> None:

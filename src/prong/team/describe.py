@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from prong.agent import Agent
-from prong.errors import UsageError
+from prong.errors import NotPossibleNow
 from prong.host.workplace import Workplace, workplace_of
 from prong.journal.transfer import growth, head_record
 from prong.prompt import Node, Prompt
@@ -95,7 +95,7 @@ def _depth(prompt: Prompt, node: Node | None) -> int:
 def _api(agent: Agent) -> Api:
     provider = agent.client.provider
     if type(provider) is not Api:
-        raise UsageError(
+        raise NotPossibleNow(
             f"the model {agent.conversation.prompt.head.model} is reached through what this "
             f"process alone has (an engine, or the slots of a server of one's own); {_REMEDY}"
         )
@@ -104,7 +104,9 @@ def _api(agent: Agent) -> Api:
 
 def _http(api: Api) -> Http:
     if not isinstance(api.transport, Http):
-        raise UsageError(f"the model is reached by a client that this process alone has; {_REMEDY}")
+        raise NotPossibleNow(
+            f"the model is reached by a client that this process alone has; {_REMEDY}"
+        )
     return api.transport
 
 
@@ -121,7 +123,7 @@ def _model(agent: Agent) -> ModelAccess:
 def _place(agent: Agent) -> Workplace:
     place = workplace_of(agent.context.host)
     if place is None:
-        raise UsageError(f"the files are not those of this machine; {_REMEDY}")
+        raise NotPossibleNow(f"the files are not those of this machine; {_REMEDY}")
     return place
 
 

@@ -19,7 +19,7 @@ from prong.cost.budget import Bounds, Budget
 from prong.cost.cache import cache_rule
 from prong.cost.receipt import FanEstimate
 from prong.entry import CallId, Result, Results, Text
-from prong.errors import ProngError, UsageError
+from prong.errors import NotPossibleNow, ProngError, UnknownName
 from prong.event import Warned
 from prong.journal.note import ChildSpec, FanPlanned
 from prong.journal.read import Replay, read_journal
@@ -200,9 +200,9 @@ class Supervisor:
         Raises UsageError if forks are off, or are to be `isolated` and may not.
         """
         if not self.settings.forks.on:
-            raise UsageError(f"forks are off: {self.settings.forks.why_off}")
+            raise NotPossibleNow(f"forks are off: {self.settings.forks.why_off}")
         if isolated and (why := barred(parent, "worktree")) is not None:
-            raise UsageError(why)
+            raise NotPossibleNow(why)
         prompt = parent.conversation.prompt
         while unanswered(prompt):
             assert prompt.tip is not None
@@ -397,7 +397,7 @@ class Supervisor:
             return make_fork(parent, spec, start, budget, self.services, agents)
         kind = self.resolver.types.get(spec.type)
         if kind is None:
-            raise UsageError(f"there is no agent type {spec.type!r} any more")
+            raise UnknownName(f"there is no agent type {spec.type!r} any more")
         model, background = spec.model or None, spec.notify
         made = self.resolver.resolve(parent, kind, model=model, background=background)
         start = stored_start(

@@ -17,7 +17,7 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from prong.errors import UsageError
+from prong.errors import SessionEnded
 from prong.event import TaskFinished, TaskStarted
 from prong.team.delivery import Delivery, Emit
 from prong.team.log import Log, numbers, read_fresh
@@ -149,7 +149,7 @@ class TaskBoard:
         is closing.
         """
         if self._closed:
-            raise UsageError("The session is closing; nothing new can be started in it.")
+            raise SessionEnded("The session is closing; nothing new can be started in it.")
         task_id = task_id or self._next_id()
         assert task_id not in self._tasks, f"{task_id} runs already"
         log = Log(self.folder / f"{file_name(task_id)}.log", limit=self._log_limit)

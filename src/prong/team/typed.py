@@ -16,7 +16,7 @@ from prong.config.model import Chosen, choose, surroundings
 from prong.config.place import Place
 from prong.config.sampling import sampling
 from prong.entry import ToolSpec
-from prong.errors import UsageError
+from prong.errors import UnknownName
 from prong.prompt import Head
 from prong.provider import Provider, Providers, is_local
 from prong.text import load_text, without
@@ -239,5 +239,5 @@ def known_type(types: AgentTypes, name: str) -> AgentType:
     """
     kind = types.get(name)
     if kind is None:
-        raise UsageError(f"there is no agent type {name!r}; the types are: {', '.join(types)}")
+        raise UnknownName(f"there is no agent type {name!r}; the types are: {', '.join(types)}")
     return kind

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from prong.agent import Agent
-from prong.errors import JournalError, ProngError, UsageError
+from prong.errors import BadInput, JournalError, NotPossibleNow, ProngError
 from prong.event import Warned, WorkKept, WorktreeEntered
 from prong.host import Host
 from prong.host.git import Git
@@ -61,7 +61,7 @@ def read_settings(given: Mapping[str, Any]) -> WorktreeSettings:
     try:
         return msgspec.convert(dict(given), WorktreeSettings)
     except msgspec.ValidationError as error:
-        raise UsageError(f"the setting worktree is wrong: {error}") from error
+        raise BadInput(f"the setting worktree is wrong: {error}") from error
 
 
 def barred(parent: Agent, isolation: str) -> str | None:
@@ -105,7 +105,7 @@ async def open_workspace(child: Child, settings: WorktreeSettings) -> Workspace 
             told = notice(worktree, base=settings.base)
         host = await _confine(agent, maker, worktree, inherited)
     except OSError as error:
-        raise UsageError(f"no worktree could be made: {error}") from error
+        raise NotPossibleNow(f"no worktree could be made: {error}") from error
     child.enter(worktree)
     return Workspace(worktree, host, maker, before, told)
 

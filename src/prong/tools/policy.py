@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from prong.errors import UsageError
+from prong.errors import NONE, BadInput, Profile
 from prong.host.sandbox import NONE, Profile
 from prong.tools.access import Access, Reading, Running, Using, Writing
 from prong.tools.confine import Ground, confine, settle
@@ -357,5 +357,5 @@ def _session_rule(rule: Rule | str) -> Rule:
         return replace(rule, effect="allow", source="session")
     parsed = parse_rule(rule, effect="allow", source="session")
     if isinstance(parsed, BadRule):
-        raise UsageError(f"{rule!r} is not a rule: {parsed.why} (character {parsed.position})")
+        raise BadInput(f"{rule!r} is not a rule: {parsed.why} (character {parsed.position})")
     return parsed

@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from prong.entry import CallId
-from prong.errors import UsageError
+from prong.errors import BadInput
 from prong.tools.access import Access
 from prong.tools.base import Context, Effect, Failed, Outcome, done
 
@@ -42,9 +42,9 @@ class StructuredOutput:
             kind.check_schema(table)
         except (msgspec.MsgspecError, exceptions.SchemaError, RecursionError) as error:
             reason = str(error).partition("\n")[0]
-            raise UsageError(f"the JSON schema cannot be used: {reason}") from error
+            raise BadInput(f"the JSON schema cannot be used: {reason}") from error
         if table.get("type", "object") != "object":
-            raise UsageError("the JSON schema must describe an object: set its type to 'object'")
+            raise BadInput("the JSON schema must describe an object: set its type to 'object'")
         self._validator = kind(table)
         self.raw_schema = msgspec.Raw(msgspec.json.encode({"type": "object"} | table))
         self.answer: bytes | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from prong.errors import UsageError
+from prong.errors import UnknownName
 from prong.wire.base import (
     NO_MARK,
     Began,
@@ -78,7 +78,7 @@ def dialect(name: str, *, explicit: bool = True) -> Dialect:
 
             return Chat(explicit=explicit)
         case _:
-            raise UsageError(f"no dialect {name!r}: choose anthropic, responses or chat")
+            raise UnknownName(f"no dialect {name!r}: choose anthropic, responses or chat")
 
 
 def __getattr__(name: str) -> Any:

