@@ -7,12 +7,22 @@ A list only gets shorter: a new offender fails, and so does one that is gone and
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Set as AbstractSet
 
 import pytest
 
-from shared.structure import Level, callables, cycles, imports, intrusions, shapes, short
+from shared.structure import (
+    Level,
+    callables,
+    cycles,
+    imports,
+    intrusions,
+    modules,
+    shapes,
+    short,
+)
 
 FIELDS, MEMBERS = 15, 20
 
@@ -38,6 +48,9 @@ HIDDEN_BY_FUNCTIONS = {
 }
 
 HIDDEN_BY_TYPING = set[str]()
+
+DOORS = {"prompt", "provider", "session", "view"}
+"""Packages whose `__init__` is the only way in; docs/design.md says why the others have none."""
 
 FACES_MAY_KNOW = {"about", "command", "entry", "errors", "event", "session", "view"}
 """Of `session` its door, not the modules behind it."""
@@ -107,6 +120,21 @@ def test_modules_import_each_other_in_no_circle() -> None:
 def test_no_late_import_hides_a_cycle(levels: tuple[Level, ...], known: set[str]) -> None:
     """Imports in functions serve start-up, and none is there because a cycle would not load."""
     compare(cycles(*levels), known)
+
+
+@pytest.mark.parametrize("package", sorted(DOORS))
+def test_who_has_a_door_is_entered_by_it(package: str) -> None:
+    """Of a package with a door others import the package, and no module behind it."""
+    own = f"prong.{package}"
+    outside = {n: t for n, t in modules().items() if n != own and not n.startswith(f"{own}.")}
+    passed = {
+        f"{short(name)}: {short(node.module)}"
+        for name, tree in outside.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{own}.")
+    }
+
+    assert passed == set(), f"import these from {own}"
 
 
 def test_faces_know_the_door_and_the_values() -> None:

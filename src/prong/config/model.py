@@ -15,9 +15,16 @@ from prong.entry import ToolSpec
 from prong.errors import BadInput
 from prong.journal.note import ModelChosen
 from prong.prompt import Head
-from prong.provider import Endpoint, Provider, Providers, is_local, pick
-from prong.provider.address import is_loopback, read_url
-from prong.provider.api import Patience
+from prong.provider import (
+    Endpoint,
+    Patience,
+    Provider,
+    Providers,
+    is_local,
+    is_loopback,
+    pick,
+    read_url,
+)
 from prong.text import load_text
 from prong.tools.delegate import Agent
 from prong.wire import HeadSpec, dialect

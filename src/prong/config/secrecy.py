@@ -6,8 +6,7 @@ import os
 import re
 
 from prong.config.place import Place
-from prong.provider.pick import KEY_VARIABLES
-from prong.provider.secret import Secrets, gather, in_headers
+from prong.provider import KEY_VARIABLES, Secrets, gather, in_headers
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
 _SHORTEST = 8

@@ -13,7 +13,7 @@ from functools import lru_cache
 import msgspec
 
 from prong.cost.catalog import listed
-from prong.provider.pick import is_local
+from prong.provider import is_local
 
 
 class Fact(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ import msgspec
 from prong.cost.catalog import listed
 from prong.entry import Usage
 from prong.errors import ConfigError
-from prong.provider.pick import is_local
+from prong.provider import is_local
 
 _PER = 1_000_000
 

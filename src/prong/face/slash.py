@@ -23,7 +23,7 @@ from prong.command import (
     Tell,
     UseSkill,
 )
-from prong.errors import TOLD, BadInput
+from prong.errors import BadInput
 from prong.face.edit.external import following
 from prong.face.edit.keymap import TOLD
 from prong.view import View

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from prong.journal.read import Replay
-from prong.provider.pick import is_local
+from prong.provider import is_local
 from prong.wire import Ttl
 
 

@@ -1,5 +1,6 @@
 """The door to the models: providers, and what those of a session share."""
 
+from prong.provider.address import is_loopback, read_url
 from prong.provider.api import Api, Patience
 from prong.provider.backend import Backend, Resources
 from prong.provider.base import (
@@ -13,10 +14,12 @@ from prong.provider.base import (
 )
 from prong.provider.connect import Providers
 from prong.provider.http import Http, Limits
-from prong.provider.pick import is_local, pick
+from prong.provider.pick import KEY_VARIABLES, is_local, pick
+from prong.provider.secret import Secrets, gather, in_headers
 from prong.provider.transport import Response, Transport
 
 __all__ = [
+    "KEY_VARIABLES",
     "Api",
     "Backend",
     "Endpoint",
@@ -30,9 +33,14 @@ __all__ = [
     "Resources",
     "Response",
     "Retrying",
+    "Secrets",
     "Streamed",
     "Trait",
     "Transport",
+    "gather",
+    "in_headers",
     "is_local",
+    "is_loopback",
     "pick",
+    "read_url",
 ]

@@ -23,7 +23,7 @@ from prong.event import (
     Warned,
 )
 from prong.journal.eventlog import EventLog, skipped
-from prong.provider.secret import Secrets
+from prong.provider import Secrets
 
 if TYPE_CHECKING:
     from prong.view import View

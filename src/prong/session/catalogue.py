@@ -163,7 +163,7 @@ def forecast(
     from prong.cost.breakeven import Scenario, estimate
     from prong.cost.mark import LIFETIME
     from prong.journal.forecast import history_of
-    from prong.provider.pick import is_local
+    from prong.provider import is_local
 
     facts: dict[str, Any] = {}
     if session is not None:

@@ -15,8 +15,7 @@ from prong.host.escape import MARK
 from prong.journal.note import MainNotes
 from prong.journal.read import Replay
 from prong.journal.write import Journal
-from prong.provider import Providers
-from prong.provider.secret import Secrets
+from prong.provider import Providers, Secrets
 from prong.session.bus import Bus
 from prong.team.task import TaskBoard
 from prong.tools.policy import PolicyBox

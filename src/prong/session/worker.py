@@ -35,8 +35,7 @@ from prong.errors import WorkerFailed
 from prong.host import Host, make_private
 from prong.journal.transfer import begin, grow
 from prong.prompt import Node, Prompt
-from prong.provider import Api, Http
-from prong.provider.secret import Secrets
+from prong.provider import Api, Http, Secrets
 from prong.session.port import (
     HomeGroup,
     HomeTool,

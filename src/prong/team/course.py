@@ -20,7 +20,7 @@ from prong.agent import Verdict
 from prong.agent.life import Turn
 from prong.cost.receipt import issued
 from prong.entry import Text, User, user_text
-from prong.errors import Event, InputTaken, JournalError, NotPossibleNow, ProngError, Warned
+from prong.errors import JournalError, NotPossibleNow, ProngError
 from prong.event import Event, InputTaken, Warned
 from prong.host.worktree import Worktree
 from prong.journal.note import ChildEnded, ReceiptClosed, ReceiptOpened

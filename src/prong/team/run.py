@@ -14,9 +14,8 @@ from prong.cost.price import Price
 from prong.entry import Usage, User
 from prong.event import Todo
 from prong.host.workplace import Workplace
-from prong.provider import Endpoint
+from prong.provider import Endpoint, Patience
 from prong.provider import Limits as HttpLimits
-from prong.provider.api import Patience
 from prong.tools.base import Effect
 from prong.tools.policy import Policy
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from prong.errors import NONE, BadInput, Profile
+from prong.errors import BadInput
 from prong.host.sandbox import NONE, Profile
 from prong.tools.access import Access, Reading, Running, Using, Writing
 from prong.tools.confine import Ground, confine, settle
