@@ -27,7 +27,8 @@ from prong.testing import (
     truncate,
 )
 from prong.tools.access import Access
-from prong.tools.base import Context, Effect, Outcome
+from prong.tools.base import Context, Effect, Failed, Outcome
+from prong.tools.delegate import AgentArguments
 from prong.tools.kit import Kit
 
 pytestmark = pytest.mark.anyio
@@ -163,3 +164,19 @@ async def test_a_fork_that_cannot_be_started_leaves_nothing_behind(world: Worlds
         ends = [event.status for event in w.told(AgentFinished)]
         assert ends == ["failed"] * (len(w.told(AgentStarted)) - 1)
         assert len(ends) == 1
+
+
+@pytest.mark.spec("F1")
+async def test_forks_that_cannot_be_started_are_answered_one_by_one(world: Worlds) -> None:
+    """A fork that cannot be started is a failed call, and nobody waits for it: no other is lost."""
+    async with world([say("Hi.")], allow=("Read",)) as w:
+        await w.session.run("Go")
+        supervisor, main = w.parts.supervisor, w.parts.agent.path
+        await w.parts.tasks.close()
+        given = [AgentArguments(description="d", prompt=part) for part in PARTS]
+
+        found = await supervisor.delegate(main, [(CallId(a.prompt), a) for a in given])
+
+        assert [type(outcome) for outcome in found] == [Failed] * 3
+        assert all("closing" in str(outcome) for outcome in found)
+        assert supervisor.children == []

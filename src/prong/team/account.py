@@ -163,7 +163,7 @@ def fork_account(spec: ChildSpec, fan: FanOut) -> ChildAccount:
         schedule=fan.plan.schedule,
         reason=fan.plan.reason,
         delivered="pending",
-        fan=fan.first,
+        fan=fan.first or spec.task_id,
     )
     return ChildAccount(receipt, fan.rule, fan=fan)
 

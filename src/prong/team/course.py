@@ -23,7 +23,7 @@ from prong.entry import Text, User, user_text
 from prong.errors import JournalError, NotPossibleNow, ProngError
 from prong.event import Event, InputTaken, Warned
 from prong.host.worktree import Worktree
-from prong.journal.note import ChildEnded, ReceiptClosed, ReceiptOpened
+from prong.journal.note import ChildEnded, FanPlanned, ReceiptClosed, ReceiptOpened
 from prong.team import fork
 from prong.team.announce import announce, tell_end
 from prong.team.backend import Backend, Inline
@@ -282,8 +282,12 @@ def begin(child: Child, services: Services) -> Launched:
 
     Whatever fails, nobody waits for it then. Raises ProngError, OSError.
     """
-    spec, conversation = child.spec, child.agent.conversation
+    spec, conversation, fan = child.spec, child.agent.conversation, child.account.fan
     try:
+        if fan is not None:
+            if not fan.first:
+                conversation.recorder.note(spec.parent, FanPlanned(spec.task_id, fan.stored))
+            fan.join(spec.task_id)
         conversation.store()
         for note in (ReceiptOpened(child.account.receipt), spec):
             conversation.note(note)

@@ -25,6 +25,7 @@ from prong.cost import Prices
 from prong.cost.breakeven import BreakEven, Option, Scenario, weigh_dispatch
 from prong.cost.cache import CacheRule, cache_rule
 from prong.cost.mark import LIFETIME
+from prong.cost.receipt import FanEstimate
 from prong.cost.schedule import Dispatch, FanPlan, Schedule
 from prong.entry import Call, CallId
 from prong.errors import ProngError
@@ -116,6 +117,11 @@ class FanOut:
     def plan(self) -> FanPlan:
         """How the siblings start, and the numbers it was chosen by."""
         return self.estimate.plan
+
+    @property
+    def stored(self) -> FanEstimate:
+        """What is kept of it, to be compared with what it did cost."""
+        return FanEstimate(base=self.base.digest, size=self.plan.size, estimate=self.estimate)
 
     def join(self, task_id: str) -> None:
         """Take a child in: its siblings' notices may wait for its end."""

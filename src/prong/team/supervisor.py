@@ -17,11 +17,10 @@ from prong.agent import Agent
 from prong.agent.answer import INTERRUPTED, unanswered
 from prong.cost.budget import Bounds, Budget
 from prong.cost.cache import cache_rule
-from prong.cost.receipt import FanEstimate
 from prong.entry import CallId, Result, Results, Text
 from prong.errors import NotPossibleNow, ProngError, UnknownName
 from prong.event import Warned
-from prong.journal.note import ChildSpec, FanPlanned
+from prong.journal.note import ChildSpec
 from prong.journal.read import Replay, read_journal
 from prong.prompt import Prompt
 from prong.team import fork
@@ -167,21 +166,30 @@ class Supervisor:
         name = self.registry.free(args.name or call_id)
         if args.name and name != args.name:
             return Failed(f"{args.name!r} is taken already; choose another name")
-        match decided:
-            case Typed(kind):
-                try:
-                    return self._start_typed(parent, call_id, name, args, kind)
-                except ProngError as error:
-                    return Failed(f"the agent could not be started: {error}")
-            case Fork():
-                if isinstance(fan, str):
-                    return Failed(fan)
-                budget = self._budget(parent, name)
-                if isinstance(budget, str):
-                    return Failed(f"no fork was started: {budget}")
-                part = Part(args.description, args.prompt, isolated=bool(args.isolation))
-                self._fork(parent, fan, name, part, call_id=call_id, budget=budget)
-                return _DISPATCHED
+        try:
+            if isinstance(decided, Typed):
+                return self._start_typed(parent, call_id, name, args, decided.type)
+            return self._start_fork(parent, call_id, name, args, fan)
+        except ProngError as error:
+            # Siblings that have started go on, so that their calls are answered.
+            return Failed(f"the agent could not be started: {error}")
+
+    def _start_fork(
+        self,
+        parent: Agent,
+        call_id: CallId,
+        task_id: str,
+        args: AnyAgentArguments,
+        fan: FanOut | str,
+    ) -> Outcome:
+        if isinstance(fan, str):
+            return Failed(fan)
+        budget = self._budget(parent, task_id)
+        if isinstance(budget, str):
+            return Failed(f"no fork was started: {budget}")
+        part = Part(args.description, args.prompt, isolated=bool(args.isolation))
+        self._fork(parent, fan, task_id, part, call_id=call_id, budget=budget)
+        return _DISPATCHED
 
     def _budget(self, parent: Agent, name: str) -> Budget | str:
         return parent.client.billing.budget.child(f"agent {name}", self.settings.task_budget)
@@ -246,11 +254,6 @@ class Supervisor:
         budget: Budget | None = None,
     ) -> Child:
         spec = fork_spec(parent, fan, task_id, part, call_id=call_id, notify=notify, budget=budget)
-        fan.join(task_id)
-        if fan.first == task_id:
-            # To be compared with what it did cost.
-            known = FanEstimate(base=spec.base, size=fan.plan.size, estimate=fan.estimate)
-            parent.conversation.note(FanPlanned(task_id, known))
         budget = budget or Budget(parent=parent.client.billing.budget, name=f"agent {task_id}")
         start, agents = fork_start(spec, fan), self.for_agent(spec.path)
         child = make_fork(parent, spec, start, budget, self.services, agents)
