@@ -19,14 +19,14 @@ import scenario
 _READ = {"type": "object", "properties": {"file_path": {"type": "string"}}}
 _BASH = {"type": "object", "properties": {"command": {"type": "string"}}}
 _AGENT = {"type": "object", "properties": {"prompt": {"type": "string"}}}
-_TOOLS = [
+TOOLS = [
     {"name": "Read", "description": "Read a file.", "input_schema": _READ},
     {"name": "Bash", "description": "Run a command.", "input_schema": _BASH},
     {"name": "Agent", "description": "Start an agent.", "input_schema": _AGENT},
 ]
 
 
-async def _shell(command: str, folder: str) -> str:
+async def shell(command: str, folder: str) -> str:
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_shell(command, stdout=pipe, cwd=folder)
     return (await process.communicate())[0].decode()
@@ -48,7 +48,7 @@ async def plain(url: str, tokens: int, folder: str) -> tuple[float, str]:
                 model=scenario.MODEL,
                 max_tokens=8_000,
                 system=system,  # type: ignore[arg-type]
-                tools=_TOOLS,  # type: ignore[arg-type]
+                tools=TOOLS,  # type: ignore[arg-type]
                 messages=[*messages[:-1], tip],  # type: ignore[list-item]
             ) as stream
         ):
@@ -58,8 +58,8 @@ async def plain(url: str, tokens: int, folder: str) -> tuple[float, str]:
         if call.name == "Read":
             return Path(folder, call.input["file_path"]).read_text()
         if call.name == "Bash":
-            return await _shell(call.input["command"], folder)
-        held = [_result(one.id, "Started.") for one in reply.content if one.type == "tool_use"]
+            return await shell(call.input["command"], folder)
+        held = [result(one.id, "Started.") for one in reply.content if one.type == "tool_use"]
         told = [*held, {"type": "text", "text": call.input["prompt"]}]
         said = {"role": "assistant", "content": [one.model_dump() for one in reply.content]}
         return await run([*messages, said, {"role": "user", "content": told}])
@@ -71,7 +71,7 @@ async def plain(url: str, tokens: int, folder: str) -> tuple[float, str]:
             if not calls:
                 return "".join(one.text for one in reply.content)
             done = await asyncio.gather(*(perform(call, messages, reply) for call in calls))
-            results = [_result(c.id, text) for c, text in zip(calls, done, strict=True)]
+            results = [result(c.id, text) for c, text in zip(calls, done, strict=True)]
             said = {"role": "assistant", "content": [one.model_dump() for one in reply.content]}
             messages = [*messages, said, {"role": "user", "content": results}]
 
@@ -85,7 +85,7 @@ async def plain(url: str, tokens: int, folder: str) -> tuple[float, str]:
     return time.process_time() - cpu, text
 
 
-def _result(id_: str, text: str) -> dict[str, Any]:
+def result(id_: str, text: str) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": id_, "content": text}
 
 
@@ -109,7 +109,7 @@ async def pydantic_ai(url: str, tokens: int, folder: str) -> tuple[float, str]:
 
     async def bash(command: str) -> str:
         """Run a command."""
-        return await _shell(command, folder)
+        return await shell(command, folder)
 
     async def delegate(ctx: Any, prompt: str) -> str:
         """Start an agent."""
@@ -139,8 +139,8 @@ async def pydantic_ai(url: str, tokens: int, folder: str) -> tuple[float, str]:
         past.append(said(parts))
     ready = await agent.run("Are you ready?", message_history=past)
     cpu = time.process_time()
-    result = await agent.run(scenario.GO, message_history=ready.all_messages())
-    return time.process_time() - cpu, result.output
+    ended = await agent.run(scenario.GO, message_history=ready.all_messages())
+    return time.process_time() - cpu, ended.output
 
 
 async def deepagents(url: str, tokens: int, folder: str) -> tuple[float, str]:

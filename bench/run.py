@@ -12,8 +12,8 @@ from importlib.metadata import version
 from measure import Row
 
 FIGURES = (
-    "rope", "fan", "sse", "resume", "start", "request", "fork", "agents", "worktree", "local",
-    "slots", "events", "draw",
+    "rope", "fan", "sse", "resume", "start", "request", "fork", "command", "agents", "worktree",
+    "local", "slots", "events", "draw",
 )  # fmt: skip
 COMPARED = ("prong", "msgspec", "anyio", "anthropic", "openai", "httpx2")
 
