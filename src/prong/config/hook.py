@@ -7,7 +7,6 @@ cannot be honoured is fatal: to go on without it, or with half of it, would be t
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias, cast, get_args
 
@@ -86,7 +85,11 @@ class Hook(msgspec.Struct, frozen=True):
     @property
     def line(self) -> str:
         """Show what is run."""
-        return self.command if self.args is None else shlex.join([self.command, *self.args])
+        if self.args is None:
+            return self.command
+        from shlex import join
+
+        return join([self.command, *self.args])
 
 
 class Declared(msgspec.Struct, frozen=True):
@@ -233,8 +236,10 @@ def _program_fault(entry: dict[str, object]) -> tuple[str, str] | None:
     In an event stands text that a model chose.
     """
     command, args = str(entry["command"]), cast("list[str] | None", entry.get("args"))
+    from shlex import split
+
     try:
-        words = [command, *args] if args is not None else shlex.split(command)
+        words = [command, *args] if args is not None else split(command)
     except ValueError:
         return None
     if any(mark in command for mark in "|&;<>\n") and args is None:

@@ -63,25 +63,22 @@ Classifier: TypeAlias = Callable[[Handed], Awaitable[str | None]]
 _OPEN = r"<[^\w<>]{0,6}"
 _GAP = r"[\W_]{0,3}"
 
-_NOTICE = re.compile(rf"{_OPEN}task{_GAP}(?:notification|id)\b", re.IGNORECASE)
-_TAG = re.compile(
-    rf"{_OPEN}(?:system(?:{_GAP}(?:reminder|prompt|message))?|developer|human|assistant"
+# Patterns are texts: they are compiled when the first result comes, which many sessions never see.
+_NOTICE = rf"(?i){_OPEN}task{_GAP}(?:notification|id)\b"
+_TAG = (
+    rf"(?i){_OPEN}(?:system(?:{_GAP}(?:reminder|prompt|message))?|developer|human|assistant"
     rf"|user{_GAP}(?:prompt|message|query)|local{_GAP}command[\w-]{{0,20}}"
     rf"|command{_GAP}(?:name|message))\b[^<>\n]{{0,80}}>"
     r"|<\|(?:im_start|im_end|system|user|assistant|start_header_id|eot_id)[^<\n]{0,20}\|?>"
-    r"|\[/?INST\]|<<SYS>>",
-    re.IGNORECASE,
+    r"|\[/?INST\]|<<SYS>>"
 )
-_ROLE = re.compile(r"^(?:Human|User|Developer)(?: message| prompt)?:[ \t]+\S", re.MULTILINE)
-_CALL = re.compile(
-    rf"{_OPEN}(?:function{_GAP}(?:calls?|results?)|antml:\w{{1,30}}"
+_ROLE = r"(?m)^(?:Human|User|Developer)(?: message| prompt)?:[ \t]+\S"
+_CALL = (
+    rf"(?i){_OPEN}(?:function{_GAP}(?:calls?|results?)|antml:\w{{1,30}}"
     rf"|invoke\b[^<>\n]{{0,60}}name=|tool{_GAP}(?:use|call|result)s?)"
-    r"|\"type\"\s{0,9}:\s{0,9}\"(?:tool_use|tool_result|function_call(?:_output)?)\"",
-    re.IGNORECASE,
+    r"|\"type\"\s{0,9}:\s{0,9}\"(?:tool_use|tool_result|function_call(?:_output)?)\""
 )
-_HIDDEN = re.compile(
-    "[\\u200b-\\u200d\\u2060\\u2066-\\u2069\\u202a-\\u202e\\U000e0000-\\U000e007f]{3,}"
-)
+_HIDDEN = "[\\u200b-\\u200d\\u2060\\u2066-\\u2069\\u202a-\\u202e\\U000e0000-\\U000e007f]{3,}"
 
 _WHO = (
     r"(?:(?:main|parent|calling|coordinating|supervising|orchestrating|reading|receiving)\s"
@@ -129,7 +126,7 @@ _POWER = (
     r"[^.\n]{0,30}\bto\b[^.\n]{0,20}(?:https?:|\b[\w-]{1,40}\.(?:com|net|org|io|example)\b)"
 )
 ORDERS = tuple(
-    (re.compile(pattern, re.IGNORECASE), words)
+    (f"(?i){pattern}", words)
     for pattern, words in (
         (_ASIDE, ("ignore", "disregard", "forget", "override", "set aside")),
         (
@@ -155,7 +152,7 @@ _HINTS = (b"<", *(word.encode() for _, words in ORDERS for word in words))
 # Escapes and foreign letters may stand for any of these words.
 _ESCAPED = re.compile(rb"\\u|[\x80-\xff]")
 
-_QUOTED = re.compile(r"`[^`\n]{1,300}`|^[ \t]{0,8}>.*$", re.MULTILINE)
+_QUOTED = r"(?m)`[^`\n]{1,300}`|^[ \t]{0,8}>.*$"
 
 
 def check_report(text: str) -> tuple[Finding, ...]:
@@ -166,16 +163,16 @@ def check_report(text: str) -> tuple[Finding, ...]:
     """
     text = text[:_LOOKED_AT]
     found: list[Finding] = []
-    if match := _HIDDEN.search(text):
+    if match := re.search(_HIDDEN, text):
         found.append(Finding("hidden", "characters that cannot be seen", _near(text, match)))
     plain = looks(text)
-    unquoted = _QUOTED.sub(" ", plain)
+    unquoted = re.sub(_QUOTED, " ", plain)
     prose = _unfenced(unquoted)
     for rule, what, match, where in (
-        ("notice", "an imitation of a task notice", _NOTICE.search(unquoted), unquoted),
-        ("tag", "an imitation of a system tag or role", _TAG.search(prose), prose),
-        ("tag", "an imitation of a system tag or role", _ROLE.search(prose), prose),
-        ("call", "an imitation of a tool call or its result", _CALL.search(unquoted), unquoted),
+        ("notice", "an imitation of a task notice", re.search(_NOTICE, unquoted), unquoted),
+        ("tag", "an imitation of a system tag or role", re.search(_TAG, prose), prose),
+        ("tag", "an imitation of a system tag or role", re.search(_ROLE, prose), prose),
+        ("call", "an imitation of a tool call or its result", re.search(_CALL, unquoted), unquoted),
         ("instruction", "instructions that are aimed at you", _first_order(prose), prose),
     ):
         if match and all(one.rule != rule for one in found):
@@ -190,7 +187,7 @@ def orders(text: str) -> tuple[str, ...]:
     not. Tags and calls are not counted, since honest code is full of them.
     """
     folded = looks(text[:_LOOKED_AT])
-    found = (_first_order(folded), _NOTICE.search(folded))
+    found = (_first_order(folded), re.search(_NOTICE, folded))
     return tuple(_near(folded, match) for match in found if match)
 
 
@@ -254,7 +251,7 @@ def _first_order(text: str) -> re.Match[str] | None:
     matches = [
         match
         for pattern, words in ORDERS
-        if any(word in lowered for word in words) and (match := pattern.search(text))
+        if any(word in lowered for word in words) and (match := re.search(pattern, text))
     ]
     return min(matches, key=lambda match: match.start(), default=None)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -41,6 +40,8 @@ def needed_schema(tool: ToolSpec) -> dict[str, Any]:
 
 def schema_of(tool: ToolSpec) -> Mapping[str, Any]:
     """Read a tool's schema."""
+    import json
+
     return cast("Mapping[str, Any]", json.loads(bytes(tool.schema) or b"{}"))
 
 
