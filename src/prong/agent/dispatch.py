@@ -8,7 +8,7 @@ result, so the stored conversation stays valid.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Container, Generator, Iterator, Sequence
+from collections.abc import Callable, Container, Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -63,7 +63,7 @@ async def answer(agent: Agent, calls: Sequence[Call]) -> None:
         agent.conversation.append(Results(tuple(filled)))
 
 
-async def _run_beside(works: Sequence[Callable[[], Awaitable[None]]]) -> None:
+async def _run_beside(works: Sequence[Callable[[], Coroutine[Any, Any, None]]]) -> None:
     """Do all of them at the same time; one that is alone needs no task of its own."""
     if len(works) == 1:
         await works[0]()
