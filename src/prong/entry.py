@@ -117,9 +117,17 @@ class Usage(msgspec.Struct, frozen=True):
 
     def __add__(self, other: Usage) -> Usage:
         """Sum two usages field by field; what is not known of a part is not known of the sum."""
-        pairs = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(other), strict=True)
-        *counts, silent = (a + b for a, b in pairs)
-        return Usage(*counts, silent=bool(silent))
+        return Usage(
+            self.uncached + other.uncached,
+            self.read + other.read,
+            self.written_5m + other.written_5m,
+            self.written_1h + other.written_1h,
+            self.written_30m + other.written_30m,
+            self.written_12h + other.written_12h,
+            self.output + other.output,
+            self.reasoning + other.reasoning,
+            self.silent or other.silent,
+        )
 
 
 class ToolSpec(msgspec.Struct, frozen=True):

@@ -179,3 +179,19 @@ def test_a_ledger_knows_the_rows_of_an_agent_and_of_all_below_it(agents: list[st
     assert ledger.rows == rows
     for agent in ("main", "main/a", "main/a/b", "main/ab", "nobody"):
         assert list(ledger.of(agent)) == [r for r in rows if f"{r.agent}/".startswith(f"{agent}/")]
+
+
+COUNTS = [name for name in Usage.__struct_fields__ if name != "silent"]
+
+
+@given(*[st.lists(st.integers(0, 10**9), min_size=len(COUNTS), max_size=len(COUNTS))] * 2)
+def test_usages_are_summed_field_by_field(one: list[int], other: list[int]):
+    """Every count of a sum is the sum of that count, and what is silent makes the sum silent."""
+    a, b = (Usage(**dict(zip(COUNTS, counts, strict=True))) for counts in (one, other))
+
+    assert [getattr(a + b, name) for name in COUNTS] == [
+        x + y for x, y in zip(one, other, strict=True)
+    ]
+    assert not (a + b).silent
+    assert (a + Usage(silent=True)).silent
+    assert (Usage(silent=True) + b).silent

@@ -89,6 +89,8 @@ class Budget:
 
     def left(self) -> Bounds:
         """Say what is neither spent nor promised, here and in every budget above."""
+        if self.bounds == _FREE:
+            return _FREE if self._parent is None else self._parent.left()
         own = {what: self._left(what) for what in _KINDS}
         seconds = _INFINITE if self.bounds.seconds is None else self.bounds.seconds - self._age
         if self._parent is not None:
@@ -186,6 +188,7 @@ class Budget:
 
 
 _INFINITE = float("inf")
+_FREE = Bounds()
 
 
 def _least(one: float, other: float | None) -> float:
