@@ -70,6 +70,24 @@ class SetModel(_Command, frozen=True, tag="set_model"):
     model: str
 
 
+class SetEffort(_Command, frozen=True, tag="set_effort"):
+    """Let the model think harder or less hard; it has to read the conversation anew."""
+
+    effort: str
+
+
+class Branch(_Command, frozen=True, tag="branch"):
+    """Copy the session under a new id, which is given back; this one stays as it is.
+
+    The copy has the same bytes, so it reads the same cache.
+    """
+
+    before: int = 0
+    """The number of a message before which the copy ends, from 1; 0 for all of it.
+
+    The message's text is given back."""
+
+
 class Fork(_Command, frozen=True, tag="fork"):
     """Split off one fork per directive; accepted with their task ids."""
 
@@ -149,6 +167,8 @@ Command: TypeAlias = (
     | Interrupt
     | SetMode
     | SetModel
+    | SetEffort
+    | Branch
     | Fork
     | Tell
     | Stop

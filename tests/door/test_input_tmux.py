@@ -379,3 +379,58 @@ async def test_all_of_a_change_can_be_seen_before_it_is_allowed(
         screen.type("y")
         await screen.see("Ok.")
         assert (w.root / "n.txt").read_text() == content
+
+
+async def test_what_costs_much_is_asked_for(world: Worlds, terminal: Terminal) -> None:
+    """Before the cache is given up the loss is said; over the set sum the user decides."""
+    async with world(Script(forever=say("Aye.")), opens=False) as w:
+        w.server.moves_prefix = "the model is changed"
+        w.write("../home/.prong/settings.json", '{"confirmAboveUsd": 0.0001}')
+        async with terminal(w, NO_COLOR="1") as screen:
+            await screen.see("> ")
+            screen.type("Hi")
+            await screen.see("Aye.")
+            screen.type("/model claude-opus-5")
+            await screen.see("tokens anew: about $", "go on? [y]es, [n]o: ")
+            screen.type("n")
+            await screen.see("(left as it was)")
+            screen.type("/model claude-opus-5")
+            with anyio.fail_after(20):
+                while screen.text().count("go on?") < 2:
+                    await anyio.sleep(0.05)
+            screen.key("C-c")
+            with anyio.fail_after(20):
+                while screen.text().count("(left as it was)") < 2:
+                    await anyio.sleep(0.05)
+            screen.type("/model claude-opus-5")
+            with anyio.fail_after(20):
+                while not screen.rows()[-1].startswith("that is $"):
+                    await anyio.sleep(0.05)
+            screen.type("y")
+            await screen.see("from claude-sonnet-5-5 to claude-opus-5")
+
+
+async def test_going_back_to_an_earlier_message(world: Worlds, terminal: Terminal) -> None:
+    """/rewind goes on in a copy with the message ready to be changed."""
+    async with world(Script(forever=say("Aye.")), opens=False) as w:
+        w.server.moves_prefix = "the copy goes on from before a message"
+        async with terminal(w, NO_COLOR="1") as screen:
+            await screen.see("> ")
+            screen.type("first words")
+            await screen.see("Aye.")
+            screen.type("second words")
+            with anyio.fail_after(20):
+                while screen.text().count("Aye.") < 2:
+                    await anyio.sleep(0.05)
+            screen.type("/rewind")
+            await screen.see("  1  first words", "  2  second words")
+            screen.type("/rewind 2")
+            await screen.see("going on as", "resumed", "\n> second words")
+            screen.type(" anew")
+            with anyio.fail_after(20):
+                while not any(one.endswith("second words anew") for one in said(w)):
+                    await anyio.sleep(0.05)
+            last = str(w.server.records[-1].json["messages"])
+            assert last.count("second words") == 1
+            screen.key("C-d")
+            await screen.see("exit=0")

@@ -104,15 +104,23 @@ def _environment(place: Place) -> Mapping[str, str]:
 
 
 def render_head(
-    place: Place, chosen: Chosen, tools: tuple[ToolSpec, ...], *, cache_key: str
+    place: Place,
+    chosen: Chosen,
+    tools: tuple[ToolSpec, ...],
+    *,
+    cache_key: str,
+    effort: str | None = None,
 ) -> Head:
-    """Render the head of a new prompt; it is never rendered again."""
+    """Render the head of a new prompt; it is never rendered again.
+
+    `effort` is what was chosen while the session ran, if anything was.
+    """
     options = place.options
     spec = HeadSpec(
         model=chosen.model,
         system=_system(place),
         tools=readable(tools, None if is_local(chosen.model) else options.context_tokens),
-        effort=options.effort or place.settings.values.effort,
+        effort=effort or options.effort or place.settings.values.effort,
         thinking=options.thinking,
         extra=sampling(place, chosen.endpoint.dialect),
         cache_key=cache_key,

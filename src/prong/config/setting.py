@@ -42,6 +42,7 @@ _KINDS: dict[str, Kind] = {
     "cacheMarks": "flag",
     "titles": "flag",
     "memory": "flag",
+    "confirmAboveUsd": "number",
     "background": "flag",
     "scratchpad": "flag",
     "compactAt": "share",

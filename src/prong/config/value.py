@@ -66,6 +66,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     cache_marks: bool | None = None
     titles: bool = True
     memory: bool = False
+    confirm_above_usd: float | None = None
     background: bool = True
     scratchpad: bool = True
     compact_at: float | None = None

@@ -70,9 +70,10 @@ class Composer:
         """The prompt of the line that is being typed."""
         return self._prompt
 
-    def remember(self, said: tuple[str, ...]) -> None:
-        """Let earlier messages be gone back to, the latest first."""
-        self._editor = replace(self._editor, recall=Recall(said))
+    def begin(self, said: tuple[str, ...], draft: str) -> None:
+        """Take the terminal; earlier messages can be gone back to, and a draft stands ready."""
+        self._terminal.begin()
+        self._editor = Editor(Buffer(draft, len(draft)), Recall(said))
 
     def untouched(self) -> bool:
         """Whether nothing of the line has been typed yet."""

@@ -11,14 +11,17 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from functools import partial
 
 import anyio
 import anyio.lowlevel
+import msgspec
 from anyio.abc import TaskGroup
 
 from prong.command import (
     Accepted,
     Background,
+    Branch,
     Command,
     Interrupt,
     Outcome,
@@ -80,12 +83,13 @@ async def run(options: Options, first: str) -> int:
 
 
 async def _run(options: Options, message: str, terminal: Terminal) -> int:
+    draft = ""
     if sys.stdin.isatty() and not options.bare:
         await _ask_trust(options)
     while True:
         async with open_session(options, attended=True) as session:
             talk = _Talk(session, terminal)
-            other = await talk.run(message)
+            other = await talk.run(message, draft)
         talk.show_rest()
         if other is None:
             with suppress(OSError):
@@ -95,12 +99,10 @@ async def _run(options: Options, message: str, terminal: Terminal) -> int:
                 return 0
             # A thread may still wait for a line; nothing is left to do, so it must not hold us up.
             os._exit(0)
-        options, message = _resumed(options, other), ""
+        options, message, draft = _resumed(options, other.id), "", other.draft
 
 
 def _resumed(options: Options, session_id: str) -> Options:
-    import msgspec
-
     return msgspec.structs.replace(
         options, resume=session_id, continue_last=False, fork_session=False, session_id=None
     )
@@ -132,16 +134,37 @@ _STIRRING = MessageQueued | MessageUnqueued | TurnStarted | TurnFinished
 """After what the row of what is being done is drawn at once."""
 
 
+class _Following(msgspec.Struct, frozen=True):
+    """The session to go on with."""
+
+    id: str
+    draft: str = ""
+    """What stands in the line there."""
+
+
+class _Consent(msgspec.Struct):
+    """A question of this face's own, which the session knows nothing of."""
+
+    key = "consent"
+    settled: anyio.Event
+    given: bool = False
+
+    def settle(self, *, given: bool) -> None:
+        """Answer it."""
+        self.given = given
+        self.settled.set()
+
+
 class _Talk:
     """One session on a screen."""
 
     def __init__(self, session: Session, terminal: Terminal) -> None:
         self._session = session
-        self._terminal = terminal
         self._screen = Screen()
         keyed = terminal.has_keys and self._screen.erases
-        self._composer = Composer(self._screen, terminal, self._sources) if keyed else None
-        self._input = self._composer or LineReader(self._screen)
+        self._input = (
+            Composer(self._screen, terminal, self._sources) if keyed else LineReader(self._screen)
+        )
         self._questions = Questions(self._screen, self._input)
         self._transcript = Transcript(session, self._screen)
         self._titling = anyio.CancelScope()
@@ -151,20 +174,22 @@ class _Talk:
         self._order = anyio.Lock()
         """Messages are sent in the order in which they were typed, hooks or not."""
         self._idle = True
+        self._composing = anyio.CancelScope()
+        """Ends when another session is to be gone on with."""
         self._armed = 0.0
         """Until when another Ctrl+C leaves."""
-        self._following: str | None = None
+        self._following: _Following | None = None
+        self._consent: _Consent | None = None
         self._events = session.events(since=session.records.began)
 
-    async def run(self, first: str) -> str | None:
-        """Talk; gives the id of a session to go on with, or None to leave."""
+    async def run(self, first: str, draft: str) -> _Following | None:
+        """Talk; gives the session to go on with, or None to leave."""
         for text, style in recount(self._session.view(), self._session.records.began):
             self._screen.line(text, style=style)
         for envelope in self._events.drain():
             self._take_in(envelope)
-        if self._composer is not None:
-            self._terminal.begin()
-            self._composer.remember(self._session.records.history.load())
+        if isinstance(self._input, Composer):
+            self._input.begin(self._session.records.history.load(), draft)
         async with anyio.create_task_group() as group:
             group.start_soon(self._show)
             group.start_soon(self._on_interrupt, group.cancel_scope)
@@ -174,11 +199,12 @@ class _Talk:
                 await self._take(Line(first, ""))
             else:
                 self._idle = isinstance(await self._session.send(TakeUp()), Refused)
-            if self._composer is None:
-                await self._read()
-            else:
+            if isinstance(self._input, Composer):
                 group.start_soon(self._tick)
-                await self._compose(self._composer, group)
+                with self._composing:
+                    await self._compose(self._input, group)
+            else:
+                await self._read(self._input)
             self._screen.hide()
             # From here on Ctrl+C is a signal again.
             self._terminal.restore()
@@ -215,15 +241,14 @@ class _Talk:
             with anyio.CancelScope() as self._keeping:
                 await self._carry_out(Remember())
 
-    async def _read(self) -> None:
+    async def _read(self, reader: LineReader) -> None:
         """Take one line after the other, each for whatever waits for one at that moment."""
-        assert isinstance(self._input, LineReader)
         while self._following is None:
             while not self._idle and not self._questions:
                 self._ready = anyio.Event()
                 await self._ready.wait()
             try:
-                line = await self._input.read(self._questions.pose())
+                line = await reader.read(self._questions.pose())
             except EOFError:
                 self._screen.line("")
                 return
@@ -238,17 +263,16 @@ class _Talk:
                 if await self._do(composer, act.name):
                     return
                 continue
-            self._armed = 0.0
-            if act.key or act.text.startswith(("/", "!")) or not self._session.view().busy:
-                # Else it is shown as waiting, and written once it is taken in.
+            # A message that will wait is shown as waiting, and written once it is taken in.
+            at_once = bool(act.key) or act.text.startswith(("/", "!"))
+            echoed = at_once or not self._session.view().busy
+            if echoed:
                 self._transcript.echo(act, act.prompt)
             if act.text.strip() in {"/quit", "/exit"}:
                 return
-            group.start_soon(self._take, act)
+            group.start_soon(partial(self._take, act, echoed=echoed))
             # What a line begins is begun before the next key counts.
             await anyio.lowlevel.checkpoint()
-            if self._following is not None:
-                return
 
     async def _do(self, composer: Composer, deed: str) -> bool:
         """Do what a key asks for; gives whether that is to leave."""
@@ -300,12 +324,15 @@ class _Talk:
         files = await self._session.records.files() if "@" in text else []
         return sources_of(self._session.view(), self._session.records, files)
 
-    async def _take(self, line: Line) -> None:
+    async def _take(self, line: Line, *, echoed: bool = True) -> None:
         """Do what a line says: a command, the answer to the question it stands under, a message."""
         self._armed = 0.0
         if line.text.startswith("/"):
             self._remember(line)
             await self._command(line.text)
+        elif line.key == _Consent.key:
+            if self._consent is not None:
+                self._consent.settle(given=line.text.strip().lower() in {"y", "yes"})
         elif line.key:
             answer = await self._questions.answer(line)
             if answer is not None:
@@ -314,12 +341,21 @@ class _Talk:
             self._remember(line)
             await self._carry_out(RunShell(line.text[1:].strip()))
         elif line.text.strip():
-            self._remember(line)
-            message = line.buffer.message() if line.buffer is not None else Say(line.text)
-            outcome = await self._say(message)
-            if isinstance(outcome, Accepted):
-                self._transcript.expect(outcome.ids, line)
+            await self._message(line, echoed=echoed)
         self._questions.next()
+        if self._following is not None:
+            self._composing.cancel()
+
+    async def _message(self, line: Line, *, echoed: bool) -> None:
+        """Say something to the agent; it is written here once, at once or when it is taken in."""
+        self._remember(line)
+        message = line.buffer.message() if line.buffer is not None else Say(line.text)
+        outcome = await self._say(message)
+        waits = isinstance(outcome, Accepted) and outcome.ids
+        if waits and not echoed:
+            self._transcript.expect(waits, line)
+        elif not echoed:
+            self._transcript.echo(line)
 
     def _remember(self, line: Line) -> None:
         if line.buffer is not None:
@@ -337,8 +373,8 @@ class _Talk:
         with anyio.open_signal_receiver(*stop_signals(), signal.SIGWINCH) as signals:
             async for number in signals:
                 if number == signal.SIGWINCH:
-                    if self._composer is not None:
-                        self._composer.draw()
+                    if isinstance(self._input, Composer):
+                        self._input.draw()
                         self._screen.redraw()
                     continue
                 if self._keeping is not None:
@@ -351,7 +387,9 @@ class _Talk:
     async def _interrupt(self) -> bool:
         """Stop the turn that runs; without one, ask for once more. Gives whether to leave."""
         self._titling.cancel()
-        if isinstance(await self._session.send(Interrupt()), Accepted):
+        if self._consent is not None:
+            self._consent.settle(given=False)
+        elif isinstance(await self._session.send(Interrupt()), Accepted):
             self._armed = 0.0
         elif anyio.current_time() < self._armed:
             return True
@@ -394,17 +432,57 @@ class _Talk:
 
     async def _carry_out(self, command: Command) -> bool:
         """Send a command and say what came of it; gives whether it was accepted."""
+        if not await self._may_cost(command):
+            return False
         if isinstance(command, Say | UseSkill):
             outcome = await self._say(command)
         else:
             outcome = await self._session.send(command)
+        if isinstance(command, Branch) and isinstance(outcome, Accepted):
+            self._following = _Following(outcome.ids[0], outcome.text)
+            outcome = Accepted(f"going on as {outcome.ids[0]}; this session stays as it is")
         for text, style in describe_outcome(command, outcome):
             self._screen.line(text, style=style)
         return isinstance(outcome, Accepted)
 
+    async def _may_cost(self, command: Command) -> bool:
+        """Say what a command costs more than going on, and ask if that is much."""
+        loss = self._session.records.loss(command)
+        if loss is None:
+            return True
+        self._screen.line(f"({loss.text})", style="dim")
+        if loss.extra is None or loss.extra <= self._session.records.confirm_above:
+            return True
+        prompt = Prompt(f"that is ${loss.extra:.2f} more; go on? [y]es, [n]o: ", _Consent.key)
+        agreed = await self._ask(prompt)
+        if not agreed:
+            self._screen.line("(left as it was)", style="dim")
+        return agreed
+
+    async def _ask(self, prompt: Prompt) -> bool:
+        """Ask a question of our own."""
+        if isinstance(self._input, LineReader):
+            try:
+                line = await self._input.read(prompt)
+            except EOFError:
+                return False
+            return line.text.strip().lower() in {"y", "yes"}
+        # What was typed ahead is no answer.
+        while not self._input.untouched():  # noqa: ASYNC110 - nobody tells that a line is empty
+            await anyio.sleep(_TICK)
+        self._consent = consent = _Consent(anyio.Event())
+        self._input.switch(prompt)
+        try:
+            await consent.settled.wait()
+        finally:
+            self._consent = None
+            if self._input.asking == prompt:
+                self._input.switch(Prompt())
+        return consent.given
+
     async def _show_wish(self, wish: Show) -> None:
         if wish.what == "resume" and wish.rest:
-            self._following = self._session.records.other(wish.rest).id
+            self._following = _Following(self._session.records.other(wish.rest).id)
             return
         for text in await shown(self._session, wish):
             self._screen.line(text)

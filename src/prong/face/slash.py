@@ -10,12 +10,14 @@ import msgspec
 
 from prong.command import (
     Background,
+    Branch,
     Clear,
     Command,
     Compact,
     Fork,
     Remember,
     Say,
+    SetEffort,
     SetMemory,
     SetMode,
     SetModel,
@@ -43,13 +45,19 @@ class Slash(msgspec.Struct, frozen=True):
 COMMANDS: tuple[Slash, ...] = (
     Slash("help", "", "this list"),
     Slash("cost", "", "what agents and the session cost, and would have cost"),
+    Slash("usage", "", "tokens and dollars so far, agent by agent"),
+    Slash("context", "", "what fills the model's context"),
     Slash("clear", "", "start over with an empty conversation"),
     Slash("compact", "[focus]", "replace the conversation by a summary"),
     Slash("model", "[name]", "show the model, or change it", "model"),
+    Slash("effort", "[level]", "show how hard the model thinks, or change it", "effort"),
     Slash("mode", "[mode]", "show the permission mode, or change it", "mode"),
     Slash("mode", "next", "go on to the next mode (also Shift+Tab)", "mode"),
     Slash("plan", "[task]", "plan first: only reading, until you approve a plan"),
     Slash("resume", "[ID]", "list the sessions of this folder, or go on with one", "session"),
+    Slash("rewind", "[N]", "list your messages, or go back to before one of them"),
+    Slash("branch", "", "go on in a copy of this session; this one stays as it is"),
+    Slash("export", "[FILE]", "write the conversation to a file, as Markdown"),
     Slash("agents", "[name]", "the types of agents, or one with its tools", "type"),
     Slash("fork", "TEXT", "split off a fork that works in the background"),
     Slash("fork", "ONE / TWO", "split off several"),
@@ -62,6 +70,10 @@ COMMANDS: tuple[Slash, ...] = (
     Slash("memory", "[on|off]", "notes for later sessions of this project: show, or switch"),
     Slash("memory", "now", "keep now what later sessions should know"),
     Slash("doctor", "", "what is protected here and what is not"),
+    Slash("init", "", "look at the project and write AGENTS.md"),
+    Slash("permissions", "", "the mode and the rules that hold"),
+    Slash("hooks", "", "commands that are run on events"),
+    Slash("mcp", "", "servers, and the tools they have brought"),
     Slash("outline", "", "the conversation as the model sees it"),
     Slash("quit", "", "leave, and stop what runs (also Ctrl+D)"),
 )
@@ -90,18 +102,10 @@ def _explained() -> str:
 
 HELP = _explained()
 
-SHOWN = (
-    "help",
-    "cost",
-    "model",
-    "mode",
-    "resume",
-    "agents",
-    "tasks",
-    "receipt",
-    "memory",
-    "outline",
-    "doctor",
+SHOWN = frozenset(
+    {"help", "cost", "usage", "context", "model", "effort", "mode", "resume", "rewind", "export"}
+    | {"agents", "tasks", "receipt", "permissions", "hooks", "mcp", "outline"}
+    | {"memory", "doctor"}
 )
 """What only shows something."""
 
@@ -133,8 +137,26 @@ def read_slash(line: str, view: View) -> tuple[Step, ...]:
         case "plan":
             change = () if view.mode == "plan" else (SetMode("plan"),)
             return *change, Say(rest) if rest else Show("plan")
+        case "effort" if rest:
+            return SetEffort(rest), Show("effort")
+        case "rewind" if rest:
+            return (_rewind(rest),)
         case _ if name in SHOWN:
             return (Show(name, rest),)
+        case _:
+            return _of_session(name, rest)
+
+
+def _rewind(rest: str) -> Branch:
+    if not rest.isdecimal() or not int(rest):
+        raise BadInput("say which message by its number: /rewind N; /rewind lists them")
+    return Branch(int(rest))
+
+
+def _of_session(name: str, rest: str) -> tuple[Step, ...]:
+    match name:
+        case "branch":
+            return (Branch(),)
         case "clear":
             return (Clear(),)
         case "compact":

@@ -85,6 +85,7 @@ def sources_of(view: View, records: Records, files: Sequence[str]) -> Sources:
         "task": [Proposal(one.task_id, one.title) for one in view.running],
         "session": [Proposal(one.id, one.title) for one in records.others()[:50]],
         "type": [Proposal(name) for name in records.types],
+        "effort": [Proposal(level) for level in ("low", "medium", "high")],
         "model": [Proposal(view.model)] if view.model else [],
     }
     return Sources(

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from prong.errors import UnknownName
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import anyio.to_thread
+
+from prong.errors import NotPossibleNow, UnknownName
+from prong.face.line import describe_usage
 from prong.face.slash import HELP, Show
 from prong.face.team import list_tasks
 from prong.session import Session
+
+_WIDE = 70
 
 
 async def shown(session: Session, wish: Show) -> list[str]:
@@ -39,9 +47,100 @@ async def shown(session: Session, wish: Show) -> list[str]:
             return [records.outline()]
         case "plan":
             return [f"plan mode {records.plan_file}".strip()]
+        case "rewind":
+            told = [f"{one.number:3}  {_short(one.text)}" for one in await records.messages()]
+            return [*told, "/rewind N goes back to before one, in a copy of the session"]
+        case "export":
+            return [await _export(session, wish.rest)]
+        case "permissions" | "hooks" | "mcp" | "context" | "usage":
+            return [*_KEPT[wish.what](session)]
         case _:
-            simple = {"help": [HELP], "model": [view.model], "mode": [view.mode]}
+            effort = [records.effort or "the model's own"]
+            simple = {"help": [HELP], "model": [view.model], "mode": [view.mode], "effort": effort}
             return simple.get(wish.what) or list_tasks(view)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _WIDE else f"{line[: _WIDE - 1]}…"
+
+
+async def _export(session: Session, name: str) -> str:
+    """Write the conversation to a file; one that is there is never replaced."""
+    from prong.face.export import as_markdown
+
+    view = session.view()
+    path, text = Path(view.cwd, name or f"prong-{view.session_id}.md"), as_markdown(view)
+
+    def write() -> None:
+        with path.expanduser().open("x", encoding="utf-8", errors="replace") as file:
+            path.expanduser().chmod(0o600)
+            file.write(text)
+
+    try:
+        await anyio.to_thread.run_sync(write)
+    except FileExistsError:
+        raise NotPossibleNow(f"{path} is there already; name another file") from None
+    except OSError as error:
+        raise NotPossibleNow(f"{path} cannot be written ({error.strerror})") from error
+    return f"written to {path}"
+
+
+def _permissions(session: Session) -> Iterator[str]:
+    yield f"mode {session.view().mode}"
+    for rule in session.records.rules:
+        yield f"{rule.effect:5}  {rule}  ({rule.source})"
+    if not session.records.rules:
+        yield "no rules"
+
+
+def _hooks(session: Session) -> Iterator[str]:
+    for hook in session.records.hooks:
+        what = " ".join([hook.command, *(hook.args or ())])
+        yield f"{hook.event} {hook.matcher or '*'}: {what}  ({hook.path})"
+    if not session.records.hooks:
+        yield "no hooks"
+
+
+def _mcp(session: Session) -> Iterator[str]:
+    tools = session.view().tools
+    for server in session.records.servers:
+        lead = f"mcp__{server.name}__"
+        own = [tool.removeprefix(lead) for tool in tools if tool.startswith(lead)]
+        yield f"{server.name}  {server.summary}  {', '.join(own) or 'no tools: it did not start'}"
+    if not session.records.servers:
+        yield "no MCP servers are configured"
+
+
+def _context(session: Session) -> Iterator[str]:
+    filled = session.records.context()
+    whole = sum(filled.sizes.values()) or 1
+    full = filled.tokens / filled.window
+    yield f"about {filled.tokens:,} of {filled.window:,} tokens ({full:.0%})"
+    for kind, size in filled.sizes.items():
+        share = size / whole
+        yield f"  {kind:10} {'#' * round(share * 20):20} {share:4.0%}  {size:,} bytes"
+    if filled.compact_at:
+        yield f"it is compacted at {filled.compact_at:.0%}"
+
+
+def _usage(session: Session) -> Iterator[str]:
+    from prong.session import money
+
+    view = session.view()
+    for agent in view.agents.values():
+        name = agent.task_id or agent.path
+        yield f"{name}: {describe_usage(agent.usage)}; {money(agent.cost)}"
+    yield f"session: {describe_usage(view.usage)}; {money(view.cost)}"
+
+
+_KEPT: dict[str, Callable[[Session], Iterator[str]]] = {
+    "permissions": _permissions,
+    "hooks": _hooks,
+    "mcp": _mcp,
+    "context": _context,
+    "usage": _usage,
+}
 
 
 def _receipts(session: Session, task_id: str) -> list[str]:

@@ -37,7 +37,7 @@ def enter(place: Place) -> Entered:
         session = options.session_id or store.new_id()
         path = store.location(place.cwd, session, place.store)
         store.must_be_free(options.name, place.cwd, place.store)
-        return Entered(Journal.create(path, _opened(place, session)), made=path)
+        return Entered(Journal.create(path, opened_as(place, session)), made=path)
     if options.resume is not None:
         info = store.find(options.resume, place.cwd, place.store, say=place.warnings.append)
     else:
@@ -48,9 +48,10 @@ def enter(place: Place) -> Entered:
         return Entered(*Journal.resume(info.path, dialect))
     session = options.session_id or store.new_id()
     path = store.location(place.cwd, session, place.store)
-    branch(info.path, path, _opened(place, session), dialect, say=place.warnings.append)
+    branch(info.path, path, opened_as(place, session), dialect, say=place.warnings.append)
     return Entered(*Journal.resume(path, dialect), made=path)
 
 
-def _opened(place: Place, session: str) -> Opened:
+def opened_as(place: Place, session: str) -> Opened:
+    """Give the first line of a session's journal."""
     return Opened(session=session, created=time.time(), cwd=place.cwd, program=__version__)

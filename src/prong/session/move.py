@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from prong.agent import Agent
 from prong.agent.compact import carried
 from prong.config.model import Chosen, choose, render_head
 from prong.config.place import Place
-from prong.prompt import Prompt
+from prong.errors import BadInput, NotPossibleNow
+from prong.prompt import Head, Prompt
 from prong.provider import Providers
 
 
@@ -23,7 +26,8 @@ def move(
     """Give an agent a new head; `detail` says why."""
     specs = agent.kit.specs()
     prompt = agent.conversation.prompt
-    head = render_head(place, chosen, specs, cache_key=prompt.head.spec.cache_key)
+    before = prompt.head.spec
+    head = render_head(place, chosen, specs, cache_key=before.cache_key, effort=before.effort)
     agent.restart(Prompt(head).append(*carried(prompt)), reason=reason, detail=detail)
     agent.context.see(images=chosen.images)
 
@@ -38,3 +42,19 @@ def switch(place: Place, providers: Providers, agent: Agent, model: str) -> None
     move(agent, place, chosen, f"from {before} to {chosen.model}")
     agent.client.connect(provider)
     agent.conversation.note(chosen.recorded)
+
+
+def change_effort(agent: Agent, effort: str) -> None:
+    """Let the model think harder or less hard from now on.
+
+    Raises UsageError if that is no word, or what it is already.
+    """
+    head = agent.conversation.prompt.head
+    if not effort.isalpha() or not effort.isascii():
+        raise BadInput("say how hard to think in one word, such as low, medium or high")
+    if effort == head.spec.effort:
+        raise NotPossibleNow(f"the effort is {effort} already")
+    spec = msgspec.structs.replace(head.spec, effort=effort)
+    detail = f"effort from {head.spec.effort or 'the usual'} to {effort}"
+    fresh = Prompt(Head(head.dialect, spec)).append(*carried(agent.conversation.prompt))
+    agent.restart(fresh, reason="model", detail=detail)

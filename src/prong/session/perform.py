@@ -10,6 +10,7 @@ from prong.command import (
     Accepted,
     Aside,
     Background,
+    Branch,
     Clear,
     Command,
     Compact,
@@ -22,6 +23,7 @@ from prong.command import (
     Rename,
     RunShell,
     Say,
+    SetEffort,
     SetMemory,
     SetMode,
     SetModel,
@@ -39,6 +41,8 @@ from prong.event import Answer, TitleChanged, TodosChanged, Warned
 from prong.journal.note import Titled
 from prong.prompt import Prompt
 from prong.session import sidecar
+from prong.session.move import change_effort
+from prong.session.offshoot import copy_session
 from prong.session.parts import Parts
 from prong.session.records import Records
 from prong.session.shellout import run_shell
@@ -61,14 +65,8 @@ async def perform(parts: Parts, command: Command) -> Outcome:
 
 async def _perform(parts: Parts, command: Command) -> Outcome:
     match command:
-        case Say():
-            return _said(parts, await say(parts, command.all_parts))
-        case UseSkill():
-            return _said(parts, await use_skill(parts, command))
-        case Unsay(message_id=message_id):
-            return _unsay(parts, message_id)
-        case RunShell(line=line):
-            return await run_shell(parts, line)
+        case Say() | UseSkill() | Unsay() | RunShell():
+            return await _from_user(parts, command)
         case Fork():
             children = await fork(parts, command.directives, isolation=command.isolation)
             return Accepted(ids=tuple(child.spec.task_id for child in children))
@@ -78,6 +76,9 @@ async def _perform(parts: Parts, command: Command) -> Outcome:
             return Accepted(await stop(parts, command.task_id))
         case Compact():
             return await _compact(parts, command.focus)
+        case Branch(before=before):
+            session, text = await copy_session(parts, before)
+            return Accepted(text, ids=(session,))
         case Rename() | Aside() | Suggest() | Remember():
             return Accepted(await _beside(parts, command))
         case _:
@@ -103,7 +104,16 @@ async def _beside(parts: Parts, command: Rename | Aside | Suggest | Remember) ->
 def _at_once(
     parts: Parts,
     command: (
-        Answer | Interrupt | SetMode | SetModel | SetMemory | Background | Clear | Leave | TakeUp
+        Answer
+        | Interrupt
+        | SetMode
+        | SetModel
+        | SetEffort
+        | SetMemory
+        | Background
+        | Clear
+        | Leave
+        | TakeUp
     ),
 ) -> Outcome:
     """Carry out a command for which nobody has to wait."""
@@ -114,7 +124,7 @@ def _at_once(
             return _DONE
         case Interrupt():
             return _DONE if parts.life.interrupt() else Refused("nothing runs")
-        case SetMode() | SetModel() | SetMemory():
+        case SetMode() | SetModel() | SetEffort() | SetMemory():
             return _set(parts, command)
         case Background(task_id=task_id):
             moved = parts.supervisor.to_background(task_id)
@@ -126,6 +136,19 @@ def _at_once(
             return _DONE
         case TakeUp():
             return _take_up(parts)
+
+
+async def _from_user(parts: Parts, command: Say | UseSkill | Unsay | RunShell) -> Outcome:
+    """Carry out what puts something of the user before the model, or takes it back."""
+    match command:
+        case Say():
+            return _said(parts, await say(parts, command.all_parts))
+        case UseSkill():
+            return _said(parts, await use_skill(parts, command))
+        case Unsay(message_id=message_id):
+            return _unsay(parts, message_id)
+        case RunShell(line=line):
+            return await run_shell(parts, line)
 
 
 def _unsay(parts: Parts, message_id: str) -> Outcome:
@@ -141,7 +164,7 @@ def _said(parts: Parts, said: User | Refused) -> Outcome:
     return said if isinstance(said, Refused) else Accepted(ids=parts.intake.named(said))
 
 
-def _set(parts: Parts, command: SetMode | SetModel | SetMemory) -> Outcome:
+def _set(parts: Parts, command: SetMode | SetModel | SetEffort | SetMemory) -> Outcome:
     """Change what holds from now on."""
     match command:
         case SetMode(mode=mode):
@@ -149,6 +172,9 @@ def _set(parts: Parts, command: SetMode | SetModel | SetMemory) -> Outcome:
         case SetModel(model=model):
             parts.must_be_idle("change the model")
             parts.switch(model)
+        case SetEffort(effort=effort):
+            parts.must_be_idle("change the effort")
+            change_effort(parts.agent, effort)
         case SetMemory(on=on):
             parts.must_live()
             parts.memory.switch(on=on)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import anyio.to_thread
+import msgspec
 
 from prong.agent.spec import AgentTypes
+from prong.command import Clear, Command, Compact, SetEffort, SetModel
+from prong.config.hook import Hook
 from prong.config.memory import MemoryState, note_file
+from prong.config.server import ServerSpec
+from prong.cost.loss import Loss, Move, Standing, foresee
+from prong.cost.mark import ttl_of
 from prong.errors import UsageError
 from prong.host import ripgrep
 from prong.journal import store
@@ -16,13 +23,35 @@ from prong.journal.read import read_journal
 from prong.journal.store import SessionInfo
 from prong.prompt import outline
 from prong.session.history import InputHistory
+from prong.session.offshoot import TurnOpener, messages
 from prong.session.parts import Parts
 from prong.tools.files.pattern import SEARCH
-from prong.tools.skill import Skill
+from prong.tools.rule import Rule
+from prong.tools.skill import INIT, Skill, built_in
 
+_CONFIRM = 0.05
+_MOVES: dict[type, Move] = {
+    SetModel: "model",
+    SetEffort: "effort",
+    Compact: "compact",
+    Clear: "clear",
+}
 _SECONDS = 5.0
 _LISTED = 16 << 20
 """Bytes of paths that are listed at most."""
+
+
+class Filled(msgspec.Struct, frozen=True, kw_only=True):
+    """What fills a model's context."""
+
+    tokens: int
+    """About how many the next request has."""
+    window: int
+    """How many the model can read."""
+    compact_at: float
+    """The share of it at which the conversation is compacted; 0 if it is not."""
+    sizes: dict[str, int]
+    """Bytes of the head and of each kind of entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +106,8 @@ class Records:
     def skill(self, name: str) -> Skill | None:
         """Find a skill that the user may start by name; None if there is none."""
         skills = (one for one in self._parts.place.skills if one.for_user)
-        return next((one for one in skills if one.name == name), None)
+        own = built_in() if name == INIT else None
+        return next((one for one in skills if one.name == name), own)
 
     @property
     def now(self) -> float:
@@ -87,7 +117,8 @@ class Records:
     @property
     def skills(self) -> dict[str, str]:
         """The skills that the user may start, each with what it is for."""
-        return {one.name: one.description for one in self._parts.place.skills if one.for_user}
+        found = {one.name: one.description for one in self._parts.place.skills if one.for_user}
+        return {INIT: built_in().description} | found
 
     @property
     def history(self) -> InputHistory:
@@ -108,6 +139,66 @@ class Records:
         files = [name for name in names if name.isprintable()]
         folders = {f"{name.rpartition('/')[0]}/" for name in files if "/" in name}
         return sorted(files) + sorted(folders)
+
+    def loss(self, command: Command) -> Loss | None:
+        """Say what a command would cost more than going on; None if it gives up no cache."""
+        client, said = self._parts.agent.client, self._parts.agent.conversation
+        move, then = _MOVES.get(type(command)), None
+        if move is None or not said.prompt.depth or not said.last.at:
+            return None
+        head, prices = said.prompt.head, client.billing.prices
+        if isinstance(command, SetModel):
+            then = prices.of(command.model.rpartition(":")[2])
+        now = Standing(
+            tokens=said.tokens,
+            head=round(said.tokens * len(head.data) / max(1, len(said.prompt))),
+            price=prices.of(head.model),
+            idle=max(0.0, client.clock() - said.last.at),
+            ttl=ttl_of(head, client.settings.ttl),
+        )
+        return foresee(move, now, then)
+
+    @property
+    def confirm_above(self) -> float:
+        """Dollars above which a face should ask before it gives up the cache."""
+        wanted = self._parts.place.settings.values.confirm_above_usd
+        return _CONFIRM if wanted is None else wanted
+
+    @property
+    def effort(self) -> str:
+        """How hard the model is asked to think; empty for its own default."""
+        return self._parts.agent.conversation.prompt.head.spec.effort or ""
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The permission rules that hold, those given for this session last."""
+        return self._parts.agent.policy.policy.rules
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """The commands that are run on events."""
+        return self._parts.place.settings.hooks
+
+    @property
+    def servers(self) -> tuple[ServerSpec, ...]:
+        """The MCP servers that are configured, started or not."""
+        return self._parts.place.servers.servers
+
+    def context(self) -> Filled:
+        """Say what fills the model's context, by kind of entry."""
+        agent, sizes = self._parts.agent, Counter[str]()
+        for node in agent.conversation.prompt.nodes():
+            sizes[node.kind] += len(node.data)
+        return Filled(
+            tokens=agent.conversation.tokens,
+            window=agent.client.window(agent.conversation.prompt.head.model),
+            compact_at=agent.compact_at,
+            sizes={"head": len(agent.conversation.prompt.head.data), **sizes},
+        )
+
+    async def messages(self) -> list[TurnOpener]:
+        """List the messages of the user to which one can go back."""
+        return await messages(self._parts)
 
     async def costs(self) -> list[CostLine]:
         """Say what the session has cost so far, children that still run included."""

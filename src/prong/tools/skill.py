@@ -9,6 +9,7 @@ import msgspec
 
 from prong.entry import CallId, Text
 from prong.event import Warned
+from prong.text import load_text
 from prong.tools.access import Access, Using
 from prong.tools.base import Context, Done, Effect, Failed, Outcome
 from prong.tools.rule import Rule
@@ -34,6 +35,22 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     """It wants to run in a sub-agent (`context: fork`)."""
     for_model: bool = True
     for_user: bool = True
+
+
+INIT = "init"
+"""The skill that comes with the program; one of the user's of that name takes its place."""
+
+
+def built_in() -> Skill:
+    """Give the skill that writes a project's instructions; the model is never told of it."""
+    return Skill(
+        name=INIT,
+        description="look at the project and write AGENTS.md, or mend the one that is there",
+        body=load_text("init"),
+        path="",
+        folder="",
+        for_model=False,
+    )
 
 
 def fill(body: str, arguments: str) -> str:
@@ -131,4 +148,6 @@ def render(skill: Skill, arguments: str) -> str:
         note = (
             "This skill asks to run in a sub-agent; it runs here instead, in this conversation.\n"
         )
+    if not skill.folder:
+        return fill(skill.body, arguments).strip()
     return f"Base folder of this skill: {skill.folder}\n{note}\n{fill(skill.body, arguments)}"

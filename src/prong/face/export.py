@@ -1,0 +1,50 @@
+"""A conversation as Markdown, for people to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prong.view import AgentView, Called, Replied, Restarted, Said, View
+
+_LONGEST = 4_000
+"""Characters of a tool's result that are written."""
+
+
+def as_markdown(view: View) -> str:
+    """Write a session's conversation: what was said, replied and called, in order."""
+    title = view.title or view.session_id
+    head = [f"# {title}", "", f"Session {view.session_id}, {view.model}, in {view.cwd}", ""]
+    return "\n".join([*head, *_agent(view.main)])
+
+
+def _agent(agent: AgentView) -> Iterator[str]:
+    for item in agent.transcript:
+        match item:
+            case Said(kind="user", text=text):
+                yield f"## User\n\n{text}\n"
+            case Said(kind="reply", text=text):
+                yield f"## Reply\n\n{text}\n"
+            case Said(kind=kind, text=text):
+                yield f"### {kind}\n\n{_fenced(text)}\n"
+            case Replied(text=text):
+                if text.strip():
+                    yield f"## Reply\n\n{text}\n"
+            case Called():
+                yield f"### {item.title or item.name} ({item.state})\n\n{_fenced(_result(item))}\n"
+            case Restarted(reason=reason, detail=detail):
+                yield f"---\n\nA new prompt ({reason}): {detail}\n"
+
+
+def _result(call: Called) -> str:
+    text = call.shown or call.text
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[:_LONGEST]}\n… {len(text) - _LONGEST:,} more characters"
+
+
+def _fenced(text: str) -> str:
+    """Put a text between fences that do not occur in it."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text}\n{fence}"

@@ -1,0 +1,78 @@
+"""Copies of a session that is open: as it is, or as it was before one of the user's messages.
+
+A copy has the same bytes up to where it ends, so the provider's cache serves it too.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import anyio.to_thread
+import msgspec
+
+from prong.entry import User, plain
+from prong.errors import UnknownName
+from prong.event import MAIN, Warned
+from prong.journal import store
+from prong.journal.branch import branch
+from prong.journal.read import read_journal
+from prong.session.entrance import opened_as
+from prong.session.parts import Parts
+from prong.wire import dialect
+
+
+class TurnOpener(msgspec.Struct, frozen=True):
+    """A message of the user with which a turn began."""
+
+    number: int
+    """From 1."""
+    text: str
+    line: int
+    """The number of its line in the journal."""
+
+
+async def messages(parts: Parts) -> list[TurnOpener]:
+    """List the messages before which a copy can end: those of the conversation as it stands."""
+    replay = await anyio.to_thread.run_sync(read_journal, parts.journal.path)
+    placed = [(one.prompt.tip, one.seq) for one in replay.entries if one.agent == MAIN]
+    lines = {tip.digest: seq for tip, seq in placed if tip is not None}
+    found: list[TurnOpener] = []
+    before = "reply"
+    prompt = parts.agent.conversation.prompt
+    for node in prompt.nodes():
+        # A message that steered a turn stands after results, which wait for a reply.
+        if node.kind == "user" and before in {"reply", "summary"} and node.digest in lines:
+            said = prompt.head.dialect.read(node.role, node.data)
+            text = plain(said.parts) if isinstance(said, User) else ""
+            found.append(TurnOpener(len(found) + 1, text, lines[node.digest]))
+        before = before if node.kind in {"reminder", "notice"} else node.kind
+    return found
+
+
+async def copy_session(parts: Parts, before: int) -> tuple[str, str]:
+    """Copy the session; gives the id of the copy, and the message before which it ends.
+
+    Raises UsageError if a turn runs or there is no such message.
+    """
+    parts.must_live()
+    parts.must_be_idle("copy the session")
+    upto, text = None, ""
+    if before:
+        found = next((one for one in await messages(parts) if one.number == before), None)
+        if found is None:
+            raise UnknownName(f"there is no message {before}; /rewind lists them")
+        upto, text = found.line - 1, found.text
+    place, session = parts.place, store.new_id()
+    await parts.journal.sync()
+    target = store.location(place.cwd, session, place.store)
+    make = partial(
+        branch,
+        parts.journal.path,
+        target,
+        opened_as(place, session),
+        dialect,
+        upto=upto,
+        say=lambda told: parts.agent.emit(Warned(text=told)),
+    )
+    await anyio.to_thread.run_sync(make)
+    return session, text
