@@ -65,6 +65,7 @@ def test_a_lone_escape_is_known_by_what_does_not_follow() -> None:
     assert decoder.waiting
     assert decoder.flush() == [KeyPress("escape")]
     assert not decoder.waiting
+    assert decoder.feed(b"\x1b\x03") == [KeyPress("escape"), KeyPress("ctrl+c")]
     assert decoder.feed(b"\x1b\x1b") + decoder.flush() == [KeyPress("escape"), KeyPress("escape")]
 
 

@@ -119,7 +119,8 @@ class Screen:
         """Empty the screen, all but the rows."""
         if self.erases:
             self._tail, self._open, self._drawn = "", False, None
-            self._out("\x1b[H\x1b[2J")
+            # Not in the first row: some terminals keep what is erased from there on.
+            self._out("\x1b[H\x1b[2J\r\n")
             self._write("")
 
     def hide(self) -> None:

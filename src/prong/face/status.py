@@ -88,8 +88,11 @@ def sources_of(view: View, records: Records, files: Sequence[str]) -> Sources:
         "effort": [Proposal(level) for level in ("low", "medium", "high")],
         "model": [Proposal(view.model)] if view.model else [],
     }
+    commands: dict[str, str] = {}
+    for name, told in [*((one.name, one.help) for one in COMMANDS), *records.skills.items()]:
+        commands.setdefault(name, told)
     return Sources(
-        commands={one.name: one.help for one in reversed(COMMANDS)} | records.skills,
+        commands=commands,
         arguments={one.name: one.wants for one in COMMANDS if one.wants},
         values=values,
         files=files,

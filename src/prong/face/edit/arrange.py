@@ -108,4 +108,6 @@ def _menu(editor: Editor, room: int) -> list[tuple[str, str]]:
         line = f"{name.ljust(_HELP_AT)} {one.help}" if one.help else name
         clean = "".join(map(shown, clusters(line.replace("\n", " "))))
         rows.append((cut(clean, room), "" if number == editor.chosen else "dim"))
+    if editor.menu.more:
+        rows.append((f"  … {editor.menu.more} more; type on", "dim"))
     return rows

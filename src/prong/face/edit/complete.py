@@ -33,8 +33,8 @@ class Completion(msgspec.Struct, frozen=True):
     start: int
     end: int
     candidates: tuple[Proposal, ...] = ()
-    closes: bool = True
-    """Whether a blank follows what was chosen."""
+    more: int = 0
+    """How many further ones there are."""
 
     @property
     def common(self) -> str:
@@ -72,12 +72,16 @@ def complete(buffer: Buffer, sources: Sources) -> Completion:
     name, blank, rest = before[1:].partition(" ")
     if not blank:
         known = [Proposal(one, told) for one, told in sources.commands.items()]
-        return Completion(1, buffer.cursor, _ranked(name, known))
+        return _completion(1, buffer.cursor, _ranked(name, known))
     word = rest.lstrip()
     if " " in word:
         return Completion(buffer.cursor, buffer.cursor)
     values = sources.values.get(sources.arguments.get(name, ""), ())
-    return Completion(buffer.cursor - len(word), buffer.cursor, _ranked(word, values))
+    return _completion(buffer.cursor - len(word), buffer.cursor, _ranked(word, values))
+
+
+def _completion(start: int, end: int, found: tuple[Proposal, ...]) -> Completion:
+    return Completion(start, end, found[:SHOWN], max(0, len(found) - SHOWN))
 
 
 def accept(buffer: Buffer, completion: Completion, candidate: Proposal | None = None) -> Buffer:
@@ -86,7 +90,7 @@ def accept(buffer: Buffer, completion: Completion, candidate: Proposal | None = 
     text = completion.common if chosen is None else chosen.text
     if chosen is None and not _extends(buffer, completion, text):
         return buffer
-    blank = chosen is not None and completion.closes and not text.endswith("/")
+    blank = chosen is not None and not text.endswith("/")
     follows = buffer.text[completion.end : completion.end + 1]
     text += " " if blank and follows != " " else ""
     selecting = buffer.place(completion.start).place(completion.end, select=True)
@@ -103,7 +107,7 @@ def _ranked(word: str, candidates: Iterable[Proposal]) -> tuple[Proposal, ...]:
     low = word.lower()
     first = [one for one in candidates if one.text.lower().startswith(low)]
     inside = [one for one in candidates if low in one.text.lower() and one not in first]
-    return (*first, *inside)[:SHOWN] if first or inside else ()
+    return (*first, *inside)
 
 
 def find_files(wanted: str, files: Sequence[str]) -> list[str]:

@@ -60,6 +60,9 @@ _CONTROLS = {
     "\x1f": "ctrl+underscore",
 }
 
+_WITH_ALT = "\r\n\t\x7f\x08"
+"""Controls that are pressed together with Alt; before others an escape is a key of its own."""
+
 
 class KeyPress(msgspec.Struct, frozen=True):
     """A key that was pressed, or a piece of text."""
@@ -125,11 +128,10 @@ class KeyDecoder:
             r"\x1b(?:\x1b?|[\[O][0-9;:?<>= -/]*|[\]PX^_].*)", held, re.DOTALL
         ):
             return None
-        if len(held) > 1 and held[1] not in "\x1b[O":
-            name = _CONTROLS.get(held[1]) or (
-                _control(held[1]) if _is_control(held[1]) else _letter(held[1])
-            )
-            return 2, KeyPress(f"alt+{name}")
+        if len(held) > 1 and held[1] in _WITH_ALT:
+            return 2, KeyPress(f"alt+{_control(held[1])}")
+        if len(held) > 1 and held[1] not in "[O" and not _is_control(held[1]):
+            return 2, KeyPress(f"alt+{_letter(held[1])}")
         if last and len(held) > 1 and held[1] in "[O":
             return 2, KeyPress(f"alt+{held[1]}")
         return 1, KeyPress("escape")
