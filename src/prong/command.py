@@ -114,6 +114,18 @@ class Background(_Command, frozen=True, tag="background"):
     task_id: str | None = None
 
 
+class MergeBranches(_Command, frozen=True, tag="merge"):
+    """Bring the branches of children into the current one; or only show that, take the last merge
+    back, or remove worktrees and branches that are merged.
+    """
+
+    action: Literal["merge", "preview", "undo", "clean"] = "merge"
+    slugs: tuple[str, ...] = ()
+    """Which, in this order; none for all."""
+    commit: bool = True
+    """Whether what a child left uncommitted is taken too, as a commit of its branch."""
+
+
 class Compact(_Command, frozen=True, tag="compact"):
     """Replace the conversation by a summary; accepted when that is done."""
 
@@ -173,6 +185,7 @@ Command: TypeAlias = (
     | Tell
     | Stop
     | Background
+    | MergeBranches
     | Compact
     | Clear
     | Rename

@@ -275,7 +275,7 @@ async def test_a_child_that_went_on_is_merged_from_where_it_was(
 
 
 async def test_running_and_uncommitted_children_are_not_merged(repo: Repo, host: LocalHost) -> None:
-    """Half of a child's work is never taken for all of it."""
+    """Half of a child's work is never taken for all of it, if that is wished."""
     running = await create(host, "running")
     Path(running.path, "r.txt").write_text("r\n")
     repo.commit(cwd=running.path)
@@ -283,13 +283,13 @@ async def test_running_and_uncommitted_children_are_not_merged(repo: Repo, host:
     Path(path, "more.txt").write_text("m\n")
     before = user(repo)
 
-    report = await merge(host, dry_run=True)
+    report = await merge(host, dry_run=True, commit=False)
     assert {s.slug: s.status for s in report.steps} == {
         "running": "running",
         "dirty": "uncommitted",
     }
     for slug in ("running", "dirty"):
-        assert (await merge(host, [slug])).stopped
+        assert (await merge(host, [slug], commit=False)).stopped
     assert user(repo) == before
 
 

@@ -283,7 +283,7 @@ async def test_what_cannot_simply_be_committed_is_refused(
     step = report.steps[0]
     assert step.status == "uncommitted"
     assert str(path) in step.remedy
-    assert "--commit" not in step.remedy
+    assert "--no-commit" not in step.remedy
     assert ("not on its branch prong/x" in step.remedy) == (what in {"elsewhere", "detached"})
     assert (repo.fingerprint(), repo.git("for-each-ref"), seen(repo, path)) == before
 
@@ -337,7 +337,7 @@ async def test_from_another_worktree_of_the_users(repo: Repo, host: LocalHost) -
 
 
 async def test_the_command_names_the_option(repo: Repo, host: LocalHost) -> None:
-    """Without --commit it stops and says so; with it, it tells what was left; never with --undo."""
+    """It takes what was left and says so; with --no-commit it stops; never with --undo."""
     await child(host, "x", {"new.txt": "n\n"})
 
     def prong(*words: str) -> tuple[int, str]:
@@ -347,13 +347,13 @@ async def test_the_command_names_the_option(repo: Repo, host: LocalHost) -> None
         )
         return done.returncode, done.stdout + done.stderr
 
-    code, out = prong()
+    code, out = prong("--no-commit")
     assert code == 1
     assert "prong/x: uncommitted, 1 file: new.txt" in out
-    assert out.endswith("first, or merge with --commit\n")
-    code, out = prong("--dry-run", "--commit", "--json")
+    assert out.endswith("first, or merge without --no-commit\n")
+    code, out = prong("--dry-run", "--json")
     assert (code, json.loads(out)["steps"][0]["uncommitted"]) == (0, ["new.txt"])
-    code, out = prong("--commit")
+    code, out = prong()
     assert code == 0
-    assert "1 file, 1 left uncommitted by it: new.txt" in out
-    assert prong("--undo", "--commit")[0] == 2
+    assert "1 file, 1 of them committed for it: new.txt" in out
+    assert prong("--undo", "--no-commit")[0] == 2

@@ -369,16 +369,16 @@ async def test_a_typed_child_whose_type_asks_for_it(world: Worlds) -> None:
 
 
 @pytest.mark.spec("W5", "S1")
-async def test_what_a_typed_child_left_uncommitted_is_merged_if_asked(world: Worlds) -> None:
-    """The tool says which field takes it, previews it, and commits it on the child's branch."""
+async def test_what_a_typed_child_left_uncommitted_is_merged_too(world: Worlds) -> None:
+    """The tool previews it and commits it on the child's branch; told not to, it stops."""
     start = {"description": "fix", "prompt": "BRIEF", "subagent_type": "fixer", "name": "fixer-1"}
     script = Script(
         [
             call("Agent", start),
             say("waiting"),
+            call("MergeWorktrees", {"action": "merge", "commit": False}),
+            call("MergeWorktrees", {"action": "preview"}),
             call("MergeWorktrees", {"action": "merge"}),
-            call("MergeWorktrees", {"action": "preview", "commit": True}),
-            call("MergeWorktrees", {"action": "merge", "commit": True}),
             say("done"),
         ],
         {"BRIEF": [write("new.txt"), say("Fixed.")]},
@@ -388,7 +388,7 @@ async def test_what_a_typed_child_left_uncommitted_is_merged_if_asked(world: Wor
         refused, previewed, merged = (str(b["messages"][-1]) for b in w.bodies()[-3:])
 
         assert "prong/fixer-1: uncommitted (new.txt)" in refused
-        assert "first, or merge with commit: true" in refused
+        assert "--no-commit" not in refused
         told = "(new.txt; it left uncommitted: new.txt)"
         assert f"prong/fixer-1: would merge {told}" in previewed
         assert "Nothing was changed." in previewed

@@ -8,9 +8,15 @@ import anyio
 import msgspec
 
 from prong.errors import BadInput
-from prong.face.line import counted
-from prong.face.output import printable, show, show_json
-from prong.session import MergeReport, MergeStep, dump, merge_children, undo_merge
+from prong.face.output import show, show_json
+from prong.session import (
+    clean_children,
+    describe_cleanup,
+    describe_merge,
+    dump,
+    merge_children,
+    undo_merge,
+)
 
 
 def run_merge(words: list[str]) -> int:
@@ -18,32 +24,39 @@ def run_merge(words: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="prong merge",
         description="Merge the branches of children into the current branch, in order, up to the "
-        "first that conflicts. Uncommitted changes of yours stay as they are.",
+        "first that conflicts. What a child left uncommitted is committed on its branch first. "
+        "Uncommitted changes of yours stay as they are.",
         allow_abbrev=False,
     )
     add = parser.add_argument
     add("slug", nargs="*", help="which, in this order; default: all, the oldest first")
-    add("--dry-run", action="store_true", help="only show what would merge and what would conflict")
-    add(
-        "--commit",
-        action="store_true",
-        help="also what a child left uncommitted: it becomes a commit of its branch",
-    )
+    add("--dry-run", action="store_true", help="only show what would be done")
+    add("--no-commit", action="store_true", help="stop at a child that left something uncommitted")
     add("--undo", action="store_true", help="take the last merge back")
+    add(
+        "--clean",
+        action="store_true",
+        help="merge nothing; remove the worktrees and branches whose work is merged, and say what "
+        "is kept and why",
+    )
     add("--json", action="store_true", help="for programs")
     add("-C", "--cwd", default=".", metavar="DIR", help="the project folder")
     args = parser.parse_args(words)
-    if args.undo and (args.slug or args.dry_run or args.commit):
+    if args.undo and (args.slug or args.dry_run or args.no_commit or args.clean):
         raise BadInput("--undo takes the last merge back as a whole: give it alone")
+    if args.clean and (args.slug or args.no_commit):
+        raise BadInput("--clean merges nothing and looks at all children: give it alone")
     if args.undo:
         return _undo(args.cwd, json=args.json)
+    if args.clean:
+        return _clean(args.cwd, dry_run=args.dry_run, json=args.json)
     report = anyio.run(
-        lambda: merge_children(args.cwd, args.slug, dry_run=args.dry_run, commit=args.commit)
+        lambda: merge_children(args.cwd, args.slug, dry_run=args.dry_run, commit=not args.no_commit)
     )
     if args.json:
         show_json(msgspec.json.format(dump(report)))
     else:
-        _print(report, dry_run=args.dry_run)
+        show("\n".join(describe_merge(report, dry_run=args.dry_run)))
     return 1 if report.stopped else 0
 
 
@@ -52,38 +65,14 @@ def _undo(cwd: str, *, json: bool) -> int:
     if json:
         show_json(msgspec.json.encode({"undone": slugs}))
     else:
-        show(f"undone: {_list(slugs)}")
+        show(f"undone: {', '.join(slugs)}")
     return 0
 
 
-def _list(texts: tuple[str, ...]) -> str:
-    # Whatever a file is called, it stays on its line.
-    shown = [printable(text).translate({9: "·", 10: "·"}) for text in texts[:10]]
-    return ", ".join(shown) + (f" and {len(texts) - 10} more" if len(texts) > 10 else "")
-
-
-def _print(report: MergeReport, *, dry_run: bool) -> None:
-    for step in report.steps:
-        show(_line(step))
-        if step.remedy:
-            show(f"  {step.remedy}")
-    if not report.steps:
-        show("no branch of a child has anything new")
-    merged = [step for step in report.steps if step.status == "merged"]
-    if merged and not dry_run:
-        if report.stopped:
-            show(f"merged so far: {_list(tuple(step.branch for step in merged))}")
-        show(f"to take it back: prong merge --undo (HEAD was {report.before[:12]})")
-
-
-def _line(step: MergeStep) -> str:
-    text = f"{step.branch}: {step.status}"
-    if step.against:
-        text += f" with {_list(step.against)}" if step.status == "conflict" else ""
-        text += f": {_list(step.against)}" if step.status == "in the way" else ""
-        return f"{text} in {_list(step.conflicts)}"
-    if step.files:
-        left = f", {len(step.uncommitted)} left uncommitted by it" if step.uncommitted else ""
-        commit = f" as {step.commit[:12]}" if step.commit else ""
-        text += f"{commit}, {counted(len(step.files), 'file')}{left}: {_list(step.files)}"
-    return text
+def _clean(cwd: str, *, dry_run: bool, json: bool) -> int:
+    found = anyio.run(lambda: clean_children(cwd, dry_run=dry_run))
+    if json:
+        show_json(msgspec.json.format(dump(found)))
+    else:
+        show("\n".join(describe_cleanup(found, dry_run=dry_run)))
+    return 0

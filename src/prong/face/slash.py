@@ -15,6 +15,7 @@ from prong.command import (
     Command,
     Compact,
     Fork,
+    MergeBranches,
     Remember,
     Say,
     SetEffort,
@@ -65,6 +66,8 @@ COMMANDS: tuple[Slash, ...] = (
     Slash("tasks", "", "what runs in the background, and what has ended"),
     Slash("tell", "ID TEXT", "send a message to a fork or agent", "agent"),
     Slash("stop", "ID", "stop a task", "task"),
+    Slash("merge", "[NAME ...]", "bring the work of forks in worktrees into the current branch"),
+    Slash("merge", "preview|undo|clean", "show it; take the last one back; remove what is merged"),
     Slash("background", "", "do not wait for the agent that works now (also Ctrl+B)"),
     Slash("receipt", "[ID]", "what forks shared and paid", "agent"),
     Slash("memory", "[on|off]", "notes for later sessions of this project: show, or switch"),
@@ -171,6 +174,8 @@ def _of_team(name: str, rest: str) -> tuple[Step, ...]:
     match name:
         case "fork":
             return (_fork(rest),)
+        case "merge":
+            return (_merge(rest),)
         case "tell":
             task_id, _, text = rest.partition(" ")
             if not text.strip():
@@ -182,6 +187,16 @@ def _of_team(name: str, rest: str) -> tuple[Step, ...]:
             return (Stop(rest),)
         case _:
             return (UseSkill(name, rest),)
+
+
+def _merge(rest: str) -> MergeBranches:
+    match rest.split():
+        case ["undo" | "clean" as action]:
+            return MergeBranches(action)
+        case ["preview", *slugs]:
+            return MergeBranches("preview", tuple(slugs))
+        case slugs:
+            return MergeBranches(slugs=tuple(slugs))
 
 
 def _memory(rest: str) -> Remember | SetMemory:

@@ -4,10 +4,10 @@ Everything is worked out on trees first, child by child; only then files, index 
 to where the last child that fits has brought them. So there is never half a merge to clean up. Each
 child becomes one commit: a merge of its branch, or, if it began from uncommitted changes, a plain
 commit of its own changes, since its branch also holds the snapshot of what was not committed.
-What a child has left uncommitted becomes a commit of its branch first, if that is wanted.
+What a child has left uncommitted becomes a commit of its branch first, unless that is not wanted.
 
-`refs/prong/merged/<slug>` remembers how far a branch was taken over, `refs/prong/undo` the state
-before the last merge and after it.
+`refs/prong/merged/<slug>` remembers how far a branch was taken over, `refs/prong/applied/<slug>`
+the commit that did so, `refs/prong/undo` the state before the last merge and after it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from prong.host.threeway import State
 from prong.host.worktree import BASES, BRANCHES, listed
 
 MERGED = "refs/prong/merged/"
+APPLIED = "refs/prong/applied/"
 UNDO = "refs/prong/undo"
 
 Status: TypeAlias = Literal[
@@ -78,6 +79,15 @@ class Report(msgspec.Struct, frozen=True):
     """Not every child could be merged."""
 
 
+class _Fitted(msgspec.Struct, frozen=True):
+    """A child that is merged."""
+
+    child: Child
+    files: tuple[str, ...]
+    commit: str
+    """The commit that holds its changes; empty in a dry run."""
+
+
 class _Course(msgspec.Struct):
     """A merge in the making."""
 
@@ -86,7 +96,7 @@ class _Course(msgspec.Struct):
     head: str
     state: State
     first: State
-    applied: list[tuple[Child, tuple[str, ...]]]
+    applied: list[_Fitted]
 
 
 async def children(git: Git) -> list[Child]:
@@ -107,12 +117,13 @@ async def children(git: Git) -> list[Child]:
 
 
 async def merge(
-    host: Host, slugs: Sequence[str] = (), *, dry_run: bool = False, commit: bool = False
+    host: Host, slugs: Sequence[str] = (), *, dry_run: bool = False, commit: bool = True
 ) -> Report:
     """Merge children into the current branch, in the order given, up to the first that conflicts.
 
-    Without names, all that have something new and do not run. A dry run looks at every one. With
-    `commit`, what a child left uncommitted becomes a commit of its branch, if it is merged.
+    Without names, all that have something new and do not run. A dry run looks at every one. What a
+    child left uncommitted becomes a commit of its branch, if it is merged; without `commit` such a
+    child is not.
 
     Raises UsageError or GitFailed; nothing is changed then.
     """
@@ -181,10 +192,11 @@ async def _one(course: _Course, child: Child, *, dry_run: bool, commit: bool) ->
     if added.state is None:
         return await _conflict(course, child, (base, tip), files, added)
     course.state = added.state
-    course.applied.append((child, files))
     if dry_run:
+        course.applied.append(_Fitted(child, files, ""))
         return _step(child, "would merge", files=files)
     course.head = await _commit(git, course.head, added.state.commit, child)
+    course.applied.append(_Fitted(child, files, course.head))
     return _step(child, "merged", files=files, commit=course.head)
 
 
@@ -216,7 +228,7 @@ async def _whole(course: _Course, child: Child, *, commit: bool) -> Child | Step
     if files:
         remedy = f"commit or discard the changes in {child.path} first"
         if takes:
-            remedy += ", or merge with --commit"
+            remedy += ", or merge without --no-commit"
         elif not child.checked_out:
             remedy += f": it is not on its branch prong/{child.slug}"
         return _step(child, "uncommitted", files=files, remedy=remedy)
@@ -236,9 +248,8 @@ async def _conflict(
     first = f"commit the changes in {child.path}; " if child.residue else ""
     alone = await threeway.add(course.git, course.first, *trees)
     if alone.state is not None:
-        met = [c for c, theirs in course.applied if set(theirs) & set(added.conflicts)]
-        rivals = met or [c for c, _ in course.applied]
-        against = tuple(f"prong/{rival.slug}" for rival in rivals)
+        met = [one for one in course.applied if set(one.files) & set(added.conflicts)]
+        against = tuple(f"prong/{rival.child.slug}" for rival in met or course.applied)
         remedy = (
             f"{first}after the others, run 'git merge prong/{child.slug}' and resolve it by hand"
         )
@@ -273,7 +284,7 @@ async def _commit(git: Git, head: str, tree: str, child: Child) -> str:
 async def _carry_out(course: _Course, index: str) -> None:
     """Move files, indexes and refs, once; what has begun is not broken off."""
     git = course.git
-    residues = [child.residue for child, _ in course.applied if child.residue]
+    residues = [one.child.residue for one in course.applied if one.child.residue]
     with anyio.CancelScope(shield=True):
         async with followed(git, course.repository, residues):
             await move(git, index, course.first, course.state)
@@ -283,13 +294,15 @@ async def _carry_out(course: _Course, index: str) -> None:
 async def _record(course: _Course, index: str) -> None:
     """Move HEAD and the children's branches, and remember how to go back; all refs at once."""
     git, repository, lines, slugs = course.git, course.repository, list[str](), list[str]()
-    for child, _ in course.applied:
+    for one in course.applied:
+        child = one.child
         if child.residue:
             known = child.residue.place.head
             lines.append(f"update {BRANCHES}{child.slug} {child.tip} {known}")
         old = await git.find(MERGED + child.slug)
         slugs.append(f"{child.slug} {old or '-'}")
         lines.append(f"update {MERGED}{child.slug} {child.tip}")
+        lines.append(f"update {APPLIED}{child.slug} {one.commit}")
     kept = [
         await git.commit(tree, [], f"{name}\n")
         for name, tree in (
@@ -303,7 +316,7 @@ async def _record(course: _Course, index: str) -> None:
     parents = [repository.head, course.head, *kept]
     undo = await git.commit(tree, parents, "\n".join(["prong merge", "", *slugs, ""]))
     lines += [f"update HEAD {course.head} {repository.head}", f"update {UNDO} {undo}"]
-    told = "prong merge: " + ", ".join(child.slug for child, _ in course.applied)
+    told = "prong merge: " + ", ".join(one.child.slug for one in course.applied)
     await change_refs(git, lines, told, index, (course.state, course.first))
 
 
@@ -335,5 +348,6 @@ async def undo(host: Host) -> tuple[str, ...]:
         for slug, earlier in pairs:
             gone = earlier == "-"
             lines.append(f"delete {MERGED}{slug}" if gone else f"update {MERGED}{slug} {earlier}")
+            lines.append(f"delete {APPLIED}{slug}")
         await change_refs(git, lines, "prong merge: undo", index, (old, new))
     return tuple(slug for slug, _ in pairs)

@@ -101,7 +101,7 @@ async def _without_folder(host: Host, branch: str, start: str, parent: str) -> F
 async def _hidden(git: Git, start: str) -> str:
     """Find work that shows in no file and on no branch."""
     log = (await git.run("log", "--walk-reflogs", "--format=%H", "HEAD", "--")).split()
-    if any(commit != start for commit in log):
+    if log and await git.run("rev-list", "--max-count=1", *dict.fromkeys(log), f"^{start}"):
         return "it had commits that were given up"
     modules = await git.run("rev-parse", "--path-format=absolute", "--git-path", "modules")
     return "submodules were filled in it" if await git.host.stat(modules) is not None else ""
@@ -111,8 +111,8 @@ def _is_remade(path: str) -> bool:
     return any(_REMADE.fullmatch(part) for part in path.rstrip("/").split("/"))
 
 
-async def remove(git: Git, path: str, branch: str, start: str) -> bool:
-    """Remove an unchanged worktree and its branch; False if git would rather not.
+async def remove_folder(git: Git, path: str) -> bool:
+    """Remove a worktree's folder; False if git would rather not.
 
     Git looks for itself once more and takes away no changed or new file. Submodules alone have to
     be forced, since git does not look whether they are empty.
@@ -120,7 +120,12 @@ async def remove(git: Git, path: str, branch: str, start: str) -> bool:
     ended = await git.ask("worktree", "remove", path)
     if ended.code != 0 and b"submodules" in ended.errors:
         ended = await git.ask("worktree", "remove", "--force", path)
-    if ended.code != 0:
+    return ended.code == 0
+
+
+async def remove(git: Git, path: str, branch: str, start: str) -> bool:
+    """Remove an unchanged worktree and its branch; False if git would rather not."""
+    if not await remove_folder(git, path):
         return False
     slug = branch.removeprefix("prong/")
     # Only as long as the branch still is where it began.

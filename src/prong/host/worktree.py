@@ -262,7 +262,7 @@ async def leftovers(host: Host) -> list[Leftover]:
             continue
         branch = f"prong/{slug}"
         try:
-            remains = await examine(host, place.path, branch, start, _main(place.path))
+            remains = await examine(host, place.path, branch, start, main_folder(place.path))
         except GitFailed as error:
             # One that git cannot read must not hide the others, nor be taken for empty.
             remains = Findings(why=str(error))
@@ -290,7 +290,7 @@ async def sweep(host: Host, *, spare: Container[str] = ()) -> list[Leftover]:
     await sweep_indexes(host, parent)
     swept: list[Leftover] = []
     for left in await leftovers(host):
-        git = Git(host, _main(left.path))
+        git = Git(host, main_folder(left.path))
         start = await git.find(BASES + left.slug)
         if not left.unchanged or not (left.crashed or left.missing) or left.path == parent.top:
             continue
@@ -334,7 +334,8 @@ async def _is_old(git: Git, ref: str) -> bool:
     return False
 
 
-def _main(path: str) -> str:
+def main_folder(path: str) -> str:
+    """Give the folder of the repository that a worktree of ours belongs to."""
     return path.partition(f"/{FOLDER}/")[0]
 
 

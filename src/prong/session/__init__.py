@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from prong.cost.price import Price
     from prong.cost.receipt import FanReceipt, Receipt, as_json, describe, line, money, saving
     from prong.cost.schedule import Rates
-    from prong.host.merge import Report as MergeReport
-    from prong.host.merge import Step as MergeStep
     from prong.journal.book import Books, CostLine
     from prong.journal.compare import Explanation
     from prong.journal.store import SessionInfo
@@ -34,12 +32,14 @@ if TYPE_CHECKING:
         verify_session,
     )
     from prong.session.doctor import Finding, diagnose
+    from prong.session.integration import describe_cleanup, describe_merge
     from prong.session.opening import open_session
     from prong.session.project import (
         FolderTrust,
         TypeReport,
         TypesFound,
         agent_types,
+        clean_children,
         clear_memory,
         decide_trust,
         folder_memory,
@@ -67,8 +67,6 @@ _HOMES = {
     "Forecast": "session.catalogue",
     "LIFETIME": "cost.mark",
     "MemoryState": "config.memory",
-    "MergeReport": "host.merge:Report",
-    "MergeStep": "host.merge:Step",
     "Options": "config.option",
     "Price": "cost.price",
     "Rates": "cost.schedule",
@@ -84,9 +82,12 @@ _HOMES = {
     "agent_types": "session.project",
     "as_json": "cost.receipt",
     "books_of": "session.catalogue",
+    "clean_children": "session.project",
     "clear_memory": "session.project",
     "decide_trust": "session.project",
     "describe": "cost.receipt",
+    "describe_cleanup": "session.integration",
+    "describe_merge": "session.integration",
     "diagnose": "session.doctor",
     "dump": "wire.raw",
     "explain": "session.catalogue",
@@ -120,8 +121,6 @@ __all__ = [
     "FolderTrust",
     "Forecast",
     "MemoryState",
-    "MergeReport",
-    "MergeStep",
     "Options",
     "Price",
     "Rates",
@@ -137,9 +136,12 @@ __all__ = [
     "agent_types",
     "as_json",
     "books_of",
+    "clean_children",
     "clear_memory",
     "decide_trust",
     "describe",
+    "describe_cleanup",
+    "describe_merge",
     "diagnose",
     "dump",
     "explain",

@@ -17,6 +17,7 @@ from prong.command import (
     Fork,
     Interrupt,
     Leave,
+    MergeBranches,
     Outcome,
     Refused,
     Remember,
@@ -70,6 +71,8 @@ async def _perform(parts: Parts, command: Command) -> Outcome:
         case Fork():
             children = await fork(parts, command.directives, isolation=command.isolation)
             return Accepted(ids=tuple(child.spec.task_id for child in children))
+        case MergeBranches():
+            return Accepted(await _merge(parts, command))
         case Tell():
             return Accepted(await tell(parts, command.to, command.text))
         case Stop():
@@ -251,6 +254,16 @@ async def fork(
     return await parts.supervisor.fork(
         parts.agent, directives, notify=notify, isolated=isolation is not None
     )
+
+
+async def _merge(parts: Parts, command: MergeBranches) -> str:
+    """Bring the work of children together, while nobody else works on the files."""
+    from prong.session.integration import integrate
+
+    parts.must_live()
+    if command.action != "preview":
+        parts.must_be_idle("merge")
+    return await integrate(parts.agent.context.host, command)
 
 
 async def tell(parts: Parts, to: str, text: str) -> str:

@@ -19,6 +19,7 @@ from prong.host.merge import Report
 
 if TYPE_CHECKING:
     from prong.config.memory import MemoryState
+    from prong.host.cleanup import Cleanup
 
 
 class ToolReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,12 +176,19 @@ def clear_memory(cwd: str) -> bool:
 
 
 async def merge_children(
-    cwd: str, slugs: Sequence[str] = (), *, dry_run: bool = False, commit: bool = False
+    cwd: str, slugs: Sequence[str] = (), *, dry_run: bool = False, commit: bool = True
 ) -> Report:
     """Merge the branches of children into a folder's current branch; see `prong.host.merge`."""
     from prong.host.merge import merge
 
     return await merge(LocalHost(cwd), slugs, dry_run=dry_run, commit=commit)
+
+
+async def clean_children(cwd: str, *, dry_run: bool = False) -> Cleanup:
+    """Remove worktrees and branches of children whose work is merged; see `prong.host.cleanup`."""
+    from prong.host.cleanup import clean
+
+    return await clean(LocalHost(cwd), dry_run=dry_run)
 
 
 async def undo_merge(cwd: str) -> tuple[str, ...]:

@@ -198,7 +198,7 @@ async def tidy(host: Host, *, spare: frozenset[str], warn: Callable[[str], None]
     if left:
         named = _list(tuple(f"{one.path} (branch {one.branch})" for one in left))
         warn(
-            f"worktrees that a crash left, with work in them: {named}; 'prong merge --commit' "
+            f"worktrees that a crash left, with work in them: {named}; 'prong merge' "
             "brings it in, 'git worktree remove' throws one away"
         )
 

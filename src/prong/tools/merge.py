@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from prong.tools.base import Tool
 
 
-_OPTION = " with --commit"
-"""How the command names what is a field here."""
-
-
 class MergeArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What MergeWorktrees takes."""
 
@@ -37,8 +33,8 @@ class MergeArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ] = ()
     commit: Annotated[
         bool,
-        Meta(description="Also take what an agent left uncommitted, as a commit on its own branch"),
-    ] = False
+        Meta(description="Take what an agent left uncommitted too, as a commit on its own branch"),
+    ] = True
 
 
 class MergeWorktrees:
@@ -51,7 +47,7 @@ class MergeWorktrees:
 
     def title(self, args: MergeArguments) -> str:
         """Name the branches."""
-        left = ", with what was left uncommitted" if args.commit else ""
+        left = "" if args.commit else ", without what was left uncommitted"
         return f"{args.action} worktrees: {', '.join(args.slugs) or 'all'}{left}"
 
     def access(self, args: MergeArguments, context: Context) -> Sequence[Access]:
@@ -97,9 +93,7 @@ def _line(step: Step) -> str:
     elif step.files:
         left = f"; it left uncommitted: {_some(step.uncommitted)}" if step.uncommitted else ""
         parts.append(f"({_some(step.files)}{left})")
-    line, remedy = " ".join(parts), step.remedy
-    if remedy.endswith(_OPTION):
-        remedy = remedy.removesuffix(_OPTION) + " with commit: true"
+    line, remedy = " ".join(parts), step.remedy.removesuffix(", or merge without --no-commit")
     return f"{line}; {remedy}" if remedy else line
 
 
