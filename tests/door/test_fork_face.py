@@ -107,7 +107,7 @@ async def test_the_commands_of_the_prompt(
 
         assert await talk.enter("/tasks") == ["nothing has run in the background"]
         lines = await talk.enter(f"/fork {LEAD}Part 1. / {LEAD}Part 2.")
-        assert [line.split()[0] for line in lines] == ["fork-1", "fork-2"]
+        assert [line.split()[:2] for line in lines] == [["fork-1,", "fork-2"]]
         await w.parts.tasks.wait_ended("fork-1")
         lines = await talk.enter("/tasks")
         assert lines[0].startswith("fork-1  completed  Do what follows")
@@ -151,3 +151,50 @@ async def test_forks_by_hand_in_worktrees(
         assert two.spec.worktree is None, "nothing was done there"
         assert "--worktree" not in str(w.bodies())
         assert "say what" in (await talk.enter("/fork --worktree"))[0]
+
+
+@pytest.mark.spec("F16", "X1")
+async def test_a_fan_out_takes_a_line_for_each_and_one_for_all(
+    world: Worlds, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three forks by hand: one line at their start, one each with result and receipt, one sum."""
+    played = Script(
+        [say("Hello.")],
+        {part: [report(f"word {part[5]}")] for part in PARTS},
+        forever=say("ok"),
+    )
+    async with world(played, mode="bypassPermissions") as w:
+        await w.session.run("Hi")
+        talk = _Talk(w.session, Terminal())
+        talk._events.drain()
+        await talk._command("/fork Part 1. / Part 2. / Part 3.")
+        await w.session.wait_settled()
+        for envelope in talk._events.drain():
+            if envelope.agent != "main":
+                talk._take_in(envelope)
+        lines = capsys.readouterr().out.splitlines()
+
+    assert lines[0] == "fork-1, fork-2, fork-3 work in the background; /tell ID TEXT reaches one"
+    assert [line.partition(" (")[0] for line in sorted(lines[1:4])] == [
+        f"fork-{number} completed: word {number}" for number in (1, 2, 3)
+    ]
+    assert all("tokens cached, $0.0" in line for line in lines[1:4])
+    assert lines[4].startswith("3 forks: $0.0")
+    assert "saved $0.0" in lines[4]
+    assert len(lines) == 5
+
+
+@pytest.mark.spec("X1")
+async def test_a_long_report_is_shown_whole_on_demand(
+    world: Worlds, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its first lines stand under its task, and /report gives all of them."""
+    told = "\n".join(f"line {number}" for number in range(9))
+    played = Script([say("Hello.")], {"Part 1.": [report(told)]}, forever=say("ok"))
+    async with world(played, mode="bypassPermissions") as w:
+        await w.session.run("Hi")
+        talk = Typing(w.session, capsys)
+        await talk.enter("/fork Part 1.")
+        await w.session.wait_settled()
+        assert await talk.enter("/report fork-1") == told.splitlines()
+        assert (await talk.enter("/report nobody"))[0].startswith("say whose")

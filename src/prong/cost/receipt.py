@@ -301,19 +301,20 @@ def _diagnostics(data: bytes) -> dict[str, Any]:
 
 def line(receipt: Receipt) -> str:
     """Say a receipt in one line."""
-    of = " from the cache"
-    if receipt.kind == "fork":
-        # A sibling may have left the rules before its directive in the cache, too.
-        more = receipt.read > receipt.tokens_shared > 0
-        shared = f"{receipt.tokens_shared:,} shared"
-        of = f", more than the {shared}" if more else f" of {shared}"
-    read = "cache not reported" if receipt.usage.silent else f"read {receipt.read:,}{of}"
-    parts = [read, money(receipt.cost)]
+    return f"{receipt.task_id} {receipt.status}: {in_brief(receipt)}"
+
+
+def in_brief(receipt: Receipt) -> str:
+    """Say in a few words what the first request found in the cache, what was paid and saved."""
+    # Of the whole request: a sibling may have left more in the cache than the parent's part.
+    whole = receipt.read + receipt.computed
+    read = f"{receipt.read:,} of {whole:,} tokens cached"
+    parts = ["cache not reported" if receipt.usage.silent else read, money(receipt.cost)]
     if saved := saving(receipt, digits=0):
         parts.append(saved)
     if receipt.miss:
-        parts.append("missed")
-    return f"{receipt.task_id} {receipt.status}: {', '.join(parts)}"
+        parts.append("less than predicted")
+    return ", ".join(parts)
 
 
 def describe(receipt: Receipt) -> str:

@@ -75,8 +75,10 @@ def describe_outcome(command: Command, outcome: Outcome) -> list[tuple[str, str]
             case _:
                 return [(outcome.why, "bad")]
     if isinstance(command, Fork):
-        told = "works in the background; /tell"
-        return [(f"{task_id} {told} {task_id} TEXT reaches it", "") for task_id in outcome.ids]
+        if len(outcome.ids) == 1:
+            return [(f"{outcome.ids[0]} works in the background; /tell {outcome.ids[0]} TEXT", "")]
+        forks = ", ".join(outcome.ids)
+        return [(f"{forks} work in the background; /tell ID TEXT reaches one", "")]
     return [(outcome.text, "")] if outcome.text else []
 
 

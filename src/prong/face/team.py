@@ -4,10 +4,79 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prong.face.line import counted, few
-from prong.view import AgentView, View
+import msgspec
 
-_REPORT_LINES = 6
+from prong.errors import UnknownName
+from prong.event import AgentStarted, ReceiptIssued, TaskFinished, TaskStarted
+from prong.face.line import counted, describe, few
+from prong.face.output import flat
+from prong.session import FanReceipt, Receipt, in_brief, money, saving
+from prong.view import AgentView, Replied, View
+
+_REPORT_LINES = 3
+_SHORT = 60
+"""Characters of a result that stands in the line of its task."""
+
+
+class TaskLines:
+    """Tells how children begin and end: a line for each, and one for all that worked together."""
+
+    def __init__(self) -> None:
+        """Nothing has begun."""
+        self._told: set[str] = set()
+        """Tasks whose beginning is told otherwise."""
+        self._receipts: dict[str, Receipt] = {}
+        self._running: set[str] = set()
+        """Forks, as far as events have told."""
+        self._ended: list[Receipt] = []
+
+    def began(self, event: AgentStarted) -> list[tuple[str, str]]:
+        """Tell of a child that goes on; of a fork by hand the answer to the command tells."""
+        if event.kind == "fork":
+            self._running.add(event.task_id)
+        if event.task_id and event.resumed:
+            self._told.add(event.task_id)
+            return [(f"{event.task_id} goes on: {event.title}", "")]
+        if event.kind == "fork" and not event.call_id:
+            self._told.add(event.task_id)
+        return []
+
+    def started(self, event: TaskStarted) -> list[tuple[str, str]]:
+        """Tell of a task, unless that was done."""
+        if event.task_id in self._told:
+            self._told.remove(event.task_id)
+            return []
+        return describe(event)
+
+    def paid(self, event: ReceiptIssued) -> None:
+        """Keep a receipt for the end of its task, which follows."""
+        self._receipts[event.task_id] = msgspec.json.decode(event.receipt, type=Receipt)
+
+    def ended(self, event: TaskFinished, view: View) -> list[tuple[str, str]]:
+        """Tell how a task ended, what it gave, shared and paid, in one line if that is enough."""
+        receipt = self._receipts.pop(event.task_id, None)
+        result = report(view, event.task_id)
+        said = event.summary
+        if len(result) == 1 and len(result[0]) <= _SHORT:
+            said, result = result[0], []
+        paid = f" ({in_brief(receipt)})" if receipt is not None else ""
+        lines = [(f"{event.task_id} {event.status}: {said}{paid}", "dim")]
+        lines += [(f"  {line}", "") for line in result]
+        if receipt is not None and receipt.kind == "fork":
+            self._ended.append(receipt)
+        self._running.discard(event.task_id)
+        return lines + self._summed()
+
+    def _summed(self) -> list[tuple[str, str]]:
+        """Sum up once the last of several forks has ended."""
+        if self._running:
+            return []
+        ended, self._ended = tuple(self._ended), []
+        if len(ended) < 2:
+            return []
+        fan = FanReceipt(base="", size=len(ended), receipts=ended)
+        parts = [money(fan.paid), saving(fan, digits=0)]
+        return [(f"{counted(len(ended), 'fork')}: {', '.join(filter(None, parts))}", "dim")]
 
 
 def list_tasks(view: View) -> list[str]:
@@ -35,7 +104,25 @@ def report(view: View, task_id: str) -> list[str]:
     child = view.child(task_id)
     if child is None or child.ended != "completed" or not child.notify:
         return []
-    return few(child.result, _REPORT_LINES)
+    lines = few(child.result, _REPORT_LINES)
+    return (
+        lines if len(lines) <= _REPORT_LINES else [*lines[:-1], f"{lines[-1]}; /report {task_id}"]
+    )
+
+
+def whole_report(view: View, task_id: str) -> list[str]:
+    """Give all that a child has reported, or has said so far.
+
+    Raises UsageError if there is no such child.
+    """
+    child = view.child(task_id)
+    if child is None:
+        raise UnknownName("say whose: /report ID; /tasks lists them")
+    if child.result:
+        return child.result.splitlines()
+    said = [item.text for item in child.transcript if isinstance(item, Replied) and item.text]
+    state = f"{task_id} {child.ended or 'still works'}" + (f": {flat(said[-1])}" if said else "")
+    return [state]
 
 
 def tell_stopping(view: View) -> Iterator[str]:

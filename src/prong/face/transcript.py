@@ -8,6 +8,7 @@ from prong.event import (
     Envelope,
     Event,
     MessageUnqueued,
+    ReceiptIssued,
     ReplyFinished,
     RequestFailed,
     TaskFinished,
@@ -20,10 +21,10 @@ from prong.event import (
 from prong.face.call import Calls
 from prong.face.line import describe
 from prong.face.screen import Line, Screen
-from prong.face.team import report
+from prong.face.team import TaskLines
 from prong.session import Session
 
-_ASIDE = TaskStarted | TaskFinished | AgentStarted
+_ASIDE = TaskStarted | TaskFinished | AgentStarted | ReceiptIssued
 """What others do is told between lines, not in the midst of one."""
 
 
@@ -35,7 +36,7 @@ class Transcript:
         self._session = session
         self._screen = screen
         self._calls = Calls()
-        self._revived: set[str] = set()
+        self._tasks = TaskLines()
         self._sent: dict[str, Line] = {}
         """Messages that wait, by their ids."""
 
@@ -55,7 +56,8 @@ class Transcript:
 
     def write(self, envelope: Envelope) -> None:
         """Say what an event tells."""
-        own = envelope.agent == MAIN or isinstance(envelope.event, AgentStarted)
+        # These name the child themselves.
+        own = envelope.agent == MAIN or isinstance(envelope.event, _ASIDE)
         badge, event = "" if own else f"[{envelope.agent}] ", envelope.event
         match event:
             case TextDelta() | ReplyFinished() | RequestFailed() | TurnFinished():
@@ -95,14 +97,14 @@ class Transcript:
         match event:
             case ToolStarted() | ToolFinished():
                 return self._calls.lines(event)
-            case TaskFinished(task_id=task_id):
-                told = report(self._session.view(), task_id)
-                return describe(event) + [(f"  {line}", "") for line in told]
-            case TaskStarted(task_id=task_id) if task_id in self._revived:
-                self._revived.remove(task_id)
+            case AgentStarted():
+                return self._tasks.began(event)
+            case TaskStarted():
+                return self._tasks.started(event)
+            case ReceiptIssued():
+                self._tasks.paid(event)
                 return []
-            case AgentStarted(resumed=True, task_id=task_id) if task_id:
-                self._revived.add(task_id)
-                return [(f"{task_id} goes on: {event.title}", "")]
+            case TaskFinished():
+                return self._tasks.ended(event, self._session.view())
             case _:
                 return describe(event)

@@ -10,7 +10,7 @@ import anyio.to_thread
 from prong.errors import NotPossibleNow, UnknownName
 from prong.face.line import describe_usage
 from prong.face.slash import HELP, Show
-from prong.face.team import list_tasks
+from prong.face.team import list_tasks, whole_report
 from prong.session import Session
 
 _WIDE = 70
@@ -34,6 +34,8 @@ async def shown(session: Session, wish: Show) -> list[str]:
         case "resume":
             lines = [f"{info.id}  {info.title[:60]}" for info in records.others()[:20]]
             return [*lines, "/resume ID goes on with one"]
+        case "report":
+            return whole_report(view, wish.rest)
         case "doctor":
             from prong.face.doctor import describe_findings
             from prong.session import diagnose

@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     from prong.cost.breakeven import BreakEven
     from prong.cost.mark import LIFETIME
     from prong.cost.price import Price
-    from prong.cost.receipt import FanReceipt, Receipt, as_json, describe, line, money, saving
+    from prong.cost.receipt import (
+        FanReceipt,
+        Receipt,
+        as_json,
+        describe,
+        in_brief,
+        line,
+        money,
+        saving,
+    )
     from prong.cost.schedule import Rates
     from prong.journal.book import Books, CostLine
     from prong.journal.compare import Explanation
@@ -94,6 +103,7 @@ _HOMES = {
     "folder_memory": "session.project",
     "folder_trust": "session.project",
     "forecast": "session.catalogue",
+    "in_brief": "cost.receipt",
     "line": "cost.receipt",
     "list_sessions": "session.catalogue",
     "merge_children": "session.project",
@@ -148,6 +158,7 @@ __all__ = [
     "folder_memory",
     "folder_trust",
     "forecast",
+    "in_brief",
     "line",
     "list_sessions",
     "merge_children",
