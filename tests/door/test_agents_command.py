@@ -114,3 +114,24 @@ def test_a_built_in_type_fits_a_terminal(tmp_path: Path):
     assert sent
     assert all(len(line) <= 80 for line in said.splitlines())
     assert "  Read, Write, Edit," in said
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        ("general-purpose", "of the session"),
+        ("loose", "of the session"),
+        ("tight", "dontAsk"),
+        ("Plan", "plan"),
+    ],
+)
+def test_a_type_that_follows_the_session_says_so(tmp_path: Path, name: str, mode: str):
+    """Only a mode that forbids is a type's own; others are the session's, whatever a file says."""
+    flag = (
+        '{"loose": {"description": "d", "prompt": "p", "permissionMode": "acceptEdits"},'
+        ' "tight": {"description": "d", "prompt": "p", "permissionMode": "dontAsk"}}'
+    )
+    done = prong(tmp_path, "agents", "show", name, "--agents", flag)
+
+    assert f"\nmode         {mode}\n" in done.stdout

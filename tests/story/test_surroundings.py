@@ -201,3 +201,18 @@ async def test_a_broken_file_does_not_hide_the_rest(world: Worlds) -> None:
         warned = "\n".join(w.warnings)
         assert "settings.json:2" in warned
         assert "bad/SKILL.md:1" in warned
+
+
+@pytest.mark.anyio
+async def test_an_open_store_is_closed_to_others_and_told_once(world: Worlds) -> None:
+    """A `~/.prong` that others could read becomes private; one that was chosen stays as it is."""
+    async with world([], opens=False) as w:
+        w.store.mkdir(mode=0o755)
+        chosen = w.folder / "chosen"
+        chosen.mkdir(mode=0o755)
+        for _ in range(2):
+            async with w.open():
+                assert w.store.stat().st_mode & 0o777 == 0o700
+        async with w.open(store=str(chosen)):
+            assert chosen.stat().st_mode & 0o777 == 0o755
+        assert sum("could be read by other users" in text for text in w.warnings) == 1

@@ -82,7 +82,7 @@ def _shown(told: TypeReport) -> Iterator[str]:
     yield ""
     yield f"source       {kind.origin}"
     yield f"model        {kind.model if kind.model != 'inherit' else 'of the parent'}"
-    yield f"mode         {kind.permission_mode}"
+    yield f"mode         {told.mode or 'of the session'}"
     for label, value in _facts(told):
         if value:
             yield f"{label:<12} {value}"

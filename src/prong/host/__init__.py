@@ -2,7 +2,7 @@
 
 from prong.host.base import FileKind, Finished, Host, Process, Sink, Stat, Storage
 from prong.host.local import LocalHost
-from prong.host.private import make_private
+from prong.host.private import close_to_others, make_private
 from prong.host.ripgrep import ripgrep
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Sink",
     "Stat",
     "Storage",
+    "close_to_others",
     "make_private",
     "ripgrep",
 ]

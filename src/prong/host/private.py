@@ -4,7 +4,26 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from pathlib import Path
+
+
+def close_to_others(folder: Path) -> bool:
+    """Take away what others may do in a folder of one's own; gives whether they could and cannot.
+
+    A folder that is none, or another's, is left as it is.
+    """
+    try:
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            return False
+        if not found.st_mode & 0o077:
+            return False
+        folder.chmod(0o700)
+        # Some file systems know no rights, and say nothing.
+        return not folder.stat().st_mode & 0o077
+    except OSError:
+        return False
 
 
 def make_private(folder: Path) -> None:

@@ -9,6 +9,7 @@ import msgspec
 
 from prong.about import __version__
 from prong.config.place import Place
+from prong.host import close_to_others
 from prong.journal import store
 from prong.journal.branch import branch
 from prong.journal.read import Replay
@@ -33,6 +34,8 @@ def enter(place: Place) -> Entered:
     Raises NoSuchSession, JournalBusy, JournalDamaged or UsageError.
     """
     options = place.options
+    if place.store == Path(place.home) / ".prong" and close_to_others(place.store):
+        place.warn(f"{place.store} could be read by other users; now it is for you alone")
     if options.resume is None and not options.continue_last:
         session = options.session_id or store.new_id()
         path = store.location(place.cwd, session, place.store)

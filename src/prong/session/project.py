@@ -37,6 +37,8 @@ class TypeReport(msgspec.Struct, frozen=True, kw_only=True):
     """A type of agents, and what its tools come to."""
 
     kind: AgentType
+    mode: str
+    """The permission mode that it has of its own; empty if it follows the session's."""
     forbidden: tuple[str, ...]
     """Single uses of tools that it may not make."""
     unknown: tuple[str, ...]
@@ -75,6 +77,7 @@ def type_report(types: AgentTypes, name: str, tools: Sequence[str]) -> TypeRepor
 
     Raises UsageError if there is no type of that name.
     """
+    from prong.team.make import own_mode
     from prong.team.typed import known_type
     from prong.tools.filter import denied_uses, unmatched
 
@@ -82,6 +85,7 @@ def type_report(types: AgentTypes, name: str, tools: Sequence[str]) -> TypeRepor
     told = (*(kind.tools or ()), *kind.disallowed_tools)
     return TypeReport(
         kind=kind,
+        mode="" if (mode := own_mode(kind)) == "bubble" else mode,
         forbidden=tuple(denied_uses(kind.disallowed_tools)),
         unknown=tuple(unmatched(told, tools)),
         tools=(

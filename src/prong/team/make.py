@@ -177,7 +177,7 @@ def make_typed(
 ) -> Child:
     """Make a typed child."""
     kind = made.kind
-    policy = parent.policy.narrow(mode=_mode(kind), rules=_forbidding(kind), edits=made.edits)
+    policy = parent.policy.narrow(mode=own_mode(kind), rules=_forbidding(kind), edits=made.edits)
     if services.claims is not None and not spec.isolation:
         policy = FileBox(policy, services.claims, spec.task_id, declared(spec))
     own = {
@@ -231,7 +231,7 @@ def _make(
     return Child(spec, agent, start.account, told, start.run)
 
 
-def _mode(kind: AgentType) -> Mode:
+def own_mode(kind: AgentType) -> Mode:
     """Give the mode that a child's own rules add to the tree's.
 
     Only a mode that forbids adds any. One that allows is no wish to be stricter than the tree, so

@@ -121,6 +121,8 @@ class World:
             return self.root / name
         path = self.home / name[2:] if name.startswith("~/") else self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_relative_to(self.store):
+            self.store.chmod(0o700)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
 
