@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from prong.event import ToolFinished
+from prong.host.sandbox.ability import detect
 from prong.testing import World, Worlds, call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("P2")]
@@ -123,7 +124,9 @@ def repository(w: World) -> None:
     (w.root / "a.txt").write_text("one\ntwo\nthree\n")
 
 
-async def run(world: Worlds, commands: Sequence[str], *, background: bool) -> list[ToolFinished]:
+async def run(
+    world: Worlds, commands: Sequence[str], *, background: bool, sandbox: str = "on"
+) -> list[ToolFinished]:
     arguments = [
         {"command": one, **({"run_in_background": True} if background else {})} for one in commands
     ]
@@ -131,7 +134,8 @@ async def run(world: Worlds, commands: Sequence[str], *, background: bool) -> li
     async with world(script, files=FILES, opens=False) as w:
         repository(w)
         before = state(w.root)
-        async with w.open(mode="plan", allow=("Bash",)) as session:
+        settings = f'{{"sandbox": {{"mode": "{sandbox}"}}}}'
+        async with w.open(mode="plan", allow=("Bash",), settings=settings) as session:
             await session.run("Try", wait_tasks=False)
             assert state(w.root) == before
         assert state(w.root) == before
@@ -145,10 +149,21 @@ async def test_harmless_commands_run(world: Worlds) -> None:
     assert [(c, e.text) for c, e in zip(HARMLESS, finished, strict=True) if e.failed] == []
 
 
+@pytest.mark.spec("L13")
+@pytest.mark.skipif(not detect().writes, reason=f"needs Landlock and seccomp: {detect().why}")
+@pytest.mark.parametrize("background", [False, True])
+async def test_harmful_commands_change_nothing(world: Worlds, background: bool) -> None:
+    """Held by the system, commands that may write run or are refused; the folder is as it was."""
+    finished = await run(world, HARMFUL, background=background)
+
+    assert any(e.refused for e in finished)
+    assert not all(e.refused for e in finished)
+
+
 @pytest.mark.parametrize("background", [False, True])
 async def test_harmful_commands_do_not(world: Worlds, background: bool) -> None:
-    """Commands that may write are refused, allowed or not, and the folder is as it was."""
-    finished = await run(world, HARMFUL, background=background)
+    """Without a sandbox commands that may write are refused, and the folder is as it was."""
+    finished = await run(world, HARMFUL, background=background, sandbox="off")
 
     assert [c for c, e in zip(HARMFUL, finished, strict=True) if not e.failed] == []
     assert all("plan mode only reads" in e.text for e in finished)

@@ -22,14 +22,14 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TypedDict
+from typing import IO
 
 import anyio
 import anyio.lowlevel
 
 from prong.host.base import Finished
 from prong.host.guardian import GUARDIAN, MARK
-from prong.host.sandbox.confine import Room, spawn
+from prong.host.sandbox.confine import Given, Room, spawn
 
 GRACE = 2.0
 """Seconds between asking a group to end and forcing it."""
@@ -37,17 +37,6 @@ LINGER = 0.2
 """Seconds a pipe is read after its process has ended."""
 CHUNK = 1 << 16
 """Bytes read at once; also what a pipe can hold."""
-
-
-class _Given(TypedDict):
-    """What every process is started with."""
-
-    cwd: str
-    env: dict[str, str]
-    stdin: IO[bytes] | int
-    stdout: int
-    stderr: int
-    start_new_session: bool
 
 
 class Group:
@@ -81,7 +70,7 @@ class Group:
         whole = {**os.environ, **own}
         for name in withhold:
             whole.pop(name, None)
-        given = _Given(
+        given = Given(
             cwd=cwd,
             env=whole,
             stdin=stdin,

@@ -26,9 +26,7 @@ _UNREACHED = re.compile(
     r"|socket: permission denied|connection refused|ENOTFOUND",
     re.IGNORECASE,
 )
-_PATH = re.compile(
-    r"'([^'\n]+)'|\"([^\"\n]+)\"|‘([^’\n]+)’|(?<![\w'\"])((?:\.{0,2}/|~/|\.)?[\w.@+/-]+)"
-)
+_QUOTED = re.compile(r"'([^'\n]+)'|\"([^\"\n]+)\"|‘([^’\n]+)’")  # noqa: RUF001 - as printed
 _MOST = 5
 """Paths that are named at most."""
 _LINES = 400
@@ -66,12 +64,16 @@ def find_refusal(profile: Profile, text: str, cwd: str) -> Refusal:
 
 
 def _named(line: str, cwd: str) -> Iterator[str]:
-    """Yield what may be paths in a line, the likeliest first: those in quotes, then the longest."""
-    found = [next(text for text in match.groups() if text) for match in _PATH.finditer(line)]
-    found = [one.rstrip(":,.") for one in found]
-    likely = [one for one in found if "/" in one or re.search(rf"{re.escape(one)}['\"’]?:", line)]
-    for one in (*likely, *(f for f in found if re.search(rf"['\"‘]{re.escape(f)}", line))):
-        yield os.path.normpath(os.path.join(cwd, one))  # noqa: PTH118 - pure text
+    """Yield what may be paths in a line, the likeliest first."""
+    found = [text for match in _QUOTED.finditer(line) for text in match.groups() if text]
+    # `program: path: reason` is how most say it.
+    before = line[: refused.start()] if (refused := _REFUSED.search(line)) else ""
+    parts = [part.strip() for part in before.rstrip(": ").split(": ")]
+    found += [part.rpartition(" ")[2] for part in parts[:0:-1]]
+    found += [word.strip(":,()[]") for word in line.split() if "/" in word]
+    for one in found:
+        if one:
+            yield os.path.normpath(os.path.join(cwd, one))  # noqa: PTH118 - pure text
 
 
 def forbids(profile: Profile, path: str) -> bool:
@@ -103,7 +105,9 @@ def for_user(profile: Profile, refusal: Refusal) -> str:
     if not refusal.paths:
         return "the command may have been refused something by the sandbox"
     named = ", ".join(refusal.paths)
-    wanted = ", ".join(f'"{path}"' for path in refusal.paths)
+    # What is not there yet can be made only in a folder that is open.
+    folders = dict.fromkeys(path.rpartition("/")[0] or "/" for path in refusal.paths)
+    wanted = ", ".join(f'"{folder}"' for folder in folders)
     if any(any(is_inside(path, one) for one in profile.writable) for path in refusal.paths):
         return f"the sandbox keeps {named}, which is protected or under a rule"
     return (

@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, TypedDict, Unpack
 
 from prong.host.sandbox import landlock, places, privilege, seccomp, view
 from prong.host.sandbox.ability import enters_by_thread
@@ -31,6 +31,17 @@ from prong.host.sandbox.seatbelt import profile_text
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 _SCOPED_SINCE = 6
+
+
+class Given(TypedDict):
+    """What every process is started with."""
+
+    cwd: str
+    env: dict[str, str]
+    stdin: IO[bytes] | int
+    stdout: int
+    stderr: int
+    start_new_session: bool
 
 
 @dataclass(slots=True)
@@ -153,7 +164,7 @@ def _number(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def spawn(argv: Sequence[str], room: Room, **given: Any) -> subprocess.Popen[bytes]:
+def spawn(argv: Sequence[str], room: Room, **given: Unpack[Given]) -> subprocess.Popen[bytes]:
     """Start a process in a room; `given` is for Popen.
 
     Raises OSError if it cannot be started, or not be held.
@@ -220,7 +231,7 @@ def _view(room: Room) -> view.View:
 
 
 def _in_thread(
-    bind: Callable[[], None], argv: Sequence[str], given: Mapping[str, Any]
+    bind: Callable[[], None], argv: Sequence[str], given: Given
 ) -> subprocess.Popen[bytes]:
     started: list[subprocess.Popen[bytes]] = []
     failed: list[BaseException] = []
@@ -245,7 +256,7 @@ def _by_fork(
     bind: Callable[[], None],
     argv: Sequence[str],
     cwd: str,
-    given: Mapping[str, Any],
+    given: Given,
 ) -> subprocess.Popen[bytes]:
     source, sink = os.pipe()
 
