@@ -483,19 +483,26 @@ async def test_nothing_of_the_parent_or_a_sibling_is_touched(bench: Bench, road:
 
 @views
 async def test_sockets_of_services_are_out_of_reach(bench: Bench, road: str) -> None:
-    """A terminal multiplexer of the user's, which would run anything, cannot be reached."""
-    path = bench.home / "agent.sock"
+    """A terminal multiplexer, which would run anything, cannot be reached; an agent by main alone."""
+    path = bench.home / "service.sock"
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
     listener.listen()
-    line = f'python3 -c \'import socket; socket.socket(socket.AF_UNIX).connect("{path}"); print("REACHED")\''
+    script = bench.home / "reach.py"
+    script.write_text(
+        f"import socket\nsocket.socket(socket.AF_UNIX).connect({str(path)!r})\nprint('REACHED')\n"
+    )
+    child, folder = await at_work(bench, "one")
     try:
-        process = await bench.host.start(
-            line, env={"SSH_AUTH_SOCK": str(path)}, profile=working(bench.policy())
-        )
-        said = b"".join([chunk async for chunk in process.output()])
-        await process.kill()
-        assert b"REACHED" not in said
+        for env, profile, cwd, reached in (
+            ({"TMUX": f"{path},1,0"}, working(bench.policy()), None, False),
+            ({"SSH_AUTH_SOCK": str(path)}, child, folder, False),
+            ({"SSH_AUTH_SOCK": str(path)}, working(bench.policy()), None, True),
+        ):
+            process = await bench.host.start(f"python3 {script}", cwd=cwd, env=env, profile=profile)
+            said = b"".join([chunk async for chunk in process.output()])
+            await process.kill()
+            assert (b"REACHED" in said) is reached, (env, profile.name, said)
     finally:
         listener.close()
 
@@ -618,3 +625,38 @@ async def test_too_many_files_to_hide_is_no_start(
 
     with pytest.raises(OSError, match="files would have to be looked at"):
         await bench.run("true", reading(bench.policy("Read(.env)")))
+
+
+@views
+async def test_a_command_has_terminals_of_its_own(bench: Bench, road: str) -> None:
+    """It can make terminals, and neither sees nor writes to those of others."""
+    theirs, slave = os.openpty()
+    name = os.ttyname(slave)
+    script = "import pty; print(pty.spawn(['sh', '-c', 'tty; test -t 1 && echo terminal']))"
+    try:
+        ended = await bench.run(f'python3 -c "{script}"', working(bench.policy()))
+        assert "terminal" in ended.text, ended
+        ended = await bench.run(
+            f"ls /dev/pts; echo x > {name} && echo WROTE", working(bench.policy())
+        )
+        assert "WROTE" not in ended.text
+        ended = await bench.run(f"echo x > {name} && echo WROTE", reading(bench.policy()))
+        assert "WROTE" not in ended.text
+    finally:
+        os.close(theirs)
+        os.close(slave)
+
+
+@kernel
+async def test_what_was_made_by_leave_is_not_taken_away(bench: Bench) -> None:
+    """A file that a tool writes, or a command that the user said yes to, stays when others end."""
+    running = await bench.host.start("sleep 1", env={}, profile=working(bench.policy()))
+    await bench.host.write(f"{bench.root}/.claude/agents/a.md", b"approved")
+    opened = working(bench.policy(), opened=(f"{bench.root}/.mcp.json",))
+    ended = await bench.run("echo '{}' > .mcp.json", opened)
+    await running.wait()
+
+    assert ended.undone == []
+    assert list(running.leave()) == []
+    assert (bench.root / ".claude/agents/a.md").read_bytes() == b"approved"
+    assert (bench.root / ".mcp.json").exists()

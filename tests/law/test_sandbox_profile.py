@@ -321,6 +321,8 @@ def judge(data: bytes, call: Call) -> int:
                 at += yes if held >= value else no
             case 0x45:
                 at += yes if held & value else no
+            case 0x05:
+                at += value
             case 0x06:
                 return 0 if value == 0x7FFF0000 else value & 0xFFFF
             case _:

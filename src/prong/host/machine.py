@@ -20,7 +20,7 @@ from prong.host import process
 from prong.host.base import FileKind, Finished, Process, Stat
 from prong.host.guardian import GUARDIAN
 from prong.host.sandbox import NONE, Ability, Profile
-from prong.host.sandbox.confine import Room, furnish
+from prong.host.sandbox.confine import Room, allowed, furnish
 from prong.host.storage import LocalStorage
 
 INLINE = 1 << 20
@@ -130,6 +130,7 @@ class Machine:
     async def write(self, path: str, data: bytes) -> None:
         """Replace a file in one step, keeping its permission bits; makes missing folders."""
         target = self.resolve(path)
+        allowed(target)
         if len(data) <= INLINE:
             _checked(_replace, target, data)
         else:

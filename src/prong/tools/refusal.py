@@ -26,7 +26,7 @@ _UNREACHED = re.compile(
     r"|socket: permission denied|connection refused|ENOTFOUND",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(r"'([^'\n]+)'|\"([^\"\n]+)\"|‘([^’\n]+)’")  # noqa: RUF001 - as printed
+_QUOTED = re.compile(r"'([^'\n]+)'|\"([^\"\n]+)\"|‘([^’\n]+)’")
 _MOST = 5
 """Paths that are named at most."""
 _LINES = 400

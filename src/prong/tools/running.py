@@ -115,8 +115,7 @@ def look_at(policy: Policy, run: Running, resolve: Resolve) -> Seen:
     patterns = [command_pattern(text) for text in policy.sandbox.outside]
     named = {p for p, writing in _named_paths(case) if writing and is_protected(policy, p)}
     for simple in commands:
-        if simple.name == "git" and prove_read_only(simple) is None:
-            named |= {f"{one}/config" for one in _repositories(policy)} & _wanted(simple, policy)
+        named |= _configured(policy, simple)
     return Seen(
         reads=not opaque and not wild and all(prove_read_only(s) is not None for s in commands),
         outside=bool(commands)
@@ -126,15 +125,14 @@ def look_at(policy: Policy, run: Running, resolve: Resolve) -> Seen:
     )
 
 
-def _repositories(policy: Policy) -> tuple[str, ...]:
-    return (*(f"{root}/.git" for root in (policy.root, *policy.folders)), *policy.sandbox.git)
-
-
-def _wanted(simple: Simple, policy: Policy) -> set[str]:
+def _configured(policy: Policy, simple: Simple) -> set[str]:
     """Give the settings that git writes by a command whose purpose that is."""
-    verbs = {word.text for word in simple.words[1:] if word.plain}
-    writes = verbs & _CONFIGURING
-    return {f"{one}/config" for one in _repositories(policy)} if writes else set()
+    verbs = {word.text for word in simple.words[1:] if word.plain} & _CONFIGURING
+    if simple.name != "git" or not verbs:
+        return set()
+    roots = (policy.root, *policy.folders)
+    found = {f"{one}/config" for one in (*(f"{r}/.git" for r in roots), *policy.sandbox.git)}
+    return found | {f"{root}/.gitmodules" for root in roots if "submodule" in verbs}
 
 
 def _by_rules(case: Case) -> Iterator[Verdict]:

@@ -80,10 +80,12 @@ def working(policy: Policy, cwd: str = "", opened: Sequence[str] = ()) -> Profil
         name="working",
         writable=writable,
         kept=tuple(_still_kept(kept, writable, opened)),
+        opened=tuple(opened),
         pinned=repositories,
         hidden=hidden(policy),
         network=policy.sandbox.network != "none",
         daemons=policy.sandbox.daemons,
+        agents=True,
     )
 
 

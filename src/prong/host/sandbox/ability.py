@@ -73,21 +73,39 @@ def _enters(user: int) -> bool:
 
 
 def _try_view() -> str:
-    if enters_by_thread():
+    if enters_by_thread() or _forked(view.View()):
         return ""
-    told: list[str] = []
+    return (
+        "namespaces of users are not allowed here (kernel.unprivileged_userns_clone, "
+        "user.max_user_namespaces, AppArmor or the container)"
+    )
+
+
+def has_terminals() -> bool:
+    """Whether a view can have terminals of its own."""
+    return _terminals(os.geteuid())
+
+
+@cache
+def _terminals(user: int) -> bool:
+    del user
+    wanted = view.View(terminals=True)
+    if enters_by_thread():
+        return _tried(lambda: view.enter(wanted, user=False, cwd="/")) == ""
+    return _forked(wanted)
+
+
+def _forked(wanted: view.View) -> bool:
+    """Try a view by a process that is thrown away."""
 
     def enter() -> None:
-        view.enter(view.View(), user=True, cwd="/")
+        view.enter(wanted, user=True, cwd="/")
 
     try:
         subprocess.run(["true"], preexec_fn=enter, check=True, capture_output=True)
-    except (OSError, subprocess.SubprocessError) as error:
-        told.append(
-            "namespaces of users are not allowed here (kernel.unprivileged_userns_clone, "
-            f"user.max_user_namespaces, AppArmor or the container): {error}"
-        )
-    return told[0] if told else ""
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return True
 
 
 def _tried(work: Callable[[], None]) -> str:

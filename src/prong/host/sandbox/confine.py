@@ -17,15 +17,16 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import IO, TypedDict, Unpack
+from weakref import WeakSet
 
 from prong.host.sandbox import landlock, places, privilege, seccomp, view
-from prong.host.sandbox.ability import enters_by_thread
+from prong.host.sandbox.ability import enters_by_thread, has_terminals
 from prong.host.sandbox.profile import Ability, Profile
 from prong.host.sandbox.seatbelt import profile_text
 
@@ -44,7 +45,7 @@ class Given(TypedDict):
     start_new_session: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Room:
     """What one process is held to, and what has to be seen to after its end."""
 
@@ -69,8 +70,16 @@ class Room:
         real = (os.path.realpath(one) for one in named if one)
         return view.outermost([one for one in real if os.path.exists(one)], self.kept)  # noqa: PTH110
 
+    def excuse(self, paths: Iterable[str]) -> None:
+        """Take note that somebody else may make these paths: they are not to be taken away."""
+        for path in paths:
+            self.absent = tuple(
+                one for one in self.absent if not (_holds(one, path) or _holds(path, one))
+            )
+
     def leave(self) -> list[str]:
         """See to what is left after the end; gives what was undone, a sentence each."""
+        _ROOMS.discard(self)
         told = [self._undo(path) for path in self.absent if os.path.lexists(path)]
         for path, number in self.numbers.items():
             if _number(path) != number:
@@ -89,6 +98,20 @@ class Room:
         except OSError as error:
             return f"{path} is protected; it was made, and could not be taken away: {error}"
         return f"{path} is protected; what was made there was moved to {where}"
+
+
+_ROOMS = WeakSet[Room]()
+"""Those of this process that are in use."""
+
+
+def _holds(folder: str, path: str) -> bool:
+    return path == folder or path.startswith(folder + "/")
+
+
+def allowed(path: str) -> None:
+    """Take note that a file was written by leave: no room takes it away after its end."""
+    for room in _ROOMS:
+        room.excuse((path,))
 
 
 def furnish(
@@ -110,11 +133,16 @@ def furnish(
     unmade = tuple(f"{one}/" for one in profile.pinned if not os.path.lexists(one))
     room.absent = tuple(path for path in absent if not path.startswith(unmade))
     room.numbers = {path: found for path in room.kept if (found := _number(path)) is not None}
+    for other in _ROOMS:
+        other.excuse(profile.opened)
+        room.excuse(other.profile.opened)
+    _ROOMS.add(room)
     if ability.kind == "landlock":
         viewed = _views(profile, ability)
         hidden = places.find_hidden(profile.hidden) if viewed or profile.name == "reading" else []
         if viewed and not profile.daemons:
-            hidden += places.daemon_sockets(env, home, os.geteuid())
+            agents = profile.agents
+            hidden += places.daemon_sockets(env, home, os.geteuid(), agents=agents)
         room.hidden = tuple(dict.fromkeys(hidden))
     return room
 
@@ -193,7 +221,9 @@ def _binding(room: Room) -> Callable[[], None]:
     rules = landlock.rules_for(
         ability.abi, network=profile.network, signals=profile.signals, devices=not reading
     )
-    granted = (*room.writable, *DEVICES, *(() if reading else ("/dev/shm", "/dev/ptmx")))  # noqa: S108
+    granted = (*room.writable, *DEVICES, *(() if reading else ("/dev/shm",)))  # noqa: S108
+    if _views(profile, ability) and has_terminals():
+        granted = (*granted, "/dev/ptmx", "/dev/pts")
     kind = seccomp.machine() if ability.filters else None
     refusals = seccomp.Refusals(
         attributes=not profile.attributes,
@@ -227,6 +257,7 @@ def _view(room: Room) -> view.View:
         pinned=tuple(one for one in pinned if os.path.isdir(one) and one not in writable),  # noqa: PTH112
         kept=room.kept,
         masks=tuple(masks),
+        terminals=has_terminals(),
     )
 
 

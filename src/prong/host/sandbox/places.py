@@ -95,6 +95,15 @@ def _parents(path: str) -> Iterator[str]:
         yield path
 
 
+def _of_user(user: int) -> list[str]:
+    """List what services of one user have opened, but for the agent that signs commits."""
+    folder = f"/run/user/{user}"
+    try:
+        return [f"{folder}/{name}" for name in os.listdir(folder) if name != "gnupg"]  # noqa: PTH208
+    except OSError:
+        return []
+
+
 def find_kept(paths: Sequence[str]) -> tuple[list[str], list[str]]:
     """Tell the paths that are there, links followed, from those that are not; `*` is any name."""
     there: list[str] = []
@@ -109,11 +118,18 @@ def find_kept(paths: Sequence[str]) -> tuple[list[str], list[str]]:
     return there, absent
 
 
-def daemon_sockets(env: Mapping[str, str], home: str, user: int) -> list[str]:
-    """List the sockets by which services of the user or the system do things outside."""
-    named = [f"/run/user/{user}", f"/tmp/tmux-{user}", *_DAEMONS]  # noqa: S108 - where tmux has it
+def daemon_sockets(
+    env: Mapping[str, str], home: str, user: int, *, agents: bool = False
+) -> list[str]:
+    """List the sockets by which services of the user or the system do things outside.
+
+    With `agents`, those that sign commits and log in by ssh for the user are left out.
+    """
+    named = [f"/tmp/tmux-{user}", *_DAEMONS, *_of_user(user)]  # noqa: S108 - where tmux has it
     named += [f"{home}/{one}" for one in _OF_HOME]
-    named += [env.get("SSH_AUTH_SOCK", ""), env.get("TMUX", "").partition(",")[0]]
+    ssh = env.get("SSH_AUTH_SOCK", "")
+    named += [env.get("TMUX", "").partition(",")[0], *(() if agents else (ssh,))]
+    named = [one for one in named if not (agents and ssh and one == ssh)]
     docker = env.get("DOCKER_HOST", "")
     named += [docker.removeprefix("unix://")] if docker.startswith("unix://") else []
     return sorted({os.path.realpath(one) for one in named if one and os.path.exists(one)})  # noqa: PTH110

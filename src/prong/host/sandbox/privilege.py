@@ -11,7 +11,8 @@ import ctypes
 import os
 
 _CAPBSET_DROP = 24
-_LAST = 63
+_LAST = 40
+"""The highest that there is (CHECKPOINT_RESTORE)."""
 _KEPT = frozenset(
     (
         0,  # CHOWN

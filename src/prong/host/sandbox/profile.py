@@ -38,6 +38,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     """Paths that need not stay as they are though a pattern in `kept` says so."""
     pinned: tuple[str, ...] = ()
     """Folders in writable ones that may be changed but not be put away."""
+    opened: tuple[str, ...] = ()
+    """Protected paths that the user said yes to."""
     hidden: tuple[Pattern, ...] = ()
     """What cannot be read."""
     network: bool = True
@@ -47,6 +49,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     """Whether modes, owners, times and attributes of files may be changed at all."""
     daemons: bool = False
     """Whether services of the user can be reached by their sockets."""
+    agents: bool = False
+    """Whether agents that sign and log in for the user can be reached, if no other service."""
     private: bool = False
     """Whether it has a temporary folder of its own, which is removed after it."""
 

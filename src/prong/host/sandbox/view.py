@@ -24,6 +24,7 @@ _REC, _PRIVATE = 0x4000, 1 << 18
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _CLONE, _RECURSIVE, _EMPTY_PATH, _FROM_EMPTY = 1, 0x8000, 0x1000, 0x4
 _HERE = -100
+_NO_SUID_EXEC = 0x2 | 0x8
 _READ_ONLY = struct.pack("=QQQQ", 1, 0, 0, 0)
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -37,6 +38,8 @@ class View(Struct, frozen=True, kw_only=True):
     kept: tuple[str, ...] = ()
     masks: tuple[tuple[str, str], ...] = ()
     """Something empty, and what it is put over."""
+    terminals: bool = False
+    """Whether it gets terminals of its own."""
 
 
 def outermost(paths: Sequence[str], between: Sequence[str] = ()) -> tuple[str, ...]:
@@ -80,8 +83,18 @@ def enter(view: View, *, user: bool, cwd: str) -> None:
             _put(sealed[path], path)
         else:
             _put(opened[path] if path in opened else _copy(path), path)
+    if view.terminals:
+        _new_terminals()
     # The folder it stands in is the one below the mounts.
     os.chdir(cwd)
+
+
+def _new_terminals() -> None:
+    """Let it make terminals of its own, and see nobody else's."""
+    options = b"newinstance,ptmxmode=0666,mode=0620"
+    given = _libc.mount(b"devpts", b"/dev/pts", b"devpts", ctypes.c_ulong(_NO_SUID_EXEC), options)
+    _check(given, "devpts")
+    _put(_copy("/dev/pts/ptmx"), os.path.realpath("/dev/ptmx"))
 
 
 def _copy(path: str) -> int:
