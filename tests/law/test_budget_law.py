@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import convert
 
 from prong.cost import Ledger, Row
 from prong.cost.budget import Bounds, Budget
@@ -187,7 +188,7 @@ COUNTS = [name for name in Usage.__struct_fields__ if name != "silent"]
 @given(*[st.lists(st.integers(0, 10**9), min_size=len(COUNTS), max_size=len(COUNTS))] * 2)
 def test_usages_are_summed_field_by_field(one: list[int], other: list[int]):
     """Every count of a sum is the sum of that count, and what is silent makes the sum silent."""
-    a, b = (Usage(**dict(zip(COUNTS, counts, strict=True))) for counts in (one, other))
+    a, b = (convert(dict(zip(COUNTS, counts, strict=True)), Usage) for counts in (one, other))
 
     assert [getattr(a + b, name) for name in COUNTS] == [
         x + y for x, y in zip(one, other, strict=True)

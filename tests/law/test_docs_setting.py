@@ -7,7 +7,7 @@ import pytest
 from prong.config import setting
 from prong.config.hook import EVENTS
 from prong.config.shape import INSIDE
-from prong.config.value import AgentValues, ForkValues, HandbackValues, Values
+from prong.config.value import AgentValues, ForkValues, HandbackValues, SandboxValues, Values
 
 PAGE = (Path(__file__).parents[2] / "docs/settings.md").read_text("utf-8")
 KEYS = PAGE.partition("## Keys")[2].partition("## Trust")[0]
@@ -22,7 +22,7 @@ def test_every_key_is_documented_and_no_other():
     """docs/settings.md lists exactly the keys that are read."""
     known = {*setting._KINDS, *setting._STRUCTURED} - {"$schema"}
     inner = {"enabled", "dispatch", "schedule", "turns", "breakEven", "wake"}
-    inner |= {"base", "symlinkDirectories", "permissionMode", "backend"}
+    inner |= {"base", "symlinkDirectories", "permissionMode", "backend", *INSIDE["sandbox"]}
 
     assert set(rows(KEYS)) == known | inner
 
@@ -46,7 +46,12 @@ def test_every_key_has_a_type():
 
 @pytest.mark.parametrize(
     ("key", "kind"),
-    [("fork", ForkValues), ("agents", AgentValues), ("handback", HandbackValues)],
+    [
+        ("fork", ForkValues),
+        ("agents", AgentValues),
+        ("handback", HandbackValues),
+        ("sandbox", SandboxValues),
+    ],
 )
 def test_every_key_inside_has_a_type(key, kind):
     """Likewise for the keys of settings that are objects."""

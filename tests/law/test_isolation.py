@@ -87,6 +87,9 @@ class _Elsewhere:
     async def leave(self, agent: Agent, call: Call, tool: Tool, args: Any) -> Leave:
         return Leave(call, tool, args, refused=f"{agent.path} has none")
 
+    async def outside(self, agent: Agent, leave: Leave, why: str) -> Leave | None:
+        return None if why else leave if agent.path else None
+
 
 def _fill(agent: Agent) -> None:
     """Give a parent a value of its own in every field that could reach a child by oversight."""

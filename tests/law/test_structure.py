@@ -131,7 +131,7 @@ def test_who_has_a_door_is_entered_by_it(package: str) -> None:
         f"{short(name)}: {short(node.module)}"
         for name, tree in outside.items()
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{own}.")
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(f"{own}.")
     }
 
     assert passed == set(), f"import these from {own}"

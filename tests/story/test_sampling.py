@@ -29,10 +29,10 @@ async def test_every_request_has_the_temperature(world: Worlds, api: str, way: s
     given = {"temperature": 0.25} if way == "option" else {"settings": '{"temperature": 0.25}'}
     async with world(FORK, api=api, mode="dontAsk", **given) as w:
         await w.session.run("Go")
-        heads = {id(child.agent.prompt.head) for child in w.parts.supervisor.children}
+        heads = {id(child.agent.conversation.prompt.head) for child in w.parts.supervisor.children}
 
         assert sent(w.bodies()) == {0.25}
-        assert heads == {id(w.parts.agent.prompt.head)}
+        assert heads == {id(w.parts.agent.conversation.prompt.head)}
         assert "temperature 0.25" in w.session.records.outline()
 
 

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from prong.cost.fan import LIFETIME
+from prong.cost.mark import LIFETIME
 from prong.cost.price import Price
 from prong.wire import Ttl
 

@@ -75,6 +75,10 @@ class Composer:
         self._terminal.begin()
         self._editor = Editor(Buffer(draft, len(draft)), Recall(said))
 
+    def end(self) -> None:
+        """Give the terminal back: Ctrl+C is a signal again."""
+        self._terminal.restore()
+
     def untouched(self) -> bool:
         """Whether nothing of the line has been typed yet."""
         # What was pressed before this moment belongs to the prompt that was there.
@@ -221,6 +225,10 @@ class LineReader:
     def asking(self) -> Prompt | None:
         """The prompt of the line that is being read, if one is."""
         return self._prompt
+
+    def end(self) -> None:
+        """Give the terminal back: Ctrl+C is a signal again."""
+        self._terminal.restore()
 
     def untouched(self) -> bool:
         """Whether the prompt may change: never, for nobody can see what is being typed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prong.view import AgentView, Called, Replied, Restarted, Said, View
+from prong.view import Accounted, AgentView, Called, Replied, Restarted, Said, View
 
 _LONGEST = 4_000
 """Characters of a tool's result that are written."""
@@ -31,6 +31,8 @@ def _agent(agent: AgentView) -> Iterator[str]:
                     yield f"## Reply\n\n{text}\n"
             case Called():
                 yield f"### {item.title or item.name} ({item.state})\n\n{_fenced(_result(item))}\n"
+            case Accounted(receipts=receipts):
+                yield "\n".join(f"- {one.text}" for one in receipts) + "\n"
             case Restarted(reason=reason, detail=detail):
                 yield f"---\n\nA new prompt ({reason}): {detail}\n"
 

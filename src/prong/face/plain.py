@@ -155,6 +155,13 @@ class _Consent(msgspec.Struct):
         self.settled.set()
 
 
+async def _heed_signals(scope: anyio.CancelScope) -> None:
+    """Cancel a scope when the user or the system asks for an end."""
+    with anyio.open_signal_receiver(*stop_signals()) as signals:
+        async for _ in signals:
+            scope.cancel()
+
+
 class _Talk:
     """One session on a screen."""
 
@@ -168,7 +175,6 @@ class _Talk:
         self._questions = Questions(self._screen, self._input)
         self._transcript = Transcript(session, self._screen)
         self._titling = anyio.CancelScope()
-        self._keeping: anyio.CancelScope | None = None
         self._ready = anyio.Event()
         self._turned = anyio.Event()
         self._order = anyio.Lock()
@@ -190,6 +196,7 @@ class _Talk:
             self._take_in(envelope)
         if isinstance(self._input, Composer):
             self._input.begin(self._session.records.history.load(), draft)
+        leaves = False
         async with anyio.create_task_group() as group:
             group.start_soon(self._show)
             group.start_soon(self._on_interrupt, group.cancel_scope)
@@ -205,11 +212,13 @@ class _Talk:
                     await self._compose(self._input, group)
             else:
                 await self._read(self._input)
-            self._screen.hide()
-            # From here on Ctrl+C is a signal again.
-            self._terminal.restore()
-            await self._keep_notes()
+            leaves = True
             group.cancel_scope.cancel()
+        self._screen.hide()
+        if isinstance(self._input, Composer):
+            self._input.end()
+        if leaves:
+            await self._keep_notes()
         # What could be kept is kept; the session's end need not wait for it again.
         await self._session.send(SetMemory(on=False))
         for text in tell_stopping(self._session.view()):
@@ -238,8 +247,10 @@ class _Talk:
         """Before leaving, keep what later sessions should know; Ctrl+C leaves without."""
         if self._session.records.owes_notes:
             self._screen.line("(keeping notes for later sessions; Ctrl+C leaves without)")
-            with anyio.CancelScope() as self._keeping:
+            async with anyio.create_task_group() as group:
+                group.start_soon(_heed_signals, group.cancel_scope)
                 await self._carry_out(Remember())
+                group.cancel_scope.cancel()
 
     async def _read(self, reader: LineReader) -> None:
         """Take one line after the other, each for whatever waits for one at that moment."""
@@ -376,9 +387,6 @@ class _Talk:
                     if isinstance(self._input, Composer):
                         self._input.draw()
                         self._screen.redraw()
-                    continue
-                if self._keeping is not None:
-                    self._keeping.cancel()
                     continue
                 # The terminal is gone or the system ends: leave, so that all is stored.
                 if number != signal.SIGINT or await self._interrupt():

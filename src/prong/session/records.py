@@ -192,7 +192,7 @@ class Records:
         return Filled(
             tokens=agent.conversation.tokens,
             window=agent.client.window(agent.conversation.prompt.head.model),
-            compact_at=agent.compact_at,
+            compact_at=agent.client.settings.compact_at,
             sizes={"head": len(agent.conversation.prompt.head.data), **sizes},
         )
 
