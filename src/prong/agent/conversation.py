@@ -20,7 +20,7 @@ from prong.journal.note import Note
 from prong.journal.read import Replay
 from prong.journal.recorder import Recorder
 from prong.prompt import Node, Prompt
-from prong.provider.secret import Secrets
+from prong.provider import Secrets
 
 Reason: TypeAlias = Literal["compaction", "model", "tools", "clear"]
 """Why a conversation goes on under another prompt."""

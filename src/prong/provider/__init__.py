@@ -14,7 +14,7 @@ from prong.provider.base import (
 )
 from prong.provider.connect import Providers
 from prong.provider.http import Http, Limits
-from prong.provider.pick import KEY_VARIABLES, is_local, pick
+from prong.provider.pick import KEY_VARIABLES, is_local, local_model, pick
 from prong.provider.secret import Secrets, gather, in_headers
 from prong.provider.transport import Response, Transport
 
@@ -41,6 +41,7 @@ __all__ = [
     "in_headers",
     "is_local",
     "is_loopback",
+    "local_model",
     "pick",
     "read_url",
 ]

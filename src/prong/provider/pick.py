@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import msgspec
 
@@ -205,3 +206,14 @@ def _headers(
 def _knows_marks(name: str) -> bool:
     found = _GPT_VERSION.match(name.lower())
     return found is not None and (int(found[1]), int(found[2] or 0)) >= _EXPLICIT_SINCE
+
+
+def local_model() -> Path:
+    """Find the bundled model, and that the engine which runs it is there.
+
+    Raises NoSuchModel or NotInstalled.
+    """
+    from prong.provider.local.place import library, weights
+
+    library()
+    return weights("local")

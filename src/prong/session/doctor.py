@@ -21,6 +21,7 @@ from prong.config.secrecy import withheld
 from prong.errors import ConfigError, NoSuchModel, UsageError
 from prong.host.sandbox import Ability
 from prong.host.sandbox.ability import detect
+from prong.provider import local_model
 
 State: TypeAlias = Literal["good", "limited", "broken"]
 
@@ -190,11 +191,8 @@ def _keys(place: Place) -> Iterator[Finding]:
 
 
 def _engine() -> Finding:
-    from prong.provider.local.place import library, weights
-
     try:
-        library()
-        path = weights("local")
+        path = local_model()
     except (NoSuchModel, UsageError) as error:
         text = "models do not run on this machine"
         return Finding(topic="engine", state="limited", text=text, remedy=str(error))
