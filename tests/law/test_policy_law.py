@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -132,15 +133,17 @@ def test_granted_edits_are_edits_and_bound_by_every_mode_between(
 ):
     """A grant makes a child at most as lax as acceptEdits would make the tree.
 
-    It counts where the tree is in `default`, and only if no agent between has a mode of its own.
+    It counts where the tree is in `default`, and only if neither the child nor an agent above it
+    has a mode of its own; what is below the child is at most as lax as the child.
     """
     tool, access = call
     top = box = PolicyBox(policy("default", *rules))
     for child, edits in modes:
         box = box.narrow(mode=child, edits=edits)
     top.set_mode(mode)
-    follows = mode == "default" and all(child == "bubble" for child, _ in modes)
-    most = "acceptEdits" if follows and any(edits for _, edits in modes) else mode
+    follow = itertools.takewhile(lambda one: one[0] == "bubble", modes)
+    granted = mode == "default" and any(edits for _, edits in follow)
+    most = "acceptEdits" if granted else mode
 
     verdict = rank(box.decide(tool, [access]))
 
