@@ -145,6 +145,12 @@ def test_a_flat_prompt_changes_no_byte_of_any_request(
     for flat in data.draw(st.permutations(everybody)):
         flat.flatten()
         assert [(one.body(), one.body(marks), one.open()) for one in everybody] == before
+        assert base.head.flat is not None
+        data.draw(st.sampled_from(everybody)).unflatten()
+        assert [(one.body(), one.body(marks), one.open()) for one in everybody] == before
+    for one in everybody:
+        one.unflatten()
+    assert base.head.flat is None
 
 
 @pytest.mark.spec("F6", "F7")

@@ -217,10 +217,15 @@ class Prompt:
     def flatten(self) -> None:
         """Keep the bytes in one piece from now on: many prompts are about to extend this one.
 
-        It holds until another prompt with the same head is flattened.
+        It holds until `unflatten`, or until another prompt with the same head is flattened.
         """
         if nodes := self.nodes():
             self.head.flat = Flat(self.head, nodes)
+
+    def unflatten(self) -> None:
+        """Let go of what `flatten` keeps: nobody is about to extend this prompt any more."""
+        if self.head.flat is not None and self.head.flat.tip is self.tip:
+            self.head.flat = None
 
     def entries(self) -> Iterator[tuple[Kind, Entry]]:
         """Read the entries back from their bytes, each with its kind."""

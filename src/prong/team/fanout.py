@@ -175,6 +175,8 @@ class FanOut:
     def left(self, task_id: str) -> None:
         """Note that a child has ended; if it led and never began, another leads."""
         self.running.discard(task_id)
+        if not self.running:
+            self.base.unflatten()
         if task_id == self._leader and not self._open:
             self._leader = ""
             self._wake()
