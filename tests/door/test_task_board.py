@@ -18,10 +18,11 @@ from prong.team.log import Log
 from prong.team.notice import Notice
 from prong.team.outbox import Outbox
 from prong.team.recovery import recover
-from prong.team.task import REMEMBERED, TaskBoard
+from prong.team.task import REMEMBERED, Task, TaskBoard
 from prong.team.taskset import TaskSet
 from prong.team.work import Ending
 from prong.tools.base import Done, Failed, Outcome, Tasks
+from prong.tools.output import Collector
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
 
@@ -357,9 +358,7 @@ async def test_finished_tasks_leave_no_growth(tmp_path: Path) -> None:
             w.outbox.ack([n.id for n in w.outbox.deliver("main")])
             w.events.clear()
             gc.collect()
-            sizes.append(
-                sum(type(o).__name__ in {"Task", "Log", "Collector"} for o in gc.get_objects())
-            )
+            sizes.append(sum(type(o) in {Task, Log, Collector} for o in gc.get_objects()))
         assert len(w.board._finished) <= REMEMBERED
         assert w.board._tasks == {}
         assert sizes[-1] <= sizes[0]
