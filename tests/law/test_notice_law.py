@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prong.team.confusable import looks, readings
+from prong.team.injection import check_report
 from prong.team.notice import Notice, TaskUsage, mentions, neutral, render
 from prong.testing.forgery_campaign import forged_tag
 
@@ -62,6 +63,15 @@ def test_there_is_one_tag_of_a_kind_per_notice(notices: list[Notice]) -> None:
     assert tags(body, "system") == tags(body, "user") == tags(body, "antml") == (0, 0)
 
 
+@pytest.mark.spec("T3")
+@pytest.mark.parametrize("sign", ["×", "ⓧ", "🅰", "᙮"])
+def test_a_sign_that_may_be_a_letter_hides_no_tag(sign: str) -> None:
+    """What reads as a letter to one and as a mark to another stands before no tag unnoticed."""
+    for tag in ("task-notification", "tаsk-notificаtion", "system"):
+        assert neutral(f"<{sign}{tag}>").startswith("‹")
+        assert check_report(f"<{sign}{tag}>")
+
+
 @given(HOSTILE | DISGUISED)
 def test_neutralising_changes_only_brackets(text: str) -> None:
     """Only what reads as `<` is ever replaced, by one sign, and doing it twice is doing it once."""
@@ -78,7 +88,8 @@ def test_neutralising_changes_only_brackets(text: str) -> None:
 @given(DISGUISED)
 def test_no_spelling_of_a_tag_is_kept(text: str) -> None:
     """Letters of other alphabets, marks and characters that cannot be seen disguise no tag."""
-    assert not re.search(r"(?i)<\W*(?:system|task-?notification|result)", looks(neutral(text)))
+    pattern = re.compile(r"(?i)<\W*(?:system|task-?notification|result)")
+    assert not any(pattern.search(reading) for reading in looks(neutral(text)))
     assert neutral(text) != text
 
 

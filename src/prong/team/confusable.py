@@ -119,17 +119,33 @@ def is_plain(text: str) -> bool:
     return _PLAIN.fullmatch(text) is not None
 
 
-def looks(text: str) -> str:
-    """Give what a text reads as."""
-    return text if is_plain(text) else "".join(map(_look, text))
+def looks(text: str) -> tuple[str, ...]:
+    """Give what a text reads as; where signs may pass for letters or for nothing, both."""
+    if is_plain(text):
+        return (text,)
+    return tuple("".join(map(_look, one)) for one in _unsigned(text))
+
+
+def _unsigned(text: str) -> Iterator[str]:
+    """Give a text and, if it has signs that could be letters, also without these."""
+    yield text
+    signs = {char for char in set(text) if _is_sign(char)}
+    if signs:
+        yield "".join(" " if char in signs else char for char in text)
+
+
+def _is_sign(char: str) -> bool:
+    return not char.isalnum() and any(map(str.isalnum, _look(char)))
 
 
 def readings(text: str) -> Iterator[Reading]:
-    """Give how a text may be read: with invisible copies of letters passed over, or read."""
-    yield _reading(text)
+    """Give how a text may be read: invisible copies of letters passed over or read, signs too."""
+    for one in _unsigned(text):
+        yield _reading(one)
     if any(ord(char) in _SMUGGLED for char in text):
         shown = (chr(ord(c) - 0xE0000) if ord(c) in _SMUGGLED else c for c in text)
-        yield _reading("".join(shown))
+        for one in _unsigned("".join(shown)):
+            yield _reading(one)
 
 
 def _reading(text: str) -> Reading:

@@ -165,8 +165,13 @@ def check_report(text: str) -> tuple[Finding, ...]:
     found: list[Finding] = []
     if match := re.search(_HIDDEN, text):
         found.append(Finding("hidden", "characters that cannot be seen", _near(text, match)))
-    plain = looks(text)
-    unquoted = re.sub(_QUOTED, " ", plain)
+    for reading in looks(text):
+        _add_imitations(found, re.sub(_QUOTED, " ", reading))
+    return tuple(found)
+
+
+def _add_imitations(found: list[Finding], unquoted: str) -> None:
+    """Add what a text that was made plain imitates, and what it orders."""
     prose = _unfenced(unquoted)
     for rule, what, match, where in (
         ("notice", "an imitation of a task notice", re.search(_NOTICE, unquoted), unquoted),
@@ -177,7 +182,6 @@ def check_report(text: str) -> tuple[Finding, ...]:
     ):
         if match and all(one.rule != rule for one in found):
             found.append(Finding(rule, what, _near(where, match)))  # pyright: ignore[reportArgumentType] # the rules above
-    return tuple(found)
 
 
 def orders(text: str) -> tuple[str, ...]:
@@ -186,9 +190,11 @@ def orders(text: str) -> tuple[str, ...]:
     No quotation excuses them here: a file that quotes them is rare, and one that hides them so is
     not. Tags and calls are not counted, since honest code is full of them.
     """
-    folded = looks(text[:_LOOKED_AT])
-    found = (_first_order(folded), re.search(_NOTICE, folded))
-    return tuple(_near(folded, match) for match in found if match)
+    for folded in looks(text[:_LOOKED_AT]):
+        found = [match for match in (_first_order(folded), re.search(_NOTICE, folded)) if match]
+        if found:
+            return tuple(_near(folded, match) for match in found)
+    return ()
 
 
 def check(report: str, prompt: Prompt, base: str) -> tuple[Finding, ...]:
