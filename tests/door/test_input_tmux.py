@@ -434,3 +434,29 @@ async def test_going_back_to_an_earlier_message(world: Worlds, terminal: Termina
             assert last.count("second words") == 1
             screen.key("C-d")
             await screen.see("exit=0")
+
+
+@pytest.mark.spec("L8")
+async def test_a_kill_during_a_command_of_the_user(world: Worlds, terminal: Terminal) -> None:
+    """The conversation says that it was begun, nothing runs it again, and nobody is woken."""
+    async with world(Script([say("Hello.")], forever=say("I see.")), opens=False) as w:
+        async with terminal(w) as screen:
+            await screen.see("> ")
+            screen.type("Hi")
+            await screen.see("Hello.")
+            await wait_request(w, 2)
+            screen.type("!echo $$ >> begun; exec sleep 600")
+            with anyio.fail_after(20):
+                while not (w.root / "begun").exists():
+                    await anyio.sleep(0.02)
+            (lock,) = w.store.rglob("*.lock")
+            os.kill(int(lock.read_text().split()[0]), signal.SIGKILL)
+            await screen.see("exit=137")
+        async with terminal(w, "--continue") as screen:
+            await screen.see("resumed", "\n>")
+            screen.type("What now?")
+            await screen.see("I see.")
+            assert "no answer to" not in screen.text()
+        assert len((w.root / "begun").read_text().split()) == 1
+        sent = str(w.server.records[-1].json["messages"])
+        assert sent.count("exec sleep 600") == 1

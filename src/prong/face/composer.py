@@ -59,7 +59,6 @@ class Composer:
         self._terminal = terminal
         self._sources = sources
         self._prompt = Prompt()
-        self._ahead: list[KeyPress] = []
         self._editor = Editor()
         self._status = ""
         self._waiting: tuple[str, ...] = ()
@@ -82,8 +81,7 @@ class Composer:
     def untouched(self) -> bool:
         """Whether nothing of the line has been typed yet."""
         # What was pressed before this moment belongs to the prompt that was there.
-        self._ahead += self._terminal.pending()
-        return self._editor.is_empty and not self._ahead
+        return not self._terminal.pressed() and self._editor.is_empty
 
     def switch(self, prompt: Prompt) -> None:
         """Let the line that is being typed belong to another prompt."""
@@ -130,12 +128,10 @@ class Composer:
         self._started = True
         self.draw()
         async for key in self._terminal.keys():
-            self._ahead.append(key)
-            while self._ahead:
-                act = await self._press(self._ahead.pop(0))
-                self.draw()
-                if act is not None:
-                    yield act
+            act = await self._press(key)
+            self.draw()
+            if act is not None:
+                yield act
 
     async def _press(self, key: KeyPress) -> Act | None:
         if key.name == PASTE and (path := picture_path(key.text)) and await self._attach(path):

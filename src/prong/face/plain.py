@@ -90,6 +90,8 @@ async def _run(options: Options, message: str, terminal: Terminal) -> int:
         async with open_session(options, attended=True) as session:
             talk = _Talk(session, terminal)
             other = await talk.run(message, draft)
+            # The end may take a moment, and must be open to signals of the keyboard again.
+            terminal.restore()
         talk.show_rest()
         if other is None:
             with suppress(OSError):

@@ -34,6 +34,7 @@ class Terminal:
         """Remember how it was; nothing is changed yet."""
         self._before: list[Any] | None = None
         self._decoder = KeyDecoder()
+        self._ahead: list[KeyPress] = []
         self._reading = anyio.CancelScope()
         self._lent = anyio.Event()
         self._lent.set()
@@ -83,6 +84,8 @@ class Terminal:
     async def keys(self) -> AsyncGenerator[KeyPress, None]:
         """Give keys as they are pressed, to the end of the input."""
         while True:
+            while self._ahead:
+                yield self._ahead.pop(0)
             await self._lent.wait()
             moment = _MOMENT if self._decoder.waiting else None
             with anyio.CancelScope() as self._reading, anyio.move_on_after(moment) as waiting:
@@ -96,21 +99,22 @@ class Terminal:
                 if not data:
                     return
                 found = self._decoder.feed(data)
-            for key in found:
-                yield key
+            self._ahead += found
 
-    def pending(self) -> list[KeyPress]:
-        """Give the keys that were pressed and that nobody has taken yet, without waiting."""
+    def pressed(self) -> bool:
+        """Whether keys have been pressed up to now that nobody has taken yet."""
         import select
 
-        found: list[KeyPress] = []
         with suppress(OSError, ValueError):
             while self._raw and select.select([sys.stdin], [], [], 0)[0]:
                 data = self._read()
                 if not data:
                     break
-                found += self._decoder.feed(data)
-        return found
+                self._ahead += self._decoder.feed(data)
+        if self._ahead:
+            # Whoever waits for keys need not wait for more.
+            self._reading.cancel()
+        return bool(self._ahead)
 
     @contextmanager
     def lend(self) -> Generator[None]:
