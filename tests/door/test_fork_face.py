@@ -175,7 +175,7 @@ async def test_a_fan_out_takes_a_line_for_each_and_one_for_all(
         lines = capsys.readouterr().out.splitlines()
 
     assert lines[0] == "fork-1, fork-2, fork-3 work in the background; /tell ID TEXT reaches one"
-    assert [line.partition(" (")[0] for line in sorted(lines[1:4])] == [
+    assert [line.partition(" · ")[0] for line in sorted(lines[1:4])] == [
         f"fork-{number} completed: word {number}" for number in (1, 2, 3)
     ]
     assert all("tokens cached, $0.0" in line for line in lines[1:4])

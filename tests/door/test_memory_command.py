@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import Process
 
 from prong.testing import Script, Worlds, say, stall
 
@@ -53,7 +55,9 @@ async def test_the_terminal_switches_and_keeps(world: Worlds, terminal: Terminal
         screen.type("Hi")
         await screen.see("Hello.")
         screen.type("/memory now")
-        await screen.see("kept 1 note for later sessions", "- Run make check.")
+        await screen.see("kept 1 note for later sessions")
+        screen.type("/memory")
+        await screen.see("- Run make check.")
         screen.type("Go on")
         await screen.see("More.")
         screen.type("/quit")
@@ -76,3 +80,30 @@ async def test_leaving_need_not_wait(world: Worlds, terminal: Terminal) -> None:
         screen.key("C-c")
         await screen.see("exit=0")
         assert not list(w.store.rglob("notes.md"))
+
+
+@pytest.mark.parametrize("which", [signal.SIGKILL, signal.SIGINT])
+async def test_what_was_cut_off_is_kept_once_by_the_next(
+    world: Worlds, program: Any, which: signal.Signals
+) -> None:
+    """Killed or interrupted while it is asked: nothing is written, and a later session keeps it."""
+    answers = [stall(600, then=say("ADD: never " * 40)), say("ADD: Run make check.")]
+    play = Script([say("Hello."), say("More.")], {ASKED: answers})
+    async with world(play, opens=False) as w:
+        process: Process = await program.start(w, "-p", "Hi", "--memory", "on")
+        async with process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            await process.stdin.aclose()
+            while not any(r.headers.get("x-prong-sidecar") == "memory" for r in w.server.records):
+                await anyio.sleep(0.02)
+            process.send_signal(which)
+            answer = b"".join([piece async for piece in process.stdout])
+            await process.wait()
+        assert answer == (b"Hello.\n" if which is signal.SIGINT else b"")
+        assert not list(w.store.rglob("notes.md"))
+        done = await program.run(w, "-p", "Go on", "--continue", "--memory", "on")
+        assert done.stdout == b"More.\n", done.stderr
+        (notes,) = w.store.rglob("notes.md")
+        assert notes.read_text().count("- Run make check.") == 1
+        assert not list(w.store.rglob("*.tmp"))

@@ -136,6 +136,8 @@ def read_slash(line: str, view: View) -> tuple[Step, ...]:
             return SetModel(rest), Show("model")
         case "mode" if rest:
             return SetMode(following(view.mode) if rest == "next" else rest), Show("mode")
+        case "memory" if rest == "now":
+            return (Remember(),)
         case "memory" if rest:
             return _memory(rest), Show("memory")
         case "plan":
@@ -200,14 +202,10 @@ def _merge(rest: str) -> MergeBranches:
             return MergeBranches(slugs=tuple(slugs))
 
 
-def _memory(rest: str) -> Remember | SetMemory:
-    match rest:
-        case "on" | "off":
-            return SetMemory(rest == "on")
-        case "now":
-            return Remember()
-        case _:
-            raise BadInput("say /memory, /memory on, /memory off or /memory now")
+def _memory(rest: str) -> SetMemory:
+    if rest not in {"on", "off"}:
+        raise BadInput("say /memory, /memory on, /memory off or /memory now")
+    return SetMemory(rest == "on")
 
 
 def _fork(rest: str) -> Fork:

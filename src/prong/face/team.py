@@ -56,10 +56,11 @@ class TaskLines:
         """Tell how a task ended, what it gave, shared and paid, in one line if that is enough."""
         receipt = self._receipts.pop(event.task_id, None)
         result = report(view, event.task_id)
-        said = event.summary
+        child = view.child(event.task_id)
+        said = child.title if child and event.status == "completed" else event.summary
         if len(result) == 1 and len(result[0]) <= _SHORT:
             said, result = result[0], []
-        paid = f" ({in_brief(receipt)})" if receipt is not None else ""
+        paid = f" · {in_brief(receipt)}" if receipt is not None else ""
         lines = [(f"{event.task_id} {event.status}: {said}{paid}", "dim")]
         lines += [(f"  {line}", "") for line in result]
         if receipt is not None and receipt.kind == "fork":

@@ -85,7 +85,11 @@ class Memory:
             return False
         new = _new(prompt, self._asked.digest)
         kinds = {node.kind for node in new}
-        return {"user", "reply"} <= kinds and sum(len(node.delta) for node in new) >= least
+        return (
+            "reply" in kinds
+            and bool(kinds & {"user", "notice"})
+            and sum(len(node.delta) for node in new) >= least
+        )
 
     def begin(self, prompt: Prompt, *, least: int = 0) -> None:
         """Ask in the background if that is due; while another question is open, nothing is done."""

@@ -53,7 +53,8 @@ def _step(step: Step) -> str:
         return f"{text} in {_some(step.conflicts)}"
     if step.files:
         number = len(step.files)
-        left = f", {len(step.uncommitted)} of them committed for it" if step.uncommitted else ""
+        how = "committed for it" if step.commit else "not committed by it"
+        left = f", {len(step.uncommitted)} of them {how}" if step.uncommitted else ""
         commit = f" as {step.commit[:12]}" if step.commit else ""
         text += f"{commit}, {number} file{'' if number == 1 else 's'}{left}: {_some(step.files)}"
     return text
