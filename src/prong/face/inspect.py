@@ -5,13 +5,17 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from prong.errors import BadInput
 from prong.face.line import counted
 from prong.face.output import flat, show, show_json, tell
-from prong.session import MemoryState, list_sessions, money, outlines, verify_session
+from prong.session import list_sessions, money, outlines, verify_session
+
+if TYPE_CHECKING:
+    from prong.session import MemoryState
 
 
 def run_command(name: str, words: list[str]) -> int:
