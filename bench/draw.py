@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from measure import Row, at_least, ms, race, show, under
 
 from prong.entry import CallId, Usage
-from prong.face.draw.call import Company, draw_call
 from prong.face.draw.markdown import Flow, draw_markdown
+from prong.face.draw.toolcall import Company, draw_call
 from prong.face.draw.transcript import Transcript
 from prong.view import AgentView, Called, Item, Replied, Said, Series, View
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from prong.face.draw.markdown import Flow, Splitter, draw_markdown, split
+from prong.face.draw.markdown import Cutter, Flow, draw_markdown, split
 from prong.face.draw.row import Row
 
 pytestmark = pytest.mark.spec("X2")
@@ -135,9 +135,9 @@ def test_blocks_hold_every_line(given_: tuple[str, list[str]]) -> None:
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     said = [line.rstrip() for line in lines if line.strip()]
     assert [line.rstrip() for line in joined.split("\n") if line.strip()] == said
-    splitter = Splitter()
-    found = [block for piece in pieces for block in splitter.feed(piece)]
-    assert [*found, *filter(None, [splitter.tail])] == blocks
+    cutter = Cutter()
+    found = [block for piece in pieces for block in cutter.feed(piece)]
+    assert [*found, *filter(None, [cutter.tail])] == blocks
 
 
 @given(TEXTS, st.integers(2, 30), st.integers(2, 30))

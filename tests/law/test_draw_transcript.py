@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from prong.entry import CallId, Usage
 from prong.face.draw import transcript as module
-from prong.face.draw.call import Company, draw_call
-from prong.face.draw.diff import diff_size, draw_diff
 from prong.face.draw.height import Heights
+from prong.face.draw.patch import diff_size, draw_diff
 from prong.face.draw.row import Row, Span
 from prong.face.draw.stack import Drawn, Plain, Stack
+from prong.face.draw.toolcall import Company, draw_call
 from prong.face.draw.transcript import Transcript, rows_of
 from prong.view import AgentView, Called, Item, Live, Replied, Restarted, Said, Series, View
 

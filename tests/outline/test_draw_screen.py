@@ -8,7 +8,7 @@ from inline_snapshot import snapshot
 from prong.entry import CallId
 from prong.event import Choice, PermissionAsked, Question, QuestionAsked
 from prong.face.draw.header import describe_work, draw_header, draw_keys
-from prong.face.draw.layout import arrange, aspect_of
+from prong.face.draw.placement import arrange, aspect_of
 from prong.face.draw.question import Picked, draw_question
 from prong.face.draw.row import pad
 from prong.face.draw.transcript import Transcript
@@ -24,14 +24,14 @@ NOW = 140.0
 
 def screen(view: View, columns: int, lines: int, unfolded: frozenset[int] = frozenset()) -> str:
     """Put a screen together, as whatever shows it would."""
-    layout = arrange(columns, lines, count=len(view.agents) + 1)
+    placement = arrange(columns, lines, count=len(view.agents) + 1)
     transcript = Transcript("main")
-    width, height = layout.conversation
+    width, height = placement.conversation
     transcript.show(view, width, now=NOW, unfolded=unfolded)
     rows = [pad(row, width) for row in transcript.bottom(height).rows]
-    tree = draw_tree(view, aspect_of(layout, now=NOW))
-    if layout.beside:
-        tree += draw_fan(view, layout.agents[0])
+    tree = draw_tree(view, aspect_of(placement, now=NOW))
+    if placement.beside:
+        tree += draw_fan(view, placement.agents[0])
         right = [row.text for row in tree] + [""] * len(rows)
         body = "\n".join(
             f"{row.text}|{beside}".rstrip() for row, beside in zip(rows, right, strict=False)

@@ -56,9 +56,9 @@ from prong.view.state import (
     AgentView,
     AskedView,
     Called,
+    Figures,
     Live,
     OpenRequest,
-    Paid,
     QueuedView,
     ReceiptView,
     Replied,
@@ -182,9 +182,9 @@ def _work(view: View, envelope: Envelope, event: Event) -> View:
 def _accounted(view: View, envelope: Envelope, event: ReceiptIssued) -> View:
     """Put a receipt beside those of its siblings, into the transcript of whoever sent them out."""
     try:
-        paid = msgspec.json.decode(event.receipt, type=Paid)
+        paid = msgspec.json.decode(event.receipt, type=Figures)
     except msgspec.MsgspecError:
-        paid = Paid(task_id=event.task_id)
+        paid = Figures(task_id=event.task_id)
     receipt = ReceiptView(event.text, event.receipt, paid)
     view = replace(view, receipts=_put(view.receipts, event.task_id, receipt))
     child = view.agents.get(envelope.agent)

@@ -12,7 +12,7 @@ from prong.event import MAIN, PermissionAsked, QuestionAsked, Todo, WorkKept
 from prong.view.series import Series
 
 
-class Paid(msgspec.Struct, frozen=True, kw_only=True):
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """What a receipt says, as far as it is drawn; dollars are None where a price is unknown."""
 
     task_id: str = ""
@@ -38,7 +38,7 @@ class ReceiptView(msgspec.Struct, frozen=True):
 
     text: str
     receipt: msgspec.Raw
-    paid: Paid = Paid()
+    paid: Figures = Figures()
 
 
 class Said(msgspec.Struct, frozen=True, tag_field="type", tag="said"):

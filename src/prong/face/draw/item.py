@@ -7,13 +7,13 @@ from typing import assert_never
 import msgspec
 
 from prong.entry import Kind
-from prong.face.draw.call import Company, draw_call
 from prong.face.draw.markdown import draw_markdown
 from prong.face.draw.phrase import dollars
 from prong.face.draw.row import EMPTY, Row, Span, fit, split_lines, wrap
 from prong.face.draw.stack import Drawn, Rows, Stack
+from prong.face.draw.toolcall import Company, draw_call
 from prong.face.line import counted
-from prong.view import Accounted, Called, Item, Paid, Replied, Restarted, Said
+from prong.view import Accounted, Called, Figures, Item, Replied, Restarted, Said
 
 _INDENT = Span("  ")
 _LONG = 12
@@ -144,7 +144,7 @@ def _accounted(item: Accounted, setting: Setting) -> list[Row]:
     return rows
 
 
-def _sums(paid: list[Paid]) -> str:
+def _sums(paid: list[Figures]) -> str:
     shared = max((one.bytes_shared for one in paid), default=0)
     parts = [f"shared {shared:,} B{' each' if len(paid) > 1 else ''}"] if shared else []
     cost, uncached = _sum([one.cost for one in paid]), _sum([one.uncached for one in paid])

@@ -28,7 +28,7 @@ class Block(msgspec.Struct, frozen=True):
     """Whether an empty line stands before it."""
 
 
-class Splitter:
+class Cutter:
     """Cuts a text that grows into blocks."""
 
     def __init__(self) -> None:
@@ -101,9 +101,9 @@ class Splitter:
 
 def split(text: str) -> list[Block]:
     """Cut a whole text into blocks."""
-    splitter = Splitter()
-    blocks = splitter.feed(text)
-    tail = splitter.tail
+    cutter = Cutter()
+    blocks = cutter.feed(text)
+    tail = cutter.tail
     return [*blocks, tail] if tail is not None else blocks
 
 
@@ -119,7 +119,7 @@ class Flow:
         """Begin with no text."""
         self._width = width
         self._text = ""
-        self._splitter = Splitter()
+        self._cutter = Cutter()
         self._blocks: list[Block] = []
         self._done: list[Row] = []
 
@@ -135,9 +135,9 @@ class Flow:
         """
         if not text.startswith(self._text):
             self._begin()
-        self._take(self._splitter.feed(text[len(self._text) :]))
+        self._take(self._cutter.feed(text[len(self._text) :]))
         self._text = text
-        tail = self._splitter.tail
+        tail = self._cutter.tail
         if tail is None:
             return self._done, []
         drawn = draw_block(tail.source, self._width, coloured=len(tail.source) <= _RECOLOURED)
@@ -152,7 +152,7 @@ class Flow:
 
     def finish(self) -> list[Row]:
         """Give all rows, those of the last block as they are drawn for good."""
-        tail = self._splitter.tail
+        tail = self._cutter.tail
         rows = list(self._done)
         if tail is None:
             return rows
@@ -161,7 +161,7 @@ class Flow:
         return [*rows, *draw_block(tail.source, self._width)]
 
     def _begin(self) -> None:
-        self._text, self._splitter = "", Splitter()
+        self._text, self._cutter = "", Cutter()
         self._blocks, self._done = [], []
 
     def _take(self, blocks: list[Block]) -> None:

@@ -9,8 +9,8 @@ from typing import cast
 import msgspec
 
 from prong.event import MAIN, PermissionAsked, Question, QuestionAsked
-from prong.face.draw.diff import draw_diff, is_diff
 from prong.face.draw.markdown import draw_markdown
+from prong.face.draw.patch import draw_diff, is_diff
 from prong.face.draw.row import EMPTY, Row, Span, cells, fit, wrap
 from prong.face.draw.stack import Drawn, Plain, Rows, Stack
 from prong.view import AskedView

@@ -3,7 +3,7 @@
 Heights of items that nobody has seen are guessed. An item is drawn when a window reaches it, and
 its height is right from then on. What is measured lies at the top of a window or below, so the rows
 that the reader sees do not move; where a window reaches up into an item for the first time, it is
-held by the item's end, and `Window.top` says where the reader now is.
+held by the item's end, and `Excerpt.top` says where the reader now is.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from collections.abc import Sequence
 
 import msgspec
 
-from prong.face.draw.call import Child, Company
 from prong.face.draw.height import Heights
 from prong.face.draw.item import Setting, draw_item, draw_reply, draw_thinking, guess_height
 from prong.face.draw.markdown import Flow
 from prong.face.draw.row import EMPTY, Row, Span, fit
 from prong.face.draw.stack import Drawn, Rows, Stack
+from prong.face.draw.toolcall import Child, Company
 from prong.view import AgentView, Called, Item, Live, Replied, Series, View
 
 _HELD = 6_000
 """Drawn rows that are held; those seen longest ago are drawn again when they are wanted."""
 
 
-class Window(msgspec.Struct, frozen=True):
+class Excerpt(msgspec.Struct, frozen=True):
     """A part of a conversation."""
 
     rows: tuple[Row, ...]
@@ -69,7 +69,7 @@ class Transcript:
         """How many rows there are, as far as is known."""
         return self._heights.total + len(self._live)
 
-    def window(self, top: int, height: int) -> Window:
+    def window(self, top: int, height: int) -> Excerpt:
         """Give so many rows from one on; at the end the last ones."""
         if top >= self.total - height:
             return self.bottom(height)
@@ -91,9 +91,9 @@ class Transcript:
             rows += self._live.window(place, place + height - len(rows))
         if len(rows) < height:
             return self.bottom(height)
-        return Window(tuple(rows), start, self.total)
+        return Excerpt(tuple(rows), start, self.total)
 
-    def bottom(self, height: int) -> Window:
+    def bottom(self, height: int) -> Excerpt:
         """Give the last rows."""
         parts: list[Sequence[Row]] = [self._live.window(max(0, len(self._live) - height), 1 << 60)]
         missing = height - len(parts[0])
@@ -105,7 +105,7 @@ class Transcript:
             parts.append(drawn.window(max(0, size - missing), size))
             missing -= len(parts[-1])
         rows = tuple(row for part in reversed(parts) for row in part)
-        return Window(rows, self.total - len(rows), self.total)
+        return Excerpt(rows, self.total - len(rows), self.total)
 
     def item_at(self, row: int) -> int | None:
         """Say to which item a row belongs; None if to none, or to what is still being written."""

@@ -12,7 +12,7 @@ _SHORT = 100
 _MOST = 6
 
 
-class Layout(msgspec.Struct, frozen=True):
+class Placement(msgspec.Struct, frozen=True):
     """The parts of a screen, in cells."""
 
     conversation: tuple[int, int]
@@ -25,15 +25,15 @@ class Layout(msgspec.Struct, frozen=True):
     """Whether each agent has but a short row."""
 
 
-def arrange(columns: int, lines: int, *, count: int, below: int = 2) -> Layout:
+def arrange(columns: int, lines: int, *, count: int, below: int = 2) -> Placement:
     """Divide a screen among a header, the conversation, `count` agents and lines for the input."""
     room = max(1, lines - 1 - below)
     if columns >= BESIDE:
         width = min(66, columns * 9 // 20)
-        return Layout((columns - width - 1, room), (width, room), beside=True, short=False)
+        return Placement((columns - width - 1, room), (width, room), beside=True, short=False)
     shown = 0 if count <= 1 else min(count, _MOST, max(1, room // 3))
     rule = 1 if shown else 0
-    return Layout(
+    return Placement(
         (columns, max(1, room - shown - rule)),
         (columns, shown),
         beside=False,
@@ -41,14 +41,16 @@ def arrange(columns: int, lines: int, *, count: int, below: int = 2) -> Layout:
     )
 
 
-def aspect_of(layout: Layout, *, now: float, selected: str = "", ascii_: bool = False) -> Aspect:
+def aspect_of(
+    placement: Placement, *, now: float, selected: str = "", ascii_: bool = False
+) -> Aspect:
     """Say how the tree is drawn in its place."""
-    width, lines = layout.agents
+    width, lines = placement.agents
     return Aspect(
         width=width,
         now=now,
         selected=selected,
-        short=layout.short,
+        short=placement.short,
         most=max(1, lines),
         ascii=ascii_,
     )

@@ -7,7 +7,7 @@ from typing import cast
 
 import msgspec
 
-from prong.face.draw.diff import diff_size, draw_diff, is_diff
+from prong.face.draw.patch import diff_size, draw_diff, is_diff
 from prong.face.draw.phrase import lasted, name_of
 from prong.face.draw.row import Row, Span, cells, fit, wrap
 from prong.face.draw.stack import Drawn, Plain, Rows, Stack
