@@ -250,3 +250,15 @@ def test_a_diff_sets_off_the_words_that_changed() -> None:
         (" comment", "diff.del"),
     ]
     assert diff_size(diff) == "+1 -1"
+
+
+def test_lines_that_are_not_alike_are_left_whole() -> None:
+    """Of lines that have little in common no word is set off, also where some were added."""
+    diff = "--- a\n+++ a\n@@ -1,2 +1,3 @@\n-wait = 2 ** n\n-x\n+wait = min(60, 2 ** n)\n+log(y)\n+z"
+    found = {
+        span.text: span.style
+        for row in draw_diff(diff, 40)
+        for span in row.spans
+        if "word" in span.style
+    }
+    assert found == {" min(60,": "diff.add diff.word", ")": "diff.add diff.word"}

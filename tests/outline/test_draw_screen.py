@@ -6,8 +6,8 @@ import pytest
 from inline_snapshot import snapshot
 
 from prong.entry import CallId
-from prong.event import Choice, PermissionAsked, Question, QuestionAsked
-from prong.face.draw.header import describe_work, draw_header, draw_keys
+from prong.event import Choice, PermissionAsked, Question, QuestionAsked, Todo
+from prong.face.draw.header import describe_work, draw_header, draw_keys, draw_todos, draw_warnings
 from prong.face.draw.placement import arrange, aspect_of
 from prong.face.draw.question import Picked, draw_question
 from prong.face.draw.row import pad
@@ -304,6 +304,28 @@ def test_a_question_with_choices() -> None:
 > 1. [ ] Tests
   2. [x] Docs
   numbers or arrows, space marks, enter answers, or type your o…\
+""")
+
+
+def test_things_to_do_and_warnings() -> None:
+    """A list is one row until it is unfolded; a warning is shown whole."""
+    todos = (
+        Todo("look", "completed"),
+        Todo("mend", "in_progress", "mending"),
+        Todo("test it all, and then once more", "pending"),
+    )
+    assert text(draw_todos(todos, 24)) == snapshot("▸ 1 of 3 done: mending")
+    assert text(draw_todos(todos, 24, unfolded=True)) == snapshot("""\
+▾ 1 of 3 done: mending
+  [x] look
+  [~] mend
+  [ ] test it all, and
+      then once more\
+""")
+    assert draw_todos((), 24) == []
+    assert text(draw_warnings(["the disk is full, so nothing is kept"], 24)) == snapshot("""\
+! the disk is full, so
+  nothing is kept\
 """)
 
 

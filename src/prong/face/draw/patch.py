@@ -123,8 +123,10 @@ def _changes(
     gone = [line for line in block if line.sign == "-"]
     came = [line for line in block if line.sign == "+"]
     words: dict[int, list[Span]] = {}
-    if worded and len(gone) == len(came):
-        for one, other in zip(gone, came, strict=True):
+    if worded:
+        # Where lines were added or dropped too, the first of both sides are held together: those
+        # that are not alike are left as they are.
+        for one, other in zip(gone, came, strict=False):
             words[id(one)], words[id(other)] = _compared(one.text, other.text)
     rows: list[Row] = []
     for line in block:
