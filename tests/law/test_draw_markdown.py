@@ -126,6 +126,17 @@ def test_pieces_give_the_rows_of_the_whole(given_: tuple[str, list[str]], width:
     assert all(row.width <= width for row in whole)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [SAMPLE, "a\n``` not `a` fence\nb", "a\n---\nb", "1. a\n10. b\n1986. c", "a\r\n\r\nb\rc"],
+)
+def test_letter_by_letter(text: str) -> None:
+    """The beginning of a line decides nothing that its rest could change."""
+    cutter = Cutter()
+    found = [block for letter in text for block in cutter.feed(letter)]
+    assert [*found, *filter(None, [cutter.tail])] == split(text)
+
+
 @given(in_pieces())
 def test_blocks_hold_every_line(given_: tuple[str, list[str]]) -> None:
     """No line that says something is lost between blocks, and pieces give the same blocks."""
