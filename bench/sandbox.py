@@ -1,7 +1,7 @@
 """The start of a command that is held to a profile, against a plain one, in the same run.
 
-All take turns on one host, from the call to the end of `true`; the lowest of many rounds counts, and
-what it is above the plain one. `fork` is the road of everybody but root into a view of the
+All take turns on one host, from the call to the end of `true`. The lowest of many rounds counts,
+and what it is above the plain one. `fork` is the road of everybody but root into a view of the
 files. Runs alone too: `python bench/sandbox.py`.
 """
 
@@ -19,11 +19,11 @@ from measure import Row, show, under
 from prong.host import LocalHost
 from prong.host.git import Git
 from prong.host.residue import own_folder
-from prong.host.sandbox import NONE, Profile, confine
+from prong.host.sandbox import NONE, Profile, spawn
 from prong.host.worktree import create
+from prong.tools.derive import reading, working, worktree
 from prong.tools.ground import Policy, Sandboxing
 from prong.tools.policy import Ground
-from prong.tools.sandbox import reading, working, worktree
 
 ROUNDS = 150
 BARS = {"reading": 1, "worktree": 1, "working": 6}
@@ -57,13 +57,13 @@ async def measure(root: Path) -> dict[str, float]:
         "working": working(policy),
     }
     taken: dict[str, list[float]] = {name: [] for name in [*profiles, "fork"]}
-    by_thread = confine.enters_by_thread
+    by_thread = spawn.enters_by_thread
     for _ in range(ROUNDS):
         for name, profile in profiles.items():
             taken[name].append(await once(host, profile))
-        confine.enters_by_thread = lambda: False
+        spawn.enters_by_thread = lambda: False
         taken["fork"].append(await once(host, profiles["working"]))
-        confine.enters_by_thread = by_thread
+        spawn.enters_by_thread = by_thread
     await host.close()
     return {name: min(times) * 1000 for name, times in taken.items()}
 
@@ -77,7 +77,9 @@ def rows() -> Iterator[Row]:
     plain = found["plain"]
     for name, bar in BARS.items():
         told = f"{found[name]:.2f} ms, plain {plain:.2f} ms"
-        yield under(f"a command in '{name}': more than plain", found[name] - plain, bar, told, " ms")
+        yield under(
+            f"a command in '{name}': more than plain", found[name] - plain, bar, told, " ms"
+        )
     more = found["fork"] - plain
     yield Row("the same in 'working' by a fork, as others than root", f"{more:.2f} ms")
 

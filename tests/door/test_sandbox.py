@@ -18,13 +18,13 @@ import pytest
 from prong.host import LocalHost
 from prong.host.git import Git
 from prong.host.residue import own_folder
-from prong.host.sandbox import NONE, Ability, Profile, confine
+from prong.host.sandbox import NONE, Ability, Profile, spawn
 from prong.host.sandbox.ability import detect
 from prong.host.worktree import create
+from prong.tools.derive import reading, working, worktree
 from prong.tools.ground import Sandboxing
 from prong.tools.policy import Ground, Policy
 from prong.tools.rule import Rule, parse_rule
-from prong.tools.sandbox import reading, working, worktree
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L13")]
 
@@ -95,7 +95,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Go both ways into a view: root's own, and that of everybody else."""
     if request.param == "fork":
-        monkeypatch.setattr(confine, "enters_by_thread", lambda: False)
+        monkeypatch.setattr(spawn, "enters_by_thread", lambda: False)
     elif os.geteuid() != 0:
         pytest.skip("only root enters a view by a thread")
     return request.param

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prong.host.sandbox import NONE, Ability, Pattern, Profile, landlock, seccomp, with_file
+from prong.host.sandbox import NONE, Ability, Concealed, Profile, landlock, seccomp, with_file
 from prong.host.sandbox.ability import assess
+from prong.host.sandbox.mounts import outermost
 from prong.host.sandbox.seatbelt import profile_text
-from prong.host.sandbox.view import outermost
-from prong.session.doctor import sandbox_findings
+from prong.session.diagnosis import sandbox_findings
 from prong.tools.access import Running
+from prong.tools.derive import derive, frees, reading, working, worktree
 from prong.tools.ground import Sandboxing
 from prong.tools.policy import Allow, Ask, Deny, Ground, Mode, Policy, PolicyBox
 from prong.tools.refusal import find_refusal, for_model, for_user
 from prong.tools.rule import Effect, Rule, parse_rule
-from prong.tools.sandbox import derive, frees, reading, working, worktree
 
 pytestmark = pytest.mark.spec("L13")
 
@@ -70,7 +70,7 @@ def test_reading_writes_nothing_and_reaches_nobody() -> None:
 
     assert (profile.writable, profile.private) == ((), True)
     assert (profile.network, profile.signals, profile.attributes) == (False, False, False)
-    assert Pattern(regex=rf"{HOME}/\.ssh", base=f"{HOME}/.ssh", deep=False) in profile.hidden
+    assert Concealed(regex=rf"{HOME}/\.ssh", base=f"{HOME}/.ssh", deep=False) in profile.hidden
     assert any(one.base == REPO and one.deep for one in profile.hidden)
 
 
@@ -329,7 +329,7 @@ def judge(data: bytes, call: Call) -> int:
                 raise AssertionError(hex(code))
 
 
-X86 = seccomp.Machine(0xC000003E, 317, 0)
+X86 = seccomp.Processor(0xC000003E, 317, 0)
 READS = seccomp.Refusals(attributes=True, network=True, unix=True)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import msgspec
 
 from prong.face.output import printable, show, show_json
-from prong.session import Finding, diagnose
+from prong.session import Checkup, diagnose
 
 _WIDTH = 80
 _SIGNS = {"good": "+", "limited": "~", "broken": "!"}
@@ -36,7 +36,7 @@ def run_doctor(words: list[str]) -> int:
     return int(any(one.state == "broken" for one in found))
 
 
-def describe_findings(found: Iterable[Finding]) -> list[str]:
+def describe_findings(found: Iterable[Checkup]) -> list[str]:
     """Say each finding in a line or more, and what to do in one of its own."""
     lines: list[str] = []
     for one in found:

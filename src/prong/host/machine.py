@@ -20,7 +20,7 @@ from prong.host import process
 from prong.host.base import FileKind, Finished, Process, Stat
 from prong.host.guardian import GUARDIAN
 from prong.host.sandbox import NONE, Ability, Profile
-from prong.host.sandbox.confine import Room, allowed, furnish
+from prong.host.sandbox.spawn import Room, allowed, furnish
 from prong.host.storage import LocalStorage
 
 INLINE = 1 << 20

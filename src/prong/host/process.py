@@ -29,7 +29,7 @@ import anyio.lowlevel
 
 from prong.host.base import Finished
 from prong.host.guardian import GUARDIAN, MARK
-from prong.host.sandbox.confine import Given, Room, spawn
+from prong.host.sandbox.spawn import Given, Room, spawn
 
 GRACE = 2.0
 """Seconds between asking a group to end and forcing it."""

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         outlines,
         verify_session,
     )
-    from prong.session.doctor import Finding, diagnose
+    from prong.session.diagnosis import Checkup, diagnose
     from prong.session.integration import describe_cleanup, describe_merge
     from prong.session.opening import open_session
     from prong.session.project import (
@@ -68,10 +68,10 @@ _HOMES = {
     "AgentTypes": "agent.spec",
     "Books": "journal.book",
     "BreakEven": "cost.breakeven",
+    "Checkup": "session.diagnosis",
     "CostLine": "journal.book",
     "Explanation": "journal.compare",
     "FanReceipt": "cost.receipt",
-    "Finding": "session.doctor",
     "FolderTrust": "session.project",
     "Forecast": "session.catalogue",
     "LIFETIME": "cost.mark",
@@ -97,7 +97,7 @@ _HOMES = {
     "describe": "cost.receipt",
     "describe_cleanup": "session.integration",
     "describe_merge": "session.integration",
-    "diagnose": "session.doctor",
+    "diagnose": "session.diagnosis",
     "dump": "wire.raw",
     "explain": "session.catalogue",
     "folder_memory": "session.project",
@@ -124,10 +124,10 @@ __all__ = [
     "AgentTypes",
     "Books",
     "BreakEven",
+    "Checkup",
     "CostLine",
     "Explanation",
     "FanReceipt",
-    "Finding",
     "FolderTrust",
     "Forecast",
     "MemoryState",

@@ -25,7 +25,7 @@ from prong.config.model import choose
 from prong.config.option import Given, Options
 from prong.config.place import Place, look_around, make_policy
 from prong.config.sampling import kept, sampling
-from prong.config.sandbox import sandboxing, unheld
+from prong.config.sandboxing import sandboxing, unheld
 from prong.config.secrecy import secrets, withheld
 from prong.errors import BadInput, JournalError, ProngError
 from prong.event import MAIN, AgentStarted, Event, SessionStarted, Warned

@@ -37,7 +37,7 @@ from prong.host.worktree import (
 from prong.journal.note import ChildSpec
 from prong.team.child import Child
 from prong.team.route import REMOTE
-from prong.tools.confine import Ground
+from prong.tools.ground import Ground
 from prong.tools.policy import PolicyBox
 
 _SHOWN = 20

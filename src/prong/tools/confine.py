@@ -11,27 +11,10 @@ import os.path
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from prong.tools.access import Access, Running, Writing
-from prong.tools.ground import Allow, Ask, Deny, Policy, Verdict, is_inside, strictest
-
-
-class Ground(Struct, frozen=True):
-    """Where a child in a worktree works."""
-
-    root: str
-    """The child's folder, absolute and resolved."""
-    bounds: str
-    """The root of its worktree; the same, or a folder above it."""
-    inherited: tuple[str, ...]
-    """The roots of the working copies of its forebears, to be read but not written."""
-    git: str = ""
-    """Its own part of the repository's folder."""
-    common: str = ""
-    """The repository's folder."""
-    branch: str = ""
+from prong.tools.ground import Allow, Ask, Deny, Ground, Policy, Verdict, is_inside, strictest
 
 
 def settle(policy: Policy, ground: Ground) -> Policy:

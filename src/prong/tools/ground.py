@@ -87,6 +87,22 @@ class Policy(Struct, frozen=True, kw_only=True):
     sandbox: Sandboxing = Sandboxing()
 
 
+class Ground(Struct, frozen=True):
+    """Where a child in a worktree works."""
+
+    root: str
+    """The child's folder, absolute and resolved."""
+    bounds: str
+    """The root of its worktree; the same, or a folder above it."""
+    inherited: tuple[str, ...]
+    """The roots of the working copies of its forebears, to be read but not written."""
+    git: str = ""
+    """Its own part of the repository's folder."""
+    common: str = ""
+    """The repository's folder."""
+    branch: str = ""
+
+
 _RANK = {Allow: 0, Ask: 1, Deny: 2}
 
 

@@ -18,12 +18,14 @@ from msgspec.structs import replace
 from prong.errors import BadInput
 from prong.host.sandbox import NONE, Profile
 from prong.tools.access import Access, Reading, Running, Using, Writing
-from prong.tools.confine import Ground, confine, settle
+from prong.tools.confine import confine, settle
+from prong.tools.derive import derive, frees
 from prong.tools.filter import is_mcp
 from prong.tools.ground import (
     Allow,
     Ask,
     Deny,
+    Ground,
     Mode,
     Policy,
     Verdict,
@@ -35,7 +37,6 @@ from prong.tools.ground import (
     strictest,
 )
 from prong.tools.rule import BadRule, Effect, Rule, fits_use, parse_rule
-from prong.tools.sandbox import derive, frees
 
 __all__ = ["Allow", "Ask", "Deny", "Ground", "Mode", "Policy", "PolicyBox", "Verdict", "decide"]
 

@@ -32,7 +32,7 @@ _MOST = 5
 _LINES = 400
 
 
-class Refusal(Struct, frozen=True):
+class KernelRefusal(Struct, frozen=True):
     """What a command was refused."""
 
     paths: tuple[str, ...] = ()
@@ -47,10 +47,10 @@ class Refusal(Struct, frozen=True):
         return bool(self.paths or self.network or self.guess)
 
 
-def find_refusal(profile: Profile, text: str, cwd: str) -> Refusal:
+def find_refusal(profile: Profile, text: str, cwd: str) -> KernelRefusal:
     """Read what a command printed that failed; nothing is found where nothing was held."""
     if profile.name == "none":
-        return Refusal()
+        return KernelRefusal()
     paths: dict[str, None] = {}
     network = guess = False
     for line in text.splitlines()[-_LINES:]:
@@ -60,7 +60,7 @@ def find_refusal(profile: Profile, text: str, cwd: str) -> Refusal:
             found = [path for path in _named(line, cwd) if forbids(profile, path)]
             paths.update(dict.fromkeys(found[:1]))
             guess = guess or not found
-    return Refusal(tuple(paths)[:_MOST], network, guess and not paths and not network)
+    return KernelRefusal(tuple(paths)[:_MOST], network, guess and not paths and not network)
 
 
 def _named(line: str, cwd: str) -> Iterator[str]:
@@ -86,7 +86,7 @@ def forbids(profile: Profile, path: str) -> bool:
     return not any(is_inside(path, one) for one in profile.writable)
 
 
-def for_model(profile: Profile, refusal: Refusal) -> str:
+def for_model(profile: Profile, refusal: KernelRefusal) -> str:
     """Say to the model what was refused, and by what."""
     held = f"its sandbox (profile '{profile.name}')"
     if refusal.paths:
@@ -98,7 +98,7 @@ def for_model(profile: Profile, refusal: Refusal) -> str:
     return f"[Something was refused; it may have been {held}, which shows only to the command.]"
 
 
-def for_user(profile: Profile, refusal: Refusal) -> str:
+def for_user(profile: Profile, refusal: KernelRefusal) -> str:
     """Say to the user what was refused, and what would allow it."""
     if refusal.network:
         return 'the sandbox gave the command no network; "sandbox": {"network": "always"} does'

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from prong.tools.access import Running
 from prong.tools.command import Folders, Parsed, Simple, Target, parse_command
+from prong.tools.derive import frees
 from prong.tools.ground import (
     Allow,
     Ask,
@@ -36,7 +37,6 @@ from prong.tools.option import read_options
 from prong.tools.reach import find_reach, landing
 from prong.tools.risk import FILE_COMMANDS, is_change, is_risky, suggest
 from prong.tools.rule import READING, WRITING, Rule, command_pattern
-from prong.tools.sandbox import frees
 from prong.tools.shape import Shape, landings, read_shape
 from prong.tools.word import Word
 
@@ -96,7 +96,7 @@ def _settled(verdicts: Iterable[Verdict], *, free: bool) -> Verdict:
     return strictest(kept or [Allow("the sandbox holds it")])
 
 
-class Seen(Struct, frozen=True):
+class Nature(Struct, frozen=True):
     """What of a command line decides on its profile."""
 
     reads: bool
@@ -107,7 +107,7 @@ class Seen(Struct, frozen=True):
     """Protected paths that it names to change them."""
 
 
-def look_at(policy: Policy, run: Running, resolve: Resolve) -> Seen:
+def look_at(policy: Policy, run: Running, resolve: Resolve) -> Nature:
     """Read a command line for what decides on its profile."""
     case = _case(policy, run, resolve)
     commands, opaque = case.parsed.commands, case.parsed.opaque
@@ -116,7 +116,7 @@ def look_at(policy: Policy, run: Running, resolve: Resolve) -> Seen:
     named = {p for p, writing in _named_paths(case) if writing and is_protected(policy, p)}
     for simple in commands:
         named |= _configured(policy, simple)
-    return Seen(
+    return Nature(
         reads=not opaque and not wild and all(prove_read_only(s) is not None for s in commands),
         outside=bool(commands)
         and not opaque

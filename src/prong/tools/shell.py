@@ -29,7 +29,7 @@ from prong.tools.access import Access, Running
 from prong.tools.base import Context, Effect, Failed, Outcome, done
 from prong.tools.gitenv import guard_git
 from prong.tools.output import Cleaner, Collector
-from prong.tools.refusal import Refusal, find_refusal, for_model, for_user
+from prong.tools.refusal import KernelRefusal, find_refusal, for_model, for_user
 
 PART = 20_000
 """Characters kept of each end of the output."""
@@ -267,7 +267,7 @@ class _Run:
     def outcome(self, notes: list[str], profile: Profile, cwd: str) -> Outcome:
         """Make the result of the call."""
         text = self.output.text().rstrip("\n")
-        refusal = find_refusal(profile, text, cwd) if self._code else Refusal()
+        refusal = find_refusal(profile, text, cwd) if self._code else KernelRefusal()
         said = [for_model(profile, refusal)] if refusal.some else []
         body = "\n".join([*([text] if text else []), *notes, *said])
         if self._code is None or self._flooded:

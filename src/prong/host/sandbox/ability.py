@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from functools import cache
 
-from prong.host.sandbox import landlock, seccomp, view
+from prong.host.sandbox import landlock, mounts, seccomp
 from prong.host.sandbox.profile import Ability
 
 _REMEDY = {
@@ -69,11 +69,11 @@ def enters_by_thread() -> bool:
 
 @cache
 def _enters(user: int) -> bool:
-    return user == 0 and _tried(lambda: view.enter(view.View(), user=False, cwd="/")) == ""
+    return user == 0 and _tried(lambda: mounts.enter(mounts.Mounts(), user=False, cwd="/")) == ""
 
 
 def _try_view() -> str:
-    if enters_by_thread() or _forked(view.View()):
+    if enters_by_thread() or _forked(mounts.Mounts()):
         return ""
     return (
         "namespaces of users are not allowed here (kernel.unprivileged_userns_clone, "
@@ -89,17 +89,17 @@ def has_terminals() -> bool:
 @cache
 def _terminals(user: int) -> bool:
     del user
-    wanted = view.View(terminals=True)
+    wanted = mounts.Mounts(terminals=True)
     if enters_by_thread():
-        return _tried(lambda: view.enter(wanted, user=False, cwd="/")) == ""
+        return _tried(lambda: mounts.enter(wanted, user=False, cwd="/")) == ""
     return _forked(wanted)
 
 
-def _forked(wanted: view.View) -> bool:
+def _forked(wanted: mounts.Mounts) -> bool:
     """Try a view by a process that is thrown away."""
 
     def enter() -> None:
-        view.enter(wanted, user=True, cwd="/")
+        mounts.enter(wanted, user=True, cwd="/")
 
     try:
         subprocess.run(["true"], preexec_fn=enter, check=True, capture_output=True)

@@ -45,7 +45,7 @@ _NET_SINCE, _SCOPE_SINCE = 4, 6
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Rules(Struct, frozen=True, kw_only=True):
+class Ruleset(Struct, frozen=True, kw_only=True):
     """A ruleset as numbers."""
 
     handled: int
@@ -55,7 +55,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     """What is granted below writable folders."""
 
 
-def rules_for(abi: int, *, network: bool, signals: bool, devices: bool) -> Rules:
+def rules_for(abi: int, *, network: bool, signals: bool, devices: bool) -> Ruleset:
     """Work out what a version of Landlock can be told.
 
     Device files can be made nowhere. `devices` says whether they can be controlled.
@@ -69,7 +69,7 @@ def rules_for(abi: int, *, network: bool, signals: bool, devices: bool) -> Rules
         if abi < since:
             everything &= ~right
     scoped = ABSTRACT_SOCKETS | (0 if signals else SIGNALS)
-    return Rules(
+    return Ruleset(
         handled=everything,
         net=BIND_TCP | CONNECT_TCP if abi >= _NET_SINCE and not network else 0,
         scoped=scoped if abi >= _SCOPE_SINCE else 0,
@@ -82,7 +82,9 @@ def version() -> int:
     return max(_libc.syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION)), 0)
 
 
-def restrict(abi: int, rules: Rules, writable: Iterable[str], readable: Sequence[str] = ()) -> None:
+def restrict(
+    abi: int, rules: Ruleset, writable: Iterable[str], readable: Sequence[str] = ()
+) -> None:
     """Bind the calling thread; what is not there is granted to nobody.
 
     With `readable`, no file elsewhere can be read.

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from prong.host.sandbox.profile import Pattern
+from prong.host.sandbox.profile import Concealed
 
 MOST = 200_000
 """Entries of folders that are looked at for one command at most."""
@@ -33,7 +33,7 @@ class TooMany(OSError):
     """There are too many files to look through for those to hide."""
 
 
-def find_hidden(patterns: Sequence[Pattern]) -> list[str]:
+def find_hidden(patterns: Sequence[Concealed]) -> list[str]:
     """List the files and folders that patterns speak of.
 
     Raises TooMany.

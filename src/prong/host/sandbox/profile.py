@@ -1,7 +1,7 @@
 """What the system holds a command to, as a value.
 
 A profile says what a command and everything that it starts may do. It is made from the policy by a
-pure function (`prong.tools.sandbox`), travels with the command, also to another process, and is
+pure function (`prong.tools.derive`), travels with the command, also to another process, and is
 enforced by the host.
 """
 
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 Name: TypeAlias = Literal["reading", "working", "worktree", "none"]
 
 
-class Pattern(Struct, frozen=True):
+class Concealed(Struct, frozen=True):
     """Files that nobody may read: a regular expression for paths, and the folders to look in."""
 
     regex: str
@@ -40,7 +40,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     """Folders in writable ones that may be changed but not be put away."""
     opened: tuple[str, ...] = ()
     """Protected paths that the user said yes to."""
-    hidden: tuple[Pattern, ...] = ()
+    hidden: tuple[Concealed, ...] = ()
     """What cannot be read."""
     network: bool = True
     signals: bool = True

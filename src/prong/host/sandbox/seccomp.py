@@ -24,7 +24,7 @@ _NUMBER, _ARCH = 0, 4
 _X32 = 0x40000000
 
 
-class Machine(Struct, frozen=True):
+class Processor(Struct, frozen=True):
     """The numbers of one kind of processor."""
 
     audit: int
@@ -33,8 +33,8 @@ class Machine(Struct, frozen=True):
 
 
 _MACHINES = {
-    "x86_64": Machine(0xC000003E, 317, 0),
-    "aarch64": Machine(0xC00000B7, 277, 1),
+    "x86_64": Processor(0xC000003E, 317, 0),
+    "aarch64": Processor(0xC00000B7, 277, 1),
 }
 
 # By name: the number on x86_64 and on aarch64; -1 where there is none.
@@ -168,17 +168,17 @@ class Test(Struct, frozen=True):
     """Refused if it is not that."""
 
 
-def machine() -> Machine | None:
+def machine() -> Processor | None:
     """Give the numbers of this machine; None if they are not known."""
     return _MACHINES.get(platform.machine())
 
 
-def tests(kind: Machine, refusals: Refusals) -> tuple[Test, ...]:
+def tests(kind: Processor, refusals: Refusals) -> tuple[Test, ...]:
     """List the calls that are refused; pure."""
     return tuple(one for one in _tests(kind, refusals) if one.number >= 0)
 
 
-def _tests(kind: Machine, refusals: Refusals) -> Iterator[Test]:
+def _tests(kind: Processor, refusals: Refusals) -> Iterator[Test]:
     column = kind.column
     tables = [_ALWAYS]
     tables += [_ATTRIBUTES, _SHARED] if refusals.attributes else []
@@ -209,7 +209,7 @@ def _sockets(number: int, refusals: Refusals) -> Iterator[Test]:
 
 
 @cache
-def program(kind: Machine, refusals: Refusals) -> bytes:
+def program(kind: Processor, refusals: Refusals) -> bytes:
     """Write the filter as the kernel reads it; pure."""
     lines = [
         (_LOAD, 0, 0, _ARCH),
@@ -247,7 +247,7 @@ def _lines(test: Test) -> list[tuple[int, int, int, int]]:
     return [load, (_EQUAL, 0, 2 + len(check), test.number), argument, *check, refuse]
 
 
-def install(kind: Machine, data: bytes) -> None:
+def install(kind: Processor, data: bytes) -> None:
     """Bind the calling thread by a filter; it can gain no privileges any more.
 
     Raises OSError.

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, TypedDict, Unpack
 from weakref import WeakSet
 
-from prong.host.sandbox import landlock, places, privilege, seccomp, view
+from prong.host.sandbox import landlock, mounts, places, privilege, seccomp
 from prong.host.sandbox.ability import enters_by_thread, has_terminals
 from prong.host.sandbox.profile import Ability, Profile
 from prong.host.sandbox.seatbelt import profile_text
@@ -68,7 +68,7 @@ class Room:
         """What may be written, links followed, if it is there."""
         named = (*self.profile.writable, self.temp)
         real = (os.path.realpath(one) for one in named if one)
-        return view.outermost([one for one in real if os.path.exists(one)], self.kept)  # noqa: PTH110
+        return mounts.outermost([one for one in real if os.path.exists(one)], self.kept)  # noqa: PTH110
 
     def excuse(self, paths: Iterable[str]) -> None:
         """Take note that somebody else may make these paths: they are not to be taken away."""
@@ -207,7 +207,7 @@ def spawn(argv: Sequence[str], room: Room, **given: Unpack[Given]) -> subprocess
     if enters_by_thread():
 
         def enter_and_bind() -> None:
-            view.enter(seen, user=False, cwd=room.cwd)
+            mounts.enter(seen, user=False, cwd=room.cwd)
             bind()
 
         return _in_thread(enter_and_bind, argv, given)
@@ -244,7 +244,7 @@ def _binding(room: Room) -> Callable[[], None]:
     return bind
 
 
-def _view(room: Room) -> view.View:
+def _view(room: Room) -> mounts.Mounts:
     shared = ("/dev/shm",) if room.profile.name != "reading" else ()  # noqa: S108
     writable = (*room.writable, *(one for one in shared if os.path.isdir(one)))  # noqa: PTH112
     pinned = [os.path.realpath(one) for one in room.profile.pinned]
@@ -252,7 +252,7 @@ def _view(room: Room) -> view.View:
     for path in room.hidden:
         folder = os.path.isdir(path)  # noqa: PTH112
         masks.append((f"{_masks(os.getpid())}/{'folder' if folder else 'file'}", path))
-    return view.View(
+    return mounts.Mounts(
         writable=writable,
         pinned=tuple(one for one in pinned if os.path.isdir(one) and one not in writable),  # noqa: PTH112
         kept=room.kept,
@@ -283,7 +283,7 @@ def _in_thread(
 
 
 def _by_fork(
-    seen: view.View,
+    seen: mounts.Mounts,
     bind: Callable[[], None],
     argv: Sequence[str],
     cwd: str,
@@ -293,7 +293,7 @@ def _by_fork(
 
     def enter() -> None:
         try:
-            view.enter(seen, user=True, cwd=cwd)
+            mounts.enter(seen, user=True, cwd=cwd)
             bind()
         except OSError as error:
             os.write(sink, f"{error.errno} {error.strerror}".encode())

@@ -16,7 +16,7 @@ import msgspec
 
 from prong.config.option import Options
 from prong.config.place import Place, look_around
-from prong.config.sandbox import sandboxing
+from prong.config.sandboxing import sandboxing
 from prong.config.secrecy import withheld
 from prong.errors import ConfigError, NoSuchModel, UsageError
 from prong.host.sandbox import Ability
@@ -30,7 +30,7 @@ _FULL_SINCE = 6
 """The version of Landlock that holds signals too."""
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class Checkup(msgspec.Struct, frozen=True, kw_only=True):
     """What was found of one thing."""
 
     topic: str
@@ -40,17 +40,17 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """What to do about it; empty if there is nothing to do."""
 
 
-def diagnose(cwd: str = ".", *, settings: str | None = None) -> tuple[Finding, ...]:
+def diagnose(cwd: str = ".", *, settings: str | None = None) -> tuple[Checkup, ...]:
     """Look at everything that a session in a folder stands on."""
     try:
         place = look_around(Options(cwd=cwd, settings=settings))
     except (ConfigError, UsageError) as error:
         why = "mend it: no session starts before"
-        return (Finding(topic="settings", state="broken", text=str(error), remedy=why),)
+        return (Checkup(topic="settings", state="broken", text=str(error), remedy=why),)
     return tuple(_findings(place))
 
 
-def _findings(place: Place) -> Iterator[Finding]:
+def _findings(place: Place) -> Iterator[Checkup]:
     mode = place.settings.values.sandbox.mode
     yield from sandbox_findings(detect(), mode)
     yield from _exceptions(place)
@@ -62,10 +62,10 @@ def _findings(place: Place) -> Iterator[Finding]:
     yield from _servers(place)
 
 
-def sandbox_findings(ability: Ability, mode: str = "on") -> Iterator[Finding]:
+def sandbox_findings(ability: Ability, mode: str = "on") -> Iterator[Checkup]:
     """Say what the system holds commands to; pure."""
     if mode == "off":
-        yield Finding(
+        yield Checkup(
             topic="sandbox",
             state="limited",
             text="off by the setting sandbox.mode; permissions alone decide",
@@ -75,30 +75,30 @@ def sandbox_findings(ability: Ability, mode: str = "on") -> Iterator[Finding]:
     if not ability.some:
         state: State = "broken" if mode == "required" else "limited"
         text = f"none, permissions alone decide: {ability.why}"
-        yield Finding(topic="sandbox", state=state, text=text, remedy=_remedy(ability))
+        yield Checkup(topic="sandbox", state=state, text=text, remedy=_remedy(ability))
         return
     named = f"Landlock {ability.abi}" if ability.kind == "landlock" else "Seatbelt"
     if ability.writes:
         text = f"{named}: commands that read can change nothing"
-        yield Finding(topic="sandbox: reading", state="good", text=text)
+        yield Checkup(topic="sandbox: reading", state="good", text=text)
     else:
         text = f"{named}, in part only: {ability.why}"
-        yield Finding(topic="sandbox: reading", state="limited", text=text, remedy=_remedy(ability))
+        yield Checkup(topic="sandbox: reading", state="limited", text=text, remedy=_remedy(ability))
     yield _of_views(ability, named)
     if ability.kind == "landlock" and ability.abi < _FULL_SINCE:
         text = "children in worktrees can signal your other processes"
         remedy = "Linux 6.12 or newer holds that"
-        yield Finding(topic="sandbox: signals", state="limited", text=text, remedy=remedy)
+        yield Checkup(topic="sandbox: signals", state="limited", text=text, remedy=remedy)
 
 
-def _of_views(ability: Ability, named: str) -> Finding:
+def _of_views(ability: Ability, named: str) -> Checkup:
     if ability.views and ability.writes:
-        return Finding(
+        return Checkup(
             topic="sandbox: working",
             state="good",
             text=f"{named} with a view of the files: protected and denied files are out of reach",
         )
-    return Finding(
+    return Checkup(
         topic="sandbox: working",
         state="limited",
         text="commands write in the project and in temporary and cache folders alone; protected "
@@ -118,37 +118,37 @@ def _remedy(ability: Ability) -> str:
     )
 
 
-def _exceptions(place: Place) -> Iterator[Finding]:
+def _exceptions(place: Place) -> Iterator[Checkup]:
     """Tell what settings let out."""
     try:
         found = sandboxing(place, detect(), place.home)
     except UsageError as error:
-        yield Finding(topic="sandbox", state="broken", text=str(error), remedy="see above")
+        yield Checkup(topic="sandbox", state="broken", text=str(error), remedy="see above")
         return
     told = [f"writes in {path}" for path in found.writable]
     told += [f"without a sandbox: {line}" for line in found.outside]
     told += ["sockets of services can be reached"] if found.daemons else []
     told += ["network also for commands that read"] if found.network == "always" else []
     if told:
-        yield Finding(topic="sandbox: exceptions", state="limited", text="; ".join(told))
+        yield Checkup(topic="sandbox: exceptions", state="limited", text="; ".join(told))
 
 
-def _terminal(place: Place) -> Finding:
+def _terminal(place: Place) -> Checkup:
     kind = place.env.get("TERM", "")
     if not sys.stdout.isatty():
-        return Finding(topic="terminal", state="good", text="none here; -p works without one")
+        return Checkup(topic="terminal", state="good", text="none here; -p works without one")
     if kind in {"", "dumb"}:
         text = f"TERM is {kind!r}: no colours, no editing of the line"
-        return Finding(topic="terminal", state="limited", text=text, remedy="set TERM")
+        return Checkup(topic="terminal", state="limited", text=text, remedy="set TERM")
     width = shutil.get_terminal_size().columns
-    return Finding(topic="terminal", state="good", text=f"{kind}, {width} columns")
+    return Checkup(topic="terminal", state="good", text=f"{kind}, {width} columns")
 
 
-def _program(name: str, flag: str, without: str) -> Finding:
+def _program(name: str, flag: str, without: str) -> Checkup:
     said = _version(name, flag)
     if said is None:
-        return Finding(topic=name, state="limited", text=f"not found; {without}")
-    return Finding(topic=name, state="good", text=said)
+        return Checkup(topic=name, state="limited", text=f"not found; {without}")
+    return Checkup(topic=name, state="good", text=said)
 
 
 def _version(name: str, flag: str) -> str | None:
@@ -164,52 +164,52 @@ def _version(name: str, flag: str) -> str | None:
     return ended.stdout.strip().partition("\n")[0] or None
 
 
-def _git(place: Place) -> Finding:
+def _git(place: Place) -> Checkup:
     said = _version("git", "--version")
     if said is None:
         text = "not found: no worktrees, no merging"
-        return Finding(topic="git", state="limited", text=text, remedy="install git")
+        return Checkup(topic="git", state="limited", text=text, remedy="install git")
     if not os.path.lexists(f"{place.root}/.git"):
         text = f"{said}; {place.root} is no repository, so there are no worktrees"
-        return Finding(topic="git", state="limited", text=text, remedy="git init")
-    return Finding(topic="git", state="good", text=f"{said}; repository at {place.root}")
+        return Checkup(topic="git", state="limited", text=text, remedy="git init")
+    return Checkup(topic="git", state="good", text=f"{said}; repository at {place.root}")
 
 
-def _keys(place: Place) -> Iterator[Finding]:
+def _keys(place: Place) -> Iterator[Checkup]:
     hidden = withheld(place)
     there = sorted(name for name in hidden if place.env.get(name))
     if there:
         text = f"{', '.join(there)}: used by Prong, kept from commands"
-        yield Finding(topic="keys", state="good", text=text)
+        yield Checkup(topic="keys", state="good", text=text)
     else:
         text = "none in the environment; a model on this machine needs none"
         remedy = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or use -m local"
-        yield Finding(topic="keys", state="limited", text=text, remedy=remedy)
+        yield Checkup(topic="keys", state="limited", text=text, remedy=remedy)
     if passed := sorted(set(place.settings.values.pass_env) & set(place.env)):
         text = f"commands see {', '.join(passed)} by the setting passEnv"
-        yield Finding(topic="keys", state="limited", text=text)
+        yield Checkup(topic="keys", state="limited", text=text)
 
 
-def _engine() -> Finding:
+def _engine() -> Checkup:
     try:
         path = local_model()
     except (NoSuchModel, UsageError) as error:
         text = "models do not run on this machine"
-        return Finding(topic="engine", state="limited", text=text, remedy=str(error))
-    return Finding(topic="engine", state="good", text=f"-m local runs {path.name}")
+        return Checkup(topic="engine", state="limited", text=text, remedy=str(error))
+    return Checkup(topic="engine", state="good", text=f"-m local runs {path.name}")
 
 
-def _servers(place: Place) -> Iterator[Finding]:
+def _servers(place: Place) -> Iterator[Checkup]:
     if not place.servers.servers:
-        yield Finding(topic="MCP", state="good", text="no servers are configured")
+        yield Checkup(topic="MCP", state="good", text="no servers are configured")
     for server in place.servers.servers:
         topic = f"MCP: {server.name}"
         if server.url:
-            yield Finding(topic=topic, state="good", text=f"{server.url} (not asked)")
+            yield Checkup(topic=topic, state="good", text=f"{server.url} (not asked)")
         elif shutil.which(server.command, path=place.env.get("PATH")) is None:
             text = f"{server.command} is not found; it would run outside the sandbox"
             remedy = f"install it, or remove the server from {server.path}"
-            yield Finding(topic=topic, state="broken", text=text, remedy=remedy)
+            yield Checkup(topic=topic, state="broken", text=text, remedy=remedy)
         else:
             text = f"{server.command} (not started); it runs outside the sandbox"
-            yield Finding(topic=topic, state="good", text=text)
+            yield Checkup(topic=topic, state="good", text=text)

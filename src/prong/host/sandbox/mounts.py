@@ -30,7 +30,7 @@ _READ_ONLY = struct.pack("=QQQQ", 1, 0, 0, 0)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class View(Struct, frozen=True, kw_only=True):
+class Mounts(Struct, frozen=True, kw_only=True):
     """What is mounted, by paths that are there and hold no links."""
 
     writable: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ def _inside(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def enter(view: View, *, user: bool, cwd: str) -> None:
+def enter(view: Mounts, *, user: bool, cwd: str) -> None:
     """Bring the calling thread, or a process with one thread, into a view.
 
     `user` makes a namespace of users as well.

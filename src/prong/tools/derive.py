@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from prong.host.sandbox import NONE, Pattern, Profile
-from prong.tools.confine import Ground
-from prong.tools.ground import Policy, is_inside
+from prong.host.sandbox import NONE, Concealed, Profile
+from prong.tools.ground import Ground, Policy, is_inside
 from prong.tools.rule import READING, Rule, path_base, path_pattern
 
 _SETTINGS = ("settings.json", "settings.local.json", "agents", "hooks", "commands", "skills")
@@ -120,7 +119,7 @@ def worktree(policy: Policy, ground: Ground) -> Profile:
     )
 
 
-def hidden(policy: Policy) -> tuple[Pattern, ...]:
+def hidden(policy: Policy) -> tuple[Concealed, ...]:
     """Give what rules forbid to be read."""
     return tuple(
         _pattern(rule, root, policy.home)
@@ -130,15 +129,15 @@ def hidden(policy: Policy) -> tuple[Pattern, ...]:
     )
 
 
-def _pattern(rule: Rule, root: str, home: str) -> Pattern:
+def _pattern(rule: Rule, root: str, home: str) -> Concealed:
     assert rule.specifier is not None
     base, deep = path_base(rule.specifier, root, home)
     regex = path_pattern(rule.specifier, root, home, forbids=True).pattern
-    return Pattern(regex=regex, base=base, deep=deep)
+    return Concealed(regex=regex, base=base, deep=deep)
 
 
-def _one(path: str) -> Pattern:
-    return Pattern(regex=re.escape(path), base=path, deep=False)
+def _one(path: str) -> Concealed:
+    return Concealed(regex=re.escape(path), base=path, deep=False)
 
 
 def _roots(policy: Policy) -> tuple[str, ...]:
