@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from prong.host.sandbox import NONE, Ability, Concealed, Profile, landlock, seccomp, with_file
 from prong.host.sandbox.ability import assess
-from prong.host.sandbox.mounts import outermost
+from prong.host.sandbox.places import outermost
 from prong.host.sandbox.seatbelt import profile_text
 from prong.session.diagnosis import sandbox_findings
 from prong.tools.access import Running
@@ -52,9 +52,7 @@ def policy(
         folders=("/data", "/store/1"),
         protected=("/store/1",),
         scratchpad="/pad",
-        sandbox=msgspec.convert({"on": True, **box}, Sandboxing)
-        if not ability.some
-        else msgspec.structs.replace(
+        sandbox=msgspec.structs.replace(
             msgspec.convert({"on": True, **box}, Sandboxing), ability=ability
         ),
     )

@@ -67,6 +67,11 @@ class Agent:
             self.run.halt(verdict.stop)
         return verdict
 
+    def equip(self) -> None:
+        """Find out before the first command what the system holds; what it does not is said."""
+        if why := self.policy.equip(self.context.host):
+            self.emit(Warned(text=why))
+
     def restart(self, prompt: Prompt, *, reason: Reason, detail: str) -> None:
         """Go on under a new prompt; a call that stood in the old one may be made again."""
         self.conversation.restart(prompt, reason=reason, detail=detail)

@@ -83,6 +83,8 @@ def _refuse(leave: Leave, why: str) -> Leave:
 
 def _decide(agent: Agent, leave: Leave) -> tuple[Allow | Ask | Deny, Sequence[Access]]:
     accesses = leave.tool.access(leave.args, agent.context)
+    if any(isinstance(access, Running) for access in accesses):
+        agent.equip()
     resolve = agent.context.host.follow
     return agent.policy.decide(leave.call.name, accesses, resolve=resolve), accesses
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 from prong.config.place import Place
 from prong.errors import NotPossibleNow
-from prong.host.sandbox import Ability
+from prong.host import Host
 from prong.tools.ground import Sandboxing
 
 CACHES = (
@@ -34,23 +33,14 @@ _POINTER = "gitdir:"
 _LARGEST = 4096
 
 
-def sandboxing(place: Place, ability: Ability, home: str) -> Sandboxing:
-    """Put together what is known and wanted of the sandbox.
-
-    Raises UsageError if one is required that the system cannot give.
-    """
+def sandboxing(place: Place, home: str) -> Sandboxing:
+    """Put together what is wanted of the sandbox; what the system can hold is not known yet."""
     given = place.settings.values.sandbox
-    if given.mode == "required" and not (ability.writes and ability.views):
-        raise NotPossibleNow(
-            f"the setting sandbox.mode is 'required', and it cannot be had in full: {ability.why}; "
-            "'prong doctor' says more"
-        )
     return Sandboxing(
-        ability=ability,
-        on=given.mode != "off" and ability.some,
+        on=given.mode != "off",
         network=given.network,
         daemons=given.unix_sockets,
-        temp=_real(("/tmp", "/var/tmp", tempfile.gettempdir()), home, place.cwd),  # noqa: S108
+        temp=_real(("/tmp", "/var/tmp", place.env.get("TMPDIR") or "/tmp"), home, place.cwd),  # noqa: S108
         caches=_real(CACHES if given.caches is None else given.caches, home, place.cwd),
         writable=_real(given.writable, home, place.cwd),
         git=repository(place.root),
@@ -58,14 +48,18 @@ def sandboxing(place: Place, ability: Ability, home: str) -> Sandboxing:
     )
 
 
-def unheld(place: Place, ability: Ability) -> str:
-    """Say what is not held here, once; empty if all is, or nobody wants it."""
-    if place.settings.values.sandbox.mode == "off":
-        return "the sandbox is off by the setting sandbox.mode: permissions alone decide"
-    if ability.writes and ability.views:
-        return ""
-    what = "commands run without a sandbox" if not ability.some else "the sandbox is not whole"
-    return f"{what}, and permissions alone decide: {ability.why} ('prong doctor' says more)"
+def must_hold(place: Place, host: Host) -> None:
+    """Demand a whole sandbox where the settings require one.
+
+    Raises UsageError if the system cannot give it.
+    """
+    if place.settings.values.sandbox.mode == "required":
+        ability = host.ability
+        if not (ability.writes and ability.views):
+            raise NotPossibleNow(
+                "the setting sandbox.mode is 'required', and it cannot be had in full: "
+                f"{ability.why}; 'prong doctor' says more"
+            )
 
 
 def _pattern(text: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import stat as modes
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import ParamSpec, TypeVar
@@ -20,7 +19,7 @@ from prong.host import process
 from prong.host.base import FileKind, Finished, Process, Stat
 from prong.host.guardian import GUARDIAN
 from prong.host.sandbox import NONE, Ability, Profile
-from prong.host.sandbox.spawn import Room, allowed, furnish
+from prong.host.sandbox.room import Room, allowed, furnish
 from prong.host.storage import LocalStorage
 
 INLINE = 1 << 20
@@ -183,7 +182,7 @@ class Machine:
             cwd=cwd,
             env=env,
             home=self._home,
-            aside=f"{self._storage.path or tempfile.gettempdir()}/taken",
+            aside=f"{self._storage.path or '/tmp'}/taken",  # noqa: S108 - as a last resort
         )
 
     def _keep(self, group: process.Group) -> None:

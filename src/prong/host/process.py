@@ -29,7 +29,7 @@ import anyio.lowlevel
 
 from prong.host.base import Finished
 from prong.host.guardian import GUARDIAN, MARK
-from prong.host.sandbox.spawn import Given, Room, spawn
+from prong.host.sandbox.room import Given, Room
 
 GRACE = 2.0
 """Seconds between asking a group to end and forcing it."""
@@ -82,6 +82,9 @@ class Group:
             if room is None:
                 self._popen = subprocess.Popen(list(argv), **given)
             else:
+                # Most sessions never run a command.
+                from prong.host.sandbox.spawn import spawn
+
                 self._popen = spawn(argv, room, **given)
         except (OSError, ValueError) as error:
             GUARDIAN.give_up()

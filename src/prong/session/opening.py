@@ -25,7 +25,7 @@ from prong.config.model import choose
 from prong.config.option import Given, Options
 from prong.config.place import Place, look_around, make_policy
 from prong.config.sampling import kept, sampling
-from prong.config.sandboxing import sandboxing, unheld
+from prong.config.sandboxing import must_hold, sandboxing
 from prong.config.secrecy import secrets, withheld
 from prong.errors import BadInput, JournalError, ProngError
 from prong.event import MAIN, AgentStarted, Event, SessionStarted, Warned
@@ -406,10 +406,11 @@ class _Maker:
 
 
 def _policy(place: Place, host: Host, storage: str) -> Policy:
-    """Make the policy, and say of the sandbox what it does not hold."""
-    if isinstance(host, LocalHost) and (why := unheld(place, host.ability)):
-        place.warn(why)
-    sandbox = sandboxing(place, host.ability, host.home)
+    """Make the policy; what the system can hold of it is found out before the first command."""
+    must_hold(place, host)
+    sandbox = sandboxing(place, host.home)
+    if not sandbox.on:
+        place.warn("the sandbox is off by the setting sandbox.mode: permissions alone decide")
     storage = host.storage.path or storage
     return make_policy(place, home=host.home, storage=storage, sandbox=sandbox)
 

@@ -125,7 +125,9 @@ async def _confine(
         folders=tuple(f for f in opened if _is_apart(f, inherited)),
     )
     own = common = ""
-    if policy.sandbox.on:
+    agent.equip()
+    policy = agent.policy.policy
+    if policy.sandbox.active:
         own, common = await own_folder(Git(maker, worktree.parent), worktree.path)
     ground = Ground(host.root, worktree.path, inherited, own, common, worktree.branch)
     agent.move(host, worktree.cwd, agent.policy.narrow(ground=ground))

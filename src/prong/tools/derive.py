@@ -190,7 +190,7 @@ def derive(
     opened: Sequence[str] = (),
 ) -> Profile:
     """Choose the profile of a command: of one that reads, of a child in a worktree, of others."""
-    if outside or not policy.sandbox.on:
+    if outside or not policy.sandbox.active:
         return NONE
     if reads:
         return reading(policy)
@@ -201,7 +201,10 @@ def derive(
 
 def holds(policy: Policy, profile: Profile) -> bool:
     """Whether a profile is held in full, so that what it forbids need not be asked."""
-    return policy.sandbox.on and profile.name != "none" and policy.sandbox.ability.holds(profile)
+    box = policy.sandbox
+    if not box.active or box.ability is None or profile.name == "none":
+        return False
+    return box.ability.holds(profile)
 
 
 def frees(policy: Policy) -> bool:

@@ -47,9 +47,10 @@ Verdict: TypeAlias = Allow | Ask | Deny
 class Sandboxing(Struct, frozen=True, kw_only=True):
     """What is known and wanted of the sandbox of commands."""
 
-    ability: Ability = Ability()
-    """What the host holds."""
     on: bool = False
+    """Whether the user wants one."""
+    ability: Ability | None = None
+    """What the host holds; None before it was asked."""
     network: Literal["none", "working", "always"] = "working"
     """Whether commands reach the network: none, those that may do more than read, or all."""
     daemons: bool = False
@@ -64,6 +65,22 @@ class Sandboxing(Struct, frozen=True, kw_only=True):
     """The repository's own folder, where it is not in the project's."""
     outside: tuple[str, ...] = ()
     """Commands that run without a sandbox, as the rules of Bash name them."""
+
+    @property
+    def active(self) -> bool:
+        """Whether commands are held at all."""
+        return self.on and self.ability is not None and self.ability.some
+
+    @property
+    def unheld(self) -> str:
+        """What the user has to know of what is not held; empty if all is."""
+        if not self.on or self.ability is None or (self.ability.writes and self.ability.views):
+            return ""
+        some = self.ability.some
+        what = "the sandbox is not whole" if some else "commands run without a sandbox"
+        return (
+            f"{what}, and permissions alone decide: {self.ability.why} ('prong doctor' says more)"
+        )
 
 
 class Policy(Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from prong.errors import BadInput
+from prong.host import Host
 from prong.host.sandbox import NONE, Profile
 from prong.tools.access import Access, Reading, Running, Using, Writing
 from prong.tools.confine import confine, settle
@@ -205,7 +206,8 @@ class PolicyBox:
     ) -> Profile:
         """Choose what a command is held to that may run; `approved` if a person said yes to it."""
         policy = self.policy
-        if not policy.sandbox.on:
+        assert not policy.sandbox.on or policy.sandbox.ability is not None, "the host was not asked"
+        if not policy.sandbox.active:
             return NONE
         if self.only_reads:
             return derive(policy, self.ground, reads=True)
@@ -224,6 +226,15 @@ class PolicyBox:
     def _may_grant_edits(self) -> bool:
         """Whether the mode asks about edits because it is the tree's, and nobody made it so."""
         return self._policy.mode == "default"
+
+    def equip(self, host: Host) -> str:
+        """Ask what the host holds, once for the tree; gives what the user has to know of it."""
+        sandbox = self._policy.sandbox
+        if not sandbox.on or sandbox.ability is not None:
+            return ""
+        sandbox = replace(sandbox, ability=host.ability)
+        self._policy = replace(self._policy, sandbox=sandbox)
+        return sandbox.unheld
 
     def keeps_back(self, path: str, folder: str) -> bool:
         """Whether a path may not be shown that a search of a folder has found."""
@@ -332,6 +343,9 @@ class _NarrowBox(PolicyBox):
             folders = (*granted.folders, self._ground.bounds, self._ground.root)
             granted = replace(granted, folders=folders)
         return strictest([own, self._parent._judge(tool, accesses, resolve, granted)])  # noqa: SLF001 - its own kind
+
+    def equip(self, host: Host) -> str:
+        return self._parent.equip(host)
 
     @property
     def ground(self) -> Ground | None:

@@ -15,7 +15,6 @@ import ctypes
 import errno
 import os
 import struct
-from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -40,20 +39,6 @@ class Mounts(Struct, frozen=True, kw_only=True):
     """Something empty, and what it is put over."""
     terminals: bool = False
     """Whether it gets terminals of its own."""
-
-
-def outermost(paths: Sequence[str], between: Sequence[str] = ()) -> tuple[str, ...]:
-    """Leave out what lies in another of the paths, unless something `between` parts them."""
-    found: list[str] = []
-    for path in sorted(set(paths), key=lambda one: one.rstrip("/") + "/"):
-        above = [one for one in found if _inside(path, one)]
-        if not above or any(_inside(path, part) and _inside(part, above[-1]) for part in between):
-            found.append(path)
-    return tuple(found)
-
-
-def _inside(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def enter(view: Mounts, *, user: bool, cwd: str) -> None:

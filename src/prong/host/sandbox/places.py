@@ -33,6 +33,20 @@ class TooMany(OSError):
     """There are too many files to look through for those to hide."""
 
 
+def outermost(paths: Sequence[str], between: Sequence[str] = ()) -> tuple[str, ...]:
+    """Leave out what lies in another of the paths, unless something `between` parts them."""
+    found: list[str] = []
+    for path in sorted(set(paths), key=lambda one: one.rstrip("/") + "/"):
+        above = [one for one in found if _inside(path, one)]
+        if not above or any(_inside(path, part) and _inside(part, above[-1]) for part in between):
+            found.append(path)
+    return tuple(found)
+
+
+def _inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
 def find_hidden(patterns: Sequence[Concealed]) -> list[str]:
     """List the files and folders that patterns speak of.
 

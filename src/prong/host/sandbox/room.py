@@ -1,0 +1,184 @@
+"""What one process is held to, made ready before its start and seen to after its end.
+
+What is to be kept but is not there cannot be mounted over. It is looked at again when the process
+has ended: what was made there meanwhile is taken away, and that is said.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TypedDict
+from weakref import WeakSet
+
+from prong.host.sandbox import places
+from prong.host.sandbox.profile import Ability, Profile
+
+
+class Given(TypedDict):
+    """What every process is started with."""
+
+    cwd: str
+    env: dict[str, str]
+    stdin: IO[bytes] | int
+    stdout: int
+    stderr: int
+    start_new_session: bool
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Room:
+    """What one process is held to, and what has to be seen to after its end."""
+
+    profile: Profile
+    ability: Ability
+    cwd: str
+    temp: str = ""
+    """Its own temporary folder."""
+    hidden: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    """Paths to keep that were not there."""
+    numbers: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    """Device and inode of the paths to keep."""
+    aside: str = ""
+    """Where things are put that were made where nothing may be."""
+
+    @property
+    def writable(self) -> tuple[str, ...]:
+        """What may be written, links followed, if it is there."""
+        named = (*self.profile.writable, self.temp)
+        real = (os.path.realpath(one) for one in named if one)
+        return places.outermost([one for one in real if os.path.exists(one)], self.kept)  # noqa: PTH110
+
+    def excuse(self, paths: Iterable[str]) -> None:
+        """Take note that somebody else may make these paths: they are not to be taken away."""
+        for path in paths:
+            self.absent = tuple(
+                one for one in self.absent if not (_holds(one, path) or _holds(path, one))
+            )
+            self.numbers = {one: n for one, n in self.numbers.items() if not _holds(one, path)}
+
+    def leave(self) -> list[str]:
+        """See to what is left after the end; gives what was undone, a sentence each."""
+        _ROOMS.discard(self)
+        told = [self._undo(path) for path in self.absent if os.path.lexists(path)]
+        for path, number in self.numbers.items():
+            if _number(path) != number:
+                told.append(f"{path} is protected, and another file stands in its place now")
+        if self.temp:
+            _remove(self.temp)
+        self.absent, self.numbers, self.temp = (), {}, ""
+        return told
+
+    def _undo(self, path: str) -> str:
+        """Take away what was made where nothing may be."""
+        import shutil
+
+        where = os.path.join(self.aside, f"taken-{os.urandom(4).hex()}")  # noqa: PTH118
+        try:
+            os.makedirs(self.aside, mode=0o700, exist_ok=True)  # noqa: PTH103
+            shutil.move(path, where)
+        except OSError as error:
+            return f"{path} is protected; it was made, and could not be taken away: {error}"
+        return f"{path} is protected; what was made there was moved to {where}"
+
+
+_ROOMS = WeakSet[Room]()
+"""Those of this process that are in use."""
+
+
+def _holds(folder: str, path: str) -> bool:
+    return path == folder or path.startswith(folder + "/")
+
+
+def allowed(path: str) -> None:
+    """Take note that a file was written by leave: no room takes it away after its end."""
+    for room in _ROOMS:
+        room.excuse((path,))
+
+
+def furnish(
+    profile: Profile, ability: Ability, *, cwd: str, env: Mapping[str, str], home: str, aside: str
+) -> Room:
+    """Find and make what a process needs that is held to a profile.
+
+    Raises OSError if it cannot be held as far as this system can.
+    """
+    room = Room(profile, ability, os.path.realpath(cwd), aside=aside)
+    for path in profile.writable:
+        _ensure(path)
+    if profile.private:
+        room.temp = os.path.realpath(make_folder())
+    there, absent = places.find_kept(profile.kept)
+    spared = {os.path.realpath(path) for path in profile.spared}
+    room.kept = tuple(dict.fromkeys(path for path in there if path not in spared))
+    # Whoever makes a repository where there was none makes what is in it.
+    unmade = tuple(f"{one}/" for one in profile.pinned if not os.path.lexists(one))
+    room.absent = tuple(path for path in absent if not path.startswith(unmade))
+    # What a pattern names is replaced by others as they work.
+    fixed = {os.path.realpath(path) for path in profile.kept if "*" not in path}
+    found = ((path, _number(path)) for path in room.kept if path in fixed)
+    room.numbers = {path: number for path, number in found if number is not None}
+    for other in _ROOMS:
+        other.excuse(profile.opened)
+        room.excuse(other.profile.opened)
+    _ROOMS.add(room)
+    if ability.kind == "landlock":
+        try:
+            room.hidden = _hidden(profile, ability, env, home)
+        except OSError:
+            room.leave()
+            raise
+    return room
+
+
+def _hidden(
+    profile: Profile, ability: Ability, env: Mapping[str, str], home: str
+) -> tuple[str, ...]:
+    viewed = is_viewed(profile, ability)
+    found = places.find_hidden(profile.hidden) if viewed or profile.name == "reading" else []
+    if viewed and not profile.daemons:
+        found += places.daemon_sockets(env, home, os.geteuid(), agents=profile.agents)
+    return tuple(dict.fromkeys(found))
+
+
+def is_viewed(profile: Profile, ability: Ability) -> bool:
+    """Whether a view of its own is made for a profile."""
+    return ability.views and profile.name in {"working", "worktree"}
+
+
+def _ensure(path: str) -> None:
+    """Make a file that a process shall write; a folder is there or is not."""
+    if path.endswith(".cwd"):
+        with suppress(OSError):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def make_folder() -> str:
+    """Make a folder that nobody else can look into."""
+    import tempfile
+
+    folder = f"{tempfile.gettempdir()}/prong-{os.urandom(8).hex()}"
+    os.mkdir(folder, 0o700)  # noqa: PTH102
+    return folder
+
+
+def _remove(folder: str) -> None:
+    try:
+        os.rmdir(folder)  # noqa: PTH106 - most are empty
+    except OSError:
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _number(path: str) -> tuple[int, int] | None:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
