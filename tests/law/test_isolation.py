@@ -88,7 +88,7 @@ class _Elsewhere:
         return Leave(call, tool, args, refused=f"{agent.path} has none")
 
     async def outside(self, agent: Agent, leave: Leave, why: str) -> Leave | None:
-        return None if why else leave if agent.path else None
+        return None
 
 
 def _fill(agent: Agent) -> None:

@@ -16,6 +16,8 @@ from prong.host.sandbox.ability import assess
 from prong.host.sandbox.places import outermost
 from prong.host.sandbox.seatbelt import profile_text
 from prong.session.diagnosis import sandbox_findings
+from prong.team.claim import Claims, FileBox
+from prong.testing import MemoryHost
 from prong.tools.access import Running
 from prong.tools.derive import derive, frees, reading, working, worktree
 from prong.tools.ground import Sandboxing
@@ -156,6 +158,35 @@ def test_a_child_is_held_as_its_tree_is(mode: Mode) -> None:
     assert box.narrow(mode="plan").narrow(mode="auto").profile(run("make")).name == "reading"
     assert inside.profile(run("make")).name == ("reading" if planned else "worktree")
     assert inside.narrow().profile(run("make")).name == ("reading" if planned else "worktree")
+
+
+@pytest.mark.spec("C7")
+def test_every_kind_of_view_is_held_as_what_it_looks_through_to() -> None:
+    """A worker's view knows its worktree and its mode, and what the host holds, as the tree does."""
+    host = MemoryHost({}, ability=WHOLE)
+    unasked = msgspec.structs.replace(
+        policy(), sandbox=msgspec.structs.replace(policy().sandbox, ability=None)
+    )
+    tree = PolicyBox(unasked)
+    claims = Claims()
+    views = [
+        FileBox(tree.narrow(ground=GROUND), claims, "a", None),
+        FileBox(tree.narrow(mode="plan"), claims, "b", None),
+        tree.narrow(),
+    ]
+
+    assert [views[0].equip(host), tree.policy.sandbox.ability] == ["", WHOLE]
+    assert [one.profile(run("make")).name for one in views] == ["worktree", "reading", "working"]
+
+
+def test_a_host_that_holds_less_is_told_once() -> None:
+    """What is not held is said when the host is asked, and no second time."""
+    unasked = msgspec.structs.replace(policy(), sandbox=Sandboxing(on=True))
+    tree = PolicyBox(unasked)
+
+    assert "permissions alone decide" in tree.narrow().equip(MemoryHost({}))
+    assert tree.equip(MemoryHost({})) == ""
+    assert tree.profile(run("make")) == NONE
 
 
 def test_off_is_none() -> None:

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from prong.host import Host
 from prong.journal.note import ChildSpec
 from prong.team.fileset import FileSet
 from prong.tools.access import Access, Running, Writing
-from prong.tools.ground import is_inside
+from prong.tools.ground import Ground, is_inside
 from prong.tools.policy import Deny, Grant, Mode, Policy, PolicyBox, Verdict
 from prong.tools.rule import Rule
 
@@ -117,6 +118,20 @@ class FileBox(PolicyBox):
     def policy(self) -> Policy:
         """The policy as it stands now."""
         return self._parent.policy
+
+    @property
+    def ground(self) -> Ground | None:
+        """The worktree of the one below."""
+        return self._parent.ground
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether nothing but reading is possible."""
+        return self._parent.only_reads
+
+    def equip(self, host: Host) -> str:
+        """Ask what the host holds, once for the tree."""
+        return self._parent.equip(host)
 
     def _judge(
         self,
