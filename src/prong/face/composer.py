@@ -222,10 +222,6 @@ class LineReader:
         """The prompt of the line that is being read, if one is."""
         return self._prompt
 
-    def end(self) -> None:
-        """Give the terminal back: Ctrl+C is a signal again."""
-        self._terminal.restore()
-
     def untouched(self) -> bool:
         """Whether the prompt may change: never, for nobody can see what is being typed."""
         return False
