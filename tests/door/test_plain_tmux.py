@@ -58,6 +58,31 @@ async def test_a_conversation(world: Worlds, terminal: Terminal) -> None:
         assert "\x1b" not in screen.tmux("capture-pane", "-p", "-e", "-t", "it")
 
 
+@pytest.mark.spec("X2")
+async def test_markdown_is_drawn_block_by_block(world: Worlds, terminal: Terminal) -> None:
+    """A reply is drawn once, each block as it ends, and nothing of the line in work is left."""
+    reply = "## Plan\n\nSome **bold** words.\n\n- one\n- two\n\n```py\nx = 1\n```\n\nThe end."
+    async with world([say(reply)], opens=False) as w, terminal(w, NO_COLOR="1") as screen:
+        await screen.see("> ")
+        screen.type("Go")
+        shown = await screen.see("The end.\n>")
+        lines = [line.rstrip() for line in shown.split("\n")]
+        start = lines.index("> Go") + 1
+        drawn = [
+            "Plan",
+            "",
+            "Some bold words.",
+            "",
+            "• one",
+            "• two",
+            "",
+            "  x = 1",
+            "",
+            "The end.",
+        ]
+        assert lines[start : start + len(drawn)] == drawn
+
+
 async def test_commands(world: Worlds, terminal: Terminal) -> None:
     """/help, /cost, /mode, /model, /clear, /resume and an unknown command do what they say."""
     async with world(Script(forever=say("Aye.")), opens=False) as w:

@@ -11,6 +11,7 @@ from inline_snapshot import snapshot
 
 from prong.face.draw.markdown import Cutter, Flow, draw_markdown, split
 from prong.face.draw.row import Row
+from prong.face.prose import Prose
 
 pytestmark = pytest.mark.spec("X2")
 
@@ -135,6 +136,17 @@ def test_letter_by_letter(text: str) -> None:
     cutter = Cutter()
     found = [block for letter in text for block in cutter.feed(letter)]
     assert [*found, *filter(None, [cutter.tail])] == split(text)
+
+
+@given(in_pieces(), st.integers(2, 30))
+def test_printed_prose_is_the_whole(given_: tuple[str, list[str]], width: int) -> None:
+    """Printed block by block, where nothing can be taken back, a text is the same rows too."""
+    text, pieces = given_
+    prose = Prose()
+    for _ in range(2):
+        rows = [row for piece in pieces for row in prose.feed(piece, width)]
+        assert [*rows, *prose.finish(width)] == draw_markdown(text, width)
+        assert prose.pending == ""
 
 
 @given(in_pieces())

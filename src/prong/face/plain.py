@@ -192,12 +192,7 @@ class _Talk:
 
     async def run(self, first: str, draft: str) -> _Following | None:
         """Talk; gives the session to go on with, or None to leave."""
-        for text, style in recount(self._session.view(), self._session.records.began):
-            self._screen.line(text, style=style)
-        for envelope in self._events.drain():
-            self._take_in(envelope)
-        if isinstance(self._input, Composer):
-            self._input.begin(self._session.records.history.load(), draft)
+        self._begin(draft)
         leaves = False
         async with anyio.create_task_group() as group:
             group.start_soon(self._show)
@@ -216,13 +211,7 @@ class _Talk:
                 await self._read(self._input)
             leaves = True
             group.cancel_scope.cancel()
-        self._screen.hide()
-        if isinstance(self._input, Composer):
-            self._input.end()
-        if leaves:
-            await self._keep_notes()
-        # What could be kept is kept; the session's end need not wait for it again.
-        await self._session.send(SetMemory(on=False))
+        await self._leave(keeps=leaves)
         for text in tell_stopping(self._session.view()):
             self._screen.line(text)
         if self._following is None:
@@ -230,6 +219,25 @@ class _Talk:
             for number in (signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
         return self._following
+
+    def _begin(self, draft: str) -> None:
+        """Show what there is to see, and take the terminal."""
+        for text, style in recount(self._session.view(), self._session.records.began):
+            self._screen.line(text, style=style)
+        for envelope in self._events.drain():
+            self._take_in(envelope)
+        if isinstance(self._input, Composer):
+            self._input.begin(self._session.records.history.load(), draft)
+
+    async def _leave(self, *, keeps: bool) -> None:
+        """Give the terminal back, and keep notes for later sessions if they are wanted."""
+        self._screen.hide()
+        if isinstance(self._input, Composer):
+            self._input.end()
+        if keeps:
+            await self._keep_notes()
+        # What could be kept is kept; the session's end need not wait for it again.
+        await self._session.send(SetMemory(on=False))
 
     def show_rest(self) -> None:
         """Say what only the end of the session has shown."""

@@ -1,5 +1,7 @@
 """The one writer of the terminal: output above, and the rows on which the user types below it.
 
+A reply is written block by block; the line of it that is not whole yet is the first of the rows.
+
 What is written goes above those rows: they are taken away, the text is written where the last one
 ended, and they are drawn again, all in one write. A line that is still being written ends a row
 above them; its last row is kept to go on from. Where nothing can be erased there are no such rows,
@@ -14,11 +16,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 
 import msgspec
 
+from prong.face.draw.row import Row, crop_left
+from prong.face.draw.theme import THEMES, Look, look
 from prong.face.edit.arrange import Rows, cut
 from prong.face.edit.buffer import Buffer
 from prong.face.edit.grapheme import clusters, width
@@ -26,6 +30,16 @@ from prong.face.line import dumb
 from prong.face.output import printable
 
 _CODES = {"dim": "2", "bad": "31", "good": "32", "bold": "1"}
+_COLOURS = {
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+    "bright_black": "90",
+}
+_MARKS = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7", "strike": "9"}
 
 
 class Prompt(msgspec.Struct, frozen=True):
@@ -57,6 +71,8 @@ class Screen:
         """Whether the terminal can take back what was drawn."""
         self._colour = self.erases and not os.environ.get("NO_COLOR")
         self._rows = Rows()
+        self._unfinished = ""
+        """The line of a reply that is not whole yet; it stands above the rows."""
         self._drawn: Rows | None = None
         """The rows that stand on the terminal now; None if none do."""
         self._tail = ""
@@ -95,6 +111,12 @@ class Screen:
         self.end()
         self._write(self._styled(_printable(text), style) + "\n")
 
+    def reply(self, rows: Sequence[Row], unfinished: str) -> None:
+        """Write rows of a reply for good, and show the line of it that is being written."""
+        self._unfinished = crop_left(_printable(unfinished), self.size[0] - 1)
+        self.end()
+        self._write("".join(f"{self._painted(row)}\n" for row in rows))
+
     def notice(self, text: str, *, style: str = "") -> None:
         """Write a line of its own that need not break into the one that is being written."""
         if self._open:
@@ -125,6 +147,7 @@ class Screen:
 
     def hide(self) -> None:
         """Take the rows away, as before another program draws."""
+        self._unfinished = ""
         self.show(Rows())
 
     @contextmanager
@@ -140,6 +163,8 @@ class Screen:
 
     def ask(self, prompt: Prompt) -> None:
         """Write a prompt where no rows can be kept."""
+        if self._unfinished:
+            self.reply((), "")
         self.end()
         self._out(printable(prompt.text))
 
@@ -152,16 +177,16 @@ class Screen:
             self._open = not text.endswith("\n") if text else self._open
             self._out(text)
             return
-        code, below = self._erase(), self._drawn is not None
-        if text or not self._rows.rows:
+        code, below, rows = self._erase(), self._drawn is not None, self._below()
+        if text or not rows.rows:
             # The line that is being written ended in the row above.
             code += self._resume() if below and self._open else ""
             below = False
             code += text
             self._follow(text)
-        if self._rows.rows:
+        if rows.rows:
             code += "\r\n" if self._open and not below else ""
-            code += self._draw()
+            code += self._draw(rows)
         else:
             self._drawn = None
         self._out(code)
@@ -195,8 +220,22 @@ class Screen:
         broken = max(0, width(self._tail) - 1) // self.size[0]
         return f"{_up(1 + broken)}\r{self._tail}"
 
-    def _draw(self) -> str:
-        rows, columns = self._rows, self.size[0]
+    def _below(self) -> Rows:
+        """Give what stands below the text."""
+        if not self._unfinished:
+            return self._rows
+        kept = self._rows
+        return Rows(((self._unfinished, ""), *kept.rows), kept.row + bool(kept.rows), kept.column)
+
+    def _painted(self, row: Row) -> str:
+        """Give a row with the codes of its styles; its text is clean, so these are all it has."""
+        if not self._colour:
+            return row.text.rstrip()
+        pieces = ((span.text, _codes(look(THEMES["ansi"], span.style))) for span in row.spans)
+        return "".join(f"\x1b[{codes}m{text}\x1b[0m" if codes else text for text, codes in pieces)
+
+    def _draw(self, rows: Rows) -> str:
+        columns = self.size[0]
         lines = [self._styled(cut(text, columns - 1), style) for text, style in rows.rows]
         self._drawn = rows
         right = f"\x1b[{rows.column}C" if rows.column else ""
@@ -210,6 +249,13 @@ class Screen:
         with suppress(OSError):
             sys.stdout.write(text)
             sys.stdout.flush()
+
+
+def _codes(style: Look) -> str:
+    codes = [code for name, code in _MARKS.items() if getattr(style, name)]
+    if style.fore:
+        codes.append(_COLOURS[style.fore])
+    return ";".join(codes)
 
 
 def _printable(text: str) -> str:

@@ -9,6 +9,7 @@ from prong.event import (
     Event,
     MessageUnqueued,
     ReceiptIssued,
+    ReplyDiscarded,
     ReplyFinished,
     RequestFailed,
     TaskFinished,
@@ -20,6 +21,7 @@ from prong.event import (
 )
 from prong.face.call import Calls
 from prong.face.line import describe
+from prong.face.prose import Prose
 from prong.face.screen import Line, Screen
 from prong.face.team import TaskLines
 from prong.session import Session
@@ -37,6 +39,7 @@ class Transcript:
         self._screen = screen
         self._calls = Calls()
         self._tasks = TaskLines()
+        self._prose = Prose()
         self._sent: dict[str, Line] = {}
         """Messages that wait, by their ids."""
 
@@ -66,6 +69,10 @@ class Transcript:
                     self._said(event)
             case MessageUnqueued():
                 self._unqueued(event)
+            case ReplyDiscarded() if not badge:
+                self._rest()
+                for text, style in self._lines(event):
+                    self._screen.line(text, style=style)
             case _:
                 aside = badge or isinstance(event, _ASIDE)
                 write = self._screen.notice if aside else self._screen.line
@@ -75,15 +82,29 @@ class Transcript:
     def _said(self, event: TextDelta | ReplyFinished | RequestFailed | TurnFinished) -> None:
         match event:
             case TextDelta(text=text):
-                self._screen.text(text)
+                self._more(text)
             case ReplyFinished(sidecar="") | RequestFailed(sidecar=""):
-                self._screen.end()
+                self._rest()
             case TurnFinished(why=why, detail=detail) if why != "done":
                 self._screen.line(f"({why}: {detail})", style="bad")
             case TurnFinished(detail=detail) if detail:
                 self._screen.line(f"({detail})", style="dim")
             case _:
                 pass
+
+    def _more(self, text: str) -> None:
+        """Show more of a reply: whole blocks for good, of the rest the line that is written now."""
+        screen = self._screen
+        if screen.erases:
+            screen.reply(self._prose.feed(text, screen.size[0] - 1), self._prose.pending)
+        else:
+            screen.text(text)
+
+    def _rest(self) -> None:
+        """Show the rest of a reply that has ended."""
+        if self._screen.erases:
+            self._screen.reply(self._prose.finish(self._screen.size[0] - 1), "")
+        self._screen.end()
 
     def _unqueued(self, event: MessageUnqueued) -> None:
         line = self._sent.pop(event.message_id, None)

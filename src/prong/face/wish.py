@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import anyio.to_thread
@@ -21,45 +21,19 @@ async def shown(session: Session, wish: Show) -> list[str]:
 
     Raises UsageError if there is no such thing.
     """
-    view, records = session.view(), session.records
     match wish.what:
         case "cost":
             from prong.face.account import describe_cost
 
-            return list(describe_cost(await records.costs()))
-        case "agents":
-            return _agents(session, wish.rest)
-        case "receipt":
-            return _receipts(session, wish.rest)
-        case "resume":
-            lines = [f"{info.id}  {info.title[:60]}" for info in records.others()[:20]]
-            return [*lines, "/resume ID goes on with one"]
-        case "report":
-            return whole_report(view, wish.rest)
-        case "doctor":
-            from prong.face.doctor import describe_findings
-            from prong.session import diagnose
-
-            return describe_findings(diagnose(view.cwd))
-        case "memory":
-            from prong.face.inspect import describe_memory
-
-            return describe_memory(records.memory)
-        case "outline":
-            return [records.outline()]
-        case "plan":
-            return [f"plan mode {records.plan_file}".strip()]
+            return list(describe_cost(await session.records.costs()))
         case "rewind":
-            told = [f"{one.number:3}  {_short(one.text)}" for one in await records.messages()]
+            messages = await session.records.messages()
+            told = [f"{one.number:3}  {_short(one.text)}" for one in messages]
             return [*told, "/rewind N goes back to before one, in a copy of the session"]
         case "export":
             return [await _export(session, wish.rest)]
-        case "permissions" | "hooks" | "mcp" | "context" | "usage":
-            return [*_KEPT[wish.what](session)]
         case _:
-            effort = [records.effort or "the model's own"]
-            simple = {"help": [HELP], "model": [view.model], "mode": [view.mode], "effort": effort}
-            return simple.get(wish.what) or list_tasks(view)
+            return [*_SHOWN.get(wish.what, _tasks)(session, wish.rest)]
 
 
 def _short(text: str) -> str:
@@ -88,7 +62,7 @@ async def _export(session: Session, name: str) -> str:
     return f"written to {path}"
 
 
-def _permissions(session: Session) -> Iterator[str]:
+def _permissions(session: Session, _: str) -> Iterator[str]:
     yield f"mode {session.view().mode}"
     for rule in session.records.rules:
         yield f"{rule.effect:5}  {rule}  ({rule.source})"
@@ -96,7 +70,7 @@ def _permissions(session: Session) -> Iterator[str]:
         yield "no rules"
 
 
-def _hooks(session: Session) -> Iterator[str]:
+def _hooks(session: Session, _: str) -> Iterator[str]:
     for hook in session.records.hooks:
         what = " ".join([hook.command, *(hook.args or ())])
         yield f"{hook.event} {hook.matcher or '*'}: {what}  ({hook.path})"
@@ -104,7 +78,7 @@ def _hooks(session: Session) -> Iterator[str]:
         yield "no hooks"
 
 
-def _mcp(session: Session) -> Iterator[str]:
+def _mcp(session: Session, _: str) -> Iterator[str]:
     tools = session.view().tools
     for server in session.records.servers:
         lead = f"mcp__{server.name}__"
@@ -114,7 +88,7 @@ def _mcp(session: Session) -> Iterator[str]:
         yield "no MCP servers are configured"
 
 
-def _context(session: Session) -> Iterator[str]:
+def _context(session: Session, _: str) -> Iterator[str]:
     filled = session.records.context()
     whole = sum(filled.sizes.values()) or 1
     full = filled.tokens / filled.window
@@ -126,7 +100,7 @@ def _context(session: Session) -> Iterator[str]:
         yield f"it is compacted at {filled.compact_at:.0%}"
 
 
-def _usage(session: Session) -> Iterator[str]:
+def _usage(session: Session, _: str) -> Iterator[str]:
     from prong.session import money
 
     view = session.view()
@@ -134,15 +108,6 @@ def _usage(session: Session) -> Iterator[str]:
         name = agent.task_id or agent.path
         yield f"{name}: {describe_usage(agent.usage)}; {money(agent.cost)}"
     yield f"session: {describe_usage(view.usage)}; {money(view.cost)}"
-
-
-_KEPT: dict[str, Callable[[Session], Iterator[str]]] = {
-    "permissions": _permissions,
-    "hooks": _hooks,
-    "mcp": _mcp,
-    "context": _context,
-    "usage": _usage,
-}
 
 
 def _receipts(session: Session, task_id: str) -> list[str]:
@@ -162,3 +127,49 @@ def _agents(session: Session, name: str) -> list[str]:
     if not name:
         return list_types(types)
     return show_type(type_report(types, name, session.view().tools))
+
+
+def _doctor(session: Session, _: str) -> list[str]:
+    from prong.face.doctor import describe_findings
+    from prong.session import diagnose
+
+    return describe_findings(diagnose(session.view().cwd))
+
+
+def _memory(session: Session, _: str) -> list[str]:
+    from prong.face.inspect import describe_memory
+
+    return describe_memory(session.records.memory)
+
+
+def _others(session: Session, _: str) -> Iterator[str]:
+    for info in session.records.others()[:20]:
+        yield f"{info.id}  {info.title[:60]}"
+    yield "/resume ID goes on with one"
+
+
+def _tasks(session: Session, _: str) -> list[str]:
+    return list_tasks(session.view())
+
+
+_SHOWN: dict[str, Callable[[Session, str], Iterable[str]]] = {
+    "help": lambda _, __: [HELP],
+    "model": lambda session, _: [session.view().model],
+    "mode": lambda session, _: [session.view().mode],
+    "effort": lambda session, _: [session.records.effort or "the model's own"],
+    "outline": lambda session, _: [session.records.outline()],
+    "plan": lambda session, _: [f"plan mode {session.records.plan_file}".strip()],
+    "report": lambda session, rest: whole_report(session.view(), rest),
+    "tasks": _tasks,
+    "agents": _agents,
+    "receipt": _receipts,
+    "resume": _others,
+    "doctor": _doctor,
+    "memory": _memory,
+    "permissions": _permissions,
+    "hooks": _hooks,
+    "mcp": _mcp,
+    "context": _context,
+    "usage": _usage,
+}
+"""What can be shown without waiting, by the name of its command."""

@@ -96,7 +96,13 @@ class ChildAccount(CacheWatch):
         self.fan = self._prediction = None
 
     def paid(
-        self, client: Client, conversation: Conversation, row: Row, *, at: float, diagnostics: bytes
+        self,
+        client: Client,  # noqa: ARG002 - the rule of its cache is known from its making
+        conversation: Conversation,
+        row: Row,
+        *,
+        at: float,
+        diagnostics: bytes,
     ) -> None:
         """Enter what the child paid, and say so if it read less than it should have."""
         first = not any(row.is_turn for row in self.rows)
