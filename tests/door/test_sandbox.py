@@ -3,85 +3,19 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import NamedTuple
 
-import anyio
-import msgspec
 import pytest
 
-from prong.host import LocalHost
-from prong.host.git import Git
-from prong.host.residue import own_folder
-from prong.host.sandbox import NONE, Ability, Profile, spawn
-from prong.host.sandbox.ability import detect
-from prong.host.worktree import create
-from prong.tools.derive import reading, working, worktree
-from prong.tools.ground import Sandboxing
-from prong.tools.policy import Ground, Policy
-from prong.tools.rule import Rule, parse_rule
+from prong.host.sandbox import spawn
+from prong.tools.derive import reading, working
+from shared.sandbox import Bench, at_work, kernel, state, views
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L13")]
-
-ABLE = detect()
-kernel = pytest.mark.skipif(not ABLE.writes, reason=f"needs Landlock and seccomp: {ABLE.why}")
-views = pytest.mark.skipif(not (ABLE.writes and ABLE.views), reason=f"needs namespaces: {ABLE.why}")
-
-
-class Ended(NamedTuple):
-    code: int
-    text: str
-    undone: list[str]
-
-
-class Bench:
-    """A repository, a home with secrets, and a host to run commands on."""
-
-    def __init__(self, folder: Path) -> None:
-        self.root, self.home = folder / "project", folder / "home"
-        self.outside = folder / "outside"
-        for one in (self.root / "sub", self.home / ".ssh", self.outside):
-            one.mkdir(parents=True)
-        (self.home / ".ssh/id").write_text("PRIVATE")
-        (self.outside / "f").write_text("theirs\n")
-        (self.root / "a").write_text("one\n")
-        (self.root / ".env").write_text("SECRET=1\n")
-        (self.root / "sub/.env").write_text("SECRET=2\n")
-        self.git("init -q -b main")
-        self.git("add a")
-        self.git("commit -qm first")
-        self.host = LocalHost(self.root, str(self.home), storage=str(folder / "store"))
-
-    def git(self, words: str) -> str:
-        who = ("-c", "user.name=x", "-c", "user.email=x@x.invalid")
-        ended = subprocess.run(
-            ["git", *who, *words.split()], cwd=self.root, check=True, capture_output=True, text=True
-        )
-        return ended.stdout.strip()
-
-    def policy(self, *denied: str, temp: tuple[str, ...] = ()) -> Policy:
-        rules = [parse_rule(text, effect="deny", source="user") for text in denied]
-        return Policy(
-            root=str(self.root),
-            home=str(self.home),
-            rules=tuple(one for one in rules if isinstance(one, Rule)),
-            sandbox=Sandboxing(on=True, ability=self.host.ability, temp=temp),
-        )
-
-    async def run(self, line: str, profile: Profile, *, cwd: str | None = None) -> Ended:
-        env = {"GIT_OPTIONAL_LOCKS": "0", "GIT_AUTHOR_NAME": "x", "GIT_AUTHOR_EMAIL": "x@x.invalid"}
-        env |= {"GIT_COMMITTER_NAME": "x", "GIT_COMMITTER_EMAIL": "x@x.invalid"}
-        process = await self.host.start(line, cwd=cwd, env=env, profile=profile)
-        with anyio.fail_after(60):
-            said = b"".join([chunk async for chunk in process.output()])
-            code = await process.wait()
-        await process.kill()
-        return Ended(code, said.decode(errors="replace"), list(process.leave()))
 
 
 @pytest.fixture
@@ -99,17 +33,6 @@ def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     elif os.geteuid() != 0:
         pytest.skip("only root enters a view by a thread")
     return request.param
-
-
-def state(*folders: Path) -> dict[str, object]:
-    """Give what files hold and what is known of them."""
-    found: dict[str, object] = {}
-    for folder in folders:
-        for path in sorted(folder.rglob("*")):
-            seen = path.lstat()
-            data = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
-            found[str(path)] = (data, seen.st_mode, seen.st_uid, seen.st_mtime_ns)
-    return found
 
 
 WRITES = r"""
@@ -409,13 +332,6 @@ async def test_denied_files_are_hidden_where_a_command_may_write(bench: Bench, r
     assert (bench.root / "sub/.env").read_text() == "SECRET=2\n"
 
 
-async def at_work(bench: Bench, slug: str) -> tuple[Profile, str]:
-    made = await create(bench.host, slug)
-    own, common = await own_folder(Git(bench.host, made.parent), made.path)
-    ground = Ground(made.cwd, made.path, (made.parent,), own, common, made.branch)
-    return worktree(bench.policy(), ground), made.path
-
-
 @views
 @pytest.mark.spec("W3")
 async def test_a_child_commits_in_its_worktree(bench: Bench, road: str) -> None:
@@ -505,158 +421,3 @@ async def test_sockets_of_services_are_out_of_reach(bench: Bench, road: str) -> 
             assert (b"REACHED" in said) is reached, (env, profile.name, said)
     finally:
         listener.close()
-
-
-@kernel
-async def test_without_views_writes_are_held_by_folders(bench: Bench) -> None:
-    """Where namespaces are forbidden, nothing outside the writable folders is written all the same."""
-    weaker = msgspec.structs.replace(ABLE, views=False)
-    bench.host = LocalHost(bench.root, str(bench.home), ability=weaker)
-    profile = working(bench.policy())
-
-    assert not weaker.holds(profile)
-    assert (await bench.run("echo x > b; cat b", profile)).text == "x\n"
-    assert (await bench.run("echo x > ../outside/f", profile)).code != 0
-    ended = await bench.run("python3 -c 'import socket; socket.socket(socket.AF_UNIX)'", profile)
-    assert ended.code != 0
-
-
-@kernel
-@pytest.mark.parametrize("abi", [1, 2, 3, 4, 5])
-async def test_an_old_landlock_still_holds_what_it_can(bench: Bench, abi: int) -> None:
-    """By the rules of an old version commands run, and plain writes are refused."""
-    if abi > ABLE.abi:
-        pytest.skip(f"this kernel has version {ABLE.abi}")
-    bench.host = LocalHost(
-        bench.root, str(bench.home), ability=msgspec.structs.replace(ABLE, abi=abi)
-    )
-    profile = reading(bench.policy())
-
-    assert (await bench.run("cat a", profile)).text == "one\n"
-    assert (await bench.run("echo x > a; rm a; touch b", profile)).code != 0
-    assert (bench.root / "a").read_text() == "one\n"
-    assert (await bench.run(f"kill -0 {os.getpid()}", profile)).code != 0
-
-
-async def test_without_a_sandbox_commands_run_as_ever(bench: Bench) -> None:
-    """A host that can hold nothing says so, and runs what the gate let through."""
-    bench.host = LocalHost(bench.root, str(bench.home), ability=Ability())
-
-    assert not bench.host.ability.some
-    assert (await bench.run("echo x > b; cat b", reading(bench.policy()))).text == "x\n"
-
-
-@kernel
-async def test_the_host_itself_stays_free(bench: Bench) -> None:
-    """What a command is held to binds neither Prong nor the commands after it."""
-    await bench.run("true", reading(bench.policy()))
-    (bench.root / "made").write_text("x")
-
-    assert (await bench.run("echo x > made2 && cat made2", NONE)).text == "x\n"
-
-
-@kernel
-async def test_a_project_behind_a_link(bench: Bench, tmp_path: Path) -> None:
-    """A project that is reached by a symbolic link is held like any other."""
-    link = tmp_path / "link"
-    link.symlink_to(bench.root)
-    bench.host = LocalHost(link, str(bench.home))
-    profile = working(msgspec.structs.replace(bench.policy(), root=str(link)))
-
-    assert (await bench.run("echo x > b && cat b", profile)).text == "x\n"
-    if ABLE.views:
-        assert (await bench.run("echo x > .git/hooks/a", profile)).code != 0
-    assert (await bench.run("echo x > a", reading(bench.policy()), cwd=str(link))).code != 0
-
-
-@kernel
-async def test_a_folder_that_is_renamed_meanwhile(bench: Bench) -> None:
-    """A command goes on in a folder that was renamed under it, and writes nowhere else."""
-    profile = working(bench.policy())
-    process = await bench.host.start(
-        "sleep 0.5; echo x > late; echo y > ../outside/f; pwd -P", env={}, profile=profile
-    )
-    moved = bench.root.with_name("moved")
-    await anyio.sleep(0.2)
-    bench.root.rename(moved)
-    with anyio.fail_after(20):
-        said = b"".join([chunk async for chunk in process.output()])
-        await process.wait()
-    await process.kill()
-    process.leave()
-
-    assert (bench.outside / "f").read_text() == "theirs\n"
-    assert said
-
-
-@kernel
-async def test_a_command_that_leaves_its_group_is_held_on(bench: Bench) -> None:
-    """A daemon outlives its command, as before, and can still write nowhere."""
-    line = "setsid sh -c 'sleep 0.6; touch made; touch $0/done' $PWD/sub >/dev/null 2>&1 & echo $!"
-    with anyio.fail_after(20):
-        ended = await bench.run(line, reading(bench.policy()))
-    await anyio.sleep(1)
-
-    assert ended.code == 0
-    assert not (bench.root / "made").exists()
-    assert not (bench.root / "sub/done").exists()
-
-
-@kernel
-async def test_a_killed_command_leaves_no_folder(bench: Bench) -> None:
-    """The temporary folder of a command that is killed is removed like any other's."""
-    process = await bench.host.start(
-        "echo $TMPDIR; touch $TMPDIR/x; sleep 60", env={}, profile=reading(bench.policy())
-    )
-    first = await anext(aiter(process.output()))
-    await process.kill()
-    process.leave()
-
-    assert await process.wait() == -signal.SIGTERM
-    assert not Path(first.decode().strip()).exists()
-
-
-@kernel
-async def test_too_many_files_to_hide_is_no_start(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A guard that cannot be kept in full keeps the command from starting, and says why."""
-    monkeypatch.setattr("prong.host.sandbox.places.MOST", 3)
-
-    with pytest.raises(OSError, match="files would have to be looked at"):
-        await bench.run("true", reading(bench.policy("Read(.env)")))
-
-
-@views
-async def test_a_command_has_terminals_of_its_own(bench: Bench, road: str) -> None:
-    """It can make terminals, and neither sees nor writes to those of others."""
-    theirs, slave = os.openpty()
-    name = os.ttyname(slave)
-    script = "import pty; print(pty.spawn(['sh', '-c', 'tty; test -t 1 && echo terminal']))"
-    try:
-        ended = await bench.run(f'python3 -c "{script}"', working(bench.policy()))
-        assert "terminal" in ended.text, ended
-        ended = await bench.run(
-            f"ls /dev/pts; echo x > {name} && echo WROTE", working(bench.policy())
-        )
-        assert "WROTE" not in ended.text
-        ended = await bench.run(f"echo x > {name} && echo WROTE", reading(bench.policy()))
-        assert "WROTE" not in ended.text
-    finally:
-        os.close(theirs)
-        os.close(slave)
-
-
-@kernel
-async def test_what_was_made_by_leave_is_not_taken_away(bench: Bench) -> None:
-    """A file that a tool writes, or a command that the user said yes to, stays when others end."""
-    running = await bench.host.start("sleep 1", env={}, profile=working(bench.policy()))
-    await bench.host.write(f"{bench.root}/.claude/agents/a.md", b"approved")
-    opened = working(bench.policy(), opened=(f"{bench.root}/.mcp.json",))
-    ended = await bench.run("echo '{}' > .mcp.json", opened)
-    await running.wait()
-
-    assert ended.undone == []
-    assert list(running.leave()) == []
-    assert (bench.root / ".claude/agents/a.md").read_bytes() == b"approved"
-    assert (bench.root / ".mcp.json").exists()

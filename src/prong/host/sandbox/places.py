@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -118,18 +117,51 @@ def _of_user(user: int) -> list[str]:
         return []
 
 
-def find_kept(paths: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Tell the paths that are there, links followed, from those that are not; `*` is any name."""
-    there: list[str] = []
+def real(path: str) -> str | None:
+    """Give the path of what a path leads to, links followed; None if nothing is there.
+
+    The kernel says it in a fraction of the time that it takes to look at each part.
+    """
+    if not hasattr(os, "O_PATH"):
+        return os.path.realpath(path) if os.path.exists(path) else None  # noqa: PTH110
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.readlink(f"/proc/self/fd/{place}")  # noqa: PTH115 - strings throughout
+    except OSError:
+        return os.path.realpath(path)
+    finally:
+        os.close(place)
+
+
+def find_kept(paths: Sequence[str]) -> tuple[dict[str, bool], list[str]]:
+    """Tell the paths that are there, links followed, from those that are not; `*` is any name.
+
+    Those that are there are given with whether they were named, and not found by a pattern.
+    """
+    there: dict[str, bool] = {}
     absent: list[str] = []
     for path in paths:
         if "*" in path:
-            there += [os.path.realpath(one) for one in glob.glob(path)]  # noqa: PTH207 - strings throughout
-        elif os.path.exists(path):  # noqa: PTH110 - strings throughout
-            there.append(os.path.realpath(path))
+            found = (real(one) for one in _matching(path))
+            there |= {one: there.get(one, False) for one in found if one is not None}
+        elif (one := real(path)) is not None:
+            there[one] = True
         else:
             absent.append(path)
     return there, absent
+
+
+def _matching(path: str) -> Iterator[str]:
+    """Yield what may be there, by the names in one folder in the place of the only `*`."""
+    folder, _, rest = path.partition("/*")
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - strings throughout
+    except OSError:
+        return
+    yield from (f"{folder}/{name}{rest}" for name in names)
 
 
 def daemon_sockets(
@@ -146,4 +178,4 @@ def daemon_sockets(
     named = [one for one in named if not (agents and ssh and one == ssh)]
     docker = env.get("DOCKER_HOST", "")
     named += [docker.removeprefix("unix://")] if docker.startswith("unix://") else []
-    return sorted({os.path.realpath(one) for one in named if one and os.path.exists(one)})  # noqa: PTH110
+    return sorted({found for one in named if one and (found := real(one)) is not None})

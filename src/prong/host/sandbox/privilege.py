@@ -29,7 +29,9 @@ _KEPT = frozenset(
     )
 )
 
-_libc = ctypes.CDLL(None, use_errno=True)
+_SHED = tuple(number for number in range(_LAST + 1) if number not in _KEPT)
+
+_prctl = ctypes.CDLL(None).prctl
 
 
 def shed() -> None:
@@ -37,7 +39,6 @@ def shed() -> None:
     if os.geteuid() != 0:
         # Nothing to lose: a program gets none, since none can be gained any more.
         return
-    for number in range(_LAST + 1):
-        if number not in _KEPT and _libc.prctl(_CAPBSET_DROP, number, 0, 0, 0) != 0:
-            # Past the last one, or no leave to drop: then there is none to lose either.
-            continue
+    for number in _SHED:
+        # One that there is not cannot be dropped, and need not be.
+        _prctl(_CAPBSET_DROP, number)

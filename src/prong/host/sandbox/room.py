@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import IO, TypedDict
 from weakref import WeakSet
 
@@ -38,6 +37,8 @@ class Room:
     cwd: str
     temp: str = ""
     """Its own temporary folder."""
+    writable: tuple[str, ...] = ()
+    """What may be written, links followed, if it is there."""
     hidden: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
@@ -46,13 +47,6 @@ class Room:
     """Device and inode of the paths to keep."""
     aside: str = ""
     """Where things are put that were made where nothing may be."""
-
-    @property
-    def writable(self) -> tuple[str, ...]:
-        """What may be written, links followed, if it is there."""
-        named = (*self.profile.writable, self.temp)
-        real = (os.path.realpath(one) for one in named if one)
-        return places.outermost([one for one in real if os.path.exists(one)], self.kept)  # noqa: PTH110
 
     def excuse(self, paths: Iterable[str]) -> None:
         """Take note that somebody else may make these paths: they are not to be taken away."""
@@ -114,14 +108,16 @@ def furnish(
     if profile.private:
         room.temp = os.path.realpath(make_folder())
     there, absent = places.find_kept(profile.kept)
-    spared = {os.path.realpath(path) for path in profile.spared}
-    room.kept = tuple(dict.fromkeys(path for path in there if path not in spared))
+    spared = {places.real(path) for path in profile.spared}
+    room.kept = tuple(path for path in there if path not in spared)
+    named = (*profile.writable, *((room.temp,) if room.temp else ()))
+    opened = [found for one in named if (found := places.real(one)) is not None]
+    room.writable = places.outermost(opened, room.kept)
     # Whoever makes a repository where there was none makes what is in it.
     unmade = tuple(f"{one}/" for one in profile.pinned if not os.path.lexists(one))
     room.absent = tuple(path for path in absent if not path.startswith(unmade))
     # What a pattern names is replaced by others as they work.
-    fixed = {os.path.realpath(path) for path in profile.kept if "*" not in path}
-    found = ((path, _number(path)) for path in room.kept if path in fixed)
+    found = ((path, _number(path)) for path in room.kept if there[path])
     room.numbers = {path: number for path, number in found if number is not None}
     for other in _ROOMS:
         other.excuse(profile.opened)
@@ -178,7 +174,7 @@ def _remove(folder: str) -> None:
 
 def _number(path: str) -> tuple[int, int] | None:
     try:
-        found = Path(path).stat()
+        found = os.stat(path)  # noqa: PTH116 - for each command
     except OSError:
         return None
     return found.st_dev, found.st_ino

@@ -7,12 +7,12 @@ forbid mounts.
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import errno
 import os
 import shutil
 import subprocess
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -119,12 +119,16 @@ def _in_thread(
             started.append(subprocess.Popen(list(argv), **given))
         except (OSError, ValueError) as error:
             failed.append(error)
+        finally:
+            over.release()
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
+    # The thread is waited for at once, so the bookkeeping of a `Thread` would be for nothing.
+    over = _thread.allocate_lock()
+    over.acquire()
+    _thread.start_new_thread(work, ())
+    over.acquire()
+    if not started:
+        raise failed[0] if failed else OSError(errno.EIO, "the sandbox could not be made")
     return started[0]
 
 

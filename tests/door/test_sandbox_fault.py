@@ -1,0 +1,191 @@
+"""The sandbox where less can be held, and against what happens while a command runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+
+from prong.host import LocalHost
+from prong.host.sandbox import NONE, Ability, spawn
+from prong.tools.derive import reading, working
+from shared.sandbox import ABLE, Bench, kernel, views
+
+pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L13")]
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    await made.host.close()
+
+
+@pytest.fixture(params=["thread", "fork"])
+def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Go both ways into a view: root's own, and that of everybody else."""
+    if request.param == "fork":
+        monkeypatch.setattr(spawn, "enters_by_thread", lambda: False)
+    elif os.geteuid() != 0:
+        pytest.skip("only root enters a view by a thread")
+    return request.param
+
+
+@kernel
+async def test_without_views_writes_are_held_by_folders(bench: Bench) -> None:
+    """Where namespaces are forbidden, nothing outside the writable folders is written all the same."""
+    weaker = msgspec.structs.replace(ABLE, views=False)
+    bench.host = LocalHost(bench.root, str(bench.home), ability=weaker)
+    profile = working(bench.policy())
+
+    assert not weaker.holds(profile)
+    assert (await bench.run("echo x > b; cat b", profile)).text == "x\n"
+    assert (await bench.run("echo x > ../outside/f", profile)).code != 0
+    ended = await bench.run("python3 -c 'import socket; socket.socket(socket.AF_UNIX)'", profile)
+    assert ended.code != 0
+
+
+@kernel
+@pytest.mark.parametrize("abi", [1, 2, 3, 4, 5])
+async def test_an_old_landlock_still_holds_what_it_can(bench: Bench, abi: int) -> None:
+    """By the rules of an old version commands run, and plain writes are refused."""
+    if abi > ABLE.abi:
+        pytest.skip(f"this kernel has version {ABLE.abi}")
+    bench.host = LocalHost(
+        bench.root, str(bench.home), ability=msgspec.structs.replace(ABLE, abi=abi)
+    )
+    profile = reading(bench.policy())
+
+    assert (await bench.run("cat a", profile)).text == "one\n"
+    assert (await bench.run("echo x > a; rm a; touch b", profile)).code != 0
+    assert (bench.root / "a").read_text() == "one\n"
+    assert (await bench.run(f"kill -0 {os.getpid()}", profile)).code != 0
+
+
+async def test_without_a_sandbox_commands_run_as_ever(bench: Bench) -> None:
+    """A host that can hold nothing says so, and runs what the gate let through."""
+    bench.host = LocalHost(bench.root, str(bench.home), ability=Ability())
+
+    assert not bench.host.ability.some
+    assert (await bench.run("echo x > b; cat b", reading(bench.policy()))).text == "x\n"
+
+
+@kernel
+async def test_the_host_itself_stays_free(bench: Bench) -> None:
+    """What a command is held to binds neither Prong nor the commands after it."""
+    await bench.run("true", reading(bench.policy()))
+    (bench.root / "made").write_text("x")
+
+    assert (await bench.run("echo x > made2 && cat made2", NONE)).text == "x\n"
+
+
+@kernel
+async def test_a_project_behind_a_link(bench: Bench, tmp_path: Path) -> None:
+    """A project that is reached by a symbolic link is held like any other."""
+    link = tmp_path / "link"
+    link.symlink_to(bench.root)
+    bench.host = LocalHost(link, str(bench.home))
+    profile = working(msgspec.structs.replace(bench.policy(), root=str(link)))
+
+    assert (await bench.run("echo x > b && cat b", profile)).text == "x\n"
+    if ABLE.views:
+        assert (await bench.run("echo x > .git/hooks/a", profile)).code != 0
+    assert (await bench.run("echo x > a", reading(bench.policy()), cwd=str(link))).code != 0
+
+
+@kernel
+async def test_a_folder_that_is_renamed_meanwhile(bench: Bench) -> None:
+    """A command goes on in a folder that was renamed under it, and writes nowhere else."""
+    profile = working(bench.policy())
+    process = await bench.host.start(
+        "sleep 0.5; echo x > late; echo y > ../outside/f; pwd -P", env={}, profile=profile
+    )
+    moved = bench.root.with_name("moved")
+    await anyio.sleep(0.2)
+    bench.root.rename(moved)
+    with anyio.fail_after(20):
+        said = b"".join([chunk async for chunk in process.output()])
+        await process.wait()
+    await process.kill()
+    process.leave()
+
+    assert (bench.outside / "f").read_text() == "theirs\n"
+    assert said
+
+
+@kernel
+async def test_a_command_that_leaves_its_group_is_held_on(bench: Bench) -> None:
+    """A daemon outlives its command, as before, and can still write nowhere."""
+    line = "setsid sh -c 'sleep 0.6; touch made; touch $0/done' $PWD/sub >/dev/null 2>&1 & echo $!"
+    with anyio.fail_after(20):
+        ended = await bench.run(line, reading(bench.policy()))
+    await anyio.sleep(1)
+
+    assert ended.code == 0
+    assert not (bench.root / "made").exists()
+    assert not (bench.root / "sub/done").exists()
+
+
+@kernel
+async def test_a_killed_command_leaves_no_folder(bench: Bench) -> None:
+    """The temporary folder of a command that is killed is removed like any other's."""
+    process = await bench.host.start(
+        "echo $TMPDIR; touch $TMPDIR/x; sleep 60", env={}, profile=reading(bench.policy())
+    )
+    first = await anext(aiter(process.output()))
+    await process.kill()
+    process.leave()
+
+    assert await process.wait() == -signal.SIGTERM
+    assert not Path(first.decode().strip()).exists()
+
+
+@kernel
+async def test_too_many_files_to_hide_is_no_start(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A guard that cannot be kept in full keeps the command from starting, and says why."""
+    monkeypatch.setattr("prong.host.sandbox.places.MOST", 3)
+
+    with pytest.raises(OSError, match="files would have to be looked at"):
+        await bench.run("true", reading(bench.policy("Read(.env)")))
+
+
+@views
+async def test_a_command_has_terminals_of_its_own(bench: Bench, road: str) -> None:
+    """It can make terminals, and neither sees nor writes to those of others."""
+    theirs, slave = os.openpty()
+    name = os.ttyname(slave)
+    script = "import pty; print(pty.spawn(['sh', '-c', 'tty; test -t 1 && echo terminal']))"
+    try:
+        ended = await bench.run(f'python3 -c "{script}"', working(bench.policy()))
+        assert "terminal" in ended.text, ended
+        ended = await bench.run(
+            f"ls /dev/pts; echo x > {name} && echo WROTE", working(bench.policy())
+        )
+        assert "WROTE" not in ended.text
+        ended = await bench.run(f"echo x > {name} && echo WROTE", reading(bench.policy()))
+        assert "WROTE" not in ended.text
+    finally:
+        os.close(theirs)
+        os.close(slave)
+
+
+@kernel
+async def test_what_was_made_by_leave_is_not_taken_away(bench: Bench) -> None:
+    """A file that a tool writes, or a command that the user said yes to, stays when others end."""
+    running = await bench.host.start("sleep 1", env={}, profile=working(bench.policy()))
+    await bench.host.write(f"{bench.root}/.claude/agents/a.md", b"approved")
+    opened = working(bench.policy(), opened=(f"{bench.root}/.mcp.json",))
+    ended = await bench.run("echo '{}' > .mcp.json", opened)
+    await running.wait()
+
+    assert ended.undone == []
+    assert list(running.leave()) == []
+    assert (bench.root / ".claude/agents/a.md").read_bytes() == b"approved"
+    assert (bench.root / ".mcp.json").exists()
