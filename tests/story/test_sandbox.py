@@ -126,7 +126,7 @@ async def test_a_refusal_is_told_to_both(world: Worlds, tmp_path: Path) -> None:
         (failed,) = w.told(ToolFinished)
 
         assert f"does not let the command touch {there}/x" in failed.text
-        (warned,) = [one for one in w.told(Warned) if "sandbox" in one.text]
+        (warned,) = [one for one in w.told(Warned) if "writable" in one.text]
         assert f'"writable": ["{there}"]' in warned.text
 
 
