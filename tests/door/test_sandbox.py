@@ -398,6 +398,39 @@ async def test_nothing_of_the_parent_or_a_sibling_is_touched(bench: Bench, road:
 
 
 @views
+async def test_what_is_hidden_within_what_is_hidden_hinders_nothing(
+    bench: Bench, road: str
+) -> None:
+    """A denied file in a denied folder, or a socket in a folder of sockets, is hidden with it."""
+    profile = working(bench.policy("Read(secrets/**)", "Read(secrets/deep/k)", "Read(secrets/k)"))
+    (bench.root / "secrets/deep").mkdir(parents=True)
+    for name in ("k", "deep/k"):
+        (bench.root / "secrets" / name).write_text("SECRET=3\n")
+
+    ended = await bench.run("cat secrets/k secrets/deep/k; echo done", profile)
+
+    assert ended.text.endswith("done\n"), ended
+    assert "SECRET" not in ended.text
+
+    sockets = Path(f"/tmp/tmux-{os.geteuid()}")
+    made = not sockets.exists()
+    sockets.mkdir(mode=0o700, exist_ok=True)
+    inner = sockets / f"prong-{bench.root.parent.name}"
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(str(inner))
+        env = {"TMUX": f"{inner},1,0"}
+        process = await bench.host.start("echo started", env=env, profile=working(bench.policy()))
+        assert b"".join([chunk async for chunk in process.output()]) == b"started\n"
+        await process.kill()
+    finally:
+        listener.close()
+        inner.unlink(missing_ok=True)
+        if made:
+            sockets.rmdir()
+
+
+@views
 async def test_sockets_of_services_are_out_of_reach(bench: Bench, road: str) -> None:
     """A terminal multiplexer, which would run anything, cannot be reached; an agent by main alone."""
     path = bench.home / "service.sock"
