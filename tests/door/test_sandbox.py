@@ -315,10 +315,17 @@ async def test_a_path_the_user_said_yes_to_is_written(bench: Bench, road: str) -
 
 @views
 async def test_denied_files_are_hidden_where_a_command_may_write(bench: Bench, road: str) -> None:
-    """Nothing reads a denied file in *working* either, and none is replaced."""
-    profile = working(bench.policy("Read(.env)"))
+    """Nothing reads a denied file in *working* either, and none is replaced.
+
+    Also where a denied folder holds more that is denied, or protected.
+    """
+    profile = working(bench.policy("Read(.env)", "Read(secrets/**)", "Read(.claude/**)"))
+    for name in ("secrets/deep/k", "secrets/.env", ".claude/agents/a"):
+        (bench.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (bench.root / name).write_text("SECRET=3\n")
+    assert (await bench.run("echo x > b; cat b", profile)).text == "x\n"
     for line in (
-        "cat .env sub/.env",
+        "cat .env sub/.env secrets/deep/k secrets/.env .claude/agents/a",
         "grep -r SECRET .",
         "mv sub s2; cat s2/.env; mv s2 sub",
         "ln .env x; cat x; rm -f x",

@@ -42,6 +42,11 @@ def outermost(paths: Sequence[str], between: Sequence[str] = ()) -> tuple[str, .
     return tuple(found)
 
 
+def is_below(path: str, folders: Sequence[str]) -> bool:
+    """Whether a path is one of others, or lies in one."""
+    return any(_inside(path, folder) for folder in folders)
+
+
 def _inside(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 

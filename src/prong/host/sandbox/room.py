@@ -139,7 +139,8 @@ def _hidden(
     found = places.find_hidden(profile.hidden) if viewed or profile.name == "reading" else []
     if viewed and not profile.daemons:
         found += places.daemon_sockets(env, home, os.geteuid(), agents=profile.agents)
-    return tuple(dict.fromkeys(found))
+    # What lies in a folder that is hidden is hidden with it, and cannot be reached to be covered.
+    return places.outermost(found)
 
 
 def is_viewed(profile: Profile, ability: Ability) -> bool:

@@ -13,7 +13,7 @@ import errno
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Unpack
@@ -98,10 +98,14 @@ def _view(room: Room) -> mounts.Mounts:
     for path in room.hidden:
         folder = os.path.isdir(path)  # noqa: PTH112
         masks.append((f"{_masks(os.getpid())}/{'folder' if folder else 'file'}", path))
+
+    def seen(paths: Iterable[str]) -> tuple[str, ...]:
+        return tuple(one for one in paths if not places.is_below(one, room.hidden))
+
     return mounts.Mounts(
-        writable=writable,
-        pinned=tuple(one for one in pinned if os.path.isdir(one) and one not in writable),  # noqa: PTH112
-        kept=room.kept,
+        writable=seen(writable),
+        pinned=seen(one for one in pinned if os.path.isdir(one) and one not in writable),  # noqa: PTH112
+        kept=seen(room.kept),
         masks=tuple(masks),
         terminals=has_terminals(),
     )
