@@ -133,7 +133,7 @@ async def test_ctrl_c(world: Worlds, terminal: Terminal) -> None:
         screen.key("C-c", "C-c")
         await screen.see("once more")
         screen.type("First")
-        await screen.see("One.")
+        await screen.see("One.\n>")
         screen.key("C-c")
         with anyio.fail_after(20):
             while screen.text().count("once more") < 2:

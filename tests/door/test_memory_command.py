@@ -72,7 +72,7 @@ async def test_leaving_need_not_wait(world: Worlds, terminal: Terminal) -> None:
     async with world(play, opens=False) as w, terminal(w, "--memory", "on") as screen:
         await screen.see("> ")
         screen.type("Hi")
-        await screen.see("Hello.")
+        await screen.see("Hello.\n>")
         screen.type("/quit")
         await screen.see("Ctrl+C leaves without")
         while not any(r.headers.get("x-prong-sidecar") == "memory" for r in w.server.records):

@@ -103,11 +103,10 @@ def _extends(buffer: Buffer, completion: Completion, text: str) -> bool:
 
 
 def _ranked(word: str, candidates: Iterable[Proposal]) -> tuple[Proposal, ...]:
-    """Order by how well a word fits; those whose text begins with it keep their order."""
+    """Give those whose text begins with a word; only where none does, those that hold it."""
     low = word.lower()
     first = [one for one in candidates if one.text.lower().startswith(low)]
-    inside = [one for one in candidates if low in one.text.lower() and one not in first]
-    return (*first, *inside)
+    return tuple(first or (one for one in candidates if low in one.text.lower()))
 
 
 def find_files(wanted: str, files: Sequence[str]) -> list[str]:
