@@ -240,3 +240,13 @@ async def test_agents_are_asked_before_they_write_them(world: Worlds) -> None:
         async with w.open(store=str(elsewhere), add_dirs=(str(w.folder),)) as session:
             policy = w.parts.agent.policy.policy
             assert is_protected(policy, session.records.memory.path)
+
+
+@pytest.mark.parametrize("memory", [False, True])
+async def test_nobody_looks_on_where_no_notes_are_kept(world: Worlds, memory: bool) -> None:
+    """Each event that has a listener costs something, so there is one only while it is needed."""
+    async with world([say("Hello.")], memory=memory) as w:
+        await w.session.run("Hi")
+        watching = [task for task in anyio.get_running_tasks() if "_watch" in (task.name or "")]
+
+        assert len(watching) == memory

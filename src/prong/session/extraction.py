@@ -53,6 +53,7 @@ class Memory:
         agent: Agent,
         notes: NoteFile,
         group: anyio.abc.TaskGroup,
+        bus: Bus,
         *,
         on: bool,
         asked: NotesAsked | None = None,
@@ -63,7 +64,10 @@ class Memory:
         self._group = group
         self._asked = asked or NotesAsked()
         self._turn = anyio.Lock()
-        self._on = on
+        self._bus = bus
+        self._on = False
+        self._watching = False
+        self.switch(on=on)
 
     @property
     def on(self) -> bool:
@@ -71,8 +75,14 @@ class Memory:
         return self._on
 
     def switch(self, *, on: bool) -> None:
-        """Keep notes from now on, or no longer."""
+        """Keep notes from now on, or no longer.
+
+        Nobody looks on at a session that keeps none: each event would have to be told.
+        """
         self._on = on
+        if on and not self._watching:
+            self._watching = True
+            self._group.start_soon(self._watch)
 
     @property
     def path(self) -> str:
@@ -164,12 +174,15 @@ class Memory:
             agent.conversation.note(self._asked)
         return done
 
-    async def watch(self, bus: Bus) -> None:
-        """Look on at the main agent for as long as the session lasts, and ask when it is time."""
-        with bus.subscribe(None) as events:
+    async def _watch(self) -> None:
+        """Look on at the main agent for as long as notes are kept, and ask when it is time."""
+        with self._bus.subscribe(None) as events:
             async for envelope in events:
+                if not self._on:
+                    break
                 if envelope.agent == MAIN and (least := _moment(envelope.event)) is not None:
                     self.begin(sidecar.sendable(self._agent.conversation.prompt), least=least)
+        self._watching = False
 
 
 def _moment(event: Event) -> int | None:

@@ -118,7 +118,6 @@ async def _live(
         try:
             parts = await maker.make()
             group.start_soon(_drive, parts)
-            group.start_soon(parts.memory.watch, parts.bus)
             yield parts
             await remember_last(parts)
         except anyio.get_cancelled_exc_class():
@@ -244,6 +243,7 @@ class _Maker:
             agent,
             note_file(place.root, place.store),
             self._group,
+            base.bus,
             on=place.remembers,
             asked=past.last(MAIN, NotesAsked) if past is not None else None,
         )
