@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from measure import Row, at_least, ms, race, show, under
 
 from prong.entry import CallId, Usage
+from prong.event import MAIN
 from prong.face.draw.markdown import Flow, draw_markdown
 from prong.face.draw.toolcall import Company, draw_call
 from prong.face.draw.transcript import Transcript
@@ -111,7 +112,7 @@ def conversation(replies: int) -> View:
             Called(0.0, call_id, "Read", "Read a.py", "{}", "done", "line\n" * 50, "", 1.0),
             Replied(0.0, PART.format(number) * 2, "some thought", "end", Usage(), 0.0),
         ]
-    agent = AgentView(path="main", kind="main", transcript=Series(items))
+    agent = AgentView(path=MAIN, kind="main", transcript=Series(items))
     return View(agents={"main": agent})
 
 

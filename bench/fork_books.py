@@ -30,8 +30,8 @@ from prong.testing import (
     malformed,
     say,
 )
-from prong.tools.base import Context, Effect, Outcome
 from prong.tools.kit import Kit
+from prong.tools.tool import CallOutcome, Context, SideEffect
 
 _LATER = 400.0
 
@@ -199,7 +199,7 @@ class Crash:
     """A tool with a mistake in it."""
 
     name = "Crash"
-    effect: Effect = "reads"
+    effect: SideEffect = "reads"
     arguments: type[msgspec.Struct] = msgspec.defstruct("None_", [])
     budget = 0
 
@@ -211,7 +211,7 @@ class Crash:
         del args, context
         return ()
 
-    async def run(self, call_id: str, args: object, context: Context) -> Outcome:
+    async def run(self, call_id: str, args: object, context: Context) -> CallOutcome:
         del call_id, args, context
         raise ZeroDivisionError("a mistake in a tool")
 

@@ -18,7 +18,7 @@ from prong.prompt.rope import Head
 from prong.provider.local import Engine, Local
 from prong.provider.local.binding import Model, Native
 from prong.provider.local.core import Core, threads
-from prong.provider.local.place import library, weights
+from prong.provider.local.installation import library, weights
 from prong.wire import Began, Ended, HeadSpec, Tail, dialect
 
 PARENT = int(os.environ.get("PRONG_BENCH_PARENT", "2000"))

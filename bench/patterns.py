@@ -26,6 +26,7 @@ import anyio
 import msgspec
 
 from prong.entry import Usage
+from prong.event import MAIN
 from prong.testing import Script, Step, call, report, say, world
 from prong.testing.script import Call
 
@@ -135,7 +136,7 @@ async def play(way: str, tokens: int, reads: int) -> Bill:
     made = Counter(row.agent for row in rows)
     rounds = [n for agent, n in made.items() if agent != "main"]
     # The researcher's requests come before those of the others.
-    row = made["main"] + max(rounds, default=0) + (2 if led else 0)
+    row = made[MAIN] + max(rounds, default=0) + (2 if led else 0)
     return Bill(way, len(rows), row, sum((one.usage for one in rows), Usage()), cost)
 
 

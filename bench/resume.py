@@ -13,7 +13,7 @@ import conversation
 from measure import Row, under
 
 from prong.journal.record import Opened
-from prong.journal.write import Journal
+from prong.journal.writer import Journal
 from prong.prompt import Prompt
 
 TOKENS, LETTERS_PER_TOKEN = 1_000_000, 4.5
@@ -23,7 +23,7 @@ AGENT = "main"
 _CHILD = """
 import sys, time, tracemalloc
 from pathlib import Path
-from prong.journal.write import Journal
+from prong.journal.writer import Journal
 if sys.argv[2] == "memory":
     tracemalloc.start()
 start, busy = time.perf_counter(), time.process_time()

@@ -17,10 +17,12 @@ CallId = NewType("CallId", str)
 Role: TypeAlias = Literal["user", "assistant"]
 """Whose turn an entry belongs to."""
 
-Kind: TypeAlias = Literal["user", "reply", "results", "notice", "directive", "summary", "reminder"]
+EntryKind: TypeAlias = Literal[
+    "user", "reply", "results", "notice", "directive", "summary", "reminder"
+]
 """What an entry is; kept beside the bytes so that nobody has to guess it from text."""
 
-Stop: TypeAlias = Literal["end", "calls", "length", "refusal", "pause", "other"]
+StopReason: TypeAlias = Literal["end", "calls", "length", "refusal", "pause", "other"]
 """Why a reply ended, in one vocabulary for all vendors."""
 
 
@@ -81,7 +83,7 @@ class Reply(msgspec.Struct, frozen=True):
     text: str = ""
     thinking: str = ""
     calls: tuple[Call, ...] = ()
-    stop: Stop = "end"
+    stop: StopReason = "end"
 
 
 Entry: TypeAlias = User | Results | Reply
@@ -139,7 +141,7 @@ class ToolSpec(msgspec.Struct, frozen=True):
     """The JSON schema of its arguments, encoded once."""
 
 
-def kind_of(entry: Entry) -> Kind:
+def kind_of(entry: Entry) -> EntryKind:
     """Say what an entry is."""
     match entry:
         case User(kind=kind):

@@ -26,9 +26,10 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from prong.entry import CallId, Kind, Stop, Usage
+from prong.entry import CallId, EntryKind, StopReason, Usage
+from prong.ids import AgentPath, RequestId, TaskId
 
-MAIN = "main"
+MAIN = AgentPath("main")
 """The path of a session's first agent."""
 
 
@@ -54,13 +55,13 @@ class AgentStarted(_Event, tag="agent_started", frozen=True):
 
     kind: Literal["main", "fork", "typed"]
     model: str
-    parent: str = ""
+    parent: AgentPath = AgentPath("")
     """The path of the agent that started it; empty for the main agent."""
     agent_type: str = ""
     """The type of a typed agent."""
     title: str = ""
     """What it is to do, in a few words."""
-    task_id: str = ""
+    task_id: TaskId = TaskId("")
     """The task that it runs as; empty for the main agent."""
     call_id: str = ""
     """The call of the parent that it came of; empty if somebody started it by hand."""
@@ -86,7 +87,7 @@ class AgentFinished(_Event, tag="agent_finished", frozen=True):
 class InputTaken(_Event, tag="input_taken", frozen=True):
     """Something was put before the model: a user's message, a notice, a directive."""
 
-    kind: Kind
+    kind: EntryKind
     text: str
 
 
@@ -112,7 +113,7 @@ class EntryRecalled(_Event, tag="entry_recalled", frozen=True):
     records are, or a copy.
     """
 
-    kind: Kind
+    kind: EntryKind
     text: str
 
 
@@ -126,7 +127,7 @@ class TurnStarted(_Event, tag="turn_started", frozen=True):
 class RequestSent(_Event, tag="request_sent", frozen=True):
     """A request is on its way; its end is `ReplyFinished` or `RequestFailed`, never both."""
 
-    request_id: str
+    request_id: RequestId
     model: str
     digest: str
     """Identifies the prompt."""
@@ -170,7 +171,7 @@ class CallDelta(_Event, tag="call_delta", frozen=True):
 class ReplyDiscarded(_Event, tag="reply_discarded", frozen=True):
     """What was streamed of this reply is void: the request is sent once more."""
 
-    request_id: str
+    request_id: RequestId
     why: str
     retry_in: float
     """Seconds until the next try."""
@@ -186,7 +187,7 @@ class ReplyDiscarded(_Event, tag="reply_discarded", frozen=True):
 class RequestFailed(_Event, tag="request_failed", frozen=True):
     """A request has ended without a whole reply; what was streamed of it is void."""
 
-    request_id: str
+    request_id: RequestId
     why: str
     error: str
     """The name of the error; `cancelled` if somebody stopped it."""
@@ -204,10 +205,10 @@ class RequestFailed(_Event, tag="request_failed", frozen=True):
 class ReplyFinished(_Event, tag="reply_finished", frozen=True):
     """A whole reply has come; unless it is a sidecar's it joins the conversation."""
 
-    request_id: str
+    request_id: RequestId
     text: str
     thinking: str
-    stop: Stop
+    stop: StopReason
     stop_detail: str
     usage: Usage
     cost: float | None
@@ -261,9 +262,9 @@ class ToolFinished(_Event, tag="tool_finished", frozen=True):
 
 
 class PermissionAsked(_Event, tag="permission_asked", frozen=True):
-    """A tool call waits for leave; answer with `Answer`."""
+    """A tool call waits for permission; answer with `Answer`."""
 
-    request_id: str
+    request_id: RequestId
     call_id: CallId
     tool: str
     title: str
@@ -297,14 +298,14 @@ class Question(msgspec.Struct, frozen=True):
 class QuestionAsked(_Event, tag="question_asked", frozen=True):
     """The model asks the user; answer with `Answer`."""
 
-    request_id: str
+    request_id: RequestId
     questions: tuple[Question, ...]
 
 
 class RequestSettled(_Event, tag="request_settled", frozen=True):
     """A permission request or question has been answered or is moot."""
 
-    request_id: str
+    request_id: RequestId
     outcome: str
 
 
@@ -325,7 +326,7 @@ class TodosChanged(_Event, tag="todos_changed", frozen=True):
 class TaskStarted(_Event, tag="task_started", frozen=True):
     """Background work began."""
 
-    task_id: str
+    task_id: TaskId
     title: str
     kind: str
     output_file: str = ""
@@ -334,7 +335,7 @@ class TaskStarted(_Event, tag="task_started", frozen=True):
 class TaskFinished(_Event, tag="task_finished", frozen=True):
     """Background work ended; its notice follows at the next turn boundary."""
 
-    task_id: str
+    task_id: TaskId
     status: Literal["completed", "failed", "killed"]
     summary: str
 
@@ -349,7 +350,7 @@ class WorktreeEntered(_Event, tag="worktree_entered", frozen=True):
 class WorkKept(_Event, tag="work_kept", frozen=True):
     """A child has ended, and its worktree stays because there is work in it."""
 
-    task_id: str
+    task_id: TaskId
     path: str
     branch: str
     """What is checked out there: a branch, or a commit if the child left all branches."""
@@ -374,7 +375,7 @@ class CacheMissed(_Event, tag="cache_missed", frozen=True):
 class ReceiptIssued(_Event, tag="receipt_issued", frozen=True):
     """A child has ended, and this is its receipt."""
 
-    task_id: str
+    task_id: TaskId
     receipt: msgspec.Raw
     """As JSON; see `prong.Receipt`."""
     text: str
@@ -505,7 +506,7 @@ class Envelope(msgspec.Struct, frozen=True):
     """Its number, without a gap from 1 over all processes of a session; 0 for a `Delta`."""
     at: float
     """Seconds since the epoch, on the session's clock."""
-    agent: str
+    agent: AgentPath
     event: Event
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from prong.host import LocalHost
-from prong.host.local import ConfinedHost
+from prong.host.local_host import ConfinedHost
 from prong.host.worktree import create
 from prong.testing.repository import Repo
 

@@ -10,8 +10,8 @@ import pytest
 
 from prong.entry import plain
 from prong.tools.access import Reading, Writing
-from prong.tools.base import Done
 from prong.tools.files import Edit, Read, Write
+from prong.tools.tool import Done
 from shared.workbench import Workbench
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]

@@ -12,12 +12,13 @@ from typing import Any
 import anyio
 import pytest
 
-from prong.cost import Prices, Row
+from prong.cost import Charge, Prices
 from prong.cost.breakeven import Scenario, estimate
 from prong.entry import Usage, user_text
+from prong.event import MAIN
 from prong.journal import store
 from prong.journal.record import Opened
-from prong.journal.write import Journal
+from prong.journal.writer import Journal
 from prong.prompt import Head, Prompt
 from prong.testing import Script, Worlds, call, say
 from prong.testing.scene import World
@@ -198,7 +199,7 @@ async def test_beta_headers_count(tmp_path) -> None:
             journal.keep("main", prompt, reason="betas")
             usage = Usage(written_5m=1_000)
             journal.request(
-                Row(agent="main", model=spec.model, usage=usage, cost=1.0, digest=prompt.digest)
+                Charge(agent=MAIN, model=spec.model, usage=usage, cost=1.0, digest=prompt.digest)
             )
 
     found = await told(tmp_path, tmp_path, "explain", "s1")

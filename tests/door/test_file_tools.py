@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from prong.host import LocalHost, Stat
-from prong.tools.base import Tool
 from prong.tools.files import Edit, NotebookEdit, Read, Write
+from prong.tools.tool import Tool
 from shared.workbench import Workbench
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]

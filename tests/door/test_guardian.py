@@ -16,7 +16,7 @@ import pytest
 
 from prong.host.escape import escaped
 from prong.host.guardian import GUARDIAN, MARK, Guardian
-from prong.host.local import LocalHost
+from prong.host.local_host import LocalHost
 from prong.testing import Script, Worlds, call, forks, report, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("T8")]

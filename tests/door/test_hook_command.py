@@ -8,7 +8,7 @@ import anyio
 import msgspec
 import pytest
 
-from prong.agent.hook import Hooks, Verdict
+from prong.agent.verdict import Hooks, Verdict
 from prong.config.document import Document, parse_document
 from prong.config.firing import CommandHooks
 from prong.config.hook import Declared, Hook, parse_hooks

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from prong.host import Finished, Host, LocalHost
-from prong.host.local import ConfinedHost
+from prong.host.local_host import ConfinedHost
 from prong.testing.host import Command, MemoryHost
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L2"), pytest.mark.door]

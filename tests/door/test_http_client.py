@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from prong.errors import BrokenReply, Unreachable, UsageError
-from prong.provider.http import Http, Limits
+from prong.provider.http import Http, HttpLimits
 from prong.provider.transport import read
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
@@ -193,7 +193,7 @@ async def test_silence_ends_after_the_idle_limit(serve, sent):
         await peer.send(sent)
         await peer.wait_gone()
 
-    async with serve(play) as server, Http(env={}, limits=Limits(idle=0.1)) as http:
+    async with serve(play) as server, Http(env={}, limits=HttpLimits(idle=0.1)) as http:
         with pytest.raises((Unreachable, BrokenReply), match=r"nothing came for 0\.1 s"):
             await post(http, server.url)
         assert server.connections == 1
@@ -224,7 +224,7 @@ async def test_a_slow_reader_stops_the_sender(serve):
 
 async def test_the_cap_makes_requests_wait_their_turn(serve):
     """No more connections are open than the cap allows, and all requests are answered."""
-    async with serve(echo) as server, Http(env={}, limits=Limits(connections=3)) as http:
+    async with serve(echo) as server, Http(env={}, limits=HttpLimits(connections=3)) as http:
         async with anyio.create_task_group() as tasks:
             for _ in range(20):
                 tasks.start_soon(post, http, server.url)

@@ -20,10 +20,10 @@ from prong.entry import Reply, user_text
 from prong.errors import JournalBusy, JournalFull
 from prong.journal.branch import branch
 from prong.journal.note import ChildRun
-from prong.journal.read import read_journal
 from prong.journal.record import Opened
+from prong.journal.replay import read_journal
 from prong.journal.verify import verify
-from prong.journal.write import Journal
+from prong.journal.writer import Journal
 from prong.prompt import Head, Prompt
 from prong.wire import HeadSpec, dialect
 
@@ -36,7 +36,7 @@ from prong.entry import user_text
 from prong.errors import JournalBusy, JournalFull
 from prong.prompt import Head, Prompt
 from prong.journal.note import ChildRun, Titled
-from prong.journal.write import Journal
+from prong.journal.writer import Journal
 path = Path(sys.argv[1])
 """
 

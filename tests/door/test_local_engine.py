@@ -28,10 +28,10 @@ from prong.prompt import Prompt
 from prong.prompt.rope import Head
 from prong.provider import Noticed, Preparing, Providers, Retrying, pick
 from prong.provider.local import Engine, Forced, Framed, Local, grammar
+from prong.provider.local.embedded import make_reply
 from prong.provider.local.form import BARE, LISTED, Form
-from prong.provider.local.place import library, weights
-from prong.provider.local.provider import make_reply
-from prong.provider.local.speech import Reader
+from prong.provider.local.installation import library, weights
+from prong.provider.local.speech import ReplyReader
 from prong.testing import inside
 from prong.testing.transport import NoTransport
 from prong.wire import Began, Ended, HeadSpec, Tail, TextPiece, dialect
@@ -203,7 +203,7 @@ async def test_the_engine_reads_the_grammars_of_other_forms(engine: Engine, form
         "max_tokens": 80,
         "grammar": grammar.forced([READ], [Forced("Read", {"file_path": "main.py"})], form),
     }
-    reader = Reader("c", form)
+    reader = ReplyReader("c", form)
     async with await engine.connect() as line:
         while (await line.next())[0] != "ready":
             pass

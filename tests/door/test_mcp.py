@@ -15,10 +15,10 @@ import pytest
 
 from prong.config.server import ServerSpec
 from prong.entry import CallId, Image, Text
-from prong.session.connection import Servers, open_servers
+from prong.session.mcp_server import Servers, open_servers
 from prong.tools.access import Using
-from prong.tools.base import Context, Done, Failed, Outcome
 from prong.tools.mcp import McpTool, required_keys, usable_schema
+from prong.tools.tool import CallOutcome, Context, Done, Failed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L11", "L2")]
 
@@ -46,7 +46,7 @@ class Plain:
     images = True
 
 
-async def use(servers: Servers, name: str, arguments: str = "{}") -> Outcome:
+async def use(servers: Servers, name: str, arguments: str = "{}") -> CallOutcome:
     tool = next(tool for tool in servers.tools if tool.name == name)
     return await tool.run(
         CallId("1"),
@@ -138,7 +138,7 @@ async def test_server_that_dies_twice_in_a_row_is_given_up() -> None:
 async def test_calls_that_break_together_reconnect_once() -> None:
     """Calls in flight when the server dies all fail, and one new server serves the rest."""
     async with opened(stdio()) as servers:
-        outcomes: list[Outcome] = []
+        outcomes: list[CallOutcome] = []
 
         async def crash() -> None:
             outcomes.append(await use(servers, "mcp__echo__crash"))
@@ -197,7 +197,7 @@ async def test_server_processes_die_with_the_session() -> None:
 NOISY = """
 import sys
 import anyio
-from prong.session.connection import open_servers
+from prong.session.mcp_server import open_servers
 from prong.config.server import ServerSpec
 
 code = "print('Welcome!', flush=True); import runpy; runpy.run_path(%r, run_name='__main__')"

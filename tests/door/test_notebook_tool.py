@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from prong.entry import Image, plain
-from prong.tools.base import Done
 from prong.tools.files import NotebookEdit, Read
+from prong.tools.tool import Done
 from shared.picture import PNG
 from shared.workbench import Workbench
 

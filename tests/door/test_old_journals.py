@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from prong.event import PromptMoved, TaskFinished
-from prong.journal.read import read_journal
+from prong.journal.replay import read_journal
 from prong.journal.verify import verify
 from prong.prompt import Prompt
 from prong.testing import World, Worlds, report

@@ -7,8 +7,8 @@ import base64
 import pytest
 
 from prong.entry import Image, Text
-from prong.tools.base import Done
 from prong.tools.files import Read
+from prong.tools.tool import Done
 from shared.picture import GIF, JPEG, PNG, WEBP, png
 from shared.workbench import Workbench
 

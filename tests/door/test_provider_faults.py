@@ -21,7 +21,7 @@ from prong.errors import (
     Unreachable,
 )
 from prong.prompt import Head, Mark, Prompt
-from prong.provider import Api, Endpoint, Http, Limits, Patience, Retrying, Streamed, pick
+from prong.provider import Api, Endpoint, Http, HttpLimits, Patience, Retrying, Streamed, pick
 from prong.wire import Began, Ended, Fault, HeadSpec, Tail, TextPiece, dialect
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
@@ -368,7 +368,7 @@ async def test_silence_in_mid_stream_counts_as_a_break(serve):
         await peer.send(HEAD + chunk(BEGIN) if number == 1 else WHOLE)
         await peer.wait_gone()
 
-    async with serve(play) as server, Http(env={}, limits=Limits(idle=0.1)) as http:
+    async with serve(play) as server, Http(env={}, limits=HttpLimits(idle=0.1)) as http:
         provider, prompt = world.provider(http, server.url)
         async with aclosing(provider.stream(prompt)) as stream:
             kinds = [type(event).__name__ async for event in stream]

@@ -11,17 +11,19 @@ import pytest
 from prong.entry import user_text
 from prong.errors import BrokenReply, Overloaded, ProviderError
 from prong.prompt import Head, Prompt
-from prong.provider import Api, Http, Limits, Patience, Retrying, Streamed, pick
+from prong.provider import Api, Http, HttpLimits, Patience, Retrying, Streamed, pick
 from prong.provider.inflate import Bomb, Inflate
 from prong.provider.parse import INTERIM_LIMIT, Malformed, Parser
 from prong.testing import Server, Step, Worlds, calls, flood, say
 from prong.testing.hostile import FLOODS, Flood
-from prong.wire import Bounds, Ended, Fault, HeadSpec, Tail, dialect
+from prong.wire import Ended, Fault, HeadSpec, ResponseBounds, Tail, dialect
 from prong.wire.sse import Stream
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L10")]
 
-SMALL = Bounds(event=100_000, response=1 << 20, text=200_000, events=20_000, calls=50, parts=200)
+SMALL = ResponseBounds(
+    event=100_000, response=1 << 20, text=200_000, events=20_000, calls=50, parts=200
+)
 MODELS = {"anthropic": "claude-x", "responses": "gpt-x", "chat": "some-x"}
 BUFFERS = 16 << 20
 """Bytes that the sockets of both sides may hold, generously."""
@@ -31,7 +33,7 @@ async def ask(
     server: Server, api: str = "anthropic", *, tail: Tail | None = None, **options: Any
 ) -> list[Streamed]:
     """Send one request, with small bounds."""
-    limits = options.pop("limits", Limits(idle=30, progress=30))
+    limits = options.pop("limits", HttpLimits(idle=30, progress=30))
     bounds = options.pop("bounds", SMALL)
     options.setdefault("patience", Patience(tries=3, first=0.0))
     endpoint, model = pick(MODELS[api], api=api, base_url=server.url, key="sk-1", env={})
@@ -80,7 +82,7 @@ async def test_a_flood_ends_at_its_bound(api: str, what: Flood, why: str):
 async def test_a_compressed_body_is_weighed_by_what_it_unpacks_to():
     """A bomb is noticed by its ratio, whatever the other bounds are."""
     async with Server([flood("bomb")]) as server:
-        error = await refused(server, bounds=Bounds(event=1 << 30, response=1 << 30))
+        error = await refused(server, bounds=ResponseBounds(event=1 << 30, response=1 << 30))
 
         assert "it unpacks to more than 250 times its size" in str(error)
         assert len(server.records) == 1
@@ -108,8 +110,8 @@ async def test_what_stands_around_a_reply_is_bounded_too(what: Flood, status: in
 @pytest.mark.parametrize("what", ["pings", "drip", "events"])
 async def test_what_brings_nothing_is_no_sign_of_life(what: Flood):
     """A server that only pings, or drips, is given up although bytes come all the time."""
-    limits = Limits(idle=60, progress=0.5)
-    bounds = Bounds()
+    limits = HttpLimits(idle=60, progress=0.5)
+    bounds = ResponseBounds()
     async with Server([flood(what, between=0.02)] * 2) as server:
         with pytest.raises(BrokenReply, match="nothing but keep-alives or unfinished pieces"):
             await ask(server, limits=limits, bounds=bounds)
@@ -122,7 +124,7 @@ async def test_pings_between_the_pieces_of_a_reply_do_no_harm():
     """Each piece begins the wait anew: the whole may take longer than one wait."""
     step = Step(say("x" * 400).parts, between=0.05)
     async with Server([step]) as server:
-        events = await ask(server, limits=Limits(idle=60, progress=0.4))
+        events = await ask(server, limits=HttpLimits(idle=60, progress=0.4))
 
     assert isinstance(events[-1], Ended)
     assert not any(isinstance(event, Retrying) for event in events)
@@ -150,7 +152,9 @@ async def test_the_bound_on_calls_holds_for_whole_responses(api: str):
 @pytest.mark.parametrize("what", ["text", "events", "bomb", "line"])
 async def test_a_flood_can_be_interrupted(what: Flood):
     """While a server floods, others get their turn: a cancellation is heard, and a clock ticks."""
-    vast = Bounds(event=1 << 40, response=1 << 40, text=1 << 40, events=1 << 40, parts=1 << 40)
+    vast = ResponseBounds(
+        event=1 << 40, response=1 << 40, text=1 << 40, events=1 << 40, parts=1 << 40
+    )
     turns = 0
 
     async def tick() -> None:
@@ -165,7 +169,7 @@ async def test_a_flood_can_be_interrupted(what: Flood):
                 group.start_soon(tick)
 
                 async def flooded() -> None:
-                    limits = Limits(ratio=1 << 40)
+                    limits = HttpLimits(ratio=1 << 40)
                     await ask(server, limits=limits, bounds=vast)
 
                 group.start_soon(flooded)

@@ -11,19 +11,19 @@ import msgspec
 import pytest
 
 from prong.entry import CallId, Text
-from prong.event import Event, Question, TodosChanged, ToolOutput
+from prong.event import MAIN, Event, Question, TodosChanged, ToolOutput
 from prong.host import LocalHost
 from prong.team.delivery import Delivery
 from prong.team.outbox import Outbox
 from prong.team.task import TaskBoard
 from prong.team.taskset import TaskSet
 from prong.tools.access import Running
-from prong.tools.base import Context, Done, Failed, Outcome, Reads, Tool
+from prong.tools.ask_user import AskUserQuestion
+from prong.tools.background import TaskOutput, TaskStop
 from prong.tools.kit import Kit
-from prong.tools.question import AskUserQuestion
 from prong.tools.shell import PART, Bash, BashArguments
-from prong.tools.task import TaskOutput, TaskStop
 from prong.tools.todo import TodoWrite
+from prong.tools.tool import CallOutcome, Context, Done, Failed, Reads, Tool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
 CALL = CallId("call-1")
@@ -38,7 +38,7 @@ class World:
     answers: list[str | None]
     asked: list[Question]
 
-    async def call(self, tool: Tool, **arguments: object) -> Outcome:
+    async def call(self, tool: Tool, **arguments: object) -> CallOutcome:
         args = msgspec.convert(arguments, tool.arguments)
         return await tool.run(CALL, args, self.context)
 
@@ -69,18 +69,18 @@ async def world(folder: Path) -> AsyncGenerator[World]:
                 reads=Reads(),
                 emit=events.append,
                 ask=ask,
-                tasks=TaskSet(board, "main", events.append),
+                tasks=TaskSet(board, MAIN, events.append),
             )
             yield World(context, board, outbox, events, answers, asked)
             await board.close()
 
 
-def text(outcome: Outcome) -> str:
+def text(outcome: CallOutcome) -> str:
     assert isinstance(outcome, Done), outcome
     return "".join(p.text for p in outcome.parts if isinstance(p, Text))
 
 
-def why(outcome: Outcome) -> str:
+def why(outcome: CallOutcome) -> str:
     assert isinstance(outcome, Failed), outcome
     return outcome.why
 

@@ -11,8 +11,9 @@ import anyio
 import pytest
 
 from prong.errors import UsageError
-from prong.event import Event, TaskFinished, TaskStarted
+from prong.event import MAIN, Event, TaskFinished, TaskStarted
 from prong.host import LocalHost
+from prong.ids import AgentPath, TaskId
 from prong.team.delivery import Delivery
 from prong.team.log import Log
 from prong.team.notice import Notice
@@ -21,8 +22,8 @@ from prong.team.recovery import recover
 from prong.team.task import REMEMBERED, Task, TaskBoard
 from prong.team.taskset import TaskSet
 from prong.team.work import Ending
-from prong.tools.base import Done, Failed, Outcome, Tasks
-from prong.tools.output import Collector
+from prong.tools.collector import Collector
+from prong.tools.tool import CallOutcome, Done, Failed, Tasks
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
 
@@ -59,13 +60,13 @@ async def world(folder: Path, *, log_limit: int = 1 << 20) -> AsyncGenerator[Wor
                 delivery=Delivery(outbox, events.append),
                 log_limit=log_limit,
             )
-            recover(board, "main")
-            tasks = TaskSet(board, "main", events.append)
+            recover(board, MAIN)
+            tasks = TaskSet(board, MAIN, events.append)
             yield World(LocalHost(str(root)), board, tasks, outbox, events)
             await board.close()
 
 
-def text(outcome: Outcome) -> str:
+def text(outcome: CallOutcome) -> str:
     assert isinstance(outcome, Done), outcome
     return "".join(getattr(p, "text", "") for p in outcome.parts)
 
@@ -214,7 +215,7 @@ async def test_a_cancelled_session_kills_its_tasks_and_says_so(tmp_path: Path) -
             delivery = Delivery(outbox, lambda _: None)
             board = TaskBoard(group=group, storage=str(tmp_path), delivery=delivery)
             process = await LocalHost(str(tmp_path)).start(f"echo $$ > {pid}; sleep 1000")
-            await TaskSet(board, "main", lambda _: None).adopt(process, title="sleep")
+            await TaskSet(board, MAIN, lambda _: None).adopt(process, title="sleep")
             number = int(await wait_for(pid))
             group.cancel_scope.cancel()
         assert number
@@ -270,7 +271,7 @@ class Faulty:
 async def test_whatever_fails_at_the_end_a_task_ends(tmp_path: Path) -> None:
     """A failure in the very last step is a notice, and nobody is left waiting."""
     async with world(tmp_path) as w:
-        handle = w.board.start(Faulty(), title="it", agent="main", emit=w.events.append)
+        handle = w.board.start(Faulty(), title="it", agent=MAIN, emit=w.events.append)
         with anyio.fail_after(10):
             text(await w.tasks.stop(handle.task_id))
 
@@ -283,7 +284,11 @@ async def test_whatever_fails_at_the_end_a_task_ends(tmp_path: Path) -> None:
 async def test_a_notice_may_speak_of_any_name(tmp_path: Path) -> None:
     """A file whose name is not Unicode does not keep the notice that names it from arriving."""
     notice = Notice(
-        id="one", agent="main", task_id="one", status="completed", summary="made ign\udcff.bin"
+        id="one",
+        agent=MAIN,
+        task_id=TaskId("one"),
+        status="completed",
+        summary="made ign\udcff.bin",
     )
     with Outbox(str(tmp_path / "outbox")) as outbox:
         assert outbox.put(notice)
@@ -297,12 +302,14 @@ async def test_the_output_of_an_earlier_process_can_be_asked_for(tmp_path: Path)
     """After a restart TaskOutput still reads what ended before it, for those who may see it."""
     async with world(tmp_path) as w:
         mine = await w.start("echo hello")
-        theirs = await w.start("echo hi", tasks=TaskSet(w.board, "main/one", w.events.append))
+        theirs = await w.start(
+            "echo hi", tasks=TaskSet(w.board, AgentPath("main/one"), w.events.append)
+        )
         await w.board.wait_idle()
         w.outbox.ack([n.id for n in w.outbox.deliver("main")])
 
     async with world(tmp_path) as w:
-        other = TaskSet(w.board, "main/two", w.events.append)
+        other = TaskSet(w.board, AgentPath("main/two"), w.events.append)
 
         said = text(await w.tasks.output(mine))
         assert "completed (exit code 0)" in said
@@ -317,7 +324,9 @@ async def test_the_output_of_an_earlier_process_can_be_asked_for(tmp_path: Path)
 async def test_an_agent_owns_its_tasks(tmp_path: Path) -> None:
     """A child's notice is for the child; its parent may look, a sibling may not."""
     async with world(tmp_path) as w:
-        first, second = (TaskSet(w.board, f"main/fork-{n}", w.events.append) for n in (1, 2))
+        first, second = (
+            TaskSet(w.board, AgentPath(f"main/fork-{n}"), w.events.append) for n in (1, 2)
+        )
         task_id = await w.start("sleep 1000", tasks=first)
 
         assert w.board.running("main/fork-1") == 1

@@ -16,7 +16,7 @@ import pytest
 from prong.agent import Agent
 from prong.entry import CallId, User, plain
 from prong.journal.note import ChildSpec
-from prong.journal.read import read_journal
+from prong.journal.replay import read_journal
 from prong.session import open_session
 from prong.team.archive import KEPT
 from prong.testing import Script, Server, ServerProcess, Step, calls, delay, inside, say

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import convert
 
-from prong.cost import Ledger, Row
+from prong.cost import Charge, Ledger
 from prong.cost.budget import Bounds, Budget
 from prong.entry import Usage
+from prong.ids import AgentPath
 
 pytestmark = pytest.mark.spec("T9")
 
@@ -171,7 +172,10 @@ def test_replies_under_way_are_all_that_a_bound_is_exceeded_by(
 @given(st.lists(st.sampled_from(("main", "main/a", "main/a/b", "main/ab", "other", "main/a/b/c"))))
 def test_a_ledger_knows_the_rows_of_an_agent_and_of_all_below_it(agents: list[str]):
     """What is of an agent is what its path begins, in order, whether read back or entered."""
-    rows = [Row(agent=a, model="m", usage=Usage(output=n), cost=0.0) for n, a in enumerate(agents)]
+    rows = [
+        Charge(agent=AgentPath(a), model="m", usage=Usage(output=n), cost=0.0)
+        for n, a in enumerate(agents)
+    ]
     half = len(rows) // 2
     ledger = Ledger(rows[:half])
     for row in rows[half:]:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prong.cost import Price, Prices, catalog, window
-from prong.cost.catalog import Listed, listed
+from prong.cost.catalog import ModelListing, listed
 from prong.entry import Usage
 
 pytestmark = pytest.mark.spec("K2")
@@ -236,5 +236,5 @@ def test_a_window_is_the_librarys_where_it_knows_one():
     """No listed model is compacted earlier than it must be, or later than it may."""
     for name in NAMES:
         found = listed(name)
-        if isinstance(found, Listed) and found.context:
+        if isinstance(found, ModelListing) and found.context:
             assert window(name) == found.context

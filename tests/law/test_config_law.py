@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prong.agent.hook import Permission, Verdict, settle
+from prong.agent.verdict import Permission, Verdict, settle
 from prong.config.document import Document, line_of, parse_document
 from prong.config.firing import join
 from prong.config.front import read_front

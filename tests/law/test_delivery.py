@@ -9,6 +9,7 @@ import pytest
 
 from prong.agent import Inbox
 from prong.event import Event, Warned
+from prong.ids import AgentPath, TaskId
 from prong.team.delivery import Delivery
 from prong.team.outbox import Expected, Outbox
 from prong.team.work import Ending
@@ -17,7 +18,7 @@ ENDING = Ending(status="completed", summary="it ended", result="ok")
 
 
 def task(number: int, agent: str = "main") -> Expected:
-    return Expected(f"task-{number}", agent, f"task-{number}", "it")
+    return Expected(f"task-{number}", AgentPath(agent), TaskId(f"task-{number}"), "it")
 
 
 @pytest.mark.spec("T4")

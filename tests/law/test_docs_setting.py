@@ -6,7 +6,7 @@ import pytest
 
 from prong.config import setting
 from prong.config.hook import EVENTS
-from prong.config.shape import INSIDE
+from prong.config.setting_type import INSIDE
 from prong.config.value import AgentValues, ForkValues, HandbackValues, SandboxValues, Values
 
 PAGE = (Path(__file__).parents[2] / "docs/settings.md").read_text("utf-8")

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prong.entry import CallId, Usage
+from prong.event import MAIN
 from prong.face.draw import transcript as module
 from prong.face.draw.height import Heights
 from prong.face.draw.patch import diff_size, draw_diff
@@ -40,7 +41,7 @@ ITEMS: st.SearchStrategy[Item] = st.one_of(
 
 
 def seen(items: Sequence[Item], live: Live | None = None) -> View:
-    agent = AgentView(path="main", kind="main", transcript=Series(items), live=live)
+    agent = AgentView(path=MAIN, kind="main", transcript=Series(items), live=live)
     return View(agents={"main": agent})
 
 
@@ -95,7 +96,7 @@ def test_what_changes_is_drawn_anew(items: list[Item], width: int, data: st.Data
         if data.draw(st.booleans()):
             unfolded ^= {data.draw(st.integers(0, 9))}
         width = data.draw(st.sampled_from([width, width, 17]))
-        view = View(agents={"main": AgentView(path="main", transcript=series)})
+        view = View(agents={"main": AgentView(path=MAIN, transcript=series)})
         made.show(view, width, now=0.0, unfolded=unfolded)
         made.bottom(5)
         assert rows_of(made) == drawn(view, width, unfolded)

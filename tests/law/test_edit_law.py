@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prong.tools.files.content import Document, decode
+from prong.tools.files.content import TextFile, decode
 from prong.tools.files.diff import unified
-from prong.tools.files.edit import occurrences, substitute
 from prong.tools.files.pattern import Pattern, expand
+from prong.tools.files.replace import occurrences, substitute
 from prong.tools.files.window import Window, split
 
 pytestmark = pytest.mark.spec("L2")
@@ -30,7 +30,7 @@ def test_decoding_loses_nothing(text: str, encoding: str) -> None:
     mark = "\ufeff" if encoding != "utf-8" else ""
     data = (mark + text).encode(encoding.removesuffix("-sig"))
     document = decode(data)
-    if isinstance(document, Document):
+    if isinstance(document, TextFile):
         assert document.encode(document.text) == data
     else:
         assert encoding == "utf-8", "only unmarked bytes may be taken for binary"
@@ -40,7 +40,7 @@ def test_decoding_loses_nothing(text: str, encoding: str) -> None:
 def test_any_bytes_decode_or_are_binary(data: bytes) -> None:
     """Bytes of any kind are either text that encodes back to them, or named as binary."""
     document = decode(data)
-    if isinstance(document, Document):
+    if isinstance(document, TextFile):
         assert document.encode(document.text) == data
 
 

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prong.errors import JournalFull
-from prong.event import Envelope, EventsSkipped, TurnFinished, Warned
+from prong.event import MAIN, Envelope, EventsSkipped, TurnFinished, Warned
 from prong.journal.eventlog import EventLog
 
 
 def told(seq: int, text: str = "x") -> Envelope:
-    return Envelope(seq, float(seq), "main", Warned(text=text))
+    return Envelope(seq, float(seq), MAIN, Warned(text=text))
 
 
 def numbers(envelopes: list[Envelope]) -> list[int]:
@@ -81,7 +81,7 @@ def test_what_is_held_is_seen(tmp_path: Path) -> None:
     log.write(told(1))
     assert not log.path.exists()
     assert [one.seq for one in log.replay(0, 1)] == [1]
-    log.write(Envelope(2, 2.0, "main", TurnFinished(text="", why="done")))
+    log.write(Envelope(2, 2.0, MAIN, TurnFinished(text="", why="done")))
     assert log.path.read_bytes().count(b"\n") == 2
     assert [one.seq for one in log.replay(0, 2)] == [1, 2]
 

@@ -10,11 +10,12 @@ from prong.event import Choice, PermissionAsked, Question, QuestionAsked, ToolFi
 from prong.face.call import Calls
 from prong.face.line import chosen, counted, describe_question
 from prong.face.slash import HELP
+from prong.ids import RequestId
 
 OPTIONS = (Choice("red"), Choice("blue"))
-ONE = QuestionAsked(request_id="ask-1", questions=(Question("Colour?", "", OPTIONS),))
+ONE = QuestionAsked(request_id=RequestId("ask-1"), questions=(Question("Colour?", "", OPTIONS),))
 TWO = QuestionAsked(
-    request_id="ask-2",
+    request_id=RequestId("ask-2"),
     questions=(Question("Colour?", "", OPTIONS), Question("Both?", "", OPTIONS, multiple=True)),
 )
 
@@ -50,7 +51,7 @@ def test_what_is_no_answer_is_asked_again(asked: QuestionAsked, line: str) -> No
 def test_a_permission_question_shows_the_change() -> None:
     """The diff stands between the reason and the rules, with a style for each line."""
     asked = PermissionAsked(
-        request_id="ask-1",
+        request_id=RequestId("ask-1"),
         call_id=CallId("1"),
         tool="Edit",
         title="Edit a.py",
@@ -68,7 +69,7 @@ def test_a_permission_question_shows_the_change() -> None:
 def test_a_long_change_is_shown_in_part_and_whole() -> None:
     """At first its beginning, with how to see the rest; what it is about stands below it too."""
     asked = PermissionAsked(
-        request_id="ask-1",
+        request_id=RequestId("ask-1"),
         call_id=CallId("1"),
         tool="Write",
         title="Write a.py",

@@ -28,6 +28,7 @@ from prong.face.edit.grapheme import clusters, width
 from prong.face.edit.key import PASTE, TEXT, KeyPress
 from prong.face.screen import Screen
 from prong.face.status import describe_status
+from prong.ids import AgentPath, RequestId, TaskId
 from prong.view import fold_all
 
 pytestmark = pytest.mark.spec("X2")
@@ -252,13 +253,13 @@ def test_what_is_being_done_is_said_in_one_line() -> None:
         first = SessionStarted(session_id="s", model="m", cwd="/", tools=(), mode="default")
         everything = [(MAIN, first), (MAIN, AgentStarted(kind="main", model="m")), *events]
         envelopes = [
-            Envelope(0 if isinstance(event, Progressed) else n, 100.0, agent, event)
+            Envelope(0 if isinstance(event, Progressed) else n, 100.0, AgentPath(agent), event)
             for n, (agent, event) in enumerate(everything, 1)
         ]
         return describe_status(fold_all(envelopes), 107.0)
 
-    sent = RequestSent(request_id="r", model="m", digest="", bytes=1, entries=1)
-    fork = AgentStarted(kind="fork", model="m", task_id="fork-1", parent=MAIN)
+    sent = RequestSent(request_id=RequestId("r"), model="m", digest="", bytes=1, entries=1)
+    fork = AgentStarted(kind="fork", model="m", task_id=TaskId("fork-1"), parent=MAIN)
     assert told() == ""
     assert told((MAIN, TurnStarted()), (MAIN, sent)) == "· thinks 7 s · Ctrl+C interrupts"
     assert told(("main/fork-1", fork)) == "· fork-1 waiting"

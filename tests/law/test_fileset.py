@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prong.ids import TaskId
 from prong.team.claim import Claims, FileBox, writes
 from prong.team.fileset import BadSet, FileSet, read_set
 from prong.tools.access import Running, Writing
@@ -99,7 +100,7 @@ async def test_nobody_works_on_overlapping_files_and_everybody_gets_their_turn(s
     claims = Claims()
     waiting: dict[str, FileSet] = {}
     for number, declared in enumerate(sets):
-        claims.enter(str(number), declared)
+        claims.enter(TaskId(str(number)), declared)
         waiting[str(number)] = declared
     while waiting:
         working = [name for name in waiting if is_in(claims, name)]
@@ -119,25 +120,25 @@ def is_in(claims: Claims, name: str) -> bool:
 async def test_a_worker_waits_for_what_another_has_written():
     """Files that an undeclared worker wrote are its own until it ends."""
     claims = Claims()
-    assert claims.enter("free", None) == []
-    claims.write("free", "/r/a.py")
-    assert claims.holder("other", "/r/a.py") == "free"
-    assert claims.enter("late", files("a.py")) == ["free"]
-    assert claims.enter("later", files("b.py")) == []
-    claims.leave("free")
+    assert claims.enter(TaskId("free"), None) == []
+    claims.write(TaskId("free"), "/r/a.py")
+    assert claims.holder(TaskId("other"), "/r/a.py") == "free"
+    assert claims.enter(TaskId("late"), files("a.py")) == ["free"]
+    assert claims.enter(TaskId("later"), files("b.py")) == []
+    claims.leave(TaskId("free"))
     with anyio.fail_after(1):
-        await claims.admit("late")
+        await claims.admit(TaskId("late"))
 
 
 def box(claims: Claims, name: str, declared: FileSet | None) -> FileBox:
     policy = Policy(root=ROOT, home="/home/u", mode="bypassPermissions", scratchpad="/s/pad")
-    return FileBox(PolicyBox(policy), claims, name, declared)
+    return FileBox(PolicyBox(policy), claims, TaskId(name), declared)
 
 
 def test_writing_outside_the_files_is_denied():
     """Only the files and the scratchpad can be written, whatever the mode."""
     claims = Claims()
-    claims.enter("one", files("src/*.py"))
+    claims.enter(TaskId("one"), files("src/*.py"))
     one = box(claims, "one", files("src/*.py"))
     for path, allowed in [
         ("/r/src/a.py", True),
@@ -152,14 +153,14 @@ def test_writing_outside_the_files_is_denied():
 def test_a_worker_without_files_keeps_away_from_those_of_others():
     """What another has declared or written is refused, and what is free is taken."""
     claims = Claims()
-    claims.enter("one", files("src"))
-    claims.enter("two", None)
-    claims.enter("three", None)
+    claims.enter(TaskId("one"), files("src"))
+    claims.enter(TaskId("two"), None)
+    claims.enter(TaskId("three"), None)
     two, three = box(claims, "two", None), box(claims, "three", None)
     assert isinstance(two.decide("Edit", [Writing("/r/src/a.py")]), Deny)
     assert not isinstance(two.decide("Edit", [Writing("/r/b.py")]), Deny)
     assert isinstance(three.decide("Edit", [Writing("/r/b.py")]), Deny)
-    claims.leave("two")
+    claims.leave(TaskId("two"))
     assert not isinstance(three.decide("Edit", [Writing("/r/b.py")]), Deny)
 
 

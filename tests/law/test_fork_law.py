@@ -13,10 +13,11 @@ from prong.agent.answer import unanswered
 from prong.agent.compact import carried, cuts
 from prong.agent.lineage import CONTAINED, MAX_DEPTH, ROOT, Lineage, contained, told_by
 from prong.entry import Call, CallId, Entry, Reply, Result, Results, Text, ToolSpec, User, plain
+from prong.event import MAIN
 from prong.prompt import Head, Prompt
 from prong.team import fork
-from prong.team.route import Fork, ForkMode, Refused, Typed, route
-from prong.tools.delegate import Agent, AgentArguments, PlainAgentArguments
+from prong.team.route import ForkMode, ForkRoute, NoRoute, TypedRoute, route
+from prong.tools.delegate import AgentArguments, AgentTool, PlainAgentArguments
 from prong.tools.schema import schema
 from prong.wire import HeadSpec, dialect
 
@@ -26,9 +27,9 @@ ON, OFF = ForkMode(on=True), ForkMode(on=False, why_off="nobody answers")
 TYPES = {"general-purpose", "Explore"}
 LINEAGES = [
     ROOT,
-    Lineage("typed", "main", 1),
-    Lineage("typed", "main", MAX_DEPTH),
-    Lineage("fork", "main", 1),
+    Lineage("typed", MAIN, 1),
+    Lineage("typed", MAIN, MAX_DEPTH),
+    Lineage("fork", MAIN, 1),
 ]
 
 
@@ -57,23 +58,23 @@ def test_the_whole_table(
     found = route(args, mode, lineage, TYPES, model=MODEL)
 
     if lineage.is_fork or lineage.depth >= MAX_DEPTH:
-        assert isinstance(found, Refused)
+        assert isinstance(found, NoRoute)
     elif wanted == "Nobody":
-        assert isinstance(found, Refused)
+        assert isinstance(found, NoRoute)
         assert "Explore, general-purpose" in found.why
     elif wanted in {"Explore", "general-purpose"}:
-        assert found == Typed(wanted)
+        assert found == TypedRoute(wanted)
     elif wanted is None and not mode.on:
-        assert found == Typed("general-purpose")
+        assert found == TypedRoute("general-purpose")
     elif not mode.on:
-        assert isinstance(found, Refused)
+        assert isinstance(found, NoRoute)
         assert "nobody answers" in found.why
         assert "subagent_type" in found.why
     elif model not in {None, MODEL}:
-        assert isinstance(found, Refused)
+        assert isinstance(found, NoRoute)
         assert "leave `model` out" in found.why
     else:
-        assert found == Fork()
+        assert found == ForkRoute()
 
 
 @pytest.mark.spec("F12")
@@ -81,15 +82,15 @@ def test_the_whole_table(
 def test_names_that_could_be_taken_for_something_else_are_refused(name: str) -> None:
     """A name becomes part of a path and of a notice, so only plain ones are taken."""
     found = route(asked(short=False, name=name), ON, ROOT, TYPES, model=MODEL)
-    assert isinstance(found, Refused)
+    assert isinstance(found, NoRoute)
     assert "letters" in found.why
 
 
 @pytest.mark.spec("F2", "F12")
 def test_the_schema_follows_the_mode() -> None:
     """The schema shows run_in_background only while forks are off."""
-    on = schema(Agent(forks=True).arguments)
-    off = schema(Agent(forks=False).arguments)
+    on = schema(AgentTool(forks=True).arguments)
+    off = schema(AgentTool(forks=False).arguments)
     assert b"run_in_background" not in on
     assert b"run_in_background" in off
     assert b"fork" in on
@@ -100,7 +101,7 @@ def test_the_schema_follows_the_mode() -> None:
 @pytest.mark.parametrize("tool", sorted(CONTAINED))
 def test_every_delegating_tool_is_closed_to_forks(tool: str) -> None:
     """A fork is told that it is for good; the main agent may use the tool."""
-    why = contained(Lineage("fork", "main", 1), tool)
+    why = contained(Lineage("fork", MAIN, 1), tool)
     assert why is not None
     assert "permanent" in why
     assert contained(ROOT, tool) is None

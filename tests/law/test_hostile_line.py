@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from prong.tools.access import Running
-from prong.tools.option import options, read_options
+from prong.tools.argv import options, read_options
 from prong.tools.policy import Allow, Ask, Deny, Mode, decide
 from prong.tools.word import Word
 from shared.gate import policy, rule, run

@@ -10,8 +10,8 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from prong.agent import Agent, Client, Conversation, Limits, RunState, Sent
-from prong.agent.gate import Leave
+from prong.agent import Agent, Client, Conversation, RunState, Sent, TurnLimits
+from prong.agent.gate import CheckedCall
 from prong.config.model import Chosen
 from prong.cost import Billing
 from prong.entry import Call, CallId, Usage
@@ -25,22 +25,22 @@ from prong.team.isolation import (
     CLIENT,
     CONTEXT,
     CONVERSATION,
+    ChildKind,
     How,
-    Kind,
-    Row,
+    Share,
     _build,
     nobody,
 )
-from prong.team.supervisor import _Delegation
+from prong.team.supervisor import _OwnDelegation
 from prong.team.taskset import TaskSet
 from prong.testing import Script, call, say, world
-from prong.tools.base import Context, Reads, Tool
 from prong.tools.delegate import PlainAgentArguments
 from prong.tools.policy import _NarrowBox
+from prong.tools.tool import Context, Reads, Tool
 
 pytestmark = [pytest.mark.spec("S9")]
 
-PARTS: dict[str, tuple[type, Mapping[str, Row], Callable[[Agent], Any]]] = {
+PARTS: dict[str, tuple[type, Mapping[str, Share], Callable[[Agent], Any]]] = {
     "agent": (Agent, AGENT, lambda agent: agent),
     "conversation": (Conversation, CONVERSATION, lambda agent: agent.conversation),
     "client": (Client, CLIENT, lambda agent: agent.client),
@@ -49,7 +49,7 @@ PARTS: dict[str, tuple[type, Mapping[str, Row], Callable[[Agent], Any]]] = {
 }
 """Each part of an agent: its class, its table, and where it is."""
 
-ROWS: list[tuple[str, str, Kind]] = [
+ROWS: list[tuple[str, str, ChildKind]] = [
     (part, name, kind)
     for part, (_, rows, _) in PARTS.items()
     for name in rows
@@ -57,7 +57,7 @@ ROWS: list[tuple[str, str, Kind]] = [
 ]
 
 
-async def _children(w: Any) -> dict[Kind, Child]:
+async def _children(w: Any) -> dict[ChildKind, Child]:
     session = w.session
     await session.run("Begin")
     (forked,) = await w.parts.supervisor.fork(w.parts.agent, ["FORKED"])
@@ -82,12 +82,12 @@ def _script() -> Script:
 
 
 class _Elsewhere:
-    """Gives no leave."""
+    """Gives no permission."""
 
-    async def leave(self, agent: Agent, call: Call, tool: Tool, args: Any) -> Leave:
-        return Leave(call, tool, args, refused=f"{agent.path} has none")
+    async def check(self, agent: Agent, call: Call, tool: Tool, args: Any) -> CheckedCall:
+        return CheckedCall(call, tool, args, refused=f"{agent.path} has none")
 
-    async def outside(self, agent: Agent, leave: Leave, why: str) -> Leave | None:
+    async def outside(self, agent: Agent, checked: CheckedCall, why: str) -> CheckedCall | None:
         return None
 
 
@@ -111,7 +111,7 @@ def _fill(agent: Agent) -> None:
     client.settings = replace(client.settings, context_tokens=123_456, max_output=789)
     client.observer = CacheWatch()
     agent.gate = _Elsewhere()
-    agent.run.limits = Limits(max_turns=3)
+    agent.run.limits = TurnLimits(max_turns=3)
     agent.run.halt("No more.")
     agent.run.end_with("The end.")
     agent.run.repeats.refuse_for_good(Call(CallId("c0"), "Bash", "{}"))
@@ -142,7 +142,7 @@ GIVEN: dict[str, Check] = {
     ),
     "agent.hooks": lambda w, p, c: c.agent.hooks is not p.hooks,
     "agent.emit": lambda w, p, c: _emits(w, c.agent.emit, c.spec.path),
-    "agent.run": lambda w, p, c: c.agent.run == RunState(limits=Limits(max_turns=200)),
+    "agent.run": lambda w, p, c: c.agent.run == RunState(limits=TurnLimits(max_turns=200)),
     "conversation.path": lambda w, p, c: c.agent.conversation.path == c.agent.path,
     "conversation.prompt": lambda w, p, c: (
         c.agent.conversation.prompt.extends(p.conversation.prompt)
@@ -179,7 +179,7 @@ GIVEN: dict[str, Check] = {
     "context.keeps_back": lambda w, p, c: c.agent.context.keeps_back == c.agent.policy.keeps_back,
     "context.images": lambda w, p, c: c.agent.context.images and not p.context.images,
     "context.agents": lambda w, p, c: (
-        isinstance(c.agent.context.agents, _Delegation)
+        isinstance(c.agent.context.agents, _OwnDelegation)
         and c.agent.context.agents.path == c.spec.path
         and c.agent.context.agents.supervisor is w.parts.supervisor
     ),
@@ -231,7 +231,7 @@ async def _observe() -> dict[tuple[str, str, str], bool]:
         assert typed is not None
         assert not forked.account.rows
         assert not typed.account.rows
-        children: dict[Kind, Child] = {"fork": forked, "typed": typed}
+        children: dict[ChildKind, Child] = {"fork": forked, "typed": typed}
         for part, name, kind in ROWS:
             cls, table, of = PARTS[part]
             how, child = table[name].of(kind), children[kind]

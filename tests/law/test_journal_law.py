@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prong.agent.answer import INTERRUPTED, interrupted, unanswered
-from prong.cost import Row
+from prong.cost import Charge
 from prong.entry import (
     Call,
     CallId,
@@ -33,13 +33,14 @@ from prong.errors import (
     UsageError,
 )
 from prong.event import Todo
+from prong.ids import AgentPath
 from prong.journal.branch import branch
 from prong.journal.note import ChildRun, FolderEntered, ModeSet, TodosKept
-from prong.journal.read import Replay, read_journal
 from prong.journal.record import Opened, reseal, seal, unwrap, wrap
+from prong.journal.replay import Replay, read_journal
 from prong.journal.transfer import entry_record
 from prong.journal.verify import verify
-from prong.journal.write import Journal
+from prong.journal.writer import Journal
 from prong.prompt import Head, Prompt
 from prong.wire import Encoded, HeadSpec, dialect
 
@@ -71,8 +72,10 @@ def results(*calls: str) -> Results:
     return Results(tuple(Result(CallId(c), (Text(f"result of {c}"),)) for c in calls))
 
 
-def row(agent: str = "main", cost: float | None = 0.25) -> Row:
-    return Row(agent=agent, model="m-1", usage=Usage(uncached=3, output=4), cost=cost, marks=2)
+def row(agent: str = "main", cost: float | None = 0.25) -> Charge:
+    return Charge(
+        agent=AgentPath(agent), model="m-1", usage=Usage(uncached=3, output=4), cost=cost, marks=2
+    )
 
 
 def facts(prompt: Prompt) -> list[tuple[Any, ...]]:

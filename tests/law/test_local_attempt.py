@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prong.provider.local.attempt import Watch, is_stuck
+from prong.provider.local.attempt import CallDetector, is_stuck
 
 FENCED = 'Sure.\n```json\n{\n  "name": "Run Tests",\n  "arguments": {"command"'
 
 
 def first(text: str, *, first_only: bool = False) -> tuple[int, int] | None:
     """Let a text grow; gives after how many letters a call is seen, and where it begins."""
-    watch = Watch(first_only=first_only)
+    watch = CallDetector(first_only=first_only)
     for size in range(len(text) + 1):
         begins = watch.read(text[:size])
         if begins is not None:
@@ -54,7 +54,7 @@ def test_a_call_in_another_form_is_seen(text: str, begins: int):
 )
 def test_other_json_is_text(text: str):
     """A settings file that begins with a name is what it seems, to its last letter."""
-    watch = Watch(first_only=False)
+    watch = CallDetector(first_only=False)
 
     assert first(text) is None
     assert watch.read(f"{text}\n.") is None
@@ -70,7 +70,7 @@ def test_where_a_call_is_the_whole_reply_only_the_beginning_counts():
 @given(st.text(alphabet='{"name:, argumets}`\n<js', max_size=60), st.text(max_size=20))
 def test_nothing_is_held_for_ever(text: str, more: str):
     """Whatever stands there, letters that begin no call let it go."""
-    watch = Watch(first_only=False)
+    watch = CallDetector(first_only=False)
     for size in range(len(text) + 1):
         if watch.read(text[:size]) is not None:
             return

@@ -21,11 +21,11 @@ from prong.event import Progressed
 from prong.face.line import progress_bar
 from prong.provider import is_local, pick
 from prong.provider.local.engine import room
+from prong.provider.local.engine_process import environment
+from prong.provider.local.installation import cache_mb, weights
 from prong.provider.local.keep import Keep
 from prong.provider.local.layout import ContextParams, ModelParams, moved
-from prong.provider.local.place import cache_mb, weights
-from prong.provider.local.process import environment
-from prong.provider.local.shelf import Strand
+from prong.provider.local.token_cache import Strand
 
 
 @pytest.mark.spec("L9")
@@ -65,7 +65,12 @@ def test_one_command_installs_all_that_is_missing(tmp_path: Path, *, engine: boo
         (tmp_path / "xllamacpp").mkdir(exist_ok=True)
     source = str(Path(__file__).parents[2] / "src")
     done = subprocess.run(
-        [sys.executable, "-S", "-c", "from prong.provider.local.place import *; weights('local')"],
+        [
+            sys.executable,
+            "-S",
+            "-c",
+            "from prong.provider.local.installation import *; weights('local')",
+        ],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([source, str(tmp_path)])},
         capture_output=True,
         text=True,

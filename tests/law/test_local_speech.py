@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from prong.entry import Call, CallId, Result, Results, Text, ToolSpec, user_text
 from prong.prompt import Prompt
 from prong.prompt.rope import Head
+from prong.provider.local.embedded import make_reply
 from prong.provider.local.form import BARE, LISTED, TAGGED, Form, recognise, spoken
-from prong.provider.local.provider import make_reply
-from prong.provider.local.speech import Reader, style_for, turns
+from prong.provider.local.speech import ReplyReader, style_for, turns
 from prong.provider.local.template import Template, derive
 from prong.wire import CallBegan, CallPiece, HeadSpec, TextPiece, dialect
 
@@ -48,7 +48,7 @@ def test_a_reply_is_read_as_it_was_said_however_it_is_cut(form, text, made, cuts
         text = ""
     calls = tuple(Call(CallId(f"c_{i}"), n, json.dumps(a)) for i, (n, a) in enumerate(made))
     written = written_as(form, text, calls)
-    reader = Reader("c", form)
+    reader = ReplyReader("c", form)
 
     events = [event for piece in pieces(written, cuts) for event in reader.feed(piece)]
     more, read_text, read_calls, stop = reader.close("end")
@@ -78,7 +78,7 @@ def test_a_stored_reply_reads_as_the_model_wrote_it(text, made):
 
 def test_a_call_that_was_cut_off_is_given_as_far_as_it_came():
     """A reply that hit its limit inside a call ends for length, and shows what there is."""
-    reader = Reader("c")
+    reader = ReplyReader("c")
     reader.feed('Well.\n<tool_call>\n{"name": "Bash", "arguments": {"command": "ls')
 
     _, text, calls, stop = reader.close("length")

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from prong.cost.budget import Bounds
 from prong.errors import JournalError
-from prong.event import Todo
+from prong.event import MAIN, Todo
 from prong.host.worktree import Kept, Removed, Worktree
+from prong.ids import AgentPath, TaskId
 from prong.journal import note as notes
 from prong.journal.note import (
     Begun,
@@ -44,10 +45,10 @@ from prong.journal.note import (
     decode_note,
     encode_note,
 )
-from prong.journal.read import read_journal
 from prong.journal.record import NoteRecord, Opened, reseal, seal
+from prong.journal.replay import read_journal
 from prong.journal.verify import verify
-from prong.journal.write import Journal
+from prong.journal.writer import Journal
 
 KINDS: tuple[type[Note], ...] = get_args(Note)
 JOURNALS = sorted((Path(__file__).parent / "journals").glob("*.jsonl"))
@@ -101,9 +102,9 @@ OLD: list[tuple[str, str, Note]] = [
             '"branch":"b","base_commit":"1","snapshot_commit":"2","parent":"/p","extras":[]}}'
         ),
         ChildSpec(
-            task_id="a",
-            path="main/a",
-            parent="main",
+            task_id=TaskId("a"),
+            path=AgentPath("main/a"),
+            parent=MAIN,
             kind="typed",
             type="Explore",
             description="look",

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prong.errors import JournalFull
+from prong.event import MAIN
+from prong.ids import AgentPath, TaskId
 from prong.team.notice import Notice
 from prong.team.outbox import Expected, Outbox
 
@@ -20,8 +22,8 @@ AGENTS = ("main", "main/fork-1")
 def notice(number: int, agent: str = "main", result: str = "ok") -> Notice:
     return Notice(
         id=f"task-{number}",
-        agent=agent,
-        task_id=f"task-{number}",
+        agent=AgentPath(agent),
+        task_id=TaskId(f"task-{number}"),
         status="completed",
         summary=f"task {number} ended",
         result=result,
@@ -152,7 +154,7 @@ def test_a_task_that_never_notified_is_an_orphan(tmp_path: Path) -> None:
     path = str(tmp_path / "outbox")
     with Outbox(path) as outbox:
         for number in (1, 2):
-            outbox.expect(Expected(f"task-{number}", "main", f"task-{number}", "sleep"))
+            outbox.expect(Expected(f"task-{number}", MAIN, TaskId(f"task-{number}"), "sleep"))
         outbox.put(notice(1))
     with Outbox(path) as outbox:
         assert [o.task_id for o in outbox.orphans()] == ["task-2"]

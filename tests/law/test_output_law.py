@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prong.host.storage import LocalStorage
-from prong.tools.output import LONGEST_LINE, Cleaner, Collector, clean
+from prong.tools.collector import LONGEST_LINE, Cleaner, Collector, clean
 
 SCRAPS = st.sampled_from(
     ["\x1b[31m", "\x1b[0m", "\x1b]0;t\x07", "\x1b(B", "\x1b", "\x9b1m", "\r", "\r\n", "\n", "\0", "é",

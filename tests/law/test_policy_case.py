@@ -8,7 +8,7 @@ import pytest
 
 from prong.errors import UsageError
 from prong.tools.access import Reading, Running, Using, Writing
-from prong.tools.policy import Allow, Ask, Deny, Mode, Policy, PolicyBox, Verdict, decide
+from prong.tools.policy import Allow, Ask, Decision, Deny, Mode, Policy, PolicyBox, decide
 from prong.tools.rule import Effect, Rule, parse_rule
 
 ROOT, HOME = "/r", "/home/u"
@@ -40,7 +40,7 @@ def policy(mode: Mode = "default", **texts: list[str]) -> Policy:
     )
 
 
-def run(value: Policy, command: str, cwd: str = ROOT) -> Verdict:
+def run(value: Policy, command: str, cwd: str = ROOT) -> Decision:
     return decide(value, "Bash", [Running(command, cwd)])
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from prong.tools.access import Access, Reading, Running, Using, Writing
 from prong.tools.ground import is_protected
-from prong.tools.policy import Allow, Ask, Deny, Mode, PolicyBox, Verdict, decide
+from prong.tools.policy import Allow, Ask, Decision, Deny, Mode, PolicyBox, decide
 from prong.tools.rule import Rule
 from shared.disguise import hidden_removals
 from shared.gate import MODES, ROOT, policy, rule, run
@@ -19,7 +19,7 @@ RANK = {Allow: 0, Ask: 1, Deny: 2}
 pytestmark = pytest.mark.spec("L5")
 
 
-def rank(verdict: Verdict) -> int:
+def rank(verdict: Decision) -> int:
     return RANK[type(verdict)]
 
 

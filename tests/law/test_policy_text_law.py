@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prong.tools.access import Reading, Running, Using
-from prong.tools.command import parse_command
+from prong.tools.commandline import parse_command
 from prong.tools.policy import Allow, Ask, Mode, decide
 from prong.tools.rule import BadRule, Rule, parse_rule
 from shared.gate import HOME, MODES, ROOT, policy, rule, run

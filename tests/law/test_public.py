@@ -12,7 +12,7 @@ import pytest
 
 import prong
 import prong.testing
-from prong.config.option import Given, Options
+from prong.config.option import OptionKeywords, Options
 
 pytestmark = pytest.mark.spec("X4")
 
@@ -49,8 +49,8 @@ def test_the_test_kit_is_there(name: str) -> None:
 def test_options_and_keywords_are_the_same() -> None:
     """`open_session(**given)` takes exactly the fields of `Options`, with their types."""
     fields = {field.name for field in msgspec.structs.fields(Options)}
-    assert set(Given.__annotations__) == fields
-    assert get_type_hints(Given) == get_type_hints(Options)
+    assert set(OptionKeywords.__annotations__) == fields
+    assert get_type_hints(OptionKeywords) == get_type_hints(Options)
 
 
 def test_the_package_is_quick_to_import() -> None:

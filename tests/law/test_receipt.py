@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from prong.cost import Prices, Row
+from prong.cost import Charge, Prices
 from prong.cost.least import least_costs, least_each, least_possible
 from prong.cost.receipt import (
     Circumstance,
@@ -25,6 +25,8 @@ from prong.cost.receipt import (
 )
 from prong.cost.schedule import Rates
 from prong.entry import Reply, Usage, user_text
+from prong.event import MAIN
+from prong.ids import AgentPath, TaskId
 from prong.prompt import Head, Prompt
 from prong.testing.cache import Cache
 from prong.testing.diagnosis import anthropic_diagnosis, openai_diagnosis
@@ -37,14 +39,14 @@ from prong.wire import HeadSpec, dialect
 
 MODEL = "claude-opus-5-5"
 PRICE = Prices().of(MODEL)
-FORK = Receipt(task_id="f1", agent="main/fork-1", tokens_shared=100_000)
+FORK = Receipt(task_id=TaskId("f1"), agent=AgentPath("main/fork-1"), tokens_shared=100_000)
 
 
-def row(usage: Usage, *, agent: str = "main/fork-1", sidecar: str = "", **more) -> Row:
+def row(usage: Usage, *, agent: str = "main/fork-1", sidecar: str = "", **more) -> Charge:
     assert PRICE
     cost, plain = PRICE.cost(usage), PRICE.uncached(usage)
     given: dict[str, Any] = {"cost": cost, "uncached": plain} | more
-    return Row(agent=agent, model=MODEL, usage=usage, sidecar=sidecar, **given)
+    return Charge(agent=AgentPath(agent), model=MODEL, usage=usage, sidecar=sidecar, **given)
 
 
 @pytest.mark.spec("F16")
@@ -196,8 +198,8 @@ words = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=
 def test_a_receipt_fits_a_terminal(text, count, delivered, cost) -> None:
     """No line is longer than 80 columns, and nothing that is known is left out."""
     receipt = Receipt(
-        task_id="f1",
-        agent="main/fork-1",
+        task_id=TaskId("f1"),
+        agent=AgentPath("main/fork-1"),
         status="completed",
         base="a" * 40,
         bytes_shared=count,
@@ -236,7 +238,7 @@ class Bank:
     """A perfect ledger beside ours: the server's own, for the very same bodies."""
 
     def __init__(self) -> None:
-        self.requests: list[tuple[Prompt, Row]] = []
+        self.requests: list[tuple[Prompt, Charge]] = []
         self._cache = Cache()
         self._ledger = Ledger(ServerRates())
 
@@ -289,7 +291,7 @@ def test_the_least_possible_is_shared_out_and_never_above_the_plain_price() -> N
     assert least_each(thrice, [Rates(read=1.0, write=1.25)] * 3) == pytest.approx([3_000] * 3)
     dollars = least_costs(thrice, Prices())
     assert dollars == pytest.approx([(3_750 * 4 + 2_000) / 1e6] + [(150 * 4 + 2_000) / 1e6] * 2)
-    unknown = [(prompt, Row(agent="main", model="nobody-knows-it", usage=usage, cost=None))]
+    unknown = [(prompt, Charge(agent=MAIN, model="nobody-knows-it", usage=usage, cost=None))]
     assert least_costs(unknown, Prices()) == [None]
 
 
@@ -298,7 +300,7 @@ def test_no_requests_cost_nothing() -> None:
     """A fork that never got a reply does not make the price of its siblings unknown."""
     paid = settle(FORK, [row(Usage(read=100_000, written_5m=200, output=50))], PRICE)
     unpaid = settle(FORK, [], PRICE)
-    old = Receipt(task_id="f3", agent="main/fork-3")
+    old = Receipt(task_id=TaskId("f3"), agent=AgentPath("main/fork-3"))
     fan = FanReceipt(base="b", size=3, receipts=(paid, unpaid, old))
 
     assert (unpaid.cost, unpaid.uncached, unpaid.unshared) == (0, 0, 0)
@@ -312,8 +314,8 @@ def test_no_requests_cost_nothing() -> None:
 def test_what_a_provider_does_not_count_is_not_told_as_zero(kind) -> None:
     """Where only reads are reported the rest was computed; where writes are, they are told."""
     opened = Receipt(
-        task_id="f1",
-        agent="main/fork-1",
+        task_id=TaskId("f1"),
+        agent=AgentPath("main/fork-1"),
         kind=kind,
         predicted_read=2_145,
         predicted_computed=309,
@@ -335,7 +337,7 @@ def test_what_a_provider_does_not_count_is_not_told_as_zero(kind) -> None:
 def test_nobody_reads_more_than_there_is(shared, read, computed) -> None:
     """A line says what was read of the whole first request, whoever had left it in the cache."""
     first = Usage(read=read, uncached=computed)
-    opened = Receipt(task_id="f1", agent="main/f1", tokens_shared=shared)
+    opened = Receipt(task_id=TaskId("f1"), agent=AgentPath("main/f1"), tokens_shared=shared)
     told = line(settle(opened, [row(first)], PRICE))
 
     if not first.silent:

@@ -11,6 +11,7 @@ from prong.host.sandbox import NONE, Ability, Concealed, Profile, landlock, with
 from prong.host.sandbox.ability import assess
 from prong.host.sandbox.places import outermost
 from prong.host.sandbox.seatbelt import profile_text
+from prong.ids import TaskId
 from prong.session.diagnosis import sandbox_findings
 from prong.team.claim import Claims, FileBox
 from prong.testing import MemoryHost
@@ -166,8 +167,8 @@ def test_every_kind_of_view_is_held_as_what_it_looks_through_to() -> None:
     tree = PolicyBox(unasked)
     claims = Claims()
     views = [
-        FileBox(tree.narrow(ground=GROUND), claims, "a", None),
-        FileBox(tree.narrow(mode="plan"), claims, "b", None),
+        FileBox(tree.narrow(ground=GROUND), claims, TaskId("a"), None),
+        FileBox(tree.narrow(mode="plan"), claims, TaskId("b"), None),
         tree.narrow(),
     ]
 

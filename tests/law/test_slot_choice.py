@@ -10,7 +10,7 @@ from prong.prompt import Prompt, shared_bytes
 from prong.prompt.rope import Head
 from prong.provider import Endpoint
 from prong.provider.llama import may_be_llama
-from prong.provider.slot import WORTH, File, Loose, Slot, State, choose, take_in
+from prong.provider.slot import WORTH, File, Loose, Slot, SlotState, choose, take_in
 from prong.wire import HeadSpec, dialect
 
 _CHAT = dialect("chat", explicit=False)
@@ -81,24 +81,32 @@ def test_the_word_of_the_server_counts():
     """An emptied slot, a slot that another client used and a restart are told apart."""
     prompt = _prompt(["x"])
 
-    def after(*states: State) -> tuple[str, list[bool]]:
+    def after(*states: SlotState) -> tuple[str, list[bool]]:
         slots = [Slot(number, prompt, tokens=50) for number in range(2)]
         loss = take_in(slots, states, [])
         return loss, [slot.holds is not None for slot in slots]
 
-    assert after(State(0, False, 3, 50), State(1, False, 4, 50)) == ("", [True, True])
-    assert after(State(0, False, 3, 0), State(1, False, 4, 50)) == ("emptied", [False, True])
-    assert after(State(0, False, 3, 70), State(1, False, 4, 50)) == ("", [False, True])
-    assert after(State(0), State(1, False, 1, 50)) == ("restarted", [False, True])
+    assert after(SlotState(0, False, 3, 50), SlotState(1, False, 4, 50)) == ("", [True, True])
+    assert after(SlotState(0, False, 3, 0), SlotState(1, False, 4, 50)) == (
+        "emptied",
+        [False, True],
+    )
+    assert after(SlotState(0, False, 3, 70), SlotState(1, False, 4, 50)) == ("", [False, True])
+    assert after(SlotState(0), SlotState(1, False, 1, 50)) == ("restarted", [False, True])
     # An older server does not count.
-    assert after(State(0, False, 3), State(1, False, 4)) == ("", [True, True])
+    assert after(SlotState(0, False, 3), SlotState(1, False, 4)) == ("", [True, True])
 
 
 def test_a_reply_from_a_slot_of_the_servers_choice_is_found_by_its_size():
     """Of the idle slots that hold as many tokens, the last that worked."""
     prompt = _prompt(["x"])
     slots = [Slot(number) for number in range(4)]
-    states = [State(0, False, 7, 50), State(1, False, 9, 50), State(2, True, 11, 50), State(3)]
+    states = [
+        SlotState(0, False, 7, 50),
+        SlotState(1, False, 9, 50),
+        SlotState(2, True, 11, 50),
+        SlotState(3),
+    ]
     take_in(slots, states, [Loose(prompt, "main", 50)])
 
     assert [slot.holds is prompt for slot in slots] == [False, True, False, False]

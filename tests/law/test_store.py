@@ -9,16 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prong.cost import Row
+from prong.cost import Charge
 from prong.entry import Reply, Usage, user_text
 from prong.errors import JournalDamaged, NoSuchSession, UsageError
+from prong.event import MAIN
 from prong.journal import store
 from prong.journal.branch import branch
 from prong.journal.note import Titled
-from prong.journal.read import read_journal
 from prong.journal.record import Opened
+from prong.journal.replay import read_journal
 from prong.journal.verify import verify
-from prong.journal.write import Journal
+from prong.journal.writer import Journal
 from prong.prompt import Head, Prompt
 from prong.wire import HeadSpec, dialect
 
@@ -31,7 +32,7 @@ def write(root: Path, cwd: str, session: str, text: str, *, when: float, title: 
     with Journal.create(path, opened) as journal:
         journal.keep("main", prompt)
         journal.keep("main", prompt.append(Reply((), "", "yes")))
-        journal.request(Row(agent="main", model="m-1", usage=Usage(), cost=0.5))
+        journal.request(Charge(agent=MAIN, model="m-1", usage=Usage(), cost=0.5))
         if title:
             journal.note("main", Titled(title))
             journal.note("main/a", Titled("not this"))
@@ -70,7 +71,7 @@ def test_a_list_is_right_however_long_the_end_is(tmp_path: Path, size: int) -> N
     assert read_journal(path).tally.entries == 3
     journal, _ = Journal.resume(path)
     with journal:
-        journal.request(Row(agent="main", model="?", usage=Usage(), cost=None))
+        journal.request(Charge(agent=MAIN, model="?", usage=Usage(), cost=None))
     again = store.inspect(path)
     assert again is not None
     assert (again.entries, again.cost) == (3, None)

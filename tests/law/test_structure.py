@@ -37,7 +37,7 @@ INTRUSIONS: dict[str, str] = {
 
 FOREIGN = {
     "provider.local.core": "n_ctx",
-    "session.connection": "deadline",
+    "session.mcp_server": "deadline",
 }
 """Objects of libraries, with fields that are named like some of ours."""
 
@@ -52,7 +52,7 @@ HIDDEN_BY_TYPING = set[str]()
 DOORS = {"prompt", "provider", "session", "view"}
 """Packages whose `__init__` is the only way in; docs/design.md says why the others have none."""
 
-FACES_MAY_KNOW = {"about", "command", "entry", "errors", "event", "session", "view"}
+FACES_MAY_KNOW = {"about", "command", "entry", "errors", "event", "ids", "session", "view"}
 """Of `session` its door, not the modules behind it."""
 
 FACES_KNOW: dict[str, str] = {}

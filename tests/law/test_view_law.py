@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from prong.entry import CallId, Usage
 from prong.event import (
+    MAIN,
     AgentFinished,
     AgentStarted,
     CacheMissed,
@@ -44,6 +45,7 @@ from prong.event import (
     Warned,
     WorkKept,
 )
+from prong.ids import AgentPath, RequestId, TaskId
 from prong.testing.span import check_events
 from prong.view import Accounted, Called, Replied, Said, Series, endings, fold, fold_all, settled
 
@@ -55,7 +57,7 @@ COSTS = st.none() | st.just(0.5)
 
 def reply(request_id: str, usage: Usage, cost: float | None, sidecar: str) -> Event:
     return ReplyFinished(
-        request_id=request_id,
+        request_id=RequestId(request_id),
         text="t",
         thinking="",
         stop="end",
@@ -147,7 +149,9 @@ def streams(draw: st.DrawFn) -> list[Envelope]:
     seq = 0
     for path, event in draw(st.lists(st.tuples(PATHS, EVENTS), max_size=40)):
         seq += not isinstance(event, Delta)
-        told.append(Envelope(0 if isinstance(event, Delta) else seq, float(seq), path, event))
+        told.append(
+            Envelope(0 if isinstance(event, Delta) else seq, float(seq), AgentPath(path), event)
+        )
     return told
 
 
@@ -215,8 +219,8 @@ def test_a_series_is_a_list_that_never_changes(items: list[int], data: st.DataOb
 
 def test_a_skip_is_seen() -> None:
     """A view that misses events says so, and goes on from there; one that has them does not."""
-    started = Envelope(1, 1.0, "main", AgentStarted(kind="main", model="m"))
-    gap = Envelope(0, 2.0, "main", EventsSkipped(until=5))
+    started = Envelope(1, 1.0, MAIN, AgentStarted(kind="main", model="m"))
+    gap = Envelope(0, 2.0, MAIN, EventsSkipped(until=5))
     view = fold_all([started, gap])
     assert (view.seq, view.holes) == (5, 1)
     assert fold(view, gap) == view
@@ -235,7 +239,9 @@ def _story(size: int) -> list[Envelope]:
         number += 1
         call_id = CallId(f"call-{number}")
         told += [
-            RequestSent(request_id=f"r{number}", model="m", digest="d", bytes=1, entries=1),
+            RequestSent(
+                request_id=RequestId(f"r{number}"), model="m", digest="d", bytes=1, entries=1
+            ),
             reply(f"r{number}", Usage(read=9, uncached=1), 0.25, ""),
             ToolStarted(call_id=call_id, name="Read", arguments="{}", title="Read a"),
             ToolFinished(call_id=call_id, name="Read", failed=False, text="x" * 100),
@@ -245,7 +251,7 @@ def _story(size: int) -> list[Envelope]:
         AgentFinished(status="completed"),
         SessionFinished(cost=0.0, usage=Usage()),
     ]
-    return [Envelope(i, float(i), "main", event) for i, event in enumerate(told, 1)]
+    return [Envelope(i, float(i), MAIN, event) for i, event in enumerate(told, 1)]
 
 
 def test_what_a_view_shows() -> None:
@@ -268,7 +274,7 @@ def test_what_a_view_shows() -> None:
 def _receipt(task_id: str, fan: str) -> Event:
     told = {"task_id": task_id, "fan": fan, "cost": 0.1, "uncached": 0.4, "unknown": 1}
     return ReceiptIssued(
-        task_id=task_id, receipt=msgspec.Raw(msgspec.json.encode(told)), text=task_id
+        task_id=TaskId(task_id), receipt=msgspec.Raw(msgspec.json.encode(told)), text=task_id
     )
 
 
@@ -276,14 +282,19 @@ def test_receipts_of_a_fan_out_stand_together() -> None:
     """Siblings are accounted for in one place of their parent's transcript, whoever ends first."""
     told: list[tuple[str, Event]] = [
         ("main", AgentStarted(kind="main", model="m")),
-        *((f"main/{n}", AgentStarted(kind="fork", model="m", parent="main")) for n in "abc"),
+        *((f"main/{n}", AgentStarted(kind="fork", model="m", parent=MAIN)) for n in "abc"),
         ("main/b", _receipt("b", "a")),
         ("main", InputTaken(kind="user", text="meanwhile")),
         ("main/c", _receipt("c", "c")),
         ("main/a", _receipt("a", "a")),
-        ("main/a", ReceiptIssued(task_id="a", receipt=msgspec.Raw(b'{"fan": 3}'), text="odd")),
+        (
+            "main/a",
+            ReceiptIssued(task_id=TaskId("a"), receipt=msgspec.Raw(b'{"fan": 3}'), text="odd"),
+        ),
     ]
-    view = fold_all(Envelope(i, float(i), path, one) for i, (path, one) in enumerate(told, 1))
+    view = fold_all(
+        Envelope(i, float(i), AgentPath(path), one) for i, (path, one) in enumerate(told, 1)
+    )
     items = [item for item in view.main.transcript if isinstance(item, Accounted)]
     assert [[one.paid.task_id for one in item.receipts] for item in items] == [
         ["b", "a"],
@@ -298,14 +309,16 @@ def test_what_the_cache_saved() -> None:
     """The saving is the price without a cache less the price; unknown as soon as one part is."""
     paid = reply("a", Usage(read=9), 0.25, "")
     known = msgspec.structs.replace(paid, uncached=1.0)
-    assert fold(fold_all([]), Envelope(1, 0.0, "main", known)).saved == 0.75
-    assert fold(fold_all([]), Envelope(1, 0.0, "main", paid)).saved is None
-    void = RequestFailed(request_id="a", why="", error="")
-    assert fold(fold_all([]), Envelope(1, 0.0, "main", void)).saved == 0.0
+    assert fold(fold_all([]), Envelope(1, 0.0, MAIN, known)).saved == 0.75
+    assert fold(fold_all([]), Envelope(1, 0.0, MAIN, paid)).saved is None
+    void = RequestFailed(request_id=RequestId("a"), why="", error="")
+    assert fold(fold_all([]), Envelope(1, 0.0, MAIN, void)).saved == 0.0
 
 
 def _sent(lives: float = 300.0) -> Event:
-    return RequestSent(request_id="r", model="m", digest="", bytes=1, entries=1, lives=lives)
+    return RequestSent(
+        request_id=RequestId("r"), model="m", digest="", bytes=1, entries=1, lives=lives
+    )
 
 
 def test_how_long_a_prompt_stays_warm() -> None:
@@ -313,18 +326,18 @@ def test_how_long_a_prompt_stays_warm() -> None:
     told: list[tuple[str, Event]] = [
         ("main", AgentStarted(kind="main", model="m")),
         ("main", _sent()),
-        ("main/a", AgentStarted(kind="fork", model="m", parent="main")),
-        ("main/b", AgentStarted(kind="typed", model="m", parent="main")),
+        ("main/a", AgentStarted(kind="fork", model="m", parent=MAIN)),
+        ("main/b", AgentStarted(kind="typed", model="m", parent=MAIN)),
         ("main/a", _sent()),
         ("main/b", _sent()),
         ("main", PromptMoved(reason="clear", detail="", before=1, after=0)),
         ("main", _sent()),
         ("main/a", _sent()),
     ]
-    stream = [Envelope(i, float(i), path, one) for i, (path, one) in enumerate(told, 1)]
+    stream = [Envelope(i, float(i), AgentPath(path), one) for i, (path, one) in enumerate(told, 1)]
     until = [fold_all(stream[:size]).warm_until("main") for size in range(1, 10)]
     assert until == [None, 302.0, 302.0, 302.0, 305.0, 305.0, None, 308.0, 308.0]
-    silent = [stream[0], Envelope(2, 2.0, "main", _sent(0.0))]
+    silent = [stream[0], Envelope(2, 2.0, MAIN, _sent(0.0))]
     assert fold_all(silent).warm_until("main") is None
 
 

@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from prong.entry import Reply
-from prong.wire import CallPiece, Dialect, Ended, Event, Fault, TextPiece, dialect
+from prong.wire import CallPiece, Dialect, Ended, Fault, TextPiece, WireEvent, dialect
 from prong.wire.sse import Payload, Splitter
 from shared.value import call_ids, compact, json_values, names, objects
 
@@ -235,7 +235,7 @@ def chat_stream(messages: list[dict[str, Any]], size: int) -> list[dict[str, Any
 STREAMS = {"anthropic": anthropic_stream, "responses": responses_stream, "chat": chat_stream}
 
 
-def run(vendor: Dialect, pieces: Sequence[bytes]) -> list[Event]:
+def run(vendor: Dialect, pieces: Sequence[bytes]) -> list[WireEvent]:
     decoder = vendor.decoder()
     events = [event for piece in pieces for event in decoder.feed(piece)]
     return events + decoder.close()

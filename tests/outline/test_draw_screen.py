@@ -13,6 +13,7 @@ from prong.face.draw.question import Picked, draw_question
 from prong.face.draw.row import pad
 from prong.face.draw.transcript import Transcript
 from prong.face.draw.tree import Aspect, draw_fan, draw_tree
+from prong.ids import AgentPath, RequestId
 from prong.view import AskedView, View
 from shared.drawing import DIFF, receipt, story, text, view_of
 
@@ -215,7 +216,7 @@ def test_the_busiest_come_first() -> None:
 
 
 def dialog(asked: PermissionAsked | QuestionAsked, agent: str = "main/fork-2", **more) -> str:
-    drawn = draw_question(AskedView(agent, asked, 0.0), 64, **more)
+    drawn = draw_question(AskedView(AgentPath(agent), asked, 0.0), 64, **more)
     return text([*drawn.head, *drawn.body.window(0, 99), *drawn.foot])
 
 
@@ -237,7 +238,7 @@ def test_a_request_for_leave() -> None:
 
 def ask(title: str = "Edit a.py", preview: str = "", plan: str = "") -> PermissionAsked:
     return PermissionAsked(
-        request_id="q",
+        request_id=RequestId("q"),
         call_id=CallId("c"),
         tool="Edit",
         title=title,
@@ -285,7 +286,7 @@ Plan
 def test_a_question_with_choices() -> None:
     """Options have numbers and boxes; the cursor and what is marked can be seen."""
     asked = QuestionAsked(
-        request_id="q",
+        request_id=RequestId("q"),
         questions=(
             Question("Which one?", "Way", (Choice("Fast", "may break"), Choice("Slow"))),
             Question("What else?", "More", (Choice("Tests"), Choice("Docs")), multiple=True),

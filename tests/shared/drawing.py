@@ -9,6 +9,7 @@ import msgspec
 
 from prong.entry import CallId, Usage
 from prong.event import (
+    MAIN,
     AgentFinished,
     AgentStarted,
     CacheMissed,
@@ -27,6 +28,7 @@ from prong.event import (
     TurnStarted,
 )
 from prong.face.draw.row import Row
+from prong.ids import AgentPath, RequestId, TaskId
 from prong.view import View, fold_all
 
 DIFF = """\
@@ -43,13 +45,13 @@ DIFF = """\
 
 def sent(number: int) -> Event:
     return RequestSent(
-        request_id=f"r{number}", model="m", digest="", bytes=9, entries=1, lives=300.0
+        request_id=RequestId(f"r{number}"), model="m", digest="", bytes=9, entries=1, lives=300.0
     )
 
 
 def replied(number: int, text: str, usage: Usage, cost: float, thinking: str = "") -> Event:
     return ReplyFinished(
-        request_id=f"r{number}",
+        request_id=RequestId(f"r{number}"),
         text=text,
         thinking=thinking,
         stop="calls",
@@ -76,7 +78,7 @@ def returned(call_id: str, name: str, text: str, **more: object) -> Event:
 
 def fork(name: str, call_id: str, title: str) -> tuple[str, Event]:
     started = AgentStarted(
-        kind="fork", model="m", parent="main", title=title, task_id=name, call_id=call_id
+        kind="fork", model="m", parent=MAIN, title=title, task_id=TaskId(name), call_id=call_id
     )
     return f"main/{name}", started
 
@@ -94,7 +96,7 @@ def receipt(name: str, *, read: int, miss: str = "") -> Event:
     }
     text = f"{name} completed: read {read:,} of 6,425 shared, $0.0325, saved $0.2900 (90%)"
     data = msgspec.Raw(msgspec.json.encode(told))
-    return ReceiptIssued(task_id=name, receipt=data, text=text)
+    return ReceiptIssued(task_id=TaskId(name), receipt=data, text=text)
 
 
 def story() -> list[tuple[str, Event]]:
@@ -139,7 +141,7 @@ def story() -> list[tuple[str, Event]]:
         (
             "main/fork-2",
             PermissionAsked(
-                request_id="q1",
+                request_id=RequestId("q1"),
                 call_id=CallId("d2"),
                 tool="Bash",
                 title="rm -rf build",
@@ -148,7 +150,7 @@ def story() -> list[tuple[str, Event]]:
                 arguments=json.dumps({"command": "rm -rf build\u202e && echo x"}),
             ),
         ),
-        ("main", TaskStarted(task_id="bash-1", title="make test", kind="command")),
+        ("main", TaskStarted(task_id=TaskId("bash-1"), title="make test", kind="command")),
         ("main", sent(3)),
         ("main", TextDelta(text="While they work I read `a.py`")),
     ]
@@ -156,7 +158,9 @@ def story() -> list[tuple[str, Event]]:
 
 def view_of(told: Iterable[tuple[str, Event]]) -> View:
     return fold_all(
-        Envelope(0 if isinstance(event, TextDelta) else number, float(number), path, event)
+        Envelope(
+            0 if isinstance(event, TextDelta) else number, float(number), AgentPath(path), event
+        )
         for number, (path, event) in enumerate(told, 1)
     )
 

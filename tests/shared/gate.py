@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from prong.tools.access import Running
-from prong.tools.policy import Mode, Policy, Verdict, decide
+from prong.tools.policy import Decision, Mode, Policy, decide
 from prong.tools.rule import Effect, Rule, parse_rule
 
 ROOT, HOME = "/r", "/home/u"
@@ -23,5 +23,5 @@ def policy(mode: Mode = "default", *rules: Rule) -> Policy:
     return Policy(root=ROOT, home=HOME, mode=mode, rules=rules, plan_file="/r/.prong/plans/p.md")
 
 
-def run(value: Policy, command: str) -> Verdict:
+def run(value: Policy, command: str) -> Decision:
     return decide(value, "Bash", [Running(command, ROOT)])

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from prong.wire import Ended, Event, Fault, dialect
+from prong.wire import Ended, Fault, WireEvent, dialect
 
 
 def sse(*events: dict[str, Any] | str) -> bytes:
@@ -14,16 +14,16 @@ def sse(*events: dict[str, Any] | str) -> bytes:
     return "".join(f"data: {text}\n\n" for text in texts).encode()
 
 
-def decode(name: str, *events: dict[str, Any] | str) -> list[Event]:
+def decode(name: str, *events: dict[str, Any] | str) -> list[WireEvent]:
     decoder = dialect(name).decoder()
     return decoder.feed(sse(*events)) + decoder.close()
 
 
-def ended(events: Sequence[Event]) -> Ended:
+def ended(events: Sequence[WireEvent]) -> Ended:
     assert isinstance(events[-1], Ended), events[-1]
     return events[-1]
 
 
-def fault(events: Sequence[Event]) -> Fault:
+def fault(events: Sequence[WireEvent]) -> Fault:
     assert isinstance(events[-1], Fault), events[-1]
     return events[-1]

@@ -11,7 +11,7 @@ import msgspec
 from prong.entry import CallId, plain
 from prong.event import Question
 from prong.host import LocalHost, Process
-from prong.tools.base import Context, Done, Failed, Outcome, Reads, TaskHandle, Tool
+from prong.tools.tool import CallOutcome, Context, Done, Failed, Reads, TaskHandle, Tool
 
 
 class NoTasks:
@@ -20,10 +20,10 @@ class NoTasks:
     async def adopt(self, process: Process, *, title: str, first_output: bytes = b"") -> TaskHandle:
         raise AssertionError
 
-    async def output(self, task_id: str, *, wait: float = 0.0) -> Outcome:
+    async def output(self, task_id: str, *, wait: float = 0.0) -> CallOutcome:
         raise AssertionError
 
-    async def stop(self, task_id: str) -> Outcome:
+    async def stop(self, task_id: str) -> CallOutcome:
         raise AssertionError
 
     def busy(self) -> bool:
@@ -47,7 +47,7 @@ class Workbench:
             tasks=NoTasks(),
         )
 
-    async def __call__(self, tool: Tool, **arguments: Any) -> Outcome:
+    async def __call__(self, tool: Tool, **arguments: Any) -> CallOutcome:
         named = {k.replace("dash_", "-"): v for k, v in arguments.items()}
         args = msgspec.convert(named, tool.arguments)
         return await tool.run(CallId("c"), args, self.context)

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 import prong
-from prong.config.option import Given
+from prong.config.option import OptionKeywords
 from prong.errors import NotPossibleNow, SessionEnded, UnknownName
 from prong.event import SessionFinished
 from prong.journal.verify import verify
@@ -38,7 +38,7 @@ async def opened(opening: Awaitable[prong.Session]) -> prong.Session:
     return await opening
 
 
-def options(server: Server | ServerProcess, folder: Path) -> Given:
+def options(server: Server | ServerProcess, folder: Path) -> OptionKeywords:
     (folder / "project").mkdir(exist_ok=True)
     return {
         "model": "claude-sonnet-5-5",
@@ -168,7 +168,7 @@ async def test_the_error_of_a_block_is_raised_as_it_is(tmp_path):
 async def test_an_opening_that_fails_says_why_in_any_task(tmp_path):
     """What is wrong with an option is raised to whoever opens, bare of any group."""
     async with Server([]) as server:
-        given: Given = {**options(server, tmp_path), "mode": "yolo"}
+        given: OptionKeywords = {**options(server, tmp_path), "mode": "yolo"}
         with pytest.raises(UnknownName, match="yolo"):
             await cell(opened(prong.open_session(**given)))
         with pytest.raises(UnknownName, match="yolo"):
@@ -216,7 +216,7 @@ async def test_an_opening_that_is_cancelled_leaves_nothing(tmp_path):
         (tmp_path / "project" / "slow.json").write_text(
             '{"mcpServers": {"slow": {"command": "sleep", "args": ["600"]}}}'
         )
-        slow: Given = {**given, "mcp_config": (str(tmp_path / "project" / "slow.json"),)}
+        slow: OptionKeywords = {**given, "mcp_config": (str(tmp_path / "project" / "slow.json"),)}
         tasks = len(asyncio.all_tasks())
         opening = asyncio.get_running_loop().create_task(opened(prong.open_session(**slow)))
         while not list((tmp_path / "store").rglob("*.jsonl")):

@@ -9,7 +9,7 @@ import pytest
 from prong.agent.lineage import told_by
 from prong.entry import User, plain
 from prong.event import PromptMoved
-from prong.journal.read import read_journal
+from prong.journal.replay import read_journal
 from prong.prompt import Prompt
 from prong.testing import Options, Step, World, Worlds, call, forks, report, say, think
 from prong.testing.request import Request

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from prong.event import TaskFinished, TaskStarted, ToolFinished, ToolStarted
+from prong.ids import AgentPath, TaskId
 from prong.provider.api import LINEAGE
 from prong.testing import Request, Step, Worlds, call, calls, refuse, say
 
@@ -210,7 +211,7 @@ async def test_research_synthesis_implementation_verification(world: Worlds) -> 
             "verify": "completed",
         }
         started = [e.task_id for e in w.told(TaskStarted)]
-        assert started.count("price") == 2, "a failure is continued by the same worker"
+        assert started.count(TaskId("price")) == 2, "a failure is continued by the same worker"
 
         mains = [r for r in w.server.records if r.headers[LINEAGE] == "main"]
         assert "overlap those of price" in mains[-1].body.decode()
@@ -234,4 +235,4 @@ async def test_research_synthesis_implementation_verification(world: Worlds) -> 
             for e in w.envelopes
             if isinstance(e.event, ToolFinished) and e.event.name == "Edit" and not e.event.failed
         ]
-        assert order.index("main/label") < order.index("main/price")
+        assert order.index(AgentPath("main/label")) < order.index(AgentPath("main/price"))

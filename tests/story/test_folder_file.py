@@ -9,7 +9,7 @@ import pytest
 from prong.config.agents import find_types
 from prong.config.instruction import collect_instructions
 from prong.config.listing import DEEPEST, MOST, list_files
-from prong.config.skill import find_skills
+from prong.config.skill_search import find_skills
 from prong.config.trust import Trust, needs_trust
 from prong.testing import Worlds, say
 from prong.tools.ground import Policy

@@ -11,7 +11,7 @@ from prong.cost.breakeven import Scenario, estimate
 from prong.cost.least import least_possible
 from prong.cost.schedule import Rates
 from prong.journal import store
-from prong.journal.read import read_journal
+from prong.journal.replay import read_journal
 from prong.testing import Script, WallClock, Worlds, call, say
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ import anyio
 import msgspec
 import pytest
 
-from prong.agent.question import Asked
+from prong.agent.open_questions import Asked
 from prong.command import SetMode
 from prong.errors import UsageError
 from prong.event import (
@@ -22,7 +22,7 @@ from prong.event import (
 )
 from prong.journal import store
 from prong.journal.record import Opened
-from prong.journal.write import Journal
+from prong.journal.writer import Journal
 from prong.testing import Script, World, Worlds, call, calls, forks, inside, report, say
 from prong.tools.policy import PolicyBox
 

@@ -17,7 +17,7 @@ from prong.face.terminal import Terminal
 from prong.journal import store
 from prong.journal.book import Books
 from prong.journal.note import FanPlanned
-from prong.journal.read import Replay, read_journal
+from prong.journal.replay import Replay, read_journal
 from prong.team.fanout import tokens
 from prong.testing import Script, World, Worlds, call, forks, report, say
 

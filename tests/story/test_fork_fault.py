@@ -27,9 +27,9 @@ from prong.testing import (
     truncate,
 )
 from prong.tools.access import Access
-from prong.tools.base import Context, Effect, Failed, Outcome
 from prong.tools.delegate import AgentArguments
 from prong.tools.kit import Kit
+from prong.tools.tool import CallOutcome, Context, Failed, SideEffect
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +52,7 @@ class Crash:
     """A tool with a bug in it."""
 
     name = "Crash"
-    effect: Effect = "reads"
+    effect: SideEffect = "reads"
     arguments: type[msgspec.Struct] = _Nothing
     budget = 100
 
@@ -66,7 +66,7 @@ class Crash:
         del args, context
         return ()
 
-    async def run(self, call_id: CallId, args: Any, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: Any, context: Context) -> CallOutcome:
         """Fail as no tool should."""
         del call_id, args, context
         raise ZeroDivisionError("a bug")

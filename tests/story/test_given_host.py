@@ -158,7 +158,9 @@ def test_hosts_are_named_at_the_root_alone() -> None:
     assert above == {"session/opening.py", "session/project.py"}
 
 
-@pytest.mark.parametrize("module", ["agent/dispatch", "agent/life", "tools/shell", "tools/output"])
+@pytest.mark.parametrize(
+    "module", ["agent/dispatch", "agent/life", "tools/shell", "tools/collector"]
+)
 def test_tools_and_results_go_through_the_host(module: str) -> None:
     """Neither running calls nor storing their results touches this machine by itself."""
     path = Path(prong.__file__).parent / f"{module}.py"

@@ -8,7 +8,7 @@ from prong.agent.repeat import REFUSE_AT, WAITED, Repeats
 from prong.entry import Call, CallId, Text, plain
 from prong.event import ToolFinished
 from prong.testing import Script, Step, Worlds, call, calls, say
-from prong.tools.base import Done, Failed, Outcome
+from prong.tools.tool import CallOutcome, Done, Failed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L1")]
 
@@ -77,7 +77,9 @@ async def test_work_is_no_loop(world: Worlds) -> None:
         assert not any(end.refused or "call number" in end.text for end in w.told(ToolFinished))
 
 
-def one(repeats: Repeats, outcome: Outcome, *, name: str = "Bash", arguments: str = "{}", **how):
+def one(
+    repeats: Repeats, outcome: CallOutcome, *, name: str = "Bash", arguments: str = "{}", **how
+):
     """Play one reply with one call; gives what the model reads."""
     made = Call(CallId("c"), name, arguments)
     repeats.begin_reply()

@@ -15,7 +15,7 @@ from prong.command import (
     SetModel,
     TakeUp,
 )
-from prong.config.option import Given
+from prong.config.option import OptionKeywords
 from prong.errors import JournalBusy, NoSuchSession, UsageError
 from prong.event import PromptMoved, ToolFinished, TurnStarted
 from prong.testing import Worlds, call, fail, inside, say, stall, think
@@ -218,7 +218,7 @@ async def test_a_schema_for_a_resumed_session(world: Worlds) -> None:
         {"continue_last": True, "session_id": "y"},
     ],
 )
-async def test_options_that_contradict_each_other(world: Worlds, given: Given) -> None:
+async def test_options_that_contradict_each_other(world: Worlds, given: OptionKeywords) -> None:
     """What cannot be obeyed is refused, not ignored."""
     async with world([], opens=False) as w:
         with pytest.raises(UsageError):
@@ -265,7 +265,7 @@ async def test_what_came_to_an_end_is_not_taken_up(world: Worlds, how: str) -> N
         "limit": [call("Bash", {"command": "ls"})],
         "structured": [call("StructuredOutput", {"n": 1})],
     }.get(how, [say("Hello.")])
-    given: Given = {"max_turns": 1}
+    given: OptionKeywords = {"max_turns": 1}
     if how == "structured":
         given["json_schema"] = schema
     async with world(script, opens=False) as w:

@@ -10,9 +10,9 @@ import pytest
 
 from prong.errors import Unauthorised
 from prong.host import LocalHost
-from prong.host.local import ConfinedHost
+from prong.host.local_host import ConfinedHost
 from prong.provider import pick
-from prong.provider.fault import Refusal, mapped
+from prong.provider.failure import Refusal, mapped
 from prong.provider.pick import KEY_VARIABLES
 from prong.provider.secret import HIDDEN, gather, in_headers
 from prong.testing import Worlds, call, fail, say

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from prong.config.setting import Listed, Settings, load_settings
+from prong.config.setting import PermissionLine, Settings, load_settings
 from prong.config.value import ForkValues, Values
 
 pytestmark = pytest.mark.spec("L11", "L5")
@@ -60,11 +60,11 @@ def test_permission_lists_are_joined_with_their_source(home: Path, root: Path) -
     flag = write(root / "extra.json", {"permissions": {"deny": ["Edit"], "allow": ["Grep"]}})
     permissions = load(home, root, flag=flag).permissions
     assert permissions.deny == (
-        Listed("Read(.env)", "user", user),
-        Listed("Bash(rm:*)", "local", local),
-        Listed("Edit", "flag", flag),
+        PermissionLine("Read(.env)", "user", user),
+        PermissionLine("Bash(rm:*)", "local", local),
+        PermissionLine("Edit", "flag", flag),
     )
-    assert permissions.allow == (Listed("Grep", "flag", flag),)
+    assert permissions.allow == (PermissionLine("Grep", "flag", flag),)
 
 
 def test_maps_are_merged_key_by_key(home: Path, root: Path) -> None:

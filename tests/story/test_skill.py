@@ -5,13 +5,13 @@ from typing import Any, cast
 
 import pytest
 
-from prong.config.skill import Found, find_skills
+from prong.config.skill_search import Found, find_skills
 from prong.entry import CallId, Text
 from prong.text import load_text
 from prong.tools.access import Using
-from prong.tools.base import Done, Failed
 from prong.tools.rule import Rule
 from prong.tools.skill import Skill, SkillArguments, SkillTool, fill, listing
+from prong.tools.tool import Done, Failed
 from shared.workbench import Workbench
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L11", "L2")]

@@ -5,12 +5,12 @@ from prong.agent.agent import Agent
 from prong.agent.client import Client, ModelSettings, NoObserver, Observer
 from prong.agent.compact import compact
 from prong.agent.conversation import Conversation, Sent, recalled
-from prong.agent.hook import Hooks, Verdict
 from prong.agent.inbox import Inbox
 from prong.agent.life import Life, Turn
-from prong.agent.limit import Limits, RunState
-from prong.agent.question import OpenQuestions, Respond
+from prong.agent.limit import RunState, TurnLimits
+from prong.agent.open_questions import OpenQuestions, Respond
 from prong.agent.request import request
+from prong.agent.verdict import Hooks, Verdict
 
 __all__ = [
     "Agent",
@@ -19,7 +19,6 @@ __all__ = [
     "Hooks",
     "Inbox",
     "Life",
-    "Limits",
     "ModelSettings",
     "NoObserver",
     "Observer",
@@ -28,6 +27,7 @@ __all__ = [
     "RunState",
     "Sent",
     "Turn",
+    "TurnLimits",
     "Verdict",
     "compact",
     "loop",

@@ -8,29 +8,30 @@ from typing import Any, Protocol
 
 from prong.agent.client import Client
 from prong.agent.conversation import Conversation, Reason
-from prong.agent.gate import Leave
-from prong.agent.hook import Hooks, Verdict
+from prong.agent.gate import CheckedCall
 from prong.agent.inbox import Inbox
 from prong.agent.limit import RunState, Spent
 from prong.agent.lineage import Lineage
-from prong.agent.question import OpenQuestions
+from prong.agent.open_questions import OpenQuestions
+from prong.agent.verdict import Hooks, Verdict
 from prong.entry import Call, plain
 from prong.event import Event, InputTaken, Warned
 from prong.host import Host
+from prong.ids import AgentPath
 from prong.prompt import Prompt
-from prong.tools.base import Context, Tool
 from prong.tools.kit import Kit
 from prong.tools.policy import PolicyBox
+from prong.tools.tool import Context, Tool
 
 
 class Gate(Protocol):
-    """Gives leave for calls in the place of an agent's own rules, hooks and user."""
+    """Decides on calls in the place of an agent's own rules, hooks and user."""
 
-    async def leave(self, agent: Agent, call: Call, tool: Tool, args: Any) -> Leave:
+    async def check(self, agent: Agent, call: Call, tool: Tool, args: Any) -> CheckedCall:
         """Say whether a call may run, and as what."""
         ...
 
-    async def outside(self, agent: Agent, leave: Leave, why: str) -> Leave | None:
+    async def outside(self, agent: Agent, checked: CheckedCall, why: str) -> CheckedCall | None:
         """Say whether a call that failed for its sandbox may run again without; None if not."""
         ...
 
@@ -39,7 +40,7 @@ class Gate(Protocol):
 class Agent:
     """One agent."""
 
-    path: str
+    path: AgentPath
     """`main`, or the parent's path and a name."""
     lineage: Lineage
     """Where it comes from; decides what it may do."""
@@ -53,7 +54,7 @@ class Agent:
     hooks: Hooks
     questions: OpenQuestions
     gate: Gate | None = None
-    """Gives leave for its calls, where that is done elsewhere; None is here, by its own rules."""
+    """Decides on its calls, where that is done elsewhere; None is here, by its own rules."""
     emit: Callable[[Event], None]
     inbox: Inbox = field(default_factory=Inbox)
     run: RunState = field(default_factory=RunState)

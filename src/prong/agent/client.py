@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from prong.agent.conversation import Conversation, Sent
-from prong.cost import Billing, Row, window
+from prong.cost import Billing, Charge, window
 from prong.provider import Provider
 from prong.wire import Ttl
 
@@ -46,7 +46,13 @@ class Observer(Protocol):
         """Note that a response has begun: what its request wrote can be read from now on."""
 
     def paid(
-        self, client: Client, conversation: Conversation, row: Row, *, at: float, diagnostics: bytes
+        self,
+        client: Client,
+        conversation: Conversation,
+        row: Charge,
+        *,
+        at: float,
+        diagnostics: bytes,
     ) -> None:
         """Note what a request, sent `at` a time, has cost.
 
@@ -64,7 +70,13 @@ class NoObserver:
         """Take no note."""
 
     def paid(
-        self, client: Client, conversation: Conversation, row: Row, *, at: float, diagnostics: bytes
+        self,
+        client: Client,
+        conversation: Conversation,
+        row: Charge,
+        *,
+        at: float,
+        diagnostics: bytes,
     ) -> None:
         """Take no note."""
 
@@ -89,8 +101,8 @@ class Client:
         return self.settings.context_tokens or self.provider.trait.context or window(model)
 
     def pay(
-        self, conversation: Conversation, row: Row, *, at: float, diagnostics: bytes = b""
-    ) -> Row:
+        self, conversation: Conversation, row: Charge, *, at: float, diagnostics: bytes = b""
+    ) -> Charge:
         """Price and store a request, enter it wherever it counts, and remember what it left.
 
         Gives the row with its price.

@@ -16,9 +16,10 @@ from msgspec.structs import replace
 
 from prong.entry import Entry, Part, Results, Text, Usage, User
 from prong.event import Event, PromptMoved
+from prong.ids import AgentPath
 from prong.journal.note import Note
-from prong.journal.read import Replay
 from prong.journal.recorder import Recorder
+from prong.journal.replay import Replay
 from prong.prompt import Node, Prompt
 from prong.provider import Secrets
 
@@ -44,7 +45,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
 class Conversation:
     """One conversation, and where it is stored and told of."""
 
-    path: str
+    path: AgentPath
     """The agent's, under which it is stored."""
     prompt: Prompt
     recorder: Recorder

@@ -18,24 +18,24 @@ import msgspec
 
 from prong.agent.agent import Agent
 from prong.agent.answer import INTERRUPTED
-from prong.agent.gate import Leave
-from prong.agent.leave import ask_leave, ask_outside, payload
+from prong.agent.gate import CheckedCall
 from prong.agent.lineage import contained
+from prong.agent.permission import ask_outside, ask_permission, payload
 from prong.entry import Call, Result, Results, Text, plain
 from prong.errors import Contained
 from prong.event import ToolFinished, ToolStarted, Warned
-from prong.tools.base import Done, Failed, Outcome, Sandboxed, Together, Tool, is_together
+from prong.tools.tool import CallOutcome, Done, Failed, Sandboxed, Together, Tool, is_together
 
 _HEAD_SHARE = 0.7
 _TRIES = 3
 """Identical refused calls after which an agent is stopped."""
 
 
-class _Refused(Failed, frozen=True):
+class _NotAllowed(Failed, frozen=True):
     """A call that was not allowed to run."""
 
 
-class _Repeated(_Refused, frozen=True):
+class _Repeated(_NotAllowed, frozen=True):
     """A call that came too often."""
 
 
@@ -118,7 +118,7 @@ class _Lost(Failed, frozen=True):
 class _Admitted(msgspec.Struct, frozen=True):
     """A call that may run, what faces call it, and since when it has been looked at."""
 
-    leave: Leave
+    checked: CheckedCall
     title: str
     since: float
 
@@ -127,30 +127,30 @@ async def _perform(agent: Agent, call: Call) -> Result:
     admitted = await _admit(agent, call)
     if isinstance(admitted, Result):
         return admitted
-    leave = admitted.leave
+    checked = admitted.checked
     with _seen_to_its_end(agent, [admitted]):
         try:
-            outcome = await _run(agent, leave)
+            outcome = await _run(agent, checked)
         except OSError as error:
             outcome = Failed(f"{call.name}: {error}")
         return await _conclude(agent, admitted, outcome)
 
 
-async def _run(agent: Agent, leave: Leave) -> Outcome:
+async def _run(agent: Agent, checked: CheckedCall) -> CallOutcome:
     """Run a call, held to its profile; once more without, if the user wants that."""
-    call, tool = leave.call, leave.tool
+    call, tool = checked.call, checked.tool
     if not isinstance(tool, Sandboxed):
-        return await tool.run(call.id, leave.args, agent.context)
-    outcome = await tool.run_in(call.id, leave.args, agent.context, leave.profile)
+        return await tool.run(call.id, checked.args, agent.context)
+    outcome = await tool.run_in(call.id, checked.args, agent.context, checked.profile)
     if not isinstance(outcome, Failed) or not outcome.held:
         return outcome
     gate = agent.gate
     ask = ask_outside if gate is None else gate.outside
-    freed = await ask(agent, leave, outcome.held)
+    freed = await ask(agent, checked, outcome.held)
     if freed is None:
-        agent.emit(Warned(text=f"{tool.title(leave.args)}: {outcome.held}"))
+        agent.emit(Warned(text=f"{tool.title(checked.args)}: {outcome.held}"))
         return outcome
-    again = await tool.run_in(call.id, leave.args, agent.context, freed.profile)
+    again = await tool.run_in(call.id, checked.args, agent.context, freed.profile)
     note = "[It failed in the sandbox first; the user let it run again outside.]"
     return _with_notes(again, (note,))
 
@@ -166,13 +166,13 @@ async def _perform_together(agent: Agent, tool: Together, calls: Sequence[Call])
         for index in range(len(calls)):
             asking.start_soon(admit, index)
     admitted = [one for one in found if isinstance(one, _Admitted)]
-    given = [(one.leave.call.id, one.leave.args) for one in admitted]
+    given = [(one.checked.call.id, one.checked.args) for one in admitted]
     results: dict[str, Result] = {}
     with _seen_to_its_end(agent, admitted, results):
         outcomes = await tool.run_all(given, agent.context) if given else []
         for one, outcome in zip(admitted, outcomes, strict=True):
-            results[one.leave.call.id] = await _conclude(agent, one, outcome)
-    return [one if isinstance(one, Result) else results[one.leave.call.id] for one in found]
+            results[one.checked.call.id] = await _conclude(agent, one, outcome)
+    return [one if isinstance(one, Result) else results[one.checked.call.id] for one in found]
 
 
 @contextmanager
@@ -184,14 +184,14 @@ def _seen_to_its_end(
         yield
     except BaseException:
         for one in admitted:
-            call, seconds = one.leave.call, time.monotonic() - one.since
+            call, seconds = one.checked.call, time.monotonic() - one.since
             if call.id not in concluded:
                 _finish(agent, call, _Lost(INTERRUPTED), one.title, seconds)
         raise
 
 
 async def _admit(agent: Agent, call: Call) -> _Admitted | Result:
-    """Read a call and ask for leave; gives its result if it may not run."""
+    """Read a call and ask for permission; gives its result if it may not run."""
     if (why := contained(agent.lineage, call.name)) is not None:
         return _finish(agent, call, _contained(agent, call, why))
     if (why := agent.run.repeats.refuse(call)) is not None:
@@ -200,32 +200,32 @@ async def _admit(agent: Agent, call: Call) -> _Admitted | Result:
     if isinstance(parsed, Failed):
         return _finish(agent, call, parsed)
     if halted := agent.run.halted:
-        return _finish(agent, call, _Refused(f"not run: {halted}"))
+        return _finish(agent, call, _NotAllowed(f"not run: {halted}"))
     tool, args = parsed
     start = time.monotonic()
     try:
-        leave = await _leave(agent, call, tool, args)
+        checked = await _check(agent, call, tool, args)
     except OSError as error:
         return _finish(agent, call, Failed(f"{call.name}: {error}"), tool.title(args))
-    title = tool.title(leave.args)
-    if leave.refused is not None:
-        refused = _Refused("\n\n".join([leave.refused, *leave.notes]))
+    title = tool.title(checked.args)
+    if checked.refused is not None:
+        refused = _NotAllowed("\n\n".join([checked.refused, *checked.notes]))
         return _finish(agent, call, refused, title, time.monotonic() - start, tool)
-    run = leave.call
+    run = checked.call
     agent.emit(ToolStarted(call_id=run.id, name=run.name, arguments=run.arguments, title=title))
-    return _Admitted(leave, title, start)
+    return _Admitted(checked, title, start)
 
 
-async def _leave(agent: Agent, call: Call, tool: Tool, args: Any) -> Leave:
+async def _check(agent: Agent, call: Call, tool: Tool, args: Any) -> CheckedCall:
     if agent.gate is not None:
-        return await agent.gate.leave(agent, call, tool, args)
-    return await ask_leave(agent, call, tool, args)
+        return await agent.gate.check(agent, call, tool, args)
+    return await ask_permission(agent, call, tool, args)
 
 
-async def _conclude(agent: Agent, admitted: _Admitted, outcome: Outcome) -> Result:
+async def _conclude(agent: Agent, admitted: _Admitted, outcome: CallOutcome) -> Result:
     """Let hooks have their say on an outcome, and tell of it."""
-    leave = admitted.leave
-    call = leave.call
+    checked = admitted.checked
+    call = checked.call
     response = plain(outcome.parts) if isinstance(outcome, Done) else outcome.why
     told = payload(call) | {"tool_response": response}
     after = await agent.consult("PostToolUse", told, matcher=call.name)
@@ -233,12 +233,12 @@ async def _conclude(agent: Agent, admitted: _Admitted, outcome: Outcome) -> Resu
     if isinstance(outcome, Done) and outcome.ends:
         agent.run.end_with(outcome.ends)
     lent = _lend(agent, outcome)
-    outcome = _with_notes(outcome, (*leave.notes, *lent, *after.context, *objection))
+    outcome = _with_notes(outcome, (*checked.notes, *lent, *after.context, *objection))
     seconds = time.monotonic() - admitted.since
-    return _finish(agent, call, outcome, admitted.title, seconds, leave.tool)
+    return _finish(agent, call, outcome, admitted.title, seconds, checked.tool)
 
 
-def _lend(agent: Agent, outcome: Outcome) -> tuple[str, ...]:
+def _lend(agent: Agent, outcome: CallOutcome) -> tuple[str, ...]:
     """Let an agent have what a call allows; gives what to tell the model if it may not."""
     rules = outcome.allows if isinstance(outcome, Done) else ()
     if not rules or agent.policy.lend(rules):
@@ -253,10 +253,10 @@ def _contained(agent: Agent, call: Call, why: str) -> Failed:
         raise Contained(
             f"{agent.path} was stopped: it repeated a call of {call.name} that is closed to it"
         )
-    return _Refused(why)
+    return _NotAllowed(why)
 
 
-def _with_notes(outcome: Outcome, notes: Sequence[str]) -> Outcome:
+def _with_notes(outcome: CallOutcome, notes: Sequence[str]) -> CallOutcome:
     if not notes:
         return outcome
     if isinstance(outcome, Failed):
@@ -267,7 +267,7 @@ def _with_notes(outcome: Outcome, notes: Sequence[str]) -> Outcome:
 def _finish(
     agent: Agent,
     call: Call,
-    outcome: Outcome,
+    outcome: CallOutcome,
     title: str = "",
     seconds: float = 0.0,
     tool: Tool | None = None,
@@ -291,7 +291,7 @@ def _finish(
             text=plain(parts),
             shown="" if failed else outcome.shown,
             duration=seconds,
-            refused=isinstance(outcome, _Refused),
+            refused=isinstance(outcome, _NotAllowed),
             interrupted=isinstance(outcome, _Lost),
             title=title,
         )

@@ -1,4 +1,4 @@
-"""Leave for a call, as a value: the call as it is to run, or why it must not."""
+"""A call that was decided on: the call as it is to run, or why it must not."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import msgspec
 
 from prong.entry import Call
 from prong.host.sandbox import NONE, Profile
-from prong.tools.base import Tool
+from prong.tools.tool import Tool
 
 
-class Leave(msgspec.Struct, frozen=True):
+class CheckedCall(msgspec.Struct, frozen=True):
     """A call as it is to run, or why it must not."""
 
     call: Call

@@ -26,7 +26,7 @@ from prong.journal.note import FilesRead, FolderEntered, TodosKept, TurnSettled
 from prong.prompt import Prompt
 from prong.tools.structured import StructuredOutput
 
-Why: TypeAlias = Literal[
+TurnEnd: TypeAlias = Literal[
     "done", "interrupted", "limit", "budget", "refused", "cut_off", "loop", "error"
 ]
 
@@ -36,7 +36,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     """The text of the last reply."""
-    why: Why
+    why: TurnEnd
     detail: str = ""
     """Why it ended so, where that needs words."""
     turns: int = 0
@@ -174,7 +174,7 @@ class Life:
     async def _one_turn(self) -> Turn:
         rows = len(self._agent.client.billing.ledger.of(self._agent.path))
         self._agent.emit(TurnStarted(text=self._agent.inbox.text))
-        ending: tuple[str, Why, str] = ("", "interrupted", "the user stopped it")
+        ending: tuple[str, TurnEnd, str] = ("", "interrupted", "the user stopped it")
         try:
             with anyio.CancelScope() as self._scope:
                 ending = await self._attempt()
@@ -185,7 +185,7 @@ class Life:
         assert self.last is not None
         return self.last
 
-    async def _end_turn(self, rows: int, text: str, why: Why, detail: str) -> Turn:
+    async def _end_turn(self, rows: int, text: str, why: TurnEnd, detail: str) -> Turn:
         agent = self._agent
         if why == "interrupted":
             self._mark_interrupted()
@@ -210,7 +210,7 @@ class Life:
         agent.emit(TurnFinished(text=text, why=why, detail=detail, turns=turns))
         return turn
 
-    async def _attempt(self) -> tuple[str, Why, str]:
+    async def _attempt(self) -> tuple[str, TurnEnd, str]:
         try:
             stopped = await loop.run(self._agent)
         except ProngError as error:

@@ -17,7 +17,7 @@ class Spent(msgspec.Struct, frozen=True):
     detail: str
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class TurnLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds on one turn of an agent; None is no bound. What may be spent is in its budget."""
 
     max_turns: int | None = None
@@ -34,7 +34,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class RunState:
     """The run at hand: its bounds, and what ends it after the calls at hand, if anything."""
 
-    limits: Limits = field(default_factory=Limits)
+    limits: TurnLimits = field(default_factory=TurnLimits)
     halted: str = ""
     """Why it ends, if a hook wants it."""
     finale: str = ""

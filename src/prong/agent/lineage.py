@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from prong.ids import AgentPath
 from prong.prompt import Prompt
 
 Origin: TypeAlias = Literal["root", "coordinator", "fork", "typed"]
@@ -26,7 +27,7 @@ class Lineage(msgspec.Struct, frozen=True):
     """How an agent came to be; set when it is made and untouched by anything after."""
 
     origin: Origin
-    parent: str = ""
+    parent: AgentPath = AgentPath("")
     """The parent's path."""
     depth: int = 0
     base: str = ""

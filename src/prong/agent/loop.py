@@ -21,7 +21,7 @@ from prong.entry import Text, User
 from prong.errors import ContextOverflow
 from prong.wire import Ended
 
-Why: TypeAlias = Literal["done", "limit", "budget", "refused", "cut_off", "loop"]
+LoopEnd: TypeAlias = Literal["done", "limit", "budget", "refused", "cut_off", "loop"]
 
 
 _SILENT = "the last reply had no text"
@@ -32,7 +32,7 @@ class Stopped(msgspec.Struct, frozen=True):
 
     text: str
     """The text of the last reply."""
-    why: Why
+    why: LoopEnd
     detail: str = ""
     turns: int = 0
     """Requests that were made."""

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from prong.entry import Call, Text
-from prong.tools.base import Done, Failed, Outcome
-from prong.tools.delegate import Agent, SendMessage
-from prong.tools.task import TaskOutput
+from prong.tools.background import TaskOutput
+from prong.tools.delegate import AgentTool, SendMessage
+from prong.tools.tool import CallOutcome, Done, Failed
 
 TELL_AT = 3
 """From which identical call on the model is told."""
@@ -26,7 +26,7 @@ END_AFTER = 3
 """In how many replies a call may be refused before the turn ends."""
 WAITED = 5.0
 """Seconds from which on a call counts as waiting."""
-_EXEMPT = frozenset({Agent.name, SendMessage.name, TaskOutput.name})
+_EXEMPT = frozenset({AgentTool.name, SendMessage.name, TaskOutput.name})
 """What these give does not say what they did: equal forks are a fan-out, not a loop."""
 
 
@@ -91,7 +91,9 @@ class Repeats:
             "Do something else, or say what is missing."
         )
 
-    def told(self, call: Call, outcome: Outcome, *, seconds: float, writes: bool) -> Outcome:
+    def told(
+        self, call: Call, outcome: CallOutcome, *, seconds: float, writes: bool
+    ) -> CallOutcome:
         """Note what a call gave; a repetition is told to the model."""
         key = _key(call)
         seen = self._seen.get(key)
@@ -118,7 +120,7 @@ def _key(call: Call) -> tuple[str, str]:
     return call.name, msgspec.json.encode(arguments, order="deterministic").decode()
 
 
-def _noted(outcome: Outcome, count: int) -> Outcome:
+def _noted(outcome: CallOutcome, count: int) -> CallOutcome:
     note = (
         f"[This is call number {count} with the same arguments and the same result; you have "
         "changed nothing in between. Soon it will not be run any more.]"

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from prong.agent.client import Client
 from prong.agent.conversation import Conversation
-from prong.cost import Row, fact, lifetime, plan
+from prong.cost import Charge, fact, lifetime, plan
 from prong.entry import Usage
 from prong.errors import BrokenReply
 from prong.event import (
@@ -29,6 +29,7 @@ from prong.event import (
     ThinkingDelta,
     Warned,
 )
+from prong.ids import RequestId
 from prong.prompt import Mark, Prompt
 from prong.provider import Noticed, Preparing, Retrying
 from prong.wire import (
@@ -39,11 +40,11 @@ from prong.wire import (
     Tail,
     TextPiece,
     ThinkingPiece,
+    WireEvent,
 )
-from prong.wire import Event as WireEvent
 
 
-class _Stream:
+class _StreamTranslator:
     """Turns wire events into events for faces; keeps count of calls being written."""
 
     def __init__(self, emit: Callable[[Event], None], *, quiet: bool) -> None:
@@ -86,7 +87,7 @@ class _Try:
     """What the provider had counted when the response began."""
 
 
-class _Exchange:
+class _TrackedRequest:
     """One request from its sending to its end; says both, and enters what each try has cost."""
 
     def __init__(
@@ -95,7 +96,7 @@ class _Exchange:
         self.client, self.conversation = client, conversation
         self.prompt, self.sidecar, self.marks = prompt, sidecar, marks
         # Only faces see it: what is sent to a provider has no ids of ours.
-        self.id = os.urandom(8).hex()
+        self.id = RequestId(os.urandom(8).hex())
         self.now = _Try(client.clock())
         self._over = False
 
@@ -172,17 +173,17 @@ class _Exchange:
         finally:
             self.conversation.emit(_billed(told, row))
 
-    def _lose(self) -> Row | None:
+    def _lose(self) -> Charge | None:
         """Enter a try that gave no whole reply: what it read and wrote is paid for even so."""
         if self.now.began is None or not self.now.usage.input:
             return None
         return self._pay(self.now.usage, None)
 
-    def _pay(self, usage: Usage, ended: Ended | None) -> Row:
+    def _pay(self, usage: Usage, ended: Ended | None) -> Charge:
         """Pay for this try, once; without an end it gave no whole reply."""
         now, start = time.monotonic(), self.now.start
         first, self.now.began = self.now.began or now, None
-        row = Row(
+        row = Charge(
             agent=self.conversation.path,
             model=self.prompt.head.model,
             usage=usage,
@@ -202,7 +203,7 @@ class _Exchange:
 _Void = TypeVar("_Void", ReplyDiscarded, RequestFailed)
 
 
-def _billed(event: _Void, row: Row | None) -> _Void:
+def _billed(event: _Void, row: Charge | None) -> _Void:
     if row is None:
         return event
     return replace(event, usage=row.usage, cost=row.cost, uncached=row.uncached)
@@ -226,13 +227,13 @@ async def request(
     most = settings.max_output or fact(prompt.head.model).max_output
     previous = last.response_id if settings.diagnose else ""
     tail = Tail(max_tokens=most, previous_id=previous or None)
-    with _Exchange(client, conversation, prompt, sidecar, len(marks)) as exchange:
+    with _TrackedRequest(client, conversation, prompt, sidecar, len(marks)) as exchange:
         return await _reply(exchange, marks, tail)
 
 
-async def _reply(exchange: _Exchange, marks: Sequence[Mark], tail: Tail) -> Ended:
+async def _reply(exchange: _TrackedRequest, marks: Sequence[Mark], tail: Tail) -> Ended:
     conversation, prompt, sidecar = exchange.conversation, exchange.prompt, exchange.sidecar
-    stream = _Stream(conversation.emit, quiet=bool(sidecar))
+    stream = _StreamTranslator(conversation.emit, quiet=bool(sidecar))
     provider, who = exchange.client.provider, conversation.path
     reply = provider.stream(prompt, marks, tail, who=who, sidecar=sidecar)
     async with aclosing(reply) as events:
@@ -261,5 +262,5 @@ async def prewarm(client: Client, conversation: Conversation, prompt: Prompt) ->
     last, ttl = conversation.last, client.settings.ttl
     marks = plan(prompt, sent=last.node, base=prompt.tip, ttl=ttl)
     tail = Tail(stream=False, max_tokens=0, prewarm=True)
-    with _Exchange(client, conversation, prompt, "prewarm", len(marks)) as exchange:
+    with _TrackedRequest(client, conversation, prompt, "prewarm", len(marks)) as exchange:
         await _reply(exchange, marks, tail)

@@ -10,7 +10,7 @@ import msgspec
 from prong.text import load_text
 from prong.tools.policy import Mode
 
-Source: TypeAlias = Literal["flag", "project", "home", "plug-in", "built-in"]
+TypeSource: TypeAlias = Literal["flag", "project", "home", "plug-in", "built-in"]
 """Who defined a type, the nearest first."""
 
 INHERIT = "inherit"
@@ -48,7 +48,7 @@ class AgentType(msgspec.Struct, frozen=True, kw_only=True):
     """Put before every brief."""
     omit_instructions: bool = False
     """Whether project instructions are left out, to save tokens."""
-    source: Source = "built-in"
+    source: TypeSource = "built-in"
     path: str = ""
     """The file or package it was defined in."""
 

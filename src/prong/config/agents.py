@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 from msgspec.structs import replace
 
-from prong.agent.spec import INHERIT, RESERVED, AgentType, AgentTypes, Source, built_in
+from prong.agent.spec import INHERIT, RESERVED, AgentType, AgentTypes, TypeSource, built_in
 from prong.config.document import Document, parse_document, read_text
 from prong.config.front import Front, read_front
 from prong.config.listing import list_files
@@ -76,7 +76,7 @@ class _Search:
                 hidden = f"agent type {kind.name!r} of {kind.path} is hidden by {other.origin}"
                 self.warnings.append(hidden)
 
-    def read(self, path: Path, source: Source) -> None:
+    def read(self, path: Path, source: TypeSource) -> None:
         if self.policy and (why := why_unread(self.policy, os.path.realpath(path))):
             self.problems.append(ConfigError(path, f"is left out: {why}"))
             return
@@ -160,7 +160,7 @@ def _files(
             yield from ((base, path) for path in listed.paths)
 
 
-def _from_front(path: str, front: Front, source: Source, content: str) -> AgentType:
+def _from_front(path: str, front: Front, source: TypeSource, content: str) -> AgentType:
     name = front.text("name") or Path(path).stem
     _check_name(name, path, front.lines.get("name", 1))
     if not front.text("description"):

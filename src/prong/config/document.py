@@ -12,7 +12,7 @@ import msgspec
 
 from prong.errors import ConfigError
 
-Step: TypeAlias = str | int
+PathStep: TypeAlias = str | int
 
 _SPACE = " \t\r\n"
 
@@ -24,7 +24,7 @@ class Document(msgspec.Struct, frozen=True):
     text: str
     value: dict[str, Any]
 
-    def problem(self, why: str, *steps: Step) -> ConfigError:
+    def problem(self, why: str, *steps: PathStep) -> ConfigError:
         """Complain about the value that these keys and positions lead to."""
         return ConfigError(self.path, why, line=line_of(self.text, steps))
 
@@ -93,7 +93,7 @@ def _syntax_problem(path: str, text: str, error: Exception) -> ConfigError:
     return ConfigError(path, f"is not valid JSON: {error}; correct it", line=1)
 
 
-def line_of(text: str, steps: Sequence[Step]) -> int:
+def line_of(text: str, steps: Sequence[PathStep]) -> int:
     """Find the line of a value in JSON text that is known to be valid."""
     place = 0
     for step in steps:
@@ -110,7 +110,7 @@ def _skip(text: str, place: int, extra: str = "") -> int:
     return place
 
 
-def _enter(text: str, place: int, step: Step) -> int | None:
+def _enter(text: str, place: int, step: PathStep) -> int | None:
     """Go from the start of an object or list to the start of one of its values."""
     import json
 
@@ -122,7 +122,7 @@ def _enter(text: str, place: int, step: Step) -> int | None:
     place = _skip(text, place + 1)
     position = 0
     while place < len(text) and text[place] not in "]}":
-        key: Step = position
+        key: PathStep = position
         if opener == "{":
             key, place = decoder.raw_decode(text, place)
             place = _skip(text, place, ":")

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import anyio
 import msgspec
 
-from prong.agent.hook import Permission, Verdict
+from prong.agent.verdict import Permission, Verdict
 from prong.config.hook import ENDS, GATES, Hook
 from prong.host import Finished, Host
 

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, cast, get_args
 
 import msgspec
 
-from prong.config.document import Document, Step
+from prong.config.document import Document, PathStep
 from prong.errors import ConfigError
 
 EventName: TypeAlias = Literal[
@@ -101,7 +101,7 @@ class Declared(msgspec.Struct, frozen=True):
     """Those problems that leave something unguarded."""
 
 
-class _Reading:
+class _HookReader:
     """Hooks in the making."""
 
     def __init__(self, document: Document) -> None:
@@ -110,7 +110,7 @@ class _Reading:
         self.problems: list[ConfigError] = []
         self.fatal: list[ConfigError] = []
 
-    def wrong(self, why: str, event: str, *steps: Step) -> None:
+    def wrong(self, why: str, event: str, *steps: PathStep) -> None:
         """Complain about something below `hooks`."""
         guards = event in GUARDS
         tail = "; it would guard nothing, so correct it or take it out" if guards else "; left out"
@@ -152,7 +152,7 @@ def parse_hooks(document: Document, *, foreign: bool) -> Declared:
     if not isinstance(value, dict):
         problem = document.problem("'hooks' must be an object of events", "hooks")
         return Declared(problems=(problem,), fatal=(problem,))
-    reading = _Reading(document)
+    reading = _HookReader(document)
     for event, groups in cast("dict[str, object]", value).items():
         if event not in EVENTS:
             meant = _meant(event)

@@ -30,13 +30,13 @@ class Listing(msgspec.Struct, frozen=True):
 
 def list_files(folder: Path, *, suffix: str, within: str | None = None) -> Listing:
     """List the files below a folder that end so; one that leads out of `within` is left out."""
-    walk = _Walk(DEEPEST)
+    walk = _FolderWalk(DEEPEST)
     return _list(folder, within, walk, lambda name: name.endswith(suffix))
 
 
 def list_entries(folder: Path, *, within: str | None = None) -> Listing:
     """List what lies in a folder itself; one that leads out of `within` is left out."""
-    return _list(folder, within, _Walk(1), lambda _: True)
+    return _list(folder, within, _FolderWalk(1), lambda _: True)
 
 
 def lies_in(path: Path, folder: str) -> bool:
@@ -50,7 +50,9 @@ def outside(path: Path) -> ConfigError:
     return ConfigError(path, f"{why}: run 'prong trust' in it to let it count")
 
 
-def _list(folder: Path, within: str | None, walk: _Walk, wanted: Callable[[str], bool]) -> Listing:
+def _list(
+    folder: Path, within: str | None, walk: _FolderWalk, wanted: Callable[[str], bool]
+) -> Listing:
     if within is not None and not lies_in(folder, within):
         return Listing(problems=(outside(folder),))
     paths = tuple(Path(entry.path) for entry in walk.below(str(folder)) if wanted(entry.name))
@@ -60,7 +62,7 @@ def _list(folder: Path, within: str | None, walk: _Walk, wanted: Callable[[str],
     return Listing(paths, (ConfigError(folder, why),))
 
 
-class _Walk:
+class _FolderWalk:
     """One way through a folder; `cut` says that not all was looked at."""
 
     def __init__(self, levels: int) -> None:

@@ -26,7 +26,7 @@ from prong.provider import (
     read_url,
 )
 from prong.text import load_text
-from prong.tools.delegate import Agent
+from prong.tools.delegate import AgentTool
 from prong.wire import HeadSpec, dialect
 from prong.wire.brief import readable
 
@@ -59,7 +59,7 @@ class Chosen:
 
     def connect(self, providers: Providers) -> Provider:
         """Make the provider."""
-        names = frozenset({Agent.name})
+        names = frozenset({AgentTool.name})
         return providers.connect(
             self.endpoint, self.model, patience=self.patience, dispatching=names
         )

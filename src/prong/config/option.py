@@ -93,7 +93,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Further fields of the request that hold for the whole conversation, such as `top_k`."""
 
 
-class Given(TypedDict, total=False):
+class OptionKeywords(TypedDict, total=False):
     """The fields of `Options` as keywords; a test holds the two together."""
 
     model: str | None

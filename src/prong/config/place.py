@@ -16,7 +16,7 @@ from prong.config.memory import note_file, remembers
 from prong.config.option import Options
 from prong.config.server import Configured, configured_servers
 from prong.config.setting import Settings, load_settings
-from prong.config.skill import Found, find_skills
+from prong.config.skill_search import Found, find_skills
 from prong.config.slip import check_rule
 from prong.config.trust import Trust
 from prong.errors import BadInput, UnknownName

@@ -10,7 +10,7 @@ from typing import cast
 
 import msgspec
 
-from prong.config.document import Document, Step, parse_document, read_document
+from prong.config.document import Document, PathStep, parse_document, read_document
 from prong.config.setting import Settings
 from prong.errors import ConfigError
 
@@ -148,11 +148,11 @@ def _parse(
 def _server(
     document: Document, name: str, value: object, env: Mapping[str, str] | None
 ) -> ServerSpec:
-    steps: tuple[Step, ...] = ("mcpServers", name)
+    steps: tuple[PathStep, ...] = ("mcpServers", name)
     line = document.problem("", *steps).line or 1
     if not isinstance(value, dict):
         raise document.problem(f"server {name!r} must be an object", *steps)
-    parts = _Parts(document, name, cast("dict[str, object]", value), env)
+    parts = _ServerFields(document, name, cast("dict[str, object]", value), env)
     kind = parts.text("type")
     command, url = parts.text("command"), parts.text("url")
     if kind not in ("", "stdio", "http", "streamable-http", "streamableHttp"):
@@ -177,7 +177,7 @@ def _server(
     )
 
 
-class _Parts(msgspec.Struct, frozen=True):
+class _ServerFields(msgspec.Struct, frozen=True):
     """The fields of one server, variables filled in."""
 
     document: Document
@@ -213,7 +213,7 @@ class _Parts(msgspec.Struct, frozen=True):
             found[name] = self._expand(item, key, name)
         return found
 
-    def _expand(self, text: str, *steps: Step) -> str:
+    def _expand(self, text: str, *steps: PathStep) -> str:
         env = self.env
         if env is None:
             return text
@@ -229,7 +229,7 @@ class _Parts(msgspec.Struct, frozen=True):
 
         return re.sub(_VARIABLE, replace, text)
 
-    def _problem(self, why: str, *steps: Step) -> ConfigError:
+    def _problem(self, why: str, *steps: PathStep) -> ConfigError:
         place = ".".join(str(step) for step in steps)
         text = f"server {self.name!r}: '{place}' {why}"
         return self.document.problem(text, "mcpServers", self.name, *steps)

@@ -18,18 +18,18 @@ import msgspec
 
 from prong.config.document import Document, is_blocked, parse_document, read_document
 from prong.config.hook import Hook, parse_hooks
-from prong.config.shape import BINDING, CHOICES, Kind, fits, inspect, wanted
+from prong.config.setting_type import BINDING, CHOICES, ValueKind, fits, inspect, wanted
 from prong.config.slip import check_rule, find_double, find_slip
 from prong.config.value import Values
 from prong.errors import ConfigError
 from prong.tools.rule import Effect
 
-Source: TypeAlias = Literal["user", "project", "local", "flag"]
+SettingSource: TypeAlias = Literal["user", "project", "local", "flag"]
 
 MODES = ("default", "manual", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
 _STRICT_MODES = ("default", "manual", "plan", "dontAsk")
 
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[str, ValueKind] = {
     "model": "text",
     "baseUrl": "text",
     "api": "text",
@@ -97,21 +97,21 @@ _NOT_KEPT = frozenset({"sandbox", "disableBypassPermissionsMode", "disableAutoMo
 """Guards that only the other program keeps."""
 
 
-class Listed(msgspec.Struct, frozen=True):
+class PermissionLine(msgspec.Struct, frozen=True):
     """A permission rule or folder, and who wrote it."""
 
     text: str
-    source: Source
+    source: SettingSource
     path: str
 
 
 class Permissions(msgspec.Struct, frozen=True):
     """Rules of all layers, one after another."""
 
-    allow: tuple[Listed, ...] = ()
-    ask: tuple[Listed, ...] = ()
-    deny: tuple[Listed, ...] = ()
-    folders: tuple[Listed, ...] = ()
+    allow: tuple[PermissionLine, ...] = ()
+    ask: tuple[PermissionLine, ...] = ()
+    deny: tuple[PermissionLine, ...] = ()
+    folders: tuple[PermissionLine, ...] = ()
     """`additionalDirectories`: folders outside the root that may be touched like it."""
     mode: str = "default"
 
@@ -142,7 +142,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Layer(msgspec.Struct, frozen=True):
     document: Document
-    source: Source
+    source: SettingSource
     foreign: bool
     """The file belongs to another program whose conventions we share."""
     guarded: bool
@@ -153,7 +153,7 @@ class _Merge:
     """Settings in the making."""
 
     def __init__(self) -> None:
-        self.lists: dict[str, list[Listed]] = {name: [] for name in _LISTS}
+        self.lists: dict[str, list[PermissionLine]] = {name: [] for name in _LISTS}
         self.mode = "default"
         self.hooks: list[Hook] = []
         self.values: dict[str, Any] = {}
@@ -254,7 +254,7 @@ def _look_for_slip(merge: _Merge, layer: _Layer, *keys: str) -> None:
 def _layers(
     home: Path, root: Path, flag: str | None, merge: _Merge, *, trusted: bool
 ) -> list[_Layer]:
-    places: list[tuple[Path, Source]] = [
+    places: list[tuple[Path, SettingSource]] = [
         (home / ".claude/settings.json", "user"),
         (home / ".prong/settings.json", "user"),
         (root / ".claude/settings.json", "project"),
@@ -332,7 +332,7 @@ def _add_rules(merge: _Merge, layer: _Layer, name: str, value: object) -> None:
         why = f"'permissions.{name}' must be a list of texts"
         complain(document.problem(why, "permissions", name))
         return
-    rules: list[Listed] = []
+    rules: list[PermissionLine] = []
     for number, rule in enumerate(cast("list[object]", value)):
         if not isinstance(rule, str) or not rule.strip():
             why = f"each item of 'permissions.{name}' must be a text"
@@ -340,7 +340,7 @@ def _add_rules(merge: _Merge, layer: _Layer, name: str, value: object) -> None:
         elif why := _wrong_rule(merge, layer, name, rule.strip()):
             complain(document.problem(why, "permissions", name, number))
         else:
-            rules.append(Listed(rule.strip(), layer.source, document.path))
+            rules.append(PermissionLine(rule.strip(), layer.source, document.path))
     if not rules:
         return
     if layer.guarded and name in ("allow", "additionalDirectories"):

@@ -20,7 +20,7 @@ _NEAR = 0.8
 """How alike two names are when one is taken for the other, from 0 to 1."""
 
 
-class Wrong(msgspec.Struct, frozen=True):
+class RuleProblem(msgspec.Struct, frozen=True):
     """Why a rule cannot be kept."""
 
     why: str
@@ -49,11 +49,11 @@ def _bare(name: str) -> str:
     return re.sub(r"[\W_]", "", name).casefold()
 
 
-def check_rule(text: str, effect: Effect, *, foreign: bool) -> Wrong | None:
+def check_rule(text: str, effect: Effect, *, foreign: bool) -> RuleProblem | None:
     """Say what is wrong with a rule; a foreign one may name tools that only its program has."""
     rule = parse_rule(text, effect=effect, source="flag")
     if isinstance(rule, BadRule):
-        return Wrong(f"the {effect} rule {text!r} is wrong: {rule.why}")
+        return RuleProblem(f"the {effect} rule {text!r} is wrong: {rule.why}")
     tool = rule.tool
     if tool.startswith("mcp__") or tool in TOOLS:
         return None
@@ -67,8 +67,8 @@ def check_rule(text: str, effect: Effect, *, foreign: bool) -> Wrong | None:
     else:
         meant = find_slip(tool, TOOLS, near=not foreign)
     if meant is None:
-        return Wrong(f"the {effect} rule {text!r} names no tool there is", harmless=True)
-    return Wrong(f"the {effect} rule {text!r} names no tool there is; did you mean {meant}?")
+        return RuleProblem(f"the {effect} rule {text!r} names no tool there is", harmless=True)
+    return RuleProblem(f"the {effect} rule {text!r} names no tool there is; did you mean {meant}?")
 
 
 def find_double(document: Document, *keys: str) -> str | None:

@@ -123,7 +123,7 @@ def needs_trust(home: str, root: str) -> list[str]:
     from prong.config.listing import list_files
     from prong.config.server import PROJECT_FILE, read_servers
     from prong.config.setting import load_settings
-    from prong.config.skill import project_skill_grants
+    from prong.config.skill_search import project_skill_grants
 
     settings = load_settings(home, root, trusted=False)
     if settings.fatal:

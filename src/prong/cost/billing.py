@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from prong.cost.budget import Budget
-from prong.cost.ledger import Ledger, Row
+from prong.cost.ledger import Charge, Ledger
 from prong.cost.price import Prices
 
 
@@ -21,14 +21,14 @@ class Billing:
     budget: Budget = field(default_factory=Budget)
     """What the agent and everything it starts may spend."""
 
-    def priced(self, row: Row) -> Row:
+    def priced(self, row: Charge) -> Charge:
         """Say what a request cost; None where nobody knows the model's price."""
         price = self.prices.of(row.model, row.usage)
         if price is None:
             return replace(row, cost=None, uncached=None)
         return replace(row, cost=price.cost(row.usage), uncached=price.uncached(row.usage))
 
-    def enter(self, row: Row) -> None:
+    def enter(self, row: Charge) -> None:
         """Enter a request that was stored, in the ledger and in every budget it counts in."""
         self.ledger.add(row)
         self.budget.charge(row.tokens, row.cost, turns=int(row.is_turn), model=row.model)

@@ -81,7 +81,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         return self.idle >= LIFETIME[self.ttl]
 
 
-class Option(msgspec.Struct, frozen=True, kw_only=True):
+class WayCost(msgspec.Struct, frozen=True, kw_only=True):
     """What one way would cost."""
 
     way: Way
@@ -116,14 +116,14 @@ class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
     """Input of every other child's first request."""
     uncached: float
     """The children's first requests without any cache."""
-    fork: Option
-    fresh: Option
-    alone: Option
+    fork: WayCost
+    fresh: WayCost
+    alone: WayCost
     until_turns: int | None = None
     """Turns per child up to which a fork costs no more than fresh agents; None: for ever."""
 
     @property
-    def options(self) -> tuple[Option, Option, Option]:
+    def options(self) -> tuple[WayCost, WayCost, WayCost]:
         """All three, the cheapest first."""
         a, b, c = sorted((self.fork, self.fresh, self.alone), key=lambda o: o.equivalents)
         return a, b, c
@@ -242,7 +242,7 @@ class _Counts(msgspec.Struct, frozen=True):
     output_rate: float
     price: Price | None
 
-    def fork(self, plan: FanPlan) -> Option:
+    def fork(self, plan: FanPlan) -> WayCost:
         s, r, w = self.s, self.rates.read, self.rates.write
         later = s.turns - 1
         # Without a dispatching reply there is nothing to drop.
@@ -263,7 +263,7 @@ class _Counts(msgspec.Struct, frozen=True):
             requests=s.children * s.turns + s.wakes + (plan.schedule == "prewarm"),
         )
 
-    def fresh(self) -> Option:
+    def fresh(self) -> WayCost:
         s, r, w = self.s, self.rates.read, self.rates.write
         start, later = s.setup + s.brief, s.explore + s.turns - 1
         briefs = s.children * s.brief
@@ -282,7 +282,7 @@ class _Counts(msgspec.Struct, frozen=True):
             requests=s.children * (later + 1) + s.wakes,
         )
 
-    def alone(self) -> Option:
+    def alone(self) -> WayCost:
         s, r, w = self.s, self.rates.read, self.rates.write
         turns = s.children * s.turns
         first = (w if s.cold else r) * s.history + w * (s.tail + s.growth)
@@ -326,9 +326,9 @@ class _Counts(msgspec.Struct, frozen=True):
         paid: float,
         output: int,
         requests: int,
-    ) -> Option:
+    ) -> WayCost:
         """Put an option together; `children` is what of input and output is the children's."""
-        return Option(
+        return WayCost(
             way=way,
             first=first,
             input=paid,

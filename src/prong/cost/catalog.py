@@ -38,7 +38,7 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True):
     """None follows the vendors' common rule: twice the input."""
 
 
-class Listed(msgspec.Struct, frozen=True, kw_only=True):
+class ModelListing(msgspec.Struct, frozen=True, kw_only=True):
     """What a source says of a model."""
 
     source: str
@@ -113,7 +113,7 @@ _VERSION = re.compile(
 )
 
 
-def listed(model: str) -> Listed | None:
+def listed(model: str) -> ModelListing | None:
     """Look a model up by its exact name; None if nobody knows it."""
     name = model.lower()
     if _is_newer():
@@ -121,7 +121,7 @@ def listed(model: str) -> Listed | None:
     return _from_table(name) or _from_library(name)
 
 
-def _from_table(name: str) -> Listed | None:
+def _from_table(name: str) -> ModelListing | None:
     for vendor in _VENDORS:
         name = name.removeprefix(vendor)
     row = _TABLE.get(name) or _TABLE.get(_SNAPSHOT.sub("", name))
@@ -130,7 +130,7 @@ def _from_table(name: str) -> Listed | None:
     context, base, output, read, write, long = row
     short = Grade(input=base, output=output, read=read, write=write)
     grades = (short,) if long is None else (short, _risen(short, long))
-    return Listed(source=DATED, context=context, grades=grades)
+    return ModelListing(source=DATED, context=context, grades=grades)
 
 
 def _risen(grade: Grade, long: _Long) -> Grade:
@@ -155,7 +155,7 @@ def _is_newer() -> bool:
     return tuple(map(int, numbers)) > COMPARED_WITH
 
 
-def _from_library(name: str) -> Listed | None:
+def _from_library(name: str) -> ModelListing | None:
     import genai_prices
 
     for ref, vendor in _references(name):
@@ -164,7 +164,7 @@ def _from_library(name: str) -> Listed | None:
         except LookupError:
             continue
         if vendor in {"", found.provider.id} and _is_named(found.model, ref):
-            return Listed(
+            return ModelListing(
                 source=f"genai-prices {genai_prices.__version__}",
                 context=found.model.context_window,
                 grades=tuple(_grades(found.model_price)),

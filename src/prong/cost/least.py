@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from prong.cost.ledger import Row
+from prong.cost.ledger import Charge
 from prong.cost.price import Prices
 from prong.cost.schedule import Rates, rates
 from prong.entry import Usage
@@ -20,12 +20,12 @@ from prong.wire import Ttl
 _PER = 1_000_000
 
 
-def least_possible(requests: Sequence[tuple[Prompt, Row]], rates: Rates) -> float:
+def least_possible(requests: Sequence[tuple[Prompt, Charge]], rates: Rates) -> float:
     """Give what the input of the requests could have cost, in input-token equivalents."""
     return sum(least_each(requests, [rates] * len(requests)))
 
 
-def least_each(requests: Sequence[tuple[Prompt, Row]], rates: Sequence[Rates]) -> list[float]:
+def least_each(requests: Sequence[tuple[Prompt, Charge]], rates: Sequence[Rates]) -> list[float]:
     """Give the same for each request; the first that sends a block pays for its writing."""
     chains = [_links(prompt) for prompt, _ in requests]
     counted = {
@@ -44,7 +44,7 @@ def least_each(requests: Sequence[tuple[Prompt, Row]], rates: Sequence[Rates]) -
     return found
 
 
-def least_costs(requests: Sequence[tuple[Prompt, Row]], prices: Prices) -> list[float | None]:
+def least_costs(requests: Sequence[tuple[Prompt, Charge]], prices: Prices) -> list[float | None]:
     """Give what each request could have cost in dollars, its output included."""
     ttls = _ttls(row for _, row in requests)
     known = [prices.of(row.model, row.usage) for _, row in requests]
@@ -59,7 +59,7 @@ def least_costs(requests: Sequence[tuple[Prompt, Row]], prices: Prices) -> list[
     ]
 
 
-def _ttls(rows: Iterable[Row]) -> Mapping[str, Ttl]:
+def _ttls(rows: Iterable[Charge]) -> Mapping[str, Ttl]:
     summed: dict[str, Usage] = {}
     for row in rows:
         summed[row.model] = summed.get(row.model, Usage()) + row.usage

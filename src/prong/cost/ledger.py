@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from prong.entry import Usage
+from prong.ids import AgentPath, upwards
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class Charge(msgspec.Struct, frozen=True, kw_only=True):
     """One request and what it cost."""
 
-    agent: str
+    agent: AgentPath
     model: str
     usage: Usage
     cost: float | None
@@ -53,17 +54,17 @@ class Total(msgspec.Struct, frozen=True, kw_only=True):
 class Ledger:
     """The rows of a session."""
 
-    def __init__(self, rows: Iterable[Row] = ()) -> None:
+    def __init__(self, rows: Iterable[Charge] = ()) -> None:
         """Start from the rows of a journal, or from none."""
-        self.rows: list[Row] = []
-        self._below: dict[str, list[Row]] = {}
+        self.rows: list[Charge] = []
+        self._below: dict[str, list[Charge]] = {}
         for row in rows:
             self._enter(row)
         self._spent = sum(row.cost or 0.0 for row in self.rows)
         self._usage = sum((row.usage for row in self.rows), Usage())
         self._unknown = {row.model for row in self.rows if row.cost is None}
 
-    def add(self, row: Row) -> None:
+    def add(self, row: Charge) -> None:
         """Enter a request, once."""
         self._enter(row)
         self._spent += row.cost or 0.0
@@ -71,14 +72,12 @@ class Ledger:
         if row.cost is None:
             self._unknown.add(row.model)
 
-    def _enter(self, row: Row) -> None:
+    def _enter(self, row: Charge) -> None:
         self.rows.append(row)
-        path = row.agent
-        while path:
+        for path in upwards(row.agent):
             self._below.setdefault(path, []).append(row)
-            path = path.rpartition("/")[0]
 
-    def of(self, agent: str) -> Sequence[Row]:
+    def of(self, agent: str) -> Sequence[Charge]:
         """Give the rows of an agent and of all below it, in the order in which they came."""
         return self._below.get(agent, ())
 
@@ -103,7 +102,7 @@ class Ledger:
         return frozenset(self._unknown)
 
 
-def total(rows: Iterable[Row]) -> Total:
+def total(rows: Iterable[Charge]) -> Total:
     """Sum rows up."""
     rows = list(rows)
     costs = [row.cost for row in rows]

@@ -13,23 +13,24 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from prong.cost.breakeven import BreakEven
-from prong.cost.ledger import Row, total
+from prong.cost.ledger import Charge, total
 from prong.cost.mark import LIFETIME
 from prong.cost.price import Price
 from prong.cost.schedule import Dispatch, FanPlan, Schedule
 from prong.entry import Usage
 from prong.event import ReceiptIssued
+from prong.ids import AgentPath, TaskId
 from prong.wire import Ttl
 
-Delivered: TypeAlias = Literal["pending", "notice", "returned"]
+DeliveryState: TypeAlias = Literal["pending", "notice", "returned"]
 """How a child's report reached its parent."""
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """What one child shared and paid; costs are dollars, None where a price is unknown."""
 
-    task_id: str
-    agent: str
+    task_id: TaskId
+    agent: AgentPath
     """The child's path."""
     kind: Literal["fork", "typed"] = "fork"
     status: str = ""
@@ -71,7 +72,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """The provider's own cache diagnostics."""
     miss: str = ""
     """Why it read less than predicted, as far as can be told; empty if it did not."""
-    delivered: Delivered = "pending"
+    delivered: DeliveryState = "pending"
     fan: str = ""
     """Task id of the first of the siblings it was dispatched with."""
 
@@ -170,7 +171,7 @@ def issued(receipt: Receipt) -> ReceiptIssued:
 
 
 def settle(
-    receipt: Receipt, rows: Sequence[Row], price: Price | None, *, ttl: Ttl = "5m"
+    receipt: Receipt, rows: Sequence[Charge], price: Price | None, *, ttl: Ttl = "5m"
 ) -> Receipt:
     """Fill in what the rows of a child's requests say, the first of them first."""
     own = [row for row in rows if not (row.sidecar or row.broken)]

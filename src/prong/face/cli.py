@@ -110,7 +110,7 @@ def _run(words: list[str]) -> int:
 
 def _command(name: str, words: list[str]) -> int:
     if name == "merge":
-        from prong.face.merge import run_merge
+        from prong.face.merge_command import run_merge
 
         return run_merge(words)
     if name in _COMMANDS:
@@ -122,10 +122,10 @@ def _command(name: str, words: list[str]) -> int:
 
         return run_doctor(words)
     if name in _ROSTER:
-        from prong.face.roster import run_agents
+        from prong.face.type_list import run_agents
 
         return run_agents(words)
-    from prong.face.account import run_account
+    from prong.face.spending import run_account
 
     return run_account(name, words)
 

@@ -30,7 +30,7 @@ from prong.face.edit.keymap import meaning
 from prong.face.edit.paste import PICTURES, picture_path
 from prong.face.edit.recall import Recall
 from prong.face.output import flat, printable
-from prong.face.screen import Line, Prompt, Screen
+from prong.face.screen import InputLine, InputPrompt, Screen
 from prong.face.terminal import Terminal
 
 _PICTURE = 5 * 1024 * 1024
@@ -39,13 +39,13 @@ _SEVERAL = 4
 """Messages that are shown while they wait."""
 
 
-class Deed(msgspec.Struct, frozen=True):
+class KeyAction(msgspec.Struct, frozen=True):
     """Something that a key asks for beyond what is typed."""
 
     name: str
 
 
-Act: TypeAlias = Line | Deed
+Act: TypeAlias = InputLine | KeyAction
 
 
 class Composer:
@@ -58,14 +58,14 @@ class Composer:
         self._screen = screen
         self._terminal = terminal
         self._sources = sources
-        self._prompt = Prompt()
+        self._prompt = InputPrompt()
         self._editor = Editor()
         self._status = ""
         self._waiting: tuple[str, ...] = ()
         self._started = False
 
     @property
-    def asking(self) -> Prompt | None:
+    def asking(self) -> InputPrompt | None:
         """The prompt of the line that is being typed."""
         return self._prompt
 
@@ -83,7 +83,7 @@ class Composer:
         # What was pressed before this moment belongs to the prompt that was there.
         return not self._terminal.pressed() and self._editor.is_empty
 
-    def switch(self, prompt: Prompt) -> None:
+    def switch(self, prompt: InputPrompt) -> None:
         """Let the line that is being typed belong to another prompt."""
         self._prompt = prompt
         self.draw()
@@ -152,19 +152,19 @@ class Composer:
             case "editor":
                 await self._edit()
             case _:
-                return Deed(deed)
+                return KeyAction(deed)
         return None
 
-    def _send(self) -> Line | None:
+    def _send(self) -> InputLine | None:
         buffer = self._editor.buffer
         if not buffer.text.strip():
             return None
         prompt = self._prompt
         self._editor = self._editor.sent("" if prompt.key else buffer.message().text)
         # The next line is a message until somebody asks something.
-        self._prompt = Prompt()
+        self._prompt = InputPrompt()
         self._screen.hide()
-        return Line(buffer.message().text, prompt.key, buffer, f"{prompt.text}")
+        return InputLine(buffer.message().text, prompt.key, buffer, f"{prompt.text}")
 
     async def _edit(self) -> None:
         """Let the user write the message in their own editor."""
@@ -215,10 +215,10 @@ class LineReader:
     def __init__(self, screen: Screen) -> None:
         """Read standard input."""
         self._screen = screen
-        self._prompt: Prompt | None = None
+        self._prompt: InputPrompt | None = None
 
     @property
-    def asking(self) -> Prompt | None:
+    def asking(self) -> InputPrompt | None:
         """The prompt of the line that is being read, if one is."""
         return self._prompt
 
@@ -226,7 +226,7 @@ class LineReader:
         """Whether the prompt may change: never, for nobody can see what is being typed."""
         return False
 
-    def switch(self, prompt: Prompt) -> None:
+    def switch(self, prompt: InputPrompt) -> None:
         """Let the line that is being read belong to another prompt."""
         self._prompt = prompt
 
@@ -238,7 +238,7 @@ class LineReader:
         """Give the terminal to another program for a while."""
         yield
 
-    async def read(self, prompt: Prompt) -> Line:
+    async def read(self, prompt: InputPrompt) -> InputLine:
         """Read a line.
 
         Raises EOFError.
@@ -252,7 +252,7 @@ class LineReader:
             now, self._prompt = self._prompt, None
         if not text:
             raise EOFError
-        return Line(text.rstrip("\r\n"), now.key)
+        return InputLine(text.rstrip("\r\n"), now.key)
 
 
 Input: TypeAlias = Composer | LineReader

@@ -285,15 +285,15 @@ async def _lines(source: int) -> AsyncIterator[bytes]:
             return
 
 
-class _Source(msgspec.Struct):
+class _ImageSource(msgspec.Struct):
     media_type: str
     data: str
 
 
-class _Block(msgspec.Struct):
+class _ContentBlock(msgspec.Struct):
     type: str
     text: str = ""
-    source: _Source | None = None
+    source: _ImageSource | None = None
 
     def part(self) -> Part | None:
         """Read it as a part of a message; None if it is of another kind."""
@@ -302,12 +302,12 @@ class _Block(msgspec.Struct):
         return Text(self.text) if self.type == "text" else None
 
 
-class _Message(msgspec.Struct):
-    content: str | list[_Block]
+class _UserMessage(msgspec.Struct):
+    content: str | list[_ContentBlock]
 
 
 class _UserLine(msgspec.Struct, tag_field="type", tag="user"):
-    message: _Message
+    message: _UserMessage
 
 
 def read_command(line: bytes) -> Command:

@@ -50,19 +50,19 @@ from prong.event import (
     TurnStarted,
     Warned,
 )
-from prong.face.composer import Composer, Deed, LineReader
+from prong.face.ask_in_turn import Questions
+from prong.face.composer import Composer, KeyAction, LineReader
 from prong.face.edit.buffer import Buffer
 from prong.face.edit.complete import Sources
 from prong.face.edit.external import following
+from prong.face.event_printer import EventPrinter
 from prong.face.line import describe_outcome, stop_signals
 from prong.face.output import flat
-from prong.face.question import Questions
-from prong.face.screen import Line, Prompt, Screen
+from prong.face.screen import InputLine, InputPrompt, Screen
 from prong.face.slash import Show, read_slash
 from prong.face.status import describe_status, recount, sources_of
-from prong.face.team import describe_leaving, tell_stopping
+from prong.face.task_list import describe_leaving, tell_stopping
 from prong.face.terminal import Terminal
-from prong.face.transcript import Transcript
 from prong.face.wish import shown
 from prong.session import Options, Session, open_session
 
@@ -122,7 +122,7 @@ async def _ask_trust(options: Options) -> None:
     for want in asked.wants:
         screen.line(f"  {flat(want)}")
     try:
-        answer = await LineReader(screen).read(Prompt("trust this folder? [y]es, [n]o: "))
+        answer = await LineReader(screen).read(InputPrompt("trust this folder? [y]es, [n]o: "))
     except EOFError:
         return
     if answer.text.strip().lower() in {"y", "yes"}:
@@ -175,7 +175,7 @@ class _Talk:
             Composer(self._screen, terminal, self._sources) if keyed else LineReader(self._screen)
         )
         self._questions = Questions(self._screen, self._input)
-        self._transcript = Transcript(session, self._screen)
+        self._transcript = EventPrinter(session, self._screen)
         self._titling = anyio.CancelScope()
         self._ready = anyio.Event()
         self._turned = anyio.Event()
@@ -200,7 +200,7 @@ class _Talk:
             group.start_soon(self._see_to_title)
             if first:
                 self._screen.line(f"> {first}")
-                await self._take(Line(first, ""))
+                await self._take(InputLine(first, ""))
             else:
                 self._idle = isinstance(await self._session.send(TakeUp()), Refused)
             if isinstance(self._input, Composer):
@@ -280,7 +280,7 @@ class _Talk:
     async def _compose(self, composer: Composer, group: TaskGroup) -> None:
         """Take lines and keys as they come, whatever else is being done."""
         async for act in composer.acts():
-            if isinstance(act, Deed):
+            if isinstance(act, KeyAction):
                 if await self._do(composer, act.name):
                     return
                 continue
@@ -345,7 +345,7 @@ class _Talk:
         files = await self._session.records.files() if "@" in text else []
         return sources_of(self._session.view(), self._session.records, files)
 
-    async def _take(self, line: Line, *, echoed: bool = True) -> None:
+    async def _take(self, line: InputLine, *, echoed: bool = True) -> None:
         """Do what a line says: a command, the answer to the question it stands under, a message."""
         self._armed = 0.0
         if line.text.startswith("/"):
@@ -367,7 +367,7 @@ class _Talk:
         if self._following is not None:
             self._composing.cancel()
 
-    async def _message(self, line: Line, *, echoed: bool) -> None:
+    async def _message(self, line: InputLine, *, echoed: bool) -> None:
         """Say something to the agent; it is written here once, at once or when it is taken in."""
         self._remember(line)
         message = line.buffer.message() if line.buffer is not None else Say(line.text)
@@ -378,7 +378,7 @@ class _Talk:
         elif not echoed:
             self._transcript.echo(line)
 
-    def _remember(self, line: Line) -> None:
+    def _remember(self, line: InputLine) -> None:
         if line.buffer is not None:
             self._session.records.history.add(line.text)
 
@@ -471,13 +471,13 @@ class _Talk:
         self._screen.line(f"({loss.text})", style="dim")
         if loss.extra is None or loss.extra <= self._session.records.confirm_above:
             return True
-        prompt = Prompt(f"that is ${loss.extra:.2f} more; go on? [y]es, [n]o: ", _Consent.key)
+        prompt = InputPrompt(f"that is ${loss.extra:.2f} more; go on? [y]es, [n]o: ", _Consent.key)
         agreed = await self._ask(prompt)
         if not agreed:
             self._screen.line("(left as it was)", style="dim")
         return agreed
 
-    async def _ask(self, prompt: Prompt) -> bool:
+    async def _ask(self, prompt: InputPrompt) -> bool:
         """Ask a question of our own."""
         if isinstance(self._input, LineReader):
             try:
@@ -495,7 +495,7 @@ class _Talk:
         finally:
             self._consent = None
             if self._input.asking == prompt:
-                self._input.switch(Prompt())
+                self._input.switch(InputPrompt())
         return consent.given
 
     async def _show_wish(self, wish: Show) -> None:

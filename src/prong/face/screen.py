@@ -42,7 +42,7 @@ _COLOURS = {
 _MARKS = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7", "strike": "9"}
 
 
-class Prompt(msgspec.Struct, frozen=True):
+class InputPrompt(msgspec.Struct, frozen=True):
     """What stands before a line, and for whom the line is."""
 
     text: str = "> "
@@ -50,7 +50,7 @@ class Prompt(msgspec.Struct, frozen=True):
     """The request that the line answers; empty for a message or command."""
 
 
-class Line(msgspec.Struct, frozen=True):
+class InputLine(msgspec.Struct, frozen=True):
     """A line of the user."""
 
     text: str
@@ -161,7 +161,7 @@ class Screen:
             held, self._held = self._held, None
             self._out("".join(held))
 
-    def ask(self, prompt: Prompt) -> None:
+    def ask(self, prompt: InputPrompt) -> None:
         """Write a prompt where no rows can be kept."""
         if self._unfinished:
             self.reply((), "")

@@ -121,10 +121,10 @@ class Show(msgspec.Struct, frozen=True):
     rest: str = ""
 
 
-Step: TypeAlias = Command | Show
+SlashStep: TypeAlias = Command | Show
 
 
-def read_slash(line: str, view: View) -> tuple[Step, ...]:
+def read_slash(line: str, view: View) -> tuple[SlashStep, ...]:
     """Read a line; gives what is to be done and shown, one after the other.
 
     Raises UsageError if something is missing in it.
@@ -159,7 +159,7 @@ def _rewind(rest: str) -> Branch:
     return Branch(int(rest))
 
 
-def _of_session(name: str, rest: str) -> tuple[Step, ...]:
+def _of_session(name: str, rest: str) -> tuple[SlashStep, ...]:
     match name:
         case "branch":
             return (Branch(),)
@@ -173,7 +173,7 @@ def _of_session(name: str, rest: str) -> tuple[Step, ...]:
             return _of_team(name, rest)
 
 
-def _of_team(name: str, rest: str) -> tuple[Step, ...]:
+def _of_team(name: str, rest: str) -> tuple[SlashStep, ...]:
     match name:
         case "fork":
             return (_fork(rest),)

@@ -10,7 +10,7 @@ import anyio.to_thread
 from prong.errors import NotPossibleNow, UnknownName
 from prong.face.line import describe_usage
 from prong.face.slash import HELP, Show
-from prong.face.team import list_tasks, whole_report
+from prong.face.task_list import list_tasks, whole_report
 from prong.session import Session
 
 _WIDE = 70
@@ -23,7 +23,7 @@ async def shown(session: Session, wish: Show) -> list[str]:
     """
     match wish.what:
         case "cost":
-            from prong.face.account import describe_cost
+            from prong.face.spending import describe_cost
 
             return list(describe_cost(await session.records.costs()))
         case "rewind":
@@ -120,7 +120,7 @@ def _receipts(session: Session, task_id: str) -> list[str]:
 
 
 def _agents(session: Session, name: str) -> list[str]:
-    from prong.face.roster import list_types, show_type
+    from prong.face.type_list import list_types, show_type
     from prong.session import type_report
 
     types = session.records.types

@@ -14,11 +14,11 @@ import msgspec
 
 from prong.errors import GitFailed
 from prong.host import threeway
-from prong.host.base import Host
 from prong.host.git import Git, Repository, locate
-from prong.host.merge import APPLIED, MERGED, UNDO, Child, children
+from prong.host.host import Host
+from prong.host.merge import APPLIED, MERGED, UNDO, ChildBranch, children
 from prong.host.remains import examine, remove_folder
-from prong.host.worktree import BASES, BRANCHES, Listed, listed, main_folder
+from prong.host.worktree import BASES, BRANCHES, WorktreeInfo, listed, main_folder
 
 
 class Cleared(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ async def clean(host: Host, *, dry_run: bool = False) -> Cleanup:
     git = Git(host, repository.top)
     places = await listed(git)
     items: list[Cleared] = []
-    gone: list[Child] = []
+    gone: list[ChildBranch] = []
     found = await children(git)
     for child in found:
         merged = await _merged(git, repository, child)
@@ -73,13 +73,18 @@ async def clean(host: Host, *, dry_run: bool = False) -> Cleanup:
     return Cleanup(items=tuple(items), undo=undo)
 
 
-def _cleared(child: Child, why: str, *, removed: bool) -> Cleared:
+def _cleared(child: ChildBranch, why: str, *, removed: bool) -> Cleared:
     branch = f"prong/{child.slug}"
     return Cleared(slug=child.slug, branch=branch, path=child.path, removed=removed, why=why)
 
 
 async def _reason(
-    git: Git, repository: Repository, child: Child, places: list[Listed], *, merged: bool
+    git: Git,
+    repository: Repository,
+    child: ChildBranch,
+    places: list[WorktreeInfo],
+    *,
+    merged: bool,
 ) -> str:
     """Say why a child's worktree and branch have to stay; empty if they need not."""
     ref = BRANCHES + child.slug
@@ -105,7 +110,7 @@ async def _reason(
     return remains.why
 
 
-async def _merged(git: Git, repository: Repository, child: Child) -> str:
+async def _merged(git: Git, repository: Repository, child: ChildBranch) -> str:
     """Say in what way a child's commits are in the user's branches; empty if they are not."""
     start = await git.find(BASES + child.slug) or child.base
     if child.tip == start:
@@ -132,7 +137,7 @@ async def _is_in(git: Git, commit: str) -> bool:
     return any(not ref.startswith(BRANCHES) for ref in (await git.run(*words)).split())
 
 
-async def _remove(git: Git, child: Child, places: list[Listed]) -> bool:
+async def _remove(git: Git, child: ChildBranch, places: list[WorktreeInfo]) -> bool:
     own = next((place for place in places if place.slug == child.slug), None)
     if own is not None:
         if own.locked:
@@ -147,7 +152,7 @@ async def _remove(git: Git, child: Child, places: list[Listed]) -> bool:
     return await _change(git, lines)
 
 
-async def _forget(git: Git, gone: list[Child]) -> str:
+async def _forget(git: Git, gone: list[ChildBranch]) -> str:
     """Give the last merge up for taking back if one of its branches is gone; says what was before.
 
     Were it taken back, the work would be nowhere.

@@ -16,7 +16,7 @@ import msgspec
 
 from prong.errors import GitFailed, NotInstalled, NotPossibleNow
 from prong.host import owner
-from prong.host.base import Finished, Host
+from prong.host.host import Finished, Host
 
 INHERITED = (
     "GIT_DIR",

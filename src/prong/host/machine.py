@@ -16,8 +16,8 @@ import anyio
 import anyio.to_thread
 
 from prong.host import process
-from prong.host.base import FileKind, Finished, Process, Stat
 from prong.host.guardian import GUARDIAN
+from prong.host.host import FileKind, Finished, Process, Stat
 from prong.host.sandbox import NONE, Ability, Profile
 from prong.host.sandbox.room import Room, allowed, furnish
 from prong.host.storage import LocalStorage

@@ -20,24 +20,24 @@ import msgspec
 
 from prong.errors import NotPossibleNow, UnknownName
 from prong.host import threeway
-from prong.host.base import Host
+from prong.host.checkout import change_refs, move, read_state
 from prong.host.git import Git, Repository, legible, locate, names, working_index
-from prong.host.move import change_refs, move, read_state
+from prong.host.host import Host
 from prong.host.residue import UNDER_WAY, Residue, Unfit, followed, gather
 from prong.host.slug import check_slug
-from prong.host.threeway import State
+from prong.host.threeway import UserTrees
 from prong.host.worktree import BASES, BRANCHES, listed
 
 MERGED = "refs/prong/merged/"
 APPLIED = "refs/prong/applied/"
 UNDO = "refs/prong/undo"
 
-Status: TypeAlias = Literal[
+MergeStatus: TypeAlias = Literal[
     "merged", "would merge", "conflict", "in the way", "uncommitted", "running", "nothing new"
 ]
 
 
-class Child(msgspec.Struct, frozen=True):
+class ChildBranch(msgspec.Struct, frozen=True):
     """A branch of a child."""
 
     slug: str
@@ -53,12 +53,12 @@ class Child(msgspec.Struct, frozen=True):
     """What it left uncommitted, if that is merged too; the tip is then the commit of it."""
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class MergeStep(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one child."""
 
     slug: str
     branch: str
-    status: Status
+    status: MergeStatus
     files: tuple[str, ...] = ()
     uncommitted: tuple[str, ...] = ()
     """Those which the child had left uncommitted, if they are merged too."""
@@ -69,10 +69,10 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str = ""
 
 
-class Report(msgspec.Struct, frozen=True):
+class MergeReport(msgspec.Struct, frozen=True):
     """What a merge did, or would do."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[MergeStep, ...]
     before: str
     after: str
     stopped: bool
@@ -82,28 +82,28 @@ class Report(msgspec.Struct, frozen=True):
 class _Fitted(msgspec.Struct, frozen=True):
     """A child that is merged."""
 
-    child: Child
+    child: ChildBranch
     files: tuple[str, ...]
     commit: str
     """The commit that holds its changes; empty in a dry run."""
 
 
-class _Course(msgspec.Struct):
+class _MergeRun(msgspec.Struct):
     """A merge in the making."""
 
     git: Git
     repository: Repository
     head: str
-    state: State
-    first: State
+    state: UserTrees
+    first: UserTrees
     applied: list[_Fitted]
 
 
-async def children(git: Git) -> list[Child]:
+async def children(git: Git) -> list[ChildBranch]:
     """List the branches of children, the one that was worked on longest ago first."""
     places = {place.slug: place for place in await listed(git) if place.slug}
     words = ("for-each-ref", "--sort=refname", "--sort=committerdate", "--format=%(refname)")
-    found: list[Child] = []
+    found: list[ChildBranch] = []
     for ref in (await git.run(*words, BRANCHES)).split():
         slug = ref.removeprefix(BRANCHES)
         base = await git.find(MERGED + slug) or await git.find(BASES + slug)
@@ -112,13 +112,13 @@ async def children(git: Git) -> list[Child]:
             path = place.path if place and await git.host.stat(place.path) is not None else ""
             running = place is not None and place.running
             home = place is not None and place.branch == ref
-            found.append(Child(slug, base, await git.find(ref), path, running, home))
+            found.append(ChildBranch(slug, base, await git.find(ref), path, running, home))
     return found
 
 
 async def merge(
     host: Host, slugs: Sequence[str] = (), *, dry_run: bool = False, commit: bool = True
-) -> Report:
+) -> MergeReport:
     """Merge children into the current branch, in the order given, up to the first that conflicts.
 
     Without names, all that have something new and do not run. A dry run looks at every one. What a
@@ -132,8 +132,8 @@ async def merge(
     wanted = await _wanted(git, slugs)
     async with working_index(git, repository) as index:
         state = await read_state(git, repository, index)
-        course = _Course(git, repository, repository.head, state, state, [])
-        steps: list[Step] = []
+        course = _MergeRun(git, repository, repository.head, state, state, [])
+        steps: list[MergeStep] = []
         for child in wanted:
             step = await _one(course, child, dry_run=dry_run, commit=commit)
             steps.append(step)
@@ -143,7 +143,7 @@ async def merge(
             await _carry_out(course, index)
     bad = any(step.status not in {"merged", "would merge", "nothing new"} for step in steps)
     after = repository.head if dry_run else course.head
-    return Report(tuple(steps), repository.head, after, bad)
+    return MergeReport(tuple(steps), repository.head, after, bad)
 
 
 async def _ready(host: Host) -> Repository:
@@ -158,7 +158,7 @@ async def _ready(host: Host) -> Repository:
     return repository
 
 
-async def _wanted(git: Git, slugs: Sequence[str]) -> list[Child]:
+async def _wanted(git: Git, slugs: Sequence[str]) -> list[ChildBranch]:
     found = await children(git)
     if not slugs:
         return [child for child in found if child.tip != child.base or child.path]
@@ -176,11 +176,11 @@ async def _wanted(git: Git, slugs: Sequence[str]) -> list[Child]:
     return [by_name[name] for name in dict.fromkeys(given)]
 
 
-async def _one(course: _Course, child: Child, *, dry_run: bool, commit: bool) -> Step:
+async def _one(course: _MergeRun, child: ChildBranch, *, dry_run: bool, commit: bool) -> MergeStep:
     """Add one child to the course, or say why not."""
     git = course.git
     found = await _whole(course, child, commit=commit)
-    if isinstance(found, Step):
+    if isinstance(found, MergeStep):
         return found
     child = found
     base = await git.run("rev-parse", f"{child.base}^{{tree}}")
@@ -200,14 +200,14 @@ async def _one(course: _Course, child: Child, *, dry_run: bool, commit: bool) ->
     return _step(child, "merged", files=files, commit=course.head)
 
 
-def _step(child: Child, status: Status, **fields: object) -> Step:
+def _step(child: ChildBranch, status: MergeStatus, **fields: object) -> MergeStep:
     left = child.residue.files if child.residue else ()
     named = {"slug": child.slug, "branch": f"prong/{child.slug}", "status": status}
     given = {**named, "uncommitted": left, **fields}
-    return msgspec.convert(given, Step)
+    return msgspec.convert(given, MergeStep)
 
 
-async def _whole(course: _Course, child: Child, *, commit: bool) -> Child | Step:
+async def _whole(course: _MergeRun, child: ChildBranch, *, commit: bool) -> ChildBranch | MergeStep:
     """Give a child with all of its work, or say why it cannot be had."""
     if child.running:
         remedy = "wait until it has ended"
@@ -236,12 +236,12 @@ async def _whole(course: _Course, child: Child, *, commit: bool) -> Child | Step
 
 
 async def _conflict(
-    course: _Course,
-    child: Child,
+    course: _MergeRun,
+    child: ChildBranch,
     trees: tuple[str, str],
     files: tuple[str, ...],
     added: threeway.Added,
-) -> Step:
+) -> MergeStep:
     """Say with whom a child conflicts: the user, or children before it."""
     fields = {"files": files, "conflicts": added.conflicts}
     # Git itself merges only what is committed, and nothing of this child is by us.
@@ -264,7 +264,7 @@ async def _conflict(
     return _step(child, "conflict", against=("your branch",), remedy=remedy, **fields)
 
 
-def _by_hand(child: Child) -> str:
+def _by_hand(child: ChildBranch) -> str:
     return f"git cherry-pick {child.base[:12]}..prong/{child.slug}"
 
 
@@ -273,7 +273,7 @@ async def _is_plain(git: Git, base: str, head: str) -> bool:
     return (await git.ask("merge-base", "--is-ancestor", base, head)).code == 0
 
 
-async def _commit(git: Git, head: str, tree: str, child: Child) -> str:
+async def _commit(git: Git, head: str, tree: str, child: ChildBranch) -> str:
     branch = f"prong/{child.slug}"
     if await _is_plain(git, child.base, head):
         return await git.commit(tree, [head, child.tip], f"Merge branch '{branch}'\n")
@@ -281,7 +281,7 @@ async def _commit(git: Git, head: str, tree: str, child: Child) -> str:
     return await git.commit(tree, [head], f"Apply {branch}\n\n{told.strip()}\n")
 
 
-async def _carry_out(course: _Course, index: str) -> None:
+async def _carry_out(course: _MergeRun, index: str) -> None:
     """Move files, indexes and refs, once; what has begun is not broken off."""
     git = course.git
     residues = [one.child.residue for one in course.applied if one.child.residue]
@@ -291,7 +291,7 @@ async def _carry_out(course: _Course, index: str) -> None:
             await _record(course, index)
 
 
-async def _record(course: _Course, index: str) -> None:
+async def _record(course: _MergeRun, index: str) -> None:
     """Move HEAD and the children's branches, and remember how to go back; all refs at once."""
     git, repository, lines, slugs = course.git, course.repository, list[str](), list[str]()
     for one in course.applied:
@@ -335,7 +335,7 @@ async def undo(host: Host) -> tuple[str, ...]:
     before, after, *kept = (await git.run("log", "-1", "--format=%P", record)).split()
     told = (await git.run("log", "-1", "--format=%b", record)).split("\n")
     trees = [await git.run("rev-parse", f"{c}^{{tree}}") for c in (before, after, *kept)]
-    old, new = State(trees[0], trees[2], trees[3]), State(trees[1], trees[4], trees[5])
+    old, new = UserTrees(trees[0], trees[2], trees[3]), UserTrees(trees[1], trees[4], trees[5])
     async with working_index(git, repository) as index:
         if repository.head != after or await read_state(git, repository, index) != new:
             raise NotPossibleNow(

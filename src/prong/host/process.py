@@ -27,8 +27,8 @@ from typing import IO
 import anyio
 import anyio.lowlevel
 
-from prong.host.base import Finished
 from prong.host.guardian import GUARDIAN, MARK
+from prong.host.host import Finished
 from prong.host.sandbox.room import Given, Room
 
 GRACE = 2.0
@@ -363,7 +363,7 @@ def start(
     return LocalProcess(group, pipe, room)
 
 
-class _Collector:
+class _BoundedBuffer:
     """Keeps the first bytes of a pipe and drops the rest."""
 
     def __init__(self, pipe: Pipe, limit: int | None) -> None:
@@ -383,7 +383,7 @@ async def collect(
     group: Group, out: Pipe, err: Pipe, *, seconds: float | None, limit: int | None
 ) -> Finished:
     """Gather what a group prints until it ends; kill it when its time is up or ours is."""
-    kept, errors = _Collector(out, limit), _Collector(err, limit)
+    kept, errors = _BoundedBuffer(out, limit), _BoundedBuffer(err, limit)
     try:
         with anyio.move_on_after(seconds):
             async with anyio.create_task_group() as tasks:

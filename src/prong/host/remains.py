@@ -11,8 +11,8 @@ import re
 
 import msgspec
 
-from prong.host.base import Host
 from prong.host.git import Git, legible, names
+from prong.host.host import Host
 
 _REMADE = re.compile(
     r"__pycache__|\.(?:pytest|mypy|ruff|parcel)[-_]cache|\.hypothesis|\.tox|\.nox|\.eggs|\.cache"

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prong.host.base import Storage
+from prong.host.host import Storage
 from prong.host.private import make_private
 
 

@@ -14,7 +14,7 @@ from prong.errors import GitFailed
 from prong.host.git import Git, complaint, legible, names
 
 
-class State(msgspec.Struct, frozen=True):
+class UserTrees(msgspec.Struct, frozen=True):
     """What a user has, as trees."""
 
     commit: str
@@ -53,13 +53,13 @@ async def blend(git: Git, base: str, ours: str, theirs: str) -> Blend:
 class Added(msgspec.Struct, frozen=True):
     """The user's trees with a child's changes, or what speaks against it."""
 
-    state: State | None
+    state: UserTrees | None
     conflicts: tuple[str, ...] = ()
     uncommitted: bool = False
     """Only changes that are not committed are in the way."""
 
 
-async def add(git: Git, state: State, base: str, tip: str) -> Added:
+async def add(git: Git, state: UserTrees, base: str, tip: str) -> Added:
     """Put the changes from tree `base` to tree `tip` on top of what the user has."""
     blends: dict[str, Blend] = {}
     for tree in dict.fromkeys((state.commit, state.index, state.files)):
@@ -67,7 +67,7 @@ async def add(git: Git, state: State, base: str, tip: str) -> Added:
     commit, index, files = (blends[t] for t in (state.commit, state.index, state.files))
     conflicts = {path for one in (commit, index, files) for path in one.conflicts}
     if not conflicts:
-        return Added(State(commit.tree, index.tree, files.tree))
+        return Added(UserTrees(commit.tree, index.tree, files.tree))
     # If commit and files disagree about a conflict, what differs between them is the cause.
     alike = bool(commit.conflicts) and bool(files.conflicts)
     return Added(None, tuple(sorted(conflicts)), uncommitted=not alike)

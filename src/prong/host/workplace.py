@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from prong.host.base import Host
-from prong.host.local import ConfinedHost, LocalHost
+from prong.host.host import Host
+from prong.host.local_host import ConfinedHost, LocalHost
 
 
 class Workplace(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,9 +23,9 @@ import msgspec
 
 from prong.errors import GitFailed, NotPossibleNow
 from prong.host import owner
-from prong.host.base import Host
 from prong.host.extra import add_extras
 from prong.host.git import Git, Repository, locate, names, sweep_indexes, working_index
+from prong.host.host import Host
 from prong.host.remains import Findings, examine, remove
 from prong.host.slug import check_slug, numbered
 
@@ -339,7 +339,7 @@ def main_folder(path: str) -> str:
     return path.partition(f"/{FOLDER}/")[0]
 
 
-class Listed(msgspec.Struct, frozen=True):
+class WorktreeInfo(msgspec.Struct, frozen=True):
     """A worktree as git lists it."""
 
     path: str
@@ -354,9 +354,9 @@ class Listed(msgspec.Struct, frozen=True):
     """The ref that is checked out; empty if none is."""
 
 
-async def listed(git: Git) -> list[Listed]:
+async def listed(git: Git) -> list[WorktreeInfo]:
     """List every worktree of a repository."""
-    found: list[Listed] = []
+    found: list[WorktreeInfo] = []
     output = await git.run("worktree", "list", "--porcelain", "-z")
     for record in output.split("\0\0"):
         fields: dict[str, str] = {}
@@ -369,7 +369,7 @@ async def listed(git: Git) -> list[Listed]:
         running = locked and not owner.is_gone(fields["locked"])
         holder = fields.get("locked", "")
         ours = slug if main and inside else ""
-        found.append(Listed(path, ours, locked, running, holder, fields.get("branch", "")))
+        found.append(WorktreeInfo(path, ours, locked, running, holder, fields.get("branch", "")))
     return found
 
 

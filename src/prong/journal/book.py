@@ -7,15 +7,16 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from prong.cost import Prices, Row, total
+from prong.cost import Charge, Prices, total
 from prong.cost.breakeven import BreakEven
 from prong.cost.least import least_costs
 from prong.cost.receipt import FanReceipt, Receipt
 from prong.entry import Usage
+from prong.ids import AgentPath, parent_of, task_of
 from prong.journal.note import FanPlanned, ReceiptClosed
-from prong.journal.read import Replay
+from prong.journal.replay import Replay
 
-_Kind: TypeAlias = Literal["agent", "fan", "session"]
+_LineKind: TypeAlias = Literal["agent", "fan", "session"]
 
 
 class CostLine(msgspec.Struct, frozen=True):
@@ -31,7 +32,7 @@ class CostLine(msgspec.Struct, frozen=True):
     """The same requests if every fork had had to write the shared prefix itself."""
     least: float | None
     """The same requests with every distinct block written once and read in all others."""
-    kind: _Kind = "agent"
+    kind: _LineKind = "agent"
     estimated: float | None = None
     """What the children of a fan-out were estimated to cost before they started."""
 
@@ -59,7 +60,7 @@ class Books:
         return [
             receipt
             for receipt in self.receipts
-            if task in {receipt.task_id, receipt.agent, receipt.agent.rpartition("/")[2]}
+            if task in {receipt.task_id, receipt.agent, task_of(receipt.agent)}
         ]
 
     def lines(self) -> list[CostLine]:
@@ -102,11 +103,11 @@ class Books:
         note = self._replay.last(_parent(receipt), FanPlanned, receipt.fan)
         return note.value.estimate if note is not None else None
 
-    def _line(self, name: str, agents: Sequence[str], kind: _Kind) -> CostLine:
+    def _line(self, name: str, agents: Sequence[str], kind: _LineKind) -> CostLine:
         chosen = [index for index, row in enumerate(self._rows) if row.agent in agents]
         return self._sum(name, chosen, kind)
 
-    def _sum(self, name: str, chosen: Sequence[int], kind: _Kind) -> CostLine:
+    def _sum(self, name: str, chosen: Sequence[int], kind: _LineKind) -> CostLine:
         rows = [self._rows[index] for index in chosen]
         least = [self._least[index] for index in chosen]
         summed = total(rows)
@@ -126,11 +127,11 @@ class Books:
         )
 
 
-def _parent(receipt: Receipt) -> str:
-    return receipt.agent.rpartition("/")[0]
+def _parent(receipt: Receipt) -> AgentPath:
+    return parent_of(receipt.agent)
 
 
-def _least(replay: Replay, rows: Sequence[Row], prices: Prices) -> list[float | None]:
+def _least(replay: Replay, rows: Sequence[Charge], prices: Prices) -> list[float | None]:
     # A request whose prompt was not stored counts as it was paid.
     found = [row.cost for row in rows]
     known = [
@@ -145,7 +146,7 @@ def _least(replay: Replay, rows: Sequence[Row], prices: Prices) -> list[float | 
 
 
 def _unshared(
-    rows: Sequence[Row], cost: float | None, known: Mapping[str, Receipt]
+    rows: Sequence[Charge], cost: float | None, known: Mapping[str, Receipt]
 ) -> float | None:
     for receipt in (known[agent] for agent in {row.agent for row in rows} if agent in known):
         if cost is None or receipt.unshared is None or receipt.cost is None:

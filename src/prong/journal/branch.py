@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from prong.journal.read import Dialects, examine
 from prong.journal.record import Opened
-from prong.journal.write import Journal
+from prong.journal.replay import Dialects, examine
+from prong.journal.writer import Journal
 from prong.wire import dialect
 
 

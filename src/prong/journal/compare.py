@@ -8,7 +8,7 @@ import msgspec
 
 from prong.cost import Prices
 from prong.errors import BadInput, NotPossibleNow, UnknownName
-from prong.journal.read import Replay
+from prong.journal.replay import Replay
 from prong.prompt import Difference, first_difference, prompt_bytes
 
 _BYTES_PER_TOKEN = 4

@@ -18,6 +18,7 @@ import msgspec
 
 from prong.errors import JournalFull
 from prong.event import (
+    MAIN,
     AgentFinished,
     Envelope,
     EventsSkipped,
@@ -175,7 +176,7 @@ class EventLog:
 
 def skipped(until: int, at: float) -> Envelope:
     """Tell a reader that events are missing."""
-    return Envelope(0, at, "main", EventsSkipped(until=until))
+    return Envelope(0, at, MAIN, EventsSkipped(until=until))
 
 
 def _read(line: bytes) -> Envelope | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from prong.journal.read import Replay
+from prong.journal.replay import Replay
 from prong.provider import is_local
 from prong.wire import Ttl
 

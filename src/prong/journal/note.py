@@ -18,6 +18,7 @@ from prong.entry import CallId
 from prong.errors import JournalError
 from prong.event import Todo
 from prong.host.worktree import Kept, Removed, Worktree
+from prong.ids import AgentPath, TaskId
 from prong.wire.raw import dump
 
 ToolSet: TypeAlias = Literal["simple", "full"]
@@ -174,9 +175,9 @@ class ChildSpec(_Note, frozen=True, kw_only=True):
     """What a child is; stored when it starts, so that a resumed session can take it up again."""
 
     tag = "child"
-    task_id: str
-    path: str
-    parent: str
+    task_id: TaskId
+    path: AgentPath
+    parent: AgentPath
     kind: Literal["fork", "typed"]
     type: str
     description: str

@@ -14,8 +14,8 @@ from zlib import crc32
 
 import msgspec
 
-from prong.cost import Row
-from prong.entry import Kind, Role
+from prong.cost import Charge
+from prong.entry import EntryKind, Role
 from prong.wire import NO_MARK, HeadSpec
 from prong.wire.raw import dump
 
@@ -73,7 +73,7 @@ class EntryRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="k", tag=
     parent: str
     """Digest of the prompt it extends: an earlier entry's, or a head's."""
     digest: str
-    kind: Kind
+    kind: EntryKind
     role: Role
     mark_at: int = NO_MARK
     positions: int
@@ -105,7 +105,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str = ""
 
 
-def charged(tally: Tally, row: Row) -> Tally:
+def charged(tally: Tally, row: Charge) -> Tally:
     """Add a request to a tally."""
     cost, unpriced = tally.cost + (row.cost or 0.0), tally.unpriced or row.cost is None
     return msgspec.structs.replace(tally, cost=cost, unpriced=unpriced)
@@ -115,7 +115,7 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="k", ta
     """A request was answered."""
 
     at: float = 0.0
-    row: Row
+    row: Charge
     tally: Tally = Tally()
 
 

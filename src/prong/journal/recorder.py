@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from prong.cost import Row
+from prong.cost import Charge
 from prong.journal.note import Note
 from prong.prompt import Prompt
 
@@ -16,7 +16,7 @@ class Recorder(Protocol):
         """Store whatever of an agent's prompt is not yet stored."""
         ...
 
-    def request(self, row: Row) -> None:
+    def request(self, row: Charge) -> None:
         """Store a row of the ledger."""
         ...
 

@@ -18,7 +18,6 @@ from pathlib import Path
 import msgspec
 
 from prong.errors import BadInput, NoSuchSession, NotPossibleNow, UnknownName
-from prong.journal.read import noted
 from prong.journal.record import (
     FIRST_LINE,
     EntryRecord,
@@ -33,6 +32,7 @@ from prong.journal.record import (
     decode,
     is_unused,
 )
+from prong.journal.replay import noted
 
 _LAST = 16384
 _LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"

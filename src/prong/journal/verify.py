@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 
 from prong.errors import JournalDamaged
-from prong.journal.read import Damage, Replay, examine
 from prong.journal.record import Opened
+from prong.journal.replay import Damage, Replay, examine
 from prong.journal.transfer import Dialects
 from prong.wire import dialect
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a journal holds up to its end or its first damage."""
 
     path: Path
@@ -36,14 +36,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return self.damage is None
 
 
-def verify(path: Path, dialects: Dialects = dialect) -> Report:
+def verify(path: Path, dialects: Dialects = dialect) -> VerifyReport:
     """Check every line and every digest of a journal; takes no lock and changes nothing."""
     try:
         replay, damage = examine(path, dialects)
     except JournalDamaged as error:
         replay = Replay(Opened(session=path.stem, created=0.0, cwd=""))
         damage = Damage(error.line, error.offset, error.why)
-    return Report(
+    return VerifyReport(
         path=path,
         session=replay.opened.session,
         records=replay.lines,

@@ -51,7 +51,7 @@ class Difference(msgspec.Struct, frozen=True):
     """How many bytes those items have."""
 
 
-class _Item(msgspec.Struct, frozen=True):
+class _Segment(msgspec.Struct, frozen=True):
     section: Section
     path: str
     data: bytes
@@ -87,10 +87,12 @@ def prompt_bytes(body: bytes) -> int:
     return sum(item.size for item in _items(body))
 
 
-def _items(body: bytes) -> list[_Item]:
+def _items(body: bytes) -> list[_Segment]:
     fields = _decode_object(body)
     items = [
-        _Item("model", name, bytes(fields[name])) for name in ("model", "speed") if name in fields
+        _Segment("model", name, bytes(fields[name]))
+        for name in ("model", "speed")
+        if name in fields
     ]
     rest = [
         name
@@ -98,33 +100,33 @@ def _items(body: bytes) -> list[_Item]:
         if name not in {"model", "speed", "tools", *_SYSTEM, *_MESSAGES, *_IGNORED}
     ]
     for number, tool in enumerate(_elements(fields.get("tools"))):
-        items.append(_Item("tools", f"tools[{number}]", _unmarked(tool)))
+        items.append(_Segment("tools", f"tools[{number}]", _unmarked(tool)))
     for name in _SYSTEM:
         if name in fields:
             for number, text in enumerate(_elements(fields[name])):
-                items.append(_Item("system", f"{name}[{number}]", _unmarked(text)))
-    items += [_Item("parameters", name, bytes(fields[name])) for name in rest]
+                items.append(_Segment("system", f"{name}[{number}]", _unmarked(text)))
+    items += [_Segment("parameters", name, bytes(fields[name])) for name in rest]
     for name in _MESSAGES:
         for number, message in enumerate(_elements(fields.get(name))):
             items += _blocks(f"{name}[{number}]", message)
     return items
 
 
-def _blocks(path: str, message: msgspec.Raw) -> list[_Item]:
+def _blocks(path: str, message: msgspec.Raw) -> list[_Segment]:
     if not bytes(message).startswith(b"{"):
-        return [_Item("messages", path, bytes(message))]
+        return [_Segment("messages", path, bytes(message))]
     fields = _decode_object(message)
     key = "output" if "output" in fields else "content"
     content = bytes(fields.get(key, b""))
     if not content.startswith(b"["):
-        return [_Item("messages", path, _unmarked(message))]
+        return [_Segment("messages", path, _unmarked(message))]
     shell = b",".join(
         msgspec.json.encode(name) + b":" + bytes(value)
         for name, value in fields.items()
         if name != key
     )
     return [
-        _Item("messages", f"{path}.{key}[{number}]", _unmarked(block), b"{%s}" % shell)
+        _Segment("messages", f"{path}.{key}[{number}]", _unmarked(block), b"{%s}" % shell)
         for number, block in enumerate(_decode_list(content))
     ]
 
@@ -150,7 +152,7 @@ def _unmarked(value: msgspec.Raw) -> bytes:
     return b"{" + b",".join(kept) + b"}"
 
 
-def _describe(x: _Item, y: _Item, index: int, shared: int) -> Difference:
+def _describe(x: _Segment, y: _Segment, index: int, shared: int) -> Difference:
     if x.section != y.section:
         # One side has an item more in the earlier section, where the other has none.
         more = min(x, y, key=lambda item: _ORDER.index(item.section))

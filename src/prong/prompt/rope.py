@@ -18,7 +18,7 @@ from typing import Self
 
 import msgspec
 
-from prong.entry import Entry, Kind, Role, kind_of, role_of
+from prong.entry import Entry, EntryKind, Role, kind_of, role_of
 from prong.wire import NO_MARK, Dialect, Encoded, HeadSpec, Tail, Ttl
 
 _DIGEST_SIZE = 20
@@ -79,14 +79,14 @@ class Node:
         self,
         head: Head,
         parent: Node | None,
-        kind: Kind,
+        kind: EntryKind,
         role: Role,
         encoded: Encoded,
     ) -> None:
         """Chain encoded bytes to what came before."""
         glue = head.dialect.glue(parent.role if parent else None, role)
         self.parent = parent
-        self.kind: Kind = kind
+        self.kind: EntryKind = kind
         self.role: Role = role
         self.delta = glue + encoded.data
         """The bytes this entry adds, glue first."""
@@ -181,7 +181,7 @@ class Prompt:
             tip = Node(self.head, tip, kind_of(entry), role_of(entry), encoded)
         return Prompt(self.head, tip)
 
-    def append_encoded(self, kind: Kind, role: Role, encoded: Encoded) -> Prompt:
+    def append_encoded(self, kind: EntryKind, role: Role, encoded: Encoded) -> Prompt:
         """Extend by bytes that were encoded before, as a journal holds them."""
         return Prompt(self.head, Node(self.head, self.tip, kind, role, encoded))
 
@@ -227,7 +227,7 @@ class Prompt:
         if self.head.flat is not None and self.head.flat.tip is self.tip:
             self.head.flat = None
 
-    def entries(self) -> Iterator[tuple[Kind, Entry]]:
+    def entries(self) -> Iterator[tuple[EntryKind, Entry]]:
         """Read the entries back from their bytes, each with its kind."""
         for node in self.nodes():
             yield node.kind, self.head.dialect.read(node.role, node.data)

@@ -3,7 +3,10 @@
 from prong.provider.address import is_loopback, read_url
 from prong.provider.api import Api, Patience
 from prong.provider.backend import Backend, Resources
-from prong.provider.base import (
+from prong.provider.connect import Providers
+from prong.provider.http import Http, HttpLimits
+from prong.provider.pick import KEY_VARIABLES, is_local, local_model, pick
+from prong.provider.provider import (
     Endpoint,
     Noticed,
     Preparing,
@@ -12,9 +15,6 @@ from prong.provider.base import (
     Streamed,
     Trait,
 )
-from prong.provider.connect import Providers
-from prong.provider.http import Http, Limits
-from prong.provider.pick import KEY_VARIABLES, is_local, local_model, pick
 from prong.provider.secret import Secrets, gather, in_headers
 from prong.provider.transport import Response, Transport
 
@@ -24,7 +24,7 @@ __all__ = [
     "Backend",
     "Endpoint",
     "Http",
-    "Limits",
+    "HttpLimits",
     "Noticed",
     "Patience",
     "Preparing",

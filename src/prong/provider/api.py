@@ -14,9 +14,9 @@ from prong.about import __version__
 from prong.errors import BadRequest, BrokenReply, ProviderError, Unreachable
 from prong.prompt import Mark, Prompt
 from prong.provider.address import is_loopback, read_url
-from prong.provider.base import Endpoint, Provider, Retrying, Streamed, Trait
+from prong.provider.provider import Endpoint, Provider, Retrying, Streamed, Trait
 from prong.provider.transport import Response, Transport, read, read_beginning
-from prong.wire import Bounds, Dialect, Ended, Event, Fault, Tail
+from prong.wire import Dialect, Ended, Fault, ResponseBounds, Tail, WireEvent
 
 if TYPE_CHECKING:
     from random import Random
@@ -65,7 +65,7 @@ class Api:
         dialect: Dialect,
         *,
         patience: Patience | None = None,
-        bounds: Bounds | None = None,
+        bounds: ResponseBounds | None = None,
         random: Random | None = None,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
@@ -75,7 +75,7 @@ class Api:
         self.transport = transport
         self._dialect = dialect
         self.patience = patience or Patience()
-        self._bounds = bounds or Bounds()
+        self._bounds = bounds or ResponseBounds()
         self._random = random
         self._sleep = sleep
         self._url = address(endpoint.base_url, dialect.path)
@@ -169,7 +169,7 @@ class Api:
 
     async def _try(
         self, model: str, body: Sequence[bytes], tail: Tail, headers: Sequence[tuple[str, str]]
-    ) -> AsyncGenerator[Sequence[Event], None]:
+    ) -> AsyncGenerator[Sequence[WireEvent], None]:
         """Give the events in batches, as they came: there are thousands, and most come together."""
         async with self.transport.request("POST", self._url, headers, body) as response:
             if response.status != 200:
@@ -179,7 +179,7 @@ class Api:
                     # A decoder is silent after a fault or an end, so either is the last it gives.
                     last = events[-1] if events else None
                     if isinstance(last, Fault):
-                        from prong.provider.fault import from_stream
+                        from prong.provider.failure import from_stream
 
                         yield events[:-1]
                         raise from_stream(last, self.endpoint, model, response.headers)
@@ -190,7 +190,7 @@ class Api:
 
     async def _decode(
         self, response: Response, tail: Tail
-    ) -> AsyncGenerator[Sequence[Event], None]:
+    ) -> AsyncGenerator[Sequence[WireEvent], None]:
         decoder = self._dialect.decoder(self._bounds)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == "text/html":
@@ -216,7 +216,7 @@ class Api:
         yield decoder.close()
 
     async def _refused(self, response: Response, model: str) -> ProviderError:
-        from prong.provider.fault import Refusal, mapped
+        from prong.provider.failure import Refusal, mapped
 
         # Without it, the status alone says enough.
         body = b""

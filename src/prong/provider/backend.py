@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from prong.errors import NotInstalled
-from prong.provider.base import Provider
+from prong.provider.provider import Provider
 from prong.provider.transport import Transport
 
 GROUP = "prong.providers"

@@ -12,7 +12,7 @@ import anyio
 from prong.errors import NotInstalled
 from prong.provider.api import Api, Patience
 from prong.provider.backend import Backend, Resources, find
-from prong.provider.base import Endpoint, Provider
+from prong.provider.provider import Endpoint, Provider
 from prong.provider.transport import Transport
 from prong.wire import dialect
 

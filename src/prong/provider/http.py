@@ -36,7 +36,7 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How long to wait and how much to do at once."""
 
     connect: float = 30.0
@@ -61,7 +61,7 @@ class HttpResponse:
     __slots__ = ("_connection", "_inflate", "_pieces", "headers", "origin", "settled", "status")
 
     def __init__(self, connection: Connection, url: Url, ratio: int) -> None:
-        """Read the head; see `Limits` for the ratio."""
+        """Read the head; see `HttpLimits` for the ratio."""
         parser = connection.parser
         assert parser is not None, "a response needs its head"
         self.status = parser.status
@@ -164,12 +164,12 @@ class Http:
     def __init__(
         self,
         *,
-        limits: Limits | None = None,
+        limits: HttpLimits | None = None,
         env: Mapping[str, str] | None = None,
         tls: SSLContext | None = None,
     ) -> None:
         """Take proxies and SSL_CERT_FILE from the environment given, or from the process's."""
-        self.limits = limits or Limits()
+        self.limits = limits or HttpLimits()
         self.env = os.environ if env is None else env
         self._tls = tls
         self._routes: dict[str, tuple[Url, Proxy | None]] = {}

@@ -17,10 +17,10 @@ from prong.errors import ProviderError
 from prong.prompt import Mark, Prompt
 from prong.provider.address import is_near, read_url
 from prong.provider.api import Api, Patience
-from prong.provider.base import Endpoint, Noticed, Provider, Retrying, Streamed, Trait
+from prong.provider.provider import Endpoint, Noticed, Provider, Retrying, Streamed, Trait
 from prong.provider.rack import Lease, Rack
 from prong.provider.transport import Response, Transport
-from prong.wire import Began, Dialect, Ended, Event, Tail
+from prong.wire import Began, Dialect, Ended, Tail, WireEvent
 
 _PLAIN = Tail()
 
@@ -108,7 +108,7 @@ class Llama(Api):
 
     async def _decode(
         self, response: Response, tail: Tail
-    ) -> AsyncGenerator[Sequence[Event], None]:
+    ) -> AsyncGenerator[Sequence[WireEvent], None]:
         # The head of a response comes when the slot begins to work, well before the first token.
         self._rack.began(self._leases[id(tail)])
         async with aclosing(super()._decode(response, tail)) as batches:

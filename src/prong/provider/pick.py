@@ -11,7 +11,7 @@ import msgspec
 from prong.errors import BadInput, NotInstalled, Unauthorised, UnknownName
 from prong.provider.address import read_url
 from prong.provider.backend import find, installed, prefix_of
-from prong.provider.base import Endpoint
+from prong.provider.provider import Endpoint
 
 LOCAL = "local:"
 """Stands for the base URL of the embedded engine."""
@@ -213,7 +213,7 @@ def local_model() -> Path:
 
     Raises NoSuchModel or NotInstalled.
     """
-    from prong.provider.local.place import library, weights
+    from prong.provider.local.installation import library, weights
 
     library()
     return weights("local")

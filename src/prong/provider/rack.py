@@ -19,10 +19,10 @@ import msgspec
 
 from prong.entry import Usage
 from prong.prompt import Prompt, shared_bytes
-from prong.provider.slot import WORTH, Choice, File, Files, Loose, Slot, choose, take_in
+from prong.provider.slot import WORTH, File, Files, Loose, Slot, SlotChoice, choose, take_in
 from prong.provider.slot_server import Props, SlotServer
 
-Kind: TypeAlias = Literal["unknown", "other", "plain", "single", "slots"]
+ServerKind: TypeAlias = Literal["unknown", "other", "plain", "single", "slots"]
 """Not asked yet; not llama.cpp; llama.cpp without slots that can be saved, with one, with many."""
 
 _AGENTS = 256
@@ -96,7 +96,7 @@ class Rack:
 
     def __init__(self, server: SlotServer) -> None:
         """Ask nothing yet."""
-        self.kind: Kind = "unknown"
+        self.kind: ServerKind = "unknown"
         self._server = server
         self._props: Props | None = None
         self._asking = anyio.Lock()
@@ -125,14 +125,14 @@ class Rack:
         async with self._asking:
             if self.kind != "unknown":
                 return
-            kind: Kind = "other"
+            kind: ServerKind = "other"
             with anyio.move_on_after(_PROBE_SECONDS):
                 kind = await self._ask_kind()
             self.kind = kind
             if kind == "slots":
                 await self._refresh()
 
-    async def _ask_kind(self) -> Kind:
+    async def _ask_kind(self) -> ServerKind:
         props = self._props = await self._server.props()
         if props is None:
             return "other"
@@ -263,7 +263,7 @@ class Rack:
         free = (slot for slot in self._slots if not slot.leased and slot.holds is not None)
         return any(slot.agent == agent for slot in free)
 
-    async def _bring(self, chosen: Choice) -> bool:
+    async def _bring(self, chosen: SlotChoice) -> bool:
         """Do what was chosen; false if it could not be done, and something else may be."""
         slot, source = chosen.slot, chosen.source
         if source is None or slot.busy:

@@ -20,7 +20,7 @@ WORTH = 1_024
 """Bytes of a prompt that must be gained before a file is written or read."""
 
 
-class State(msgspec.Struct):
+class SlotState(msgspec.Struct):
     """A slot as the server tells of it; older servers tell less."""
 
     id: int
@@ -118,7 +118,7 @@ class Loose(msgspec.Struct, eq=False):
     """What its slot holds since then, by the server's count."""
 
 
-class Choice(msgspec.Struct, eq=False):
+class SlotChoice(msgspec.Struct, eq=False):
     """The slot of a request, and where its beginning is taken from."""
 
     slot: Slot
@@ -128,7 +128,7 @@ class Choice(msgspec.Struct, eq=False):
 
 def choose(
     slots: Sequence[Slot], files: Iterable[File], prompt: Prompt, agent: str
-) -> Choice | None:
+) -> SlotChoice | None:
     """Choose among the slots that no request of ours has; None if there is none.
 
     An agent goes back to its own slot. A new one takes the slot that was used longest ago, and not
@@ -149,25 +149,25 @@ def choose(
         target = min(free, key=lambda slot: (slot is best, slot.busy, slot.filled, slot.task))
     if target is best:
         lends = not own and len(slots) > 1 and there >= WORTH
-        return Choice(target, target if lends else None)
+        return SlotChoice(target, target if lends else None)
     gain = there - shared_bytes(target.holds, prompt)
-    return Choice(target, best if gain >= WORTH else None)
+    return SlotChoice(target, best if gain >= WORTH else None)
 
 
-Loss: TypeAlias = Literal["", "emptied", "restarted"]
+SlotLoss: TypeAlias = Literal["", "emptied", "restarted"]
 """How a server has lost what a slot was believed to hold."""
 
 
-def take_in(slots: Sequence[Slot], states: Iterable[State], loose: list[Loose]) -> Loss:
+def take_in(slots: Sequence[Slot], states: Iterable[SlotState], loose: list[Loose]) -> SlotLoss:
     """Correct what is believed by what the server says; say whether it has lost something.
 
     A server with one memory for all slots empties those that are idle when a request begins.
     """
     found = {state.id: state for state in states}
     counts = any(state.n_prompt_tokens is not None for state in found.values())
-    loss: Loss = ""
+    loss: SlotLoss = ""
     for slot in slots:
-        state = found.get(slot.number, State(slot.number))
+        state = found.get(slot.number, SlotState(slot.number))
         slot.busy, slot.task = state.is_processing, state.id_task
         slot.filled = bool(state.n_prompt_tokens) if counts else state.id_task >= 0
         if slot.leased or slot.busy or slot.holds is None:
@@ -184,7 +184,7 @@ def take_in(slots: Sequence[Slot], states: Iterable[State], loose: list[Loose]) 
     return loss
 
 
-def _place(slots: Sequence[Slot], found: dict[int, State], one: Loose, *, counts: bool) -> bool:
+def _place(slots: Sequence[Slot], found: dict[int, SlotState], one: Loose, *, counts: bool) -> bool:
     """Find the slot of a reply: the last to work among those that hold as many tokens."""
     idle = [slot for slot in slots if slot.filled and not (slot.leased or slot.busy)]
     if counts:

@@ -9,7 +9,7 @@ import anyio
 import msgspec
 
 from prong.errors import ProngError
-from prong.provider.slot import State
+from prong.provider.slot import SlotState
 from prong.provider.transport import Transport, read
 
 _PATIENCE_SECONDS = 120.0
@@ -17,7 +17,7 @@ _PATIENCE_SECONDS = 120.0
 _T = TypeVar("_T")
 
 
-class _Settings(msgspec.Struct):
+class _GenerationSettings(msgspec.Struct):
     n_ctx: int = 0
 
 
@@ -25,7 +25,7 @@ class Props(msgspec.Struct):
     """What only llama.cpp's server says of itself."""
 
     total_slots: int
-    default_generation_settings: _Settings
+    default_generation_settings: _GenerationSettings
     model_path: str = ""
     build_info: str = ""
     endpoint_slots: bool = True
@@ -63,10 +63,10 @@ class SlotServer:
         status, _ = await self._call("POST", "/slots/0?action=save", b'{"filename":""}')
         return status == 400
 
-    async def states(self) -> list[State] | None:
+    async def states(self) -> list[SlotState] | None:
         """Ask what each slot does and holds; None without an answer, empty if it does not tell."""
         answer = await self._call("GET", "/slots")
-        return [] if answer[0] in {404, 501} else _decoded(answer, list[State])
+        return [] if answer[0] in {404, 501} else _decoded(answer, list[SlotState])
 
     async def save(self, slot: int, name: str) -> int | None:
         """Write a slot to a file; gives its tokens, or None if it could not be done."""

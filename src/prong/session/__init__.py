@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from prong.journal.book import Books, CostLine
     from prong.journal.compare import Explanation
     from prong.journal.store import SessionInfo
-    from prong.journal.verify import Report as VerifyReport
+    from prong.journal.verify import VerifyReport
     from prong.session.bus import Subscription
     from prong.session.catalogue import (
         Forecast,
@@ -87,7 +87,7 @@ _HOMES = {
     "Turn": "agent.life",
     "TypeReport": "session.project",
     "TypesFound": "session.project",
-    "VerifyReport": "journal.verify:Report",
+    "VerifyReport": "journal.verify",
     "agent_types": "session.project",
     "as_json": "cost.receipt",
     "books_of": "session.catalogue",

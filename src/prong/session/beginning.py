@@ -12,7 +12,7 @@ from prong.config.model import left_out
 from prong.entry import Reply, Results, User, plain
 from prong.event import MAIN, EntryRecalled, TitleChanged, Warned
 from prong.journal.note import Titled
-from prong.journal.read import Replay
+from prong.journal.replay import Replay
 from prong.session.end import tell_escaped
 from prong.session.foundation import Foundation
 from prong.session.move import move

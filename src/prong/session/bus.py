@@ -22,6 +22,7 @@ from prong.event import (
     TurnFinished,
     Warned,
 )
+from prong.ids import AgentPath
 from prong.journal.eventlog import EventLog, skipped
 from prong.provider import Secrets
 
@@ -116,7 +117,7 @@ class Bus:
         self._clock = clock
         self._secrets = secrets or Secrets()
         self._subscriptions: list[Subscription] = []
-        self._early: list[tuple[str, Event]] | None = []
+        self._early: list[tuple[AgentPath, Event]] | None = []
         self._view: View | None = None
         self._changed = anyio.Event()
         self.began = log.seq
@@ -125,7 +126,7 @@ class Bus:
         """Whether an earlier process was killed, and what it had begun had to be ended."""
         self.closed = False
 
-    def open(self, agent: str, *first: Event) -> None:
+    def open(self, agent: AgentPath, *first: Event) -> None:
         """Begin with these events of an agent; what was said before follows them."""
         early, self._early = self._early or [], None
         self._end_past()
@@ -148,7 +149,7 @@ class Bus:
                 self._tell(agent, event, past.at)
         self.began = self._log.seq
 
-    def emit(self, agent: str, event: Event) -> None:
+    def emit(self, agent: AgentPath, event: Event) -> None:
         """Tell everybody."""
         if self._early is not None:
             self._early.append((agent, event))
@@ -174,7 +175,7 @@ class Bus:
                 hidden[name] = masked
         return msgspec.structs.replace(event, **hidden) if hidden else event
 
-    def _tell(self, agent: str, event: Event, at: float) -> None:
+    def _tell(self, agent: AgentPath, event: Event, at: float) -> None:
         full: JournalError | None = None
         if isinstance(event, Delta):
             envelope = Envelope(0, at, agent, event)

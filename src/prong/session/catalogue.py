@@ -22,9 +22,9 @@ from prong.errors import BadInput, NotPossibleNow
 from prong.journal import store
 from prong.journal.book import Books
 from prong.journal.compare import Explanation, Side, captured, compare, last_two, numbered
-from prong.journal.read import Replay, examine
+from prong.journal.replay import Replay, examine
 from prong.journal.store import SessionInfo
-from prong.journal.verify import Report, verify
+from prong.journal.verify import VerifyReport, verify
 
 Say = Callable[[str], None]
 
@@ -34,7 +34,7 @@ def list_sessions(*, everywhere: bool) -> list[SessionInfo]:
     return store.sessions(None if everywhere else os.path.realpath("."))
 
 
-def verify_session(wanted: str | None, say: Say) -> Report:
+def verify_session(wanted: str | None, say: Say) -> VerifyReport:
     """Check every record and every digest of a session."""
     return verify(_journal(wanted, say))
 

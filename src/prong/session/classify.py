@@ -12,6 +12,7 @@ from prong.agent import Agent, Client, Conversation, NoObserver, Sent, request
 from prong.config.model import Chosen
 from prong.entry import user_text
 from prong.event import MAIN
+from prong.ids import TaskId, below
 from prong.prompt import Head, Prompt
 from prong.provider import Provider, Providers
 from prong.team.injection import Classifier, Handed
@@ -52,5 +53,5 @@ def _beside(main: Agent, provider: Provider, prompt: Prompt) -> tuple[Client, Co
     """Make what asks in the session's name and remembers nothing."""
     settings = msgspec.structs.replace(main.client.settings, diagnose=False)
     client = replace(main.client, provider=provider, settings=settings, observer=NoObserver())
-    path = f"{main.path}/handback"
+    path = below(main.path, TaskId("handback"))
     return client, replace(main.conversation, path=path, prompt=prompt, last=Sent(), base=None)

@@ -18,9 +18,9 @@ from prong.team.pull import SECONDS, Pulls
 from prong.team.route import WORKER
 from prong.team.typed import filtered
 from prong.text import load_text
-from prong.tools.base import Tool
 from prong.tools.kit import Kit
 from prong.tools.policy import PolicyBox
+from prong.tools.tool import Tool
 
 
 class Coordination(msgspec.Struct, frozen=True):
@@ -104,7 +104,7 @@ def _pull_tools(place: Place, pulls: Pulls) -> tuple[Tool, ...]:
     inside = os.path.exists(os.path.join(place.root, ".git"))  # noqa: PTH110, PTH118 - strings
     if not inside or shutil.which("gh", path=place.env.get("PATH")) is None:
         return ()
-    from prong.tools.pull import SubscribePullActivity
+    from prong.tools.pull_activity import SubscribePullActivity
 
     return (SubscribePullActivity(pulls.subscribe),)
 
@@ -113,8 +113,8 @@ def parts(
     place: Place, pool: Kit, *, tools: ToolSet, scratchpad: str, more: tuple[Tool, ...] = ()
 ) -> Coordination:
     """Make a coordinator's parts; `pool` holds what workers' tools are chosen from."""
+    from prong.tools.background import TaskStop
     from prong.tools.delegate import SendMessage, WorkerAgent
-    from prong.tools.task import TaskStop
 
     kind = worker_type(place.types[WORKER], tools=tools, scratchpad=scratchpad)
     kept = filtered(kind, pool.names, background=True).kept

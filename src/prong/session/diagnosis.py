@@ -23,7 +23,7 @@ from prong.host.sandbox import Ability
 from prong.host.sandbox.ability import detect
 from prong.provider import local_model
 
-State: TypeAlias = Literal["good", "limited", "broken"]
+CheckState: TypeAlias = Literal["good", "limited", "broken"]
 
 _SECONDS = 5
 _FULL_SINCE = 6
@@ -34,7 +34,7 @@ class Checkup(msgspec.Struct, frozen=True, kw_only=True):
     """What was found of one thing."""
 
     topic: str
-    state: State
+    state: CheckState
     text: str
     remedy: str = ""
     """What to do about it; empty if there is nothing to do."""
@@ -73,7 +73,7 @@ def sandbox_findings(ability: Ability, mode: str = "on") -> Iterator[Checkup]:
         )
         return
     if not ability.some:
-        state: State = "broken" if mode == "required" else "limited"
+        state: CheckState = "broken" if mode == "required" else "limited"
         text = f"none, permissions alone decide: {ability.why}"
         yield Checkup(topic="sandbox", state=state, text=text, remedy=_remedy(ability))
         return

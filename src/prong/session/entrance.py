@@ -12,9 +12,9 @@ from prong.config.place import Place
 from prong.host import close_to_others
 from prong.journal import store
 from prong.journal.branch import branch
-from prong.journal.read import Replay
 from prong.journal.record import Opened
-from prong.journal.write import Journal
+from prong.journal.replay import Replay
+from prong.journal.writer import Journal
 from prong.wire import dialect
 
 

@@ -13,8 +13,8 @@ from prong.event import Event
 from prong.host import Host
 from prong.host.escape import MARK
 from prong.journal.note import MainNotes
-from prong.journal.read import Replay
-from prong.journal.write import Journal
+from prong.journal.replay import Replay
+from prong.journal.writer import Journal
 from prong.provider import Providers, Secrets
 from prong.session.bus import Bus
 from prong.team.task import TaskBoard

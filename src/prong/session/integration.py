@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from prong.command import MergeBranches
-from prong.host.base import Host
 from prong.host.cleanup import Cleanup, Cleared, clean
-from prong.host.merge import Report, Step, merge, undo
+from prong.host.host import Host
+from prong.host.merge import MergeReport, MergeStep, merge, undo
 
 _MOST = 10
 """Names that stand in one line."""
@@ -29,7 +29,7 @@ async def integrate(host: Host, command: MergeBranches) -> str:
             return "\n".join(describe_merge(report, dry_run=dry_run))
 
 
-def describe_merge(report: Report, *, dry_run: bool = False) -> Iterator[str]:
+def describe_merge(report: MergeReport, *, dry_run: bool = False) -> Iterator[str]:
     """Say what became of each child, and what can be done next."""
     for step in report.steps:
         yield _step(step)
@@ -45,7 +45,7 @@ def describe_merge(report: Report, *, dry_run: bool = False) -> Iterator[str]:
         yield "to remove the worktrees and branches that are merged: prong merge --clean"
 
 
-def _step(step: Step) -> str:
+def _step(step: MergeStep) -> str:
     text = f"{step.branch}: {step.status}"
     if step.against:
         text += f" with {_some(step.against)}" if step.status == "conflict" else ""

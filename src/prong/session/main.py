@@ -29,11 +29,11 @@ from prong.session.foundation import Foundation
 from prong.session.planning import Planner, read_plan
 from prong.session.preference import compact_share, make_limits, session_budget
 from prong.team.taskset import TaskSet
-from prong.tools.base import Context, Delegation, Reads
 from prong.tools.kit import Kit
+from prong.tools.tool import Context, Delegation, Reads
 
 
-class Parts(TypedDict):
+class MainParts(TypedDict):
     """What the main agent is made of, besides what follows from the session's foundation."""
 
     lineage: Lineage
@@ -80,7 +80,7 @@ def first_prompt(base: Foundation, kit: Kit) -> Prompt:
     return prompt
 
 
-def make_agent(base: Foundation, agents: Delegation, **parts: Unpack[Parts]) -> Agent:
+def make_agent(base: Foundation, agents: Delegation, **parts: Unpack[MainParts]) -> Agent:
     """Make the main agent, with what the session has paid so far on its account.
 
     Raises UsageError if there is a budget, and no price to keep it by.

@@ -15,7 +15,7 @@ from prong.errors import UnknownName
 from prong.event import MAIN, Warned
 from prong.journal import store
 from prong.journal.branch import branch
-from prong.journal.read import read_journal
+from prong.journal.replay import read_journal
 from prong.session.entrance import opened_as
 from prong.session.parts import Parts
 from prong.wire import dialect

@@ -22,7 +22,7 @@ from prong.config.firing import CommandHooks
 from prong.config.guard import Guard
 from prong.config.memory import note_file
 from prong.config.model import choose
-from prong.config.option import Given, Options
+from prong.config.option import OptionKeywords, Options
 from prong.config.place import Place, look_around, make_policy
 from prong.config.sampling import kept, sampling
 from prong.config.sandboxing import must_hold, sandboxing
@@ -49,11 +49,11 @@ from prong.session.move import switch
 from prong.session.parts import Parts
 from prong.session.planning import Planner
 from prong.session.preference import (
-    backend,
     fork_settings,
     make_prices,
     make_providers,
     patience,
+    runner,
     structured_output,
     wakes_once,
 )
@@ -85,7 +85,7 @@ def open_session(
     attended: bool = False,
     clock: Callable[[], float] = time.time,
     host: Host | None = None,
-    **given: Unpack[Given],
+    **given: Unpack[OptionKeywords],
 ) -> Opening:
     """Open a session, with `async with` or `await`; everything it started ends with it.
 
@@ -329,7 +329,7 @@ class _Maker:
     async def _server_tools(self) -> tuple[McpTool, ...]:
         if not self._place.servers.servers:
             return ()
-        from prong.session.connection import open_servers
+        from prong.session.mcp_server import open_servers
 
         servers = await open_servers(self._place.servers.servers, self._group, cwd=self._place.cwd)
         self._closers.append(servers.aclose)
@@ -343,7 +343,7 @@ class _Maker:
             emit=base.bus.emit,
             registry=registry,
             journal=base.journal.path,
-            backend=backend(place),
+            runner=runner(place),
             worktrees=read_settings(place.settings.values.worktree),
             claims=Claims() if crew.coordinates else None,
             classifier=self._classifier(registry.agents),

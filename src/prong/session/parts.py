@@ -9,7 +9,7 @@ from prong.agent import Agent, Life
 from prong.config.place import Place
 from prong.cost import Ledger
 from prong.errors import NotPossibleNow, SessionEnded
-from prong.journal.write import Journal
+from prong.journal.writer import Journal
 from prong.prompt import Prompt
 from prong.session import sidecar
 from prong.session.bus import Bus

@@ -49,9 +49,9 @@ from prong.session.records import Records
 from prong.session.shellout import run_shell
 from prong.team.child import Child
 from prong.text import load_text
-from prong.tools.base import Failed
-from prong.tools.base import Outcome as ToolOutcome
 from prong.tools.skill import inline, render
+from prong.tools.tool import CallOutcome as ToolOutcome
+from prong.tools.tool import Failed
 
 _DONE = Accepted()
 

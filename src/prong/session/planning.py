@@ -29,14 +29,14 @@ from prong.journal.note import ModeSet, PlanKept, StoredPlan
 from prong.journal.recorder import Recorder
 from prong.prompt import Prompt
 from prong.text import load_text
-from prong.tools.base import Done, Failed, Outcome, done
 from prong.tools.policy import Mode, PolicyBox
 from prong.tools.rule import Rule
+from prong.tools.tool import CallOutcome, Done, Failed, done
 
 _WORDS, _LONGEST = 6, 48
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class PlanState(msgspec.Struct, frozen=True, kw_only=True):
     """What plan mode has to remember."""
 
     before: Mode
@@ -47,10 +47,10 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """Allow rules that were put aside."""
 
 
-def read_plan(stored: StoredPlan | None) -> Kept | None:
+def read_plan(stored: StoredPlan | None) -> PlanState | None:
     """Take up what a journal has of plan mode; raises UsageError if this program cannot."""
     try:
-        return None if stored is None else convert(stored, Kept, from_attributes=True)
+        return None if stored is None else convert(stored, PlanState, from_attributes=True)
     except msgspec.ValidationError as error:
         raise NotPossibleNow(f"the session's plan mode cannot be taken up: {error}") from error
 
@@ -102,7 +102,7 @@ class Planner:
         self._emit = emit
         self._shells = shells
         self._words = words
-        self._kept: Kept | None = None
+        self._kept: PlanState | None = None
         self._said = ""
         self._left: Mode | None = None
 
@@ -117,7 +117,7 @@ class Planner:
         return self._kept.file if self._kept else ""
 
     def start(
-        self, *, wanted: str | None, recorded: str | None, kept: Kept | None, otherwise: str
+        self, *, wanted: str | None, recorded: str | None, kept: PlanState | None, otherwise: str
     ) -> None:
         """Begin in the mode that is asked for, or go on in that of a resumed session.
 
@@ -133,7 +133,7 @@ class Planner:
             usual = read_mode(recorded or otherwise)
             self.enter(before="default" if usual == "plan" else usual)
 
-    def resume(self, kept: Kept) -> None:
+    def resume(self, kept: PlanState) -> None:
         """Be in plan mode as a stored session was; its rules are those of today's settings."""
         granted = tuple(rule for rule in kept.rules if rule.source == "session")
         aside = (*self._put_aside(kept.before), *granted)
@@ -157,7 +157,7 @@ class Planner:
         if self.active:
             return
         old = before or self._policy.policy.mode
-        self._keep(Kept(before=old, rules=self._put_aside(old)))
+        self._keep(PlanState(before=old, rules=self._put_aside(old)))
         self._apply(mode="plan", plan_file="")
         self._left = None
         self._tell("plan")
@@ -165,7 +165,7 @@ class Planner:
             listed = "; ".join(shells)
             self._emit(Warned(text=f"these commands began before plan mode and go on: {listed}"))
 
-    def begin(self) -> Outcome:
+    def begin(self) -> CallOutcome:
         """Enter plan mode for the model."""
         if self.active:
             return Failed(f"plan mode is on already; the plan file is {self._named()}")
@@ -177,7 +177,7 @@ class Planner:
         self.enter()
         return done(self._instructions())
 
-    async def propose(self, call_id: CallId) -> Outcome:
+    async def propose(self, call_id: CallId) -> CallOutcome:
         """Put the plan before the user; their yes ends plan mode."""
         if not self.active:
             return Failed("plan mode is not on, so there is no plan to approve; do the work")
@@ -257,7 +257,7 @@ class Planner:
         plan = data.decode(errors="replace").strip()
         return plan or Failed(f"there is no plan yet; write it to {name} first, then call again")
 
-    async def _approved(self, plan: str, *, edited: bool) -> Outcome:
+    async def _approved(self, plan: str, *, edited: bool) -> CallOutcome:
         plan = plan.strip()
         name = self.file
         if edited and name:
@@ -272,7 +272,7 @@ class Planner:
             shown=f"plan approved: {name}",
         )
 
-    def _unanswered(self, plan: str) -> Outcome:
+    def _unanswered(self, plan: str) -> CallOutcome:
         """End the turn with the plan: whoever asked for it can read it and go on later."""
         told = (
             "Nobody is here to approve the plan, so it was given as the answer of this turn. Plan "
@@ -301,7 +301,7 @@ class Planner:
     def _apply(self, *, mode: Mode, plan_file: str) -> None:
         self._policy.revise(replace(self._policy.policy, mode=mode, plan_file=plan_file))
 
-    def _keep(self, kept: Kept) -> None:
+    def _keep(self, kept: PlanState) -> None:
         self._kept = kept
         self._recorder.note(MAIN, PlanKept(convert(kept, StoredPlan, from_attributes=True)))
 

@@ -17,17 +17,17 @@ import anyio
 import msgspec
 
 from prong.agent import Agent, Client, Conversation, Turn, Verdict
-from prong.agent.gate import Leave
-from prong.cost import Row
+from prong.agent.gate import CheckedCall
+from prong.cost import Charge
 from prong.entry import Call, CallId
 from prong.errors import BudgetSpent
 from prong.event import Event, PromptMoved
+from prong.ids import AgentPath
 from prong.journal.note import Note, encode_note
 from prong.journal.transfer import growth
 from prong.prompt import Prompt
 from prong.team.message import (
     SPEECH,
-    Ask,
     AskAnswered,
     Compacted,
     EntrySent,
@@ -43,13 +43,14 @@ from prong.team.message import (
     Up,
     Use,
     Used,
+    WorkerAsk,
     frame,
 )
 from prong.team.run import (
     ToolRow,
 )
 from prong.tools.access import Access
-from prong.tools.base import Context, Done, Effect, Failed, Outcome, Tool
+from prong.tools.tool import CallOutcome, Context, Done, Failed, SideEffect, Tool
 from prong.wire.raw import dump
 
 _T = TypeVar("_T")
@@ -77,7 +78,7 @@ class Port:
         """Make a number for a question."""
         return next(self._numbers)
 
-    async def ask(self, ask: Ask, kind: type[_T]) -> _T:
+    async def ask(self, ask: WorkerAsk, kind: type[_T]) -> _T:
         """Ask something and wait for the answer."""
         slot = self._slots[ask.number] = _Pending(anyio.Event())
         try:
@@ -103,7 +104,7 @@ class _Pending:
 class Relay:
     """Has the session store what the agent would store, and tells it what the agent tells."""
 
-    def __init__(self, port: Port, path: str, prompt: Prompt) -> None:
+    def __init__(self, port: Port, path: AgentPath, prompt: Prompt) -> None:
         """Take the prompt that the session has sent."""
         self._port = port
         self._path = path
@@ -121,7 +122,7 @@ class Relay:
                 self._port.say(EntrySent(record=record))
         self._there = prompt
 
-    def request(self, row: Row) -> None:
+    def request(self, row: Charge) -> None:
         """Do nothing: the session enters it when it is told what was paid."""
 
     def note(self, agent: str, note: Note) -> None:
@@ -161,7 +162,13 @@ class PortObserver:
         self._port.say(ResponseBegan())
 
     def paid(
-        self, client: Client, conversation: Conversation, row: Row, *, at: float, diagnostics: bytes
+        self,
+        client: Client,
+        conversation: Conversation,
+        row: Charge,
+        *,
+        at: float,
+        diagnostics: bytes,
     ) -> None:
         """Say what a request has cost."""
         del client, conversation
@@ -189,13 +196,13 @@ class PortHooks:
 
 
 class PortGate:
-    """Leave for calls, which the session gives."""
+    """Permission for calls, which the session gives."""
 
     def __init__(self, port: Port) -> None:
         """Take the way to the session."""
         self._port = port
 
-    async def leave(self, agent: Agent, call: Call, tool: Tool, args: Any) -> Leave:
+    async def check(self, agent: Agent, call: Call, tool: Tool, args: Any) -> CheckedCall:
         """Ask whether a call may run, and as what."""
         ask = MayRun(number=self._port.number(), call_id=call.id, cwd=agent.context.cwd)
         granted = await self._port.ask(ask, Granted)
@@ -203,23 +210,23 @@ class PortGate:
             agent.run.halt(granted.halted)
         call = msgspec.structs.replace(call, arguments=granted.arguments)
         if granted.refused is not None:
-            return Leave(call, tool, args, granted.refused, granted.notes)
+            return CheckedCall(call, tool, args, granted.refused, granted.notes)
         parsed = agent.kit.parse(call)
         if isinstance(parsed, Failed):
-            return Leave(call, tool, args, parsed.why, granted.notes)
+            return CheckedCall(call, tool, args, parsed.why, granted.notes)
         found, args = parsed
         if isinstance(found, HomeTool):
             args = _Passed(granted.arguments, granted.title)
-        return Leave(call, found, args, notes=granted.notes, profile=granted.profile)
+        return CheckedCall(call, found, args, notes=granted.notes, profile=granted.profile)
 
-    async def outside(self, agent: Agent, leave: Leave, why: str) -> Leave | None:
+    async def outside(self, agent: Agent, checked: CheckedCall, why: str) -> CheckedCall | None:
         """Ask whether a call may run again without its sandbox."""
         number, cwd = self._port.number(), agent.context.cwd
-        ask = MayRun(number=number, call_id=leave.call.id, cwd=cwd, outside=why)
+        ask = MayRun(number=number, call_id=checked.call.id, cwd=cwd, outside=why)
         granted = await self._port.ask(ask, Granted)
         if granted.refused is not None:
             return None
-        return msgspec.structs.replace(leave, profile=granted.profile)
+        return msgspec.structs.replace(checked, profile=granted.profile)
 
 
 class _Passed(msgspec.Struct, frozen=True):
@@ -237,7 +244,7 @@ class HomeTool:
     def __init__(self, row: ToolRow, port: Port) -> None:
         """Be the tool of that name."""
         self.name = row.name
-        self.effect: Effect = row.effect
+        self.effect: SideEffect = row.effect
         self.budget = row.budget
         self._port = port
 
@@ -254,13 +261,13 @@ class HomeTool:
         del args, context
         return ()
 
-    async def run(self, call_id: CallId, args: _Passed, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: _Passed, context: Context) -> CallOutcome:
         """Have the session do it."""
         del context
         (outcome,) = await self._use([(call_id, args)])
         return outcome
 
-    async def _use(self, calls: Sequence[tuple[CallId, _Passed]]) -> list[Outcome]:
+    async def _use(self, calls: Sequence[tuple[CallId, _Passed]]) -> list[CallOutcome]:
         given = tuple((call_id, args.arguments) for call_id, args in calls)
         ask = Use(number=self._port.number(), name=self.name, calls=given)
         used = await self._port.ask(ask, list[Used])
@@ -275,7 +282,7 @@ class HomeGroup(HomeTool):
 
     async def run_all(
         self, calls: Sequence[tuple[CallId, _Passed]], context: Context
-    ) -> list[Outcome]:
+    ) -> list[CallOutcome]:
         """Have the session do all of them."""
         del context
         return await self._use(calls)

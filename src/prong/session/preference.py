@@ -7,17 +7,16 @@ from pathlib import Path
 
 import msgspec
 
-from prong.agent import Limits
+from prong.agent import TurnLimits
 from prong.config.option import Options
 from prong.config.place import Place
 from prong.cost import Prices, read_prices
 from prong.cost.budget import Bounds
 from prong.entry import ToolSpec
 from prong.errors import BadInput
-from prong.provider import Http, Providers
-from prong.provider import Limits as HttpLimits
-from prong.team.backend import Backend, Inline
+from prong.provider import Http, HttpLimits, Providers
 from prong.team.fanout import ForkSettings
+from prong.team.runner import Inline, Runner
 from prong.team.supervisor import PATIENCE
 from prong.tools.structured import StructuredOutput
 
@@ -49,7 +48,7 @@ def session_budget(place: Place) -> Bounds:
     )
 
 
-def backend(place: Place) -> Backend:
+def runner(place: Place) -> Runner:
     """Choose where the agents of children run."""
     if place.settings.values.agents.backend == "inline":
         return Inline()
@@ -83,10 +82,10 @@ def make_prices(place: Place) -> Prices:
         return Prices()
 
 
-def make_limits(place: Place) -> Limits:
+def make_limits(place: Place) -> TurnLimits:
     """Bound the turns of the main agent as options or settings ask."""
     turns = first(place.options.max_turns, place.settings.values.max_turns)
-    return Limits(max_turns=None if turns is None else int(turns))
+    return TurnLimits(max_turns=None if turns is None else int(turns))
 
 
 def compact_share(place: Place, otherwise: float) -> float:

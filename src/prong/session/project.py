@@ -15,7 +15,7 @@ import msgspec
 from prong.agent.spec import AgentType, AgentTypes
 from prong.config.option import Options
 from prong.host import LocalHost
-from prong.host.merge import Report
+from prong.host.merge import MergeReport
 
 if TYPE_CHECKING:
     from prong.config.memory import MemoryState
@@ -181,7 +181,7 @@ def clear_memory(cwd: str) -> bool:
 
 async def merge_children(
     cwd: str, slugs: Sequence[str] = (), *, dry_run: bool = False, commit: bool = True
-) -> Report:
+) -> MergeReport:
     """Merge the branches of children into a folder's current branch; see `prong.host.merge`."""
     from prong.host.merge import merge
 

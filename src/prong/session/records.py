@@ -19,7 +19,7 @@ from prong.errors import UsageError
 from prong.host import ripgrep
 from prong.journal import store
 from prong.journal.book import Books, CostLine
-from prong.journal.read import read_journal
+from prong.journal.replay import read_journal
 from prong.journal.store import SessionInfo
 from prong.prompt import outline
 from prong.session.history import InputHistory

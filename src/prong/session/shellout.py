@@ -19,9 +19,9 @@ from prong.errors import BadInput
 from prong.event import ToolFinished, ToolStarted
 from prong.session.parts import Parts
 from prong.text import load_text
-from prong.tools.base import Failed
-from prong.tools.base import Outcome as ToolOutcome
 from prong.tools.shell import Bash, WaitedArguments
+from prong.tools.tool import CallOutcome as ToolOutcome
+from prong.tools.tool import Failed
 
 NAME = "Shell"
 """What a command of the user is called in events."""

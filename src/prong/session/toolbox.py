@@ -9,10 +9,10 @@ from prong.errors import UnknownName
 from prong.session.planning import Planner
 from prong.team.typed import describe_agent_tool
 from prong.text import load_text
-from prong.tools.base import Tool
 from prong.tools.filter import is_mcp
 from prong.tools.kit import Kit
 from prong.tools.structured import StructuredOutput
+from prong.tools.tool import Tool
 
 
 def built_in(place: Place, planner: Planner | None, *, forks: bool) -> list[Tool]:
@@ -20,15 +20,14 @@ def built_in(place: Place, planner: Planner | None, *, forks: bool) -> list[Tool
 
     Without a planner, which belongs to an open session, the tools of plan mode are left out.
     """
-    from prong.tools.delegate import Agent as AgentTool
-    from prong.tools.delegate import SendMessage
+    from prong.tools.ask_user import AskUserQuestion
+    from prong.tools.background import TaskOutput, TaskStop
+    from prong.tools.delegate import AgentTool, SendMessage
     from prong.tools.files import Edit, Glob, Grep, NotebookEdit, Read, Write
-    from prong.tools.merge import MergeWorktrees
+    from prong.tools.merge_worktrees import MergeWorktrees
     from prong.tools.plan import EnterPlanMode, ExitPlanMode
-    from prong.tools.question import AskUserQuestion
     from prong.tools.shell import Bash
     from prong.tools.skill import SkillTool
-    from prong.tools.task import TaskOutput, TaskStop
     from prong.tools.todo import TodoWrite
 
     background = place.settings.values.background

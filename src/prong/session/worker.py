@@ -22,11 +22,11 @@ from prong.agent import (
     Client,
     Conversation,
     Life,
-    Limits,
     OpenQuestions,
     RunState,
     Sent,
     Turn,
+    TurnLimits,
 )
 from prong.cost import Billing, Ledger, Prices
 from prong.cost.budget import Budget
@@ -74,9 +74,9 @@ from prong.team.run import (
 )
 from prong.team.task import TaskBoard
 from prong.team.taskset import TaskSet
-from prong.tools.base import Context, Reads, Tool
 from prong.tools.kit import Kit
 from prong.tools.policy import PolicyBox
+from prong.tools.tool import Context, Reads, Tool
 from prong.wire import dialect
 
 _PULSE = 10.0
@@ -284,7 +284,7 @@ def _agent(
         questions=OpenQuestions(),
         gate=PortGate(port),
         emit=relay.emit,
-        run=RunState(limits=Limits(max_turns=spending.max_turns)),
+        run=RunState(limits=TurnLimits(max_turns=spending.max_turns)),
     )
 
 
@@ -306,9 +306,9 @@ def _node(prompt: Prompt, depth: int) -> Node | None:
 
 
 def _kit(spec: RunSpec, port: Port) -> Kit:
+    from prong.tools.background import TaskOutput, TaskStop
     from prong.tools.files import Edit, Glob, Grep, NotebookEdit, Read, Write
     from prong.tools.shell import Bash
-    from prong.tools.task import TaskOutput, TaskStop
     from prong.tools.todo import TodoWrite
 
     own: tuple[Tool, ...] = (

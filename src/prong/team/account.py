@@ -12,9 +12,9 @@ from collections.abc import Iterable
 import msgspec
 
 from prong.agent import Client, Conversation
-from prong.cost import Price, Row
+from prong.cost import Charge, Price
 from prong.cost.cache import CacheRule, cache_rule
-from prong.cost.receipt import Circumstance, Delivered, Receipt, diagnosis, reconcile, settle
+from prong.cost.receipt import Circumstance, DeliveryState, Receipt, diagnosis, reconcile, settle
 from prong.event import CacheMissed
 from prong.journal.note import ChildSpec, ChildStatus, ReceiptOpened
 from prong.team.fanout import FanOut, Prediction
@@ -47,7 +47,13 @@ class CacheWatch:
         """Take no note."""
 
     def paid(
-        self, client: Client, conversation: Conversation, row: Row, *, at: float, diagnostics: bytes
+        self,
+        client: Client,
+        conversation: Conversation,
+        row: Charge,
+        *,
+        at: float,
+        diagnostics: bytes,
     ) -> None:
         """Say so if a reply read less than it should have."""
         if not row.is_turn:
@@ -70,7 +76,7 @@ class ChildAccount(CacheWatch):
         rule: CacheRule,
         *,
         fan: FanOut | None = None,
-        rows: Iterable[Row] = (),
+        rows: Iterable[Charge] = (),
     ) -> None:
         """Open it with what the child should share; one that is taken up again has `rows`."""
         super().__init__()
@@ -99,7 +105,7 @@ class ChildAccount(CacheWatch):
         self,
         client: Client,  # noqa: ARG002 - the rule of its cache is known from its making
         conversation: Conversation,
-        row: Row,
+        row: Charge,
         *,
         at: float,
         diagnostics: bytes,
@@ -131,7 +137,7 @@ class ChildAccount(CacheWatch):
         why = _compare(conversation, predicted, row, circumstance)
         self.receipt = msgspec.structs.replace(self.receipt, miss=self.receipt.miss or why)
 
-    def _enter_first(self, predicted: int, row: Row, diagnostics: bytes) -> None:
+    def _enter_first(self, predicted: int, row: Charge, diagnostics: bytes) -> None:
         """Enter the first reply of a fork."""
         computed = max(0, row.usage.input - predicted)
         counts = self.receipt.counts_writes or row.usage.written > 0
@@ -149,7 +155,7 @@ class ChildAccount(CacheWatch):
         opened = msgspec.structs.replace(self.receipt, status=status)
         return settle(opened, self.rows, price, ttl=self._rule.ttl)
 
-    def close(self, status: ChildStatus, price: Price | None, delivered: Delivered) -> Receipt:
+    def close(self, status: ChildStatus, price: Price | None, delivered: DeliveryState) -> Receipt:
         """Give the receipt at the end of a run, whose report was delivered in some way."""
         self.receipt = msgspec.structs.replace(self.receipt, delivered=delivered)
         return self.settled(status, price)
@@ -187,7 +193,7 @@ def typed_account(spec: ChildSpec, rule: CacheRule) -> ChildAccount:
 
 
 def _compare(
-    conversation: Conversation, predicted: int, row: Row, circumstance: Circumstance
+    conversation: Conversation, predicted: int, row: Charge, circumstance: Circumstance
 ) -> str:
     """Say so if a reply read less than predicted; gives why, as far as can be told."""
     if why := reconcile(predicted, row.usage, circumstance):
@@ -195,7 +201,7 @@ def _compare(
     return why
 
 
-def _usual(rule: CacheRule, diagnostics: bytes, row: Row, idle: float | None) -> Circumstance:
+def _usual(rule: CacheRule, diagnostics: bytes, row: Charge, idle: float | None) -> Circumstance:
     return Circumstance(
         diagnostics=diagnostics,
         minimum=rule.minimum,

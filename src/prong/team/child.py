@@ -15,9 +15,10 @@ from prong.agent import Agent
 from prong.entry import Text, User
 from prong.event import Event, ReplyFinished, ToolStarted
 from prong.host.worktree import Kept, Removed, Worktree
+from prong.ids import AgentPath
 from prong.journal.note import ChildEnded, ChildRun, ChildSpec, ChildStatus, MessagesUnread
 from prong.team.account import ChildAccount
-from prong.team.fork import Report, parse_report
+from prong.team.fork import ForkReport, parse_report
 from prong.team.injection import Finding
 from prong.team.log import Log
 
@@ -26,7 +27,12 @@ class Emitter:
     """Tells the faces of events in a child's name, and keeps a log and a count of what it does."""
 
     def __init__(
-        self, path: str, tell: Callable[[str, Event], None], *, text: str = "", tool_uses: int = 0
+        self,
+        path: AgentPath,
+        tell: Callable[[AgentPath, Event], None],
+        *,
+        text: str = "",
+        tool_uses: int = 0,
     ) -> None:
         """Take the child's path and the way to the faces; go on from what is known of it."""
         self._path = path
@@ -97,7 +103,7 @@ class Child:
         return self.emitter.text
 
     @property
-    def report(self) -> Report:
+    def report(self) -> ForkReport:
         """Its report, by field."""
         return parse_report(self.text)
 

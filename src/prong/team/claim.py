@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 import anyio
 
 from prong.host import Host
+from prong.ids import TaskId
 from prong.journal.note import ChildSpec
 from prong.team.fileset import FileSet
 from prong.tools.access import Access, Running, Writing
 from prong.tools.ground import Ground, is_inside
-from prong.tools.policy import Deny, Grant, Mode, Policy, PolicyBox, Verdict
+from prong.tools.policy import Decision, Deny, Grant, Mode, Policy, PolicyBox
 from prong.tools.rule import Rule
 
 _ALL = frozenset({"rm", "rmdir", "mv", "touch", "mkdir", "tee", "truncate", "unlink", "shred"})
@@ -30,7 +31,7 @@ _LAST = frozenset({"cp", "ln", "install"})
 
 @dataclass(slots=True)
 class _Claim:
-    task_id: str
+    task_id: TaskId
     files: FileSet | None
     written: set[str] = field(default_factory=set[str])
     admitted: anyio.Event = field(default_factory=anyio.Event)
@@ -48,7 +49,7 @@ class Claims:
         """Begin with nobody."""
         self._claims: dict[str, _Claim] = {}
 
-    def enter(self, task_id: str, files: FileSet | None) -> list[str]:
+    def enter(self, task_id: TaskId, files: FileSet | None) -> list[str]:
         """Come in; gives those that have to end before this one may begin."""
         claim = _Claim(task_id, files)
         before = self._before(claim)
@@ -57,19 +58,19 @@ class Claims:
             claim.admitted.set()
         return before
 
-    async def admit(self, task_id: str) -> None:
+    async def admit(self, task_id: TaskId) -> None:
         """Wait until a worker may begin."""
         if (claim := self._claims.get(task_id)) is not None:
             await claim.admitted.wait()
 
-    def leave(self, task_id: str) -> None:
+    def leave(self, task_id: TaskId) -> None:
         """Give up everything, and let in those that waited for it."""
         self._claims.pop(task_id, None)
         for claim in self._claims.values():
             if not claim.admitted.is_set() and not self._before(claim):
                 claim.admitted.set()
 
-    def holder(self, task_id: str, path: str) -> str | None:
+    def holder(self, task_id: TaskId, path: str) -> str | None:
         """Name another worker that has a file at this moment."""
         for other in self._claims.values():
             if other.task_id == task_id or not other.admitted.is_set():
@@ -78,7 +79,7 @@ class Claims:
                 return other.task_id
         return None
 
-    def write(self, task_id: str, path: str) -> None:
+    def write(self, task_id: TaskId, path: str) -> None:
         """Note that a worker writes a file."""
         claim = self._claims.get(task_id)
         if claim is not None and claim.files is None:
@@ -105,7 +106,7 @@ class FileBox(PolicyBox):
     """A worker's policy: as it is for the tree, and no file outside the worker's own."""
 
     def __init__(
-        self, parent: PolicyBox, claims: Claims, task_id: str, files: FileSet | None
+        self, parent: PolicyBox, claims: Claims, task_id: TaskId, files: FileSet | None
     ) -> None:
         """Take the policy to look through, and what the worker declared."""
         super().__init__(parent.policy)
@@ -139,7 +140,7 @@ class FileBox(PolicyBox):
         accesses: Sequence[Access],
         resolve: Callable[[str], str],
         granted: Grant,
-    ) -> Verdict:
+    ) -> Decision:
         """Decide as the tree does, then by the worker's files."""
         verdict = self._parent._judge(tool, accesses, resolve, granted)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] # its own kind
         if isinstance(verdict, Deny):
@@ -203,7 +204,7 @@ def writes(
 
 def _shell_writes(run: Running, policy: Policy, resolve: Callable[[str], str]) -> Iterator[str]:
     # The shell's grammar takes a while to load.
-    from prong.tools.command import Simple, parse_command
+    from prong.tools.commandline import Simple, parse_command
     from prong.tools.word import Word
 
     def named(simple: Simple) -> Sequence[Word]:

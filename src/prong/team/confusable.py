@@ -95,7 +95,7 @@ _SMUGGLED = range(0xE0020, 0xE007F)
 _PLAIN = re.compile(r"[\t-\r -~]*")
 
 
-class Reading(msgspec.Struct, frozen=True):
+class Skeleton(msgspec.Struct, frozen=True):
     """How a text reads."""
 
     text: str
@@ -138,7 +138,7 @@ def _is_sign(char: str) -> bool:
     return not char.isalnum() and any(map(str.isalnum, _look(char)))
 
 
-def readings(text: str) -> Iterator[Reading]:
+def readings(text: str) -> Iterator[Skeleton]:
     """Give how a text may be read: invisible copies of letters passed over or read, signs too."""
     for one in _unsigned(text):
         yield _reading(one)
@@ -148,6 +148,6 @@ def readings(text: str) -> Iterator[Reading]:
             yield _reading(one)
 
 
-def _reading(text: str) -> Reading:
+def _reading(text: str) -> Skeleton:
     pieces = [(look, place) for place, char in enumerate(text) for look in _look(char)]
-    return Reading("".join(look for look, _ in pieces), tuple(place for _, place in pieces))
+    return Skeleton("".join(look for look, _ in pieces), tuple(place for _, place in pieces))

@@ -23,21 +23,22 @@ from prong.entry import Text, User, user_text
 from prong.errors import JournalError, NotPossibleNow, ProngError
 from prong.event import Event, InputTaken, Warned
 from prong.host.worktree import Worktree
+from prong.ids import AgentPath
 from prong.journal.note import ChildEnded, FanPlanned, ReceiptClosed, ReceiptOpened
 from prong.team import fork
 from prong.team.announce import announce, tell_end
-from prong.team.backend import Backend, Inline
 from prong.team.child import Child
 from prong.team.claim import Claims, declared
 from prong.team.injection import Classifier, check, inspect, warning
 from prong.team.log import Log
 from prong.team.registry import Registry
 from prong.team.result import ending_of
+from prong.team.runner import Inline, Runner
 from prong.team.task import TaskBoard
 from prong.team.work import Ending
 from prong.team.workspace import Workspace, WorktreeSettings, close_workspace, open_workspace
 from prong.text import load_text
-from prong.tools.base import TaskHandle
+from prong.tools.tool import TaskHandle
 
 _GRACE = 10.0
 """Seconds that hooks have when a child has been stopped: somebody waits for its end."""
@@ -50,12 +51,12 @@ class Services:
     """What the children of a session use together."""
 
     board: TaskBoard
-    emit: Callable[[str, Event], None]
+    emit: Callable[[AgentPath, Event], None]
     """Tells the faces something about the agent of that path."""
     registry: Registry
     journal: Path
     worktrees: WorktreeSettings
-    backend: Backend = field(default_factory=Inline)
+    runner: Runner = field(default_factory=Inline)
     """Where their agents run."""
     claims: Claims | None = None
     """Keeps writers of the same files apart, if the session's agents have files of their own."""
@@ -74,7 +75,7 @@ async def course(child: Child, services: Services) -> None:
             await _may(child, "WorktreeCreate")
         await _wait_turn(child, services)
         _begin(child, workspace)
-        turn = await services.backend.live(child.agent, until=_Stop(child).is_over)
+        turn = await services.runner.live(child.agent, until=_StopDecision(child).is_over)
         base, prompt = child.spec.base, child.agent.conversation.prompt
         findings = await inspect(child.text, prompt, base, services.classifier)
         child.end("completed" if turn.ok else "failed", turn.detail, findings)
@@ -122,7 +123,7 @@ def _begin(child: Child, workspace: Workspace | None) -> None:
 
 
 @dataclass(slots=True)
-class _Stop:
+class _StopDecision:
     """Decides after every turn of a child whether it may stop."""
 
     child: Child

@@ -29,7 +29,7 @@ _READ = "[You have read all of this by TaskOutput already.]"
 
 
 @dataclass(slots=True, frozen=True)
-class _Reader:
+class _Recipient:
     """An agent that is at work."""
 
     inbox: Inbox
@@ -38,7 +38,7 @@ class _Reader:
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _QueuedEntry:
     """An entry that waits in an inbox, and the notices it is made of."""
 
     inbox: Inbox
@@ -53,12 +53,12 @@ class Delivery:
     outbox: Outbox
     emit: Emit
     """Warns the user."""
-    _readers: dict[str, _Reader] = field(default_factory=dict[str, _Reader])
+    _readers: dict[str, _Recipient] = field(default_factory=dict[str, _Recipient])
     _stuck: set[str] = field(default_factory=set[str])
     """Agents whose notices could not be handed over: they stay on disk until the next resume."""
     _read: dict[str, str] = field(default_factory=dict[str, str])
     """Notices whose output was read, and what they tell beside it."""
-    _waiting: list[_Waiting] = field(default_factory=list[_Waiting])
+    _waiting: list[_QueuedEntry] = field(default_factory=list[_QueuedEntry])
 
     def expect(self, expected: Expected) -> None:
         """Store that there will be a notice; a full disk is told and stops nobody."""
@@ -87,7 +87,7 @@ class Delivery:
 
     def subscribe(self, agent: str, inbox: Inbox, *, hold: Container[str] = ()) -> None:
         """Put an agent's notices into its inbox from now on, and those that wait for it."""
-        self._readers[agent] = _Reader(inbox, hold)
+        self._readers[agent] = _Recipient(inbox, hold)
         self._stuck.discard(agent)
         self._hand_over(agent)
 
@@ -123,7 +123,7 @@ class Delivery:
             return
         self._stuck.discard(agent)
         if notices:
-            waiting = _Waiting(reader.inbox, self._entry(notices), notices)
+            waiting = _QueuedEntry(reader.inbox, self._entry(notices), notices)
             self._waiting.append(waiting)
             reader.inbox.put(waiting.entry, taken=partial(self._taken, waiting))
 
@@ -136,7 +136,7 @@ class Delivery:
             return notice
         return replace(notice, result=f"{_READ}\n\n{beside}" if beside else _READ)
 
-    def _taken(self, waiting: _Waiting) -> None:
+    def _taken(self, waiting: _QueuedEntry) -> None:
         self._waiting.remove(waiting)
         for notice in waiting.notices:
             self._read.pop(notice.id, None)

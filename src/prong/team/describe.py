@@ -10,6 +10,7 @@ import msgspec
 from prong.agent import Agent
 from prong.errors import NotPossibleNow
 from prong.host.workplace import Workplace, workplace_of
+from prong.ids import task_of
 from prong.journal.transfer import growth, head_record
 from prong.prompt import Node, Prompt
 from prong.provider import Api, Http
@@ -30,16 +31,11 @@ from prong.team.run import (
     Waiting,
 )
 from prong.team.task import file_name
-from prong.tools.base import Together, Tool
+from prong.tools.tool import Together, Tool
 
 _NETWORK = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file"})
 
 _REMEDY = "set agents.backend to inline, or choose what a process of its own can have"
-
-
-def task_of(agent: Agent) -> str:
-    """Give the name of a child, which is that of its task."""
-    return agent.path.rpartition("/")[2]
 
 
 def describe(agent: Agent, waiting: tuple[Waiting, ...]) -> RunSpec:
@@ -52,7 +48,7 @@ def describe(agent: Agent, waiting: tuple[Waiting, ...]) -> RunSpec:
     return RunSpec(
         path=agent.path,
         lineage=agent.lineage,
-        task_id=task_of(agent),
+        task_id=task_of(agent.path),
         digest=prompt.digest,
         base=base.depth if base is not None else None,
         last=LastSent(
@@ -137,7 +133,7 @@ def _beside(agent: Agent) -> Beside:
         env=dict(context.env),
         images=context.images,
         storage=context.host.storage.path,
-        scratch=f"{context.host.storage.path}/workers/{file_name(task_of(agent))}",
+        scratch=f"{context.host.storage.path}/workers/{file_name(task_of(agent.path))}",
     )
 
 

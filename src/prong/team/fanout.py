@@ -22,7 +22,7 @@ import msgspec
 from prong.agent import Agent, Sent
 from prong.agent.request import prewarm
 from prong.cost import Prices
-from prong.cost.breakeven import BreakEven, Option, Scenario, weigh_dispatch
+from prong.cost.breakeven import BreakEven, Scenario, WayCost, weigh_dispatch
 from prong.cost.cache import CacheRule, cache_rule
 from prong.cost.mark import LIFETIME
 from prong.cost.receipt import FanEstimate
@@ -30,6 +30,7 @@ from prong.cost.schedule import Dispatch, FanPlan, Schedule
 from prong.entry import Call, CallId
 from prong.errors import ProngError
 from prong.event import Warned
+from prong.ids import TaskId
 from prong.prompt import Prompt
 from prong.team import fork
 from prong.text import load_text
@@ -108,7 +109,7 @@ class FanOut:
         self._clock = clock
         self._used_at = used_at
         self._open = plan.schedule == "at_once" or plan.size < 2
-        self._leader = ""
+        self._leader = TaskId("")
         self._admitted = False
         self._readable = plan.cached
         self._changed = anyio.Event()
@@ -123,12 +124,12 @@ class FanOut:
         """What is kept of it, to be compared with what it did cost."""
         return FanEstimate(base=self.base.digest, size=self.plan.size, estimate=self.estimate)
 
-    def join(self, task_id: str) -> None:
+    def join(self, task_id: TaskId) -> None:
         """Take a child in: its siblings' notices may wait for its end."""
         self.first = self.first or task_id
         self.running.add(task_id)
 
-    async def admit(self, task_id: str, agent: Agent) -> Prediction:
+    async def admit(self, task_id: TaskId, agent: Agent) -> Prediction:
         """Wait until a child, with that agent, may send its first request."""
         while not self._may_go(task_id):
             await self._changed.wait()
@@ -145,9 +146,9 @@ class FanOut:
             while not self._open and self._leader:
                 await self._changed.wait()
 
-    def _may_go(self, task_id: str) -> bool:
+    def _may_go(self, task_id: TaskId) -> bool:
         if self._open and self._used_at and self._clock() - self._used_at >= self._lives:
-            self._open, self._leader, self._readable = False, "", 0
+            self._open, self._leader, self._readable = False, TaskId(""), 0
         if not self._open and not self._leader:
             self._leader = task_id
         return self._open or self._leader == task_id
@@ -160,7 +161,7 @@ class FanOut:
             return
         self.began(self._leader)
 
-    def began(self, task_id: str) -> None:
+    def began(self, task_id: TaskId) -> None:
         """Note that a child's response has begun: it has used the base, and its entry can be read.
 
         If the base is not marked, what one child writes need not be found by the next.
@@ -172,13 +173,13 @@ class FanOut:
             self._open = True
             self._wake()
 
-    def left(self, task_id: str) -> None:
+    def left(self, task_id: TaskId) -> None:
         """Note that a child has ended; if it led and never began, another leads."""
         self.running.discard(task_id)
         if not self.running:
             self.base.unflatten()
         if task_id == self._leader and not self._open:
-            self._leader = ""
+            self._leader = TaskId("")
             self._wake()
 
     def _wake(self) -> None:
@@ -264,7 +265,7 @@ def _scenario(
     )
 
 
-def cheaper(told: BreakEven) -> Option | None:
+def cheaper(told: BreakEven) -> WayCost | None:
     """Give the way that clearly costs less than the fork from here on, if there is one.
 
     The dispatching reply is written by now, so it speaks for neither side.
@@ -287,7 +288,7 @@ _INSTEAD = {
 }
 
 
-def advice(told: BreakEven, better: Option) -> str:
+def advice(told: BreakEven, better: WayCost) -> str:
     """Say what another way would cost, and what the fork."""
     s, ahead = told.scenario, _ahead(told)
     forks = "a fork" if s.children == 1 else f"{s.children} forks"
@@ -313,7 +314,7 @@ def advise(parent: Agent, fan: FanOut, wanted: Advice, *, asked: bool) -> str | 
     return None
 
 
-def _refusal(told: BreakEven, better: Option) -> str:
+def _refusal(told: BreakEven, better: WayCost) -> str:
     """Tell the model why no fork was started, and what to do."""
     return (
         f"no fork was started: {advice(told, better)}, and the user wants the cheaper way "

@@ -55,7 +55,7 @@ def child(base: Prompt, directive: str, *, carrier: CallId | None = None) -> Pro
     return base.append_encoded("directive", "user", base.head.dialect.encode(told))
 
 
-class Report(msgspec.Struct, frozen=True):
+class ForkReport(msgspec.Struct, frozen=True):
     """What a fork gave back, by field."""
 
     text: str
@@ -83,7 +83,7 @@ _LABEL = re.compile(
 )
 
 
-def parse_report(text: str) -> Report:
+def parse_report(text: str) -> ForkReport:
     """Read a report; one that is off the format arrives whole, marked as unstructured."""
     labels = list(_LABEL.finditer(text))
     fields: dict[str, str] = {}
@@ -92,5 +92,5 @@ def parse_report(text: str) -> Report:
         end = following.start() if following else len(text)
         fields.setdefault(name, text[label.end() : end].strip())
     if "scope" not in fields or "result" not in fields:
-        return Report(text, structured=False, result=text.strip())
-    return Report(text, structured=True, **fields)
+        return ForkReport(text, structured=False, result=text.strip())
+    return ForkReport(text, structured=True, **fields)

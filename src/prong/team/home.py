@@ -15,9 +15,9 @@ import msgspec
 
 from prong.agent import Agent, Turn, Verdict
 from prong.agent.answer import interrupted, unanswered
-from prong.agent.gate import Leave
-from prong.agent.leave import ask_leave, ask_outside
+from prong.agent.gate import CheckedCall
 from prong.agent.lineage import contained
+from prong.agent.permission import ask_outside, ask_permission
 from prong.entry import Call, CallId, User
 from prong.errors import JournalError, WorkerFailed
 from prong.event import (
@@ -33,15 +33,14 @@ from prong.event import (
     TurnStarted,
     Warned,
 )
+from prong.ids import RequestId, TaskId
 from prong.journal.note import FilesRead, FolderEntered, TodosKept, TurnSettled, decode_note
 from prong.journal.record import EntryRecord
 from prong.journal.transfer import grow
 from prong.prompt import Prompt
-from prong.team.backend import Until
 from prong.team.message import (
     KEPT,
     Alive,
-    Ask,
     Compacted,
     EntrySent,
     EventTold,
@@ -58,11 +57,13 @@ from prong.team.message import (
     Up,
     Use,
     Used,
+    WorkerAsk,
 )
 from prong.team.run import (
     Waiting,
 )
-from prong.tools.base import Failed, Outcome, Together, Tool
+from prong.team.runner import Until
+from prong.tools.tool import CallOutcome, Failed, Together, Tool
 
 _REASON = 1_000
 """Letters of a worker's reason that are shown."""
@@ -137,10 +138,12 @@ class Spans:
                         )
                     )
                 case "request", RequestSent(sidecar=sidecar):
-                    ended = RequestFailed(request_id=name, why=why, error="killed", sidecar=sidecar)
+                    ended = RequestFailed(
+                        request_id=RequestId(name), why=why, error="killed", sidecar=sidecar
+                    )
                     found.append(ended)
                 case "task", _:
-                    found.append(TaskFinished(task_id=name, status="killed", summary=why))
+                    found.append(TaskFinished(task_id=TaskId(name), status="killed", summary=why))
                 case _:
                     found.append(TurnFinished(text="", why="error", detail=why))
         self._open.clear()
@@ -265,7 +268,7 @@ class Home:
         if taken is not None:
             taken()
 
-    async def answer(self, ask: Ask) -> object:
+    async def answer(self, ask: WorkerAsk) -> object:
         """Answer a question of the worker's.
 
         Raises WorkerFailed if it may not ask that.
@@ -300,19 +303,19 @@ class Home:
         if ask.outside:
             return await self._may_run_outside(ask, *parsed)
         try:
-            leave = await ask_leave(agent, call, *parsed)
+            checked = await ask_permission(agent, call, *parsed)
         except OSError as error:
             refused = f"{call.name}: {error}"
             return Granted(arguments=call.arguments, title="", refused=refused)
-        if leave.refused is None:
-            self._granted[call.id] = leave.call
+        if checked.refused is None:
+            self._granted[call.id] = checked.call
         return Granted(
-            arguments=leave.call.arguments,
-            title=leave.tool.title(leave.args),
-            refused=leave.refused,
-            notes=leave.notes,
+            arguments=checked.call.arguments,
+            title=checked.tool.title(checked.args),
+            refused=checked.refused,
+            notes=checked.notes,
             halted=agent.run.halted,
-            profile=leave.profile,
+            profile=checked.profile,
         )
 
     async def _may_run_outside(self, ask: MayRun, tool: Tool, args: Any) -> Granted:
@@ -323,7 +326,7 @@ class Home:
         parsed = self._agent.kit.parse(call)
         if not isinstance(parsed, Failed):
             tool, args = parsed
-        freed = await ask_outside(self._agent, Leave(call, tool, args), ask.outside[:_REASON])
+        freed = await ask_outside(self._agent, CheckedCall(call, tool, args), ask.outside[:_REASON])
         refused = "the user was not for it, or is not here" if freed is None else None
         return Granted(arguments=call.arguments, title=tool.title(args), refused=refused)
 
@@ -355,7 +358,7 @@ class Home:
         assert len(given) == len(parsed), "leave was given for it"
         try:
             if isinstance(tool, Together):
-                outcomes: Sequence[Outcome] = await tool.run_all(given, agent.context)
+                outcomes: Sequence[CallOutcome] = await tool.run_all(given, agent.context)
             else:
                 outcomes = [await tool.run(name, args, agent.context) for name, args in given]
         except OSError as error:
@@ -380,7 +383,7 @@ class Home:
             agent.emit(Warned(text=str(error)))
 
 
-def _used(outcome: Outcome) -> Used:
+def _used(outcome: CallOutcome) -> Used:
     if isinstance(outcome, Failed):
         return Used(failed=outcome.why)
     return Used(parts=outcome.parts, shown=outcome.shown)

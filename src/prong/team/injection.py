@@ -20,7 +20,7 @@ from prong.entry import Entry, Reply, Results, User, plain
 from prong.prompt import Node, Prompt
 from prong.team.confusable import looks
 
-Rule: TypeAlias = Literal[
+InjectionRule: TypeAlias = Literal[
     "notice", "tag", "call", "instruction", "hidden", "classifier", "unasked", "read", "echo"
 ]
 
@@ -41,7 +41,7 @@ _REPEATED = 24
 class Finding(msgspec.Struct, frozen=True):
     """Something in a result that its reader should know of."""
 
-    rule: Rule
+    rule: InjectionRule
     what: str
     quote: str = ""
 
@@ -220,7 +220,7 @@ async def inspect(
     return found if why is None else (*found, Finding("classifier", " ".join(why.split())))
 
 
-_SENTENCES: dict[Rule, str] = {
+_SENTENCES: dict[InjectionRule, str] = {
     "read": "the agent that wrote this result met ",
     "classifier": "a model that looked at the agent's work says: ",
     "unasked": "",

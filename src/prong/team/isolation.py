@@ -23,36 +23,36 @@ from prong.agent import Agent, Client, Conversation
 from prong.cost import Billing
 from prong.cost.budget import Budget
 from prong.event import Question
-from prong.tools.base import Context
+from prong.tools.tool import Context
 
 How: TypeAlias = Literal["shared", "cloned", "empty", "new", "wrapped"]
-Kind: TypeAlias = Literal["fork", "typed"]
+ChildKind: TypeAlias = Literal["fork", "typed"]
 
 _T = TypeVar("_T")
 
 
-class Row(msgspec.Struct, frozen=True):
+class Share(msgspec.Struct, frozen=True):
     """How one field comes to a child."""
 
     fork: How
     typed: How
     why: str
 
-    def of(self, kind: Kind) -> How:
+    def of(self, kind: ChildKind) -> How:
         """Say how it comes to a child of this kind."""
         return self.fork if kind == "fork" else self.typed
 
 
-def _both(how: How, why: str) -> Row:
-    return Row(how, how, why)
+def _both(how: How, why: str) -> Share:
+    return Share(how, how, why)
 
 
-AGENT: Mapping[str, Row] = {
+AGENT: Mapping[str, Share] = {
     "path": _both("new", "names the child below its parent"),
     "lineage": _both("new", "one deeper than the parent's"),
     "conversation": _both("new", "by a table below"),
     "client": _both("new", "by a table below"),
-    "kit": Row("shared", "new", "a fork's head is its parent's, tools included"),
+    "kit": Share("shared", "new", "a fork's head is its parent's, tools included"),
     "context": _both("new", "by a table below"),
     "policy": _both("wrapped", "a view that can only be stricter than the tree's"),
     "hooks": _both("new", "the same commands with a record of the child's own"),
@@ -64,50 +64,50 @@ AGENT: Mapping[str, Row] = {
 }
 """Every field of `Agent`."""
 
-CONVERSATION: Mapping[str, Row] = {
+CONVERSATION: Mapping[str, Share] = {
     "path": _both("new", "the child's"),
     "prompt": _both("new", "a fork's extends its parent's; a typed child sees nothing of it"),
     "recorder": _both("shared", "one journal for the whole session"),
     "emit": _both("new", "speaks in the child's name"),
     "secrets": _both("shared", "what is masked is masked for all"),
     "last": _both("new", "a fork's goes on from its parent's last request"),
-    "base": Row("new", "empty", "the fork base"),
+    "base": Share("new", "empty", "the fork base"),
 }
 """Every field of `Conversation`."""
 
-CLIENT: Mapping[str, Row] = {
-    "provider": Row("shared", "new", "a fork is of its parent's model"),
+CLIENT: Mapping[str, Share] = {
+    "provider": Share("shared", "new", "a fork is of its parent's model"),
     "billing": _both("new", "by a table below"),
-    "settings": Row("shared", "new", "what the model can read and write belongs to the model"),
+    "settings": Share("shared", "new", "what the model can read and write belongs to the model"),
     "observer": _both("new", "the child's account: what it shares, reads and pays"),
     "clock": _both("shared", "the time is the same for all"),
 }
 """Every field of `Client`."""
 
-BILLING: Mapping[str, Row] = {
+BILLING: Mapping[str, Share] = {
     "prices": _both("shared", "a table that nobody changes"),
     "ledger": _both("shared", "one bill for the whole session"),
     "budget": _both("new", "below the parent's, so that what is spent counts in both"),
 }
 """Every field of `Billing`."""
 
-CONTEXT: Mapping[str, Row] = {
+CONTEXT: Mapping[str, Share] = {
     "host": _both("shared", "the same files and storage, unless a worktree is given"),
     "reads": _both("cloned", "a typed child's says of all that it was not seen; see decision 013"),
     "emit": _both("new", "speaks in the child's name"),
     "ask": _both("new", "a child never opens a question to the user by itself"),
     "tasks": _both("new", "the child's door to the one board: no process escapes the session"),
     "cwd": _both("cloned", "where the parent is; the child's `cd` moves the child alone"),
-    "todos": Row("cloned", "empty", "changes never reach the parent's list"),
+    "todos": Share("cloned", "empty", "changes never reach the parent's list"),
     "env": _both("cloned", "changes never reach the parent's processes"),
-    "images": Row("shared", "new", "belongs to the model"),
+    "images": Share("shared", "new", "belongs to the model"),
     "agents": _both("new", "the child's own door to the supervisor"),
     "keeps_back": _both("new", "by the child's own rules, which hold those of the tree"),
 }
 """Every field of `Context`."""
 
 
-class Given(TypedDict):
+class ChildFields(TypedDict):
     """What whoever starts a child has made for it, by field: what is new or wrapped has to be here.
 
     What is shared, cloned or empty may be here too: that is the explicit choice to differ.
@@ -120,7 +120,7 @@ class Given(TypedDict):
     context: Mapping[str, Any]
 
 
-def make_agent(parent: Agent, kind: Kind, **given: Unpack[Given]) -> Agent:
+def make_agent(parent: Agent, kind: ChildKind, **given: Unpack[ChildFields]) -> Agent:
     """Make a child by the tables."""
     policy = given["agent"].get("policy", parent.policy)
     context = {"keeps_back": policy.keeps_back, **given["context"]}
@@ -138,7 +138,11 @@ def make_agent(parent: Agent, kind: Kind, **given: Unpack[Given]) -> Agent:
 
 
 def _build(
-    cls: type[_T], parent: Any, table: Mapping[str, Row], kind: Kind, given: Mapping[str, Any]
+    cls: type[_T],
+    parent: Any,
+    table: Mapping[str, Share],
+    kind: ChildKind,
+    given: Mapping[str, Any],
 ) -> _T:
     fields = _fields(cls)
     assert fields.keys() == table.keys(), f"no row for {fields.keys() ^ table.keys()}"

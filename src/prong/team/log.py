@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from prong.host import make_private
-from prong.tools.output import Cleaner, Collector
+from prong.tools.collector import Cleaner, Collector
 
 RESULT = 2_000
 """Characters of output in a notice."""

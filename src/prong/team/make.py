@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from prong.agent import Agent, Hooks, Limits, RunState, Sent
+from prong.agent import Agent, Hooks, RunState, Sent, TurnLimits
 from prong.agent.lineage import Lineage
 from prong.agent.spec import AgentType
 from prong.config.guard import Guard
 from prong.cost.budget import Bounds, Budget
 from prong.cost.cache import cache_rule
+from prong.ids import TaskId, below, depth_of
 from prong.journal.note import ChildSpec
 from prong.prompt import Node, Prompt
 from prong.team.account import ChildAccount, fork_account, typed_account
@@ -25,14 +26,14 @@ from prong.team.claim import FileBox, declared
 from prong.team.course import Services
 from prong.team.fanout import FanOut
 from prong.team.fileset import FileSet
-from prong.team.isolation import Given, make_agent, nobody
+from prong.team.isolation import ChildFields, make_agent, nobody
 from prong.team.taskset import TaskSet
 from prong.team.typed import TypedParts
-from prong.tools.base import Delegation
 from prong.tools.delegate import AnyAgentArguments
 from prong.tools.filter import denied_uses
 from prong.tools.policy import Mode
 from prong.tools.rule import BadRule, Rule, parse_rule
+from prong.tools.tool import Delegation
 
 FORK_TURNS = 200
 """Requests a fork may make."""
@@ -44,7 +45,7 @@ TYPED_TURNS = 200
 """Requests a typed child may make, if its type says nothing else."""
 
 
-class Part(msgspec.Struct, frozen=True):
+class PlannedFork(msgspec.Struct, frozen=True):
     """What one fork is to do."""
 
     description: str
@@ -55,8 +56,8 @@ class Part(msgspec.Struct, frozen=True):
 def fork_spec(
     parent: Agent,
     fan: FanOut,
-    task_id: str,
-    part: Part,
+    task_id: TaskId,
+    part: PlannedFork,
     *,
     call_id: str,
     notify: bool,
@@ -65,7 +66,7 @@ def fork_spec(
     """Say what a fork is."""
     return ChildSpec(
         task_id=task_id,
-        path=f"{parent.path}/{task_id}",
+        path=below(parent.path, task_id),
         parent=parent.path,
         kind="fork",
         type="fork",
@@ -83,7 +84,7 @@ def fork_spec(
 
 def typed_spec(
     parent: Agent,
-    task_id: str,
+    task_id: TaskId,
     args: AnyAgentArguments,
     made: TypedParts,
     *,
@@ -96,7 +97,7 @@ def typed_spec(
     kind = made.kind
     return ChildSpec(
         task_id=task_id,
-        path=f"{parent.path}/{task_id}",
+        path=below(parent.path, task_id),
         parent=parent.path,
         kind="typed",
         type=kind.name,
@@ -151,13 +152,13 @@ def make_fork(
 ) -> Child:
     """Make a fork."""
     own = {
-        "lineage": Lineage("fork", spec.parent, spec.path.count("/"), spec.base),
+        "lineage": Lineage("fork", spec.parent, depth_of(spec.path), spec.base),
         "policy": parent.policy.narrow(mode="bubble"),
         "hooks": _cloned(parent.hooks),
-        "run": RunState(limits=Limits(max_turns=FORK_TURNS)),
+        "run": RunState(limits=TurnLimits(max_turns=FORK_TURNS)),
     }
     said = {"last": start.last or parent.conversation.last, "base": start.base}
-    given = Given(agent=own, conversation=said, client={}, budget=budget, context={})
+    given = ChildFields(agent=own, conversation=said, client={}, budget=budget, context={})
     return _make(parent, spec, start, services, agents, given)
 
 
@@ -181,13 +182,13 @@ def make_typed(
     if services.claims is not None and not spec.isolation:
         policy = FileBox(policy, services.claims, spec.task_id, declared(spec))
     own = {
-        "lineage": Lineage("typed", spec.parent, spec.path.count("/")),
+        "lineage": Lineage("typed", spec.parent, depth_of(spec.path)),
         "kit": made.kit,
         "policy": policy,
         "hooks": made.hooks,
-        "run": RunState(limits=Limits(max_turns=kind.max_turns or TYPED_TURNS)),
+        "run": RunState(limits=TurnLimits(max_turns=kind.max_turns or TYPED_TURNS)),
     }
-    given = Given(
+    given = ChildFields(
         agent=own,
         conversation={"last": start.last or Sent()},
         client={"provider": made.provider, "settings": made.settings},
@@ -203,7 +204,7 @@ def _make(
     start: Start,
     services: Services,
     agents: Delegation,
-    given: Given,
+    given: ChildFields,
 ) -> Child:
     """Make a child by the tables of isolation; `given` is what its kind adds."""
     told = Emitter(spec.path, services.emit, text=start.text, tool_uses=start.tool_uses)

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 
 from prong.agent import Turn
-from prong.cost import Row
+from prong.cost import Charge
 from prong.entry import CallId, Part
 from prong.errors import WorkerFailed
 from prong.event import (
@@ -76,10 +76,10 @@ Speech: TypeAlias = (
 
 SPEECH: tuple[type, ...] = get_args(Speech)
 
-Kept: TypeAlias = FilesRead | TodosKept | FolderEntered | TurnSettled
+WorkerNote: TypeAlias = FilesRead | TodosKept | FolderEntered | TurnSettled
 """The notes that a worker may have stored."""
 
-KEPT: dict[str, type[Kept]] = {kind.tag: kind for kind in get_args(Kept)}
+KEPT: dict[str, type[WorkerNote]] = {kind.tag: kind for kind in get_args(WorkerNote)}
 
 
 class _Sentence(msgspec.Struct, frozen=True, kw_only=True, tag_field="m", tag=str.lower):
@@ -182,7 +182,7 @@ class ResponseBegan(_Sentence, frozen=True):
 class RequestPaid(_Sentence, frozen=True):
     """A request has cost something."""
 
-    row: Row
+    row: Charge
     at: float
     diagnostics: bytes = b""
 
@@ -238,7 +238,7 @@ class Use(_Inquiry, frozen=True):
     """Ids and arguments."""
 
 
-Ask: TypeAlias = MaySend | MayRun | MayEnd | Fire | Use
+WorkerAsk: TypeAlias = MaySend | MayRun | MayEnd | Fire | Use
 Up: TypeAlias = (
     Ready
     | Alive
@@ -351,6 +351,6 @@ def _read(decode: Any, data: bytes) -> Any:
         raise WorkerFailed(f"it sent what is no message of the protocol ({error})") from error
 
 
-def answered(ask: Ask, value: object) -> AskAnswered:
+def answered(ask: WorkerAsk, value: object) -> AskAnswered:
     """Answer a question."""
     return AskAnswered(number=ask.number, value=msgspec.Raw(dump(value)))

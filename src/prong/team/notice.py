@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from prong.ids import AgentPath, TaskId
 from prong.team.confusable import is_plain, readings
 
 Status: TypeAlias = Literal["completed", "failed", "killed"]
@@ -38,9 +39,9 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     """Identifies the notice in the outbox: a task's id, then `#` and the number of a later run."""
-    agent: str
+    agent: AgentPath
     """The path of the agent that is to read it."""
-    task_id: str
+    task_id: TaskId
     status: Status
     summary: str
     result: str = ""

@@ -32,6 +32,7 @@ import msgspec
 
 from prong.errors import JournalFull
 from prong.host import make_private
+from prong.ids import AgentPath, TaskId
 from prong.journal.lock import remedy
 from prong.journal.record import check, reseal
 from prong.team.notice import Notice
@@ -42,8 +43,8 @@ class Expected(msgspec.Struct, frozen=True, tag_field="type", tag="expected"):
     """A task has started and will notify."""
 
     id: str
-    agent: str
-    task_id: str
+    agent: AgentPath
+    task_id: TaskId
     title: str
     output_file: str = ""
 
@@ -51,7 +52,7 @@ class Expected(msgspec.Struct, frozen=True, tag_field="type", tag="expected"):
 class Told(msgspec.Struct, frozen=True):
     """What is remembered of a task that has notified."""
 
-    agent: str
+    agent: AgentPath
     summary: str
     output_file: str
 
@@ -72,7 +73,7 @@ class _Acknowledged(msgspec.Struct, frozen=True, tag_field="type", tag="acknowle
     ids: tuple[str, ...]
 
 
-_Record: TypeAlias = Expected | _Written | _Delivered | _Acknowledged
+_OutboxRecord: TypeAlias = Expected | _Written | _Delivered | _Acknowledged
 
 
 class _Numbered(msgspec.Struct, frozen=True):
@@ -235,7 +236,7 @@ class Outbox:
         for number, line in enumerate(data.split(b"\n")[:-1], 1):
             try:
                 self._check_order(line, unread)
-                self._apply(msgspec.json.decode(line, type=_Record))
+                self._apply(msgspec.json.decode(line, type=_OutboxRecord))
                 unread = 0
             except ValueError as error:
                 unread += 1
@@ -257,7 +258,7 @@ class Outbox:
     def _blame(self, line: int, offset: int, why: str) -> None:
         self.damage.append(f"line {line}, byte {offset}: {why}")
 
-    def _apply(self, record: _Record) -> None:
+    def _apply(self, record: _OutboxRecord) -> None:
         match record:
             case Expected():
                 if record.id not in self._seen:
@@ -270,7 +271,7 @@ class Outbox:
             case _Acknowledged(ids):
                 self._forget(ids)
 
-    def _append(self, record: _Record) -> None:
+    def _append(self, record: _OutboxRecord) -> None:
         # The name of a file need not be Unicode, and a notice may speak of any.
         data, _ = reseal(b'"n":%d,%s' % (self._number + 1, dump(record)[1:]), 0)
         try:

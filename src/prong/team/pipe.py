@@ -22,12 +22,11 @@ from prong.agent import Agent, Turn
 from prong.errors import ProngError, WorkerFailed
 from prong.host import make_private
 from prong.host.dialogue import Dialogue
-from prong.team.backend import Until
-from prong.team.describe import describe, greeting, rope, task_of
+from prong.ids import task_of
+from prong.team.describe import describe, greeting, rope
 from prong.team.home import Home
 from prong.team.message import (
     PROTOCOL,
-    Ask,
     Begin,
     Deliver,
     Down,
@@ -42,6 +41,7 @@ from prong.team.message import (
     RulesSet,
     Up,
     Use,
+    WorkerAsk,
     answered,
     frame,
     read_up,
@@ -49,6 +49,7 @@ from prong.team.message import (
 from prong.team.run import (
     RunSpec,
 )
+from prong.team.runner import Until
 from prong.tools.policy import Policy
 
 _WORKER = ("-m", "prong", "worker", "--stdio")
@@ -86,7 +87,7 @@ class Processes:
         Raises WorkerFailed if the process is lost or breaks the protocol, UsageError if the agent
         cannot run in another process.
         """
-        home = Home(agent, until, prefix=f"{task_of(agent)}-")
+        home = Home(agent, until, prefix=f"{task_of(agent.path)}-")
         spec = describe(agent, ())
         hello = frame(greeting(agent))
         errors = Path(spec.beside.scratch, "errors.txt")
@@ -195,7 +196,7 @@ class _Link:
                     self._home.take(message)
         raise await self._lost()
 
-    async def _answer(self, ask: Ask) -> None:
+    async def _answer(self, ask: WorkerAsk) -> None:
         try:
             value = await self._home.answer(ask)
         finally:

@@ -17,13 +17,14 @@ import msgspec
 
 from prong.event import Event, Warned
 from prong.host import Host
+from prong.ids import AgentPath, TaskId
 from prong.journal.note import PullsSeen
 from prong.journal.recorder import Recorder
 from prong.team.log import Log
 from prong.team.outbox import Expected
 from prong.team.task import TaskBoard
 from prong.team.work import Ending
-from prong.tools.base import Failed, Outcome, done
+from prong.tools.tool import CallOutcome, Failed, done
 
 SECONDS = 30.0
 """How long to wait after something has happened, before looking again."""
@@ -50,9 +51,9 @@ class Pull(msgspec.Struct, frozen=True):
         return f"{self.owner}/{self.repo}#{self.number}"
 
     @property
-    def task_id(self) -> str:
+    def task_id(self) -> TaskId:
         """The task that watches it."""
-        return f"pr-{self.owner}-{self.repo}-{self.number}"
+        return TaskId(f"pr-{self.owner}-{self.repo}-{self.number}")
 
 
 class Happening(msgspec.Struct, frozen=True):
@@ -84,7 +85,7 @@ class Pulls:
 
     host: Host
     board: TaskBoard
-    agent: str
+    agent: AgentPath
     recorder: Recorder
     emit: Callable[[Event], None]
     env: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -92,7 +93,7 @@ class Pulls:
     seen: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     """Keys of what was told or was there before, by pull request."""
 
-    async def subscribe(self, pull_request: str) -> Outcome:
+    async def subscribe(self, pull_request: str) -> CallOutcome:
         """Watch a pull request from now on."""
         try:
             pull = await self._find(pull_request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
+from prong.ids import AgentPath, TaskId
 from prong.team.log import numbers, read_tail
 from prong.team.outbox import Expected
 from prong.team.task import TaskBoard
@@ -16,14 +17,14 @@ def strays(board: TaskBoard) -> list[str]:
 
 
 def recover(
-    board: TaskBoard, agent: str, *, keep: Container[str] = (), strays: Sequence[str] = ()
+    board: TaskBoard, agent: AgentPath, *, keep: Container[str] = (), strays: Sequence[str] = ()
 ) -> list[str]:
     """Report tasks as killed that died with an earlier process of this session; gives which.
 
     Those in `keep` are taken up again by somebody else. Of `strays` nobody knows whose they are, so
     that `agent` is told.
     """
-    known = [Expected(n, agent, n, n, str(board.folder / f"{n}.log")) for n in strays]
+    known = [Expected(n, agent, TaskId(n), n, str(board.folder / f"{n}.log")) for n in strays]
     lost = [
         one
         for one in (*board.delivery.outbox.orphans(), *known)

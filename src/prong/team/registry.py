@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from prong.agent import Agent
 from prong.cost import Prices
 from prong.cost.receipt import Receipt
+from prong.ids import TaskId
 from prong.journal.note import ChildSpec
 from prong.team.archive import KEPT, Archive
 from prong.team.child import Child
@@ -49,13 +50,13 @@ class Registry:
         """Whether there is or was a child of that name."""
         return name in self._children or name in self._archive
 
-    def free(self, name: str) -> str:
+    def free(self, name: str) -> TaskId:
         """Give a name that no other agent has and no task had."""
         found, number = name, 1
         while self.has(found) or self.board.knows(found):
             number += 1
             found = f"{name}-{number}"
-        return found
+        return TaskId(found)
 
     def add(self, child: Child) -> None:
         """Take a child in."""

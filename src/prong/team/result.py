@@ -8,22 +8,23 @@ import msgspec
 
 from prong.cost.receipt import Receipt
 from prong.host.worktree import Kept, Removed
+from prong.ids import TaskId
 from prong.team.child import Child
-from prong.team.fork import Report
+from prong.team.fork import ForkReport
 from prong.team.injection import warning
 from prong.team.notice import TaskUsage, neutral
 from prong.team.work import Ending
-from prong.tools.base import Done, Failed, Outcome, TaskHandle, done
+from prong.tools.tool import CallOutcome, Done, Failed, TaskHandle, done
 
 
 class ForkResult(msgspec.Struct, frozen=True, kw_only=True):
     """What one fork gave back."""
 
-    task_id: str
+    task_id: TaskId
     status: str
     text: str
     """Its last reply, whole."""
-    report: Report
+    report: ForkReport
     receipt: Receipt
     detail: str = ""
     """Why it failed or was stopped, if it did."""
@@ -137,7 +138,7 @@ def moved(child: Child, handle: TaskHandle, why: str) -> Done:
     )
 
 
-def finished(child: Child, seconds: float, notes: tuple[str, ...] = ()) -> Outcome:
+def finished(child: Child, seconds: float, notes: tuple[str, ...] = ()) -> CallOutcome:
     """Give what a child gave back to the parent that waited for it."""
     ending = ending_of(child)
     usage = ending.usage

@@ -19,6 +19,7 @@ from prong.cost.budget import Budget
 from prong.cost.cache import CacheRule
 from prong.cost.receipt import Receipt
 from prong.entry import Reply, User, plain
+from prong.ids import AgentPath, is_below
 from prong.journal.note import (
     ChildEnded,
     ChildRun,
@@ -30,7 +31,7 @@ from prong.journal.note import (
     ReceiptOpened,
     TodosKept,
 )
-from prong.journal.read import Replay
+from prong.journal.replay import Replay
 from prong.prompt import Node, Prompt
 from prong.team.account import ChildAccount
 from prong.team.child import Child, RunStatus
@@ -39,7 +40,7 @@ from prong.team.make import Start
 from prong.team.notice import mentions
 from prong.team.outbox import Expected
 from prong.team.result import ending_of
-from prong.tools.base import Reads
+from prong.tools.tool import Reads
 
 
 class TakenUp(msgspec.Struct):
@@ -155,7 +156,11 @@ def make_up(child: Child, replay: Replay, delivery: Delivery, *, owed: bool) -> 
 def spent_budget(parent: Agent, spec: ChildSpec, replay: Replay) -> Budget:
     """Make a child's budget with what it, and all that it started, have spent before."""
     budget = Budget(spec.budget, parent=parent.client.billing.budget, name=f"agent {spec.task_id}")
-    below = [path for path in replay.agents if f"{path}/".startswith(f"{spec.path}/")]
+    below = [
+        path
+        for path in map(AgentPath, replay.agents)
+        if path == spec.path or is_below(path, spec.path)
+    ]
     for row in (row for path in below for row in replay.rows(path)):
         budget.remember(row.tokens, row.cost or 0.0, int(row.is_turn))
     return budget

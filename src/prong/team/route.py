@@ -32,23 +32,23 @@ class ForkMode(msgspec.Struct, frozen=True):
     why_off: str = ""
 
 
-class Fork(msgspec.Struct, frozen=True):
+class ForkRoute(msgspec.Struct, frozen=True):
     """Split the caller."""
 
 
-class Typed(msgspec.Struct, frozen=True):
+class TypedRoute(msgspec.Struct, frozen=True):
     """Start an agent of a type, from nothing."""
 
     type: str
 
 
-class Refused(msgspec.Struct, frozen=True):
+class NoRoute(msgspec.Struct, frozen=True):
     """Do neither, and say why."""
 
     why: str
 
 
-Route: TypeAlias = Fork | Typed | Refused
+Route: TypeAlias = ForkRoute | TypedRoute | NoRoute
 
 
 def route(
@@ -61,31 +61,31 @@ def route(
 ) -> Route:
     """Decide; an explicit type always wins, and nothing is honoured in part."""
     if lineage.is_fork:
-        return Refused("a fork cannot start agents; this is permanent, do the work yourself")
+        return NoRoute("a fork cannot start agents; this is permanent, do the work yourself")
     if lineage.depth >= MAX_DEPTH:
-        return Refused(
+        return NoRoute(
             f"agents are nested {lineage.depth} deep already and may not go deeper; do it yourself"
         )
     default = WORKER if lineage.origin == "coordinator" else DEFAULT
     wanted = args.subagent_type or (FORK if mode.on else default)
     if wanted != FORK and wanted not in types:
-        return Refused(_unknown(wanted, types))
+        return NoRoute(_unknown(wanted, types))
     if args.isolation == "remote":
-        return Refused(REMOTE)
+        return NoRoute(REMOTE)
     if args.name is not None and not re.fullmatch(NAME, args.name):
-        return Refused(
+        return NoRoute(
             f"{args.name!r} is no name for an agent; use up to 64 letters, digits, '.', '_', '-'"
         )
     if wanted != FORK:
-        return Typed(wanted)
+        return TypedRoute(wanted)
     if not mode.on:
-        return Refused(f"forks are off: {mode.why_off}; name a subagent_type and write a brief")
+        return NoRoute(f"forks are off: {mode.why_off}; name a subagent_type and write a brief")
     if args.model and args.model != model:
-        return Refused(
+        return NoRoute(
             f"a fork runs on its parent's model ({model}), or it would share nothing with it; "
             f"leave `model` out, or use a subagent_type to have {args.model}"
         )
-    return Fork()
+    return ForkRoute()
 
 
 def _unknown(wanted: str, types: Collection[str]) -> str:

@@ -14,10 +14,10 @@ from prong.cost.price import Price
 from prong.entry import Usage, User
 from prong.event import Todo
 from prong.host.workplace import Workplace
-from prong.provider import Endpoint, Patience
-from prong.provider import Limits as HttpLimits
-from prong.tools.base import Effect
+from prong.ids import AgentPath, TaskId
+from prong.provider import Endpoint, HttpLimits, Patience
 from prong.tools.policy import Policy
+from prong.tools.tool import SideEffect
 
 HERE = frozenset(
     (
@@ -40,7 +40,7 @@ class ToolRow(msgspec.Struct, frozen=True, kw_only=True):
     """One tool of the agent."""
 
     name: str
-    effect: Effect
+    effect: SideEffect
     budget: int
     here: bool
     """Whether the worker runs it; the session runs the others, to which it has the connections."""
@@ -105,9 +105,9 @@ class Waiting(msgspec.Struct, frozen=True):
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One run of an agent: all that another process needs to know, beside its rope and its keys."""
 
-    path: str
+    path: AgentPath
     lineage: Lineage
-    task_id: str
+    task_id: TaskId
     digest: str
     """Of the prompt that it goes on from."""
     base: int | None = None

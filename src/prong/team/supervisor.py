@@ -20,8 +20,9 @@ from prong.cost.cache import cache_rule
 from prong.entry import CallId, Result, Results, Text
 from prong.errors import NotPossibleNow, ProngError, UnknownName
 from prong.event import Warned
+from prong.ids import AgentPath, TaskId, is_below, root_of
 from prong.journal.note import ChildSpec
-from prong.journal.read import Replay, read_journal
+from prong.journal.replay import Replay, read_journal
 from prong.prompt import Prompt
 from prong.team import fork
 from prong.team.account import CacheWatch
@@ -32,7 +33,7 @@ from prong.team.fanout import FanOut, ForkSettings, advise, plan_fan_out
 from prong.team.fileset import BadSet, FileSet, read_set
 from prong.team.foreground import Foreground
 from prong.team.make import (
-    Part,
+    PlannedFork,
     fork_spec,
     fork_start,
     make_fork,
@@ -44,11 +45,11 @@ from prong.team.outbox import Expected
 from prong.team.registry import Held, Registry
 from prong.team.result import ForkResult, ending_of, finished, held_back, moved, result_of, started
 from prong.team.resume import TakenUp, make_up, specs, spent_budget, stored_start, take_up, told
-from prong.team.route import Fork, ForkMode, Refused, Route, Typed, route
+from prong.team.route import ForkMode, ForkRoute, NoRoute, Route, TypedRoute, route
 from prong.team.typed import TypeResolver
 from prong.team.workspace import barred
-from prong.tools.base import Delegation, Failed, Outcome, done
 from prong.tools.delegate import AnyAgentArguments, WorkerArguments
+from prong.tools.tool import CallOutcome, Delegation, Failed, done
 
 PATIENCE = 120.0
 """Seconds a parent waits for a child before it goes on without it."""
@@ -97,9 +98,9 @@ class Supervisor:
         """All agents of the session by name."""
         return self.services.registry
 
-    def for_agent(self, path: str) -> Delegation:
+    def for_agent(self, path: AgentPath) -> Delegation:
         """Make the way by which the tools of one agent start and reach others."""
-        return _Delegation(self, path)
+        return _OwnDelegation(self, path)
 
     def child(self, name: str) -> Child | None:
         """Find a child by its name or task id."""
@@ -116,8 +117,8 @@ class Supervisor:
         return Held(self.registry) if self.settings.wake_once else ()
 
     async def delegate(
-        self, path: str, calls: Sequence[tuple[CallId, AnyAgentArguments]]
-    ) -> list[Outcome]:
+        self, path: AgentPath, calls: Sequence[tuple[CallId, AnyAgentArguments]]
+    ) -> list[CallOutcome]:
         """Start what calls of the Agent tool in one reply ask for, and wait for the foreground."""
         parent = self.registry.agents[path]
         routes = [self._route(parent, args) for _, args in calls]
@@ -126,9 +127,9 @@ class Supervisor:
             self._start(parent, call_id, args, decided, fan)
             for (call_id, args), decided in zip(calls, routes, strict=True)
         ]
-        outcomes: list[Outcome] = [Failed(INTERRUPTED)] * len(begun)
+        outcomes: list[CallOutcome] = [Failed(INTERRUPTED)] * len(begun)
 
-        async def settle(index: int, one: Outcome | _Waited) -> None:
+        async def settle(index: int, one: CallOutcome | _Waited) -> None:
             outcomes[index] = await self._attend(one) if isinstance(one, _Waited) else one
 
         async with anyio.create_task_group() as group:
@@ -139,15 +140,17 @@ class Supervisor:
     def _route(self, parent: Agent, args: AnyAgentArguments) -> Route:
         model = parent.conversation.prompt.head.model
         decided = route(args, self.settings.forks, parent.lineage, self.resolver.types, model=model)
-        if isinstance(decided, Fork) and (why := barred(parent, args.isolation or "")):
-            return Refused(why)
+        if isinstance(decided, ForkRoute) and (why := barred(parent, args.isolation or "")):
+            return NoRoute(why)
         return decided
 
     def _dispatch(
         self, parent: Agent, given: Sequence[AnyAgentArguments], routes: Sequence[Route]
     ) -> FanOut | str:
         """Plan the forks of a reply as one fan-out; gives why there may be none, if so."""
-        directives = [a.prompt for a, to in zip(given, routes, strict=True) if isinstance(to, Fork)]
+        directives = [
+            a.prompt for a, to in zip(given, routes, strict=True) if isinstance(to, ForkRoute)
+        ]
         if not directives:
             return ""
         fan, why = self._plan(parent, parent.conversation.prompt, directives, dispatched=True)
@@ -160,14 +163,14 @@ class Supervisor:
         args: AnyAgentArguments,
         decided: Route,
         fan: FanOut | str,
-    ) -> Outcome | _Waited:
-        if isinstance(decided, Refused):
+    ) -> CallOutcome | _Waited:
+        if isinstance(decided, NoRoute):
             return Failed(decided.why)
         name = self.registry.free(args.name or call_id)
         if args.name and name != args.name:
             return Failed(f"{args.name!r} is taken already; choose another name")
         try:
-            if isinstance(decided, Typed):
+            if isinstance(decided, TypedRoute):
                 return self._start_typed(parent, call_id, name, args, decided.type)
             return self._start_fork(parent, call_id, name, args, fan)
         except ProngError as error:
@@ -178,16 +181,16 @@ class Supervisor:
         self,
         parent: Agent,
         call_id: CallId,
-        task_id: str,
+        task_id: TaskId,
         args: AnyAgentArguments,
         fan: FanOut | str,
-    ) -> Outcome:
+    ) -> CallOutcome:
         if isinstance(fan, str):
             return Failed(fan)
         budget = self._budget(parent, task_id)
         if isinstance(budget, str):
             return Failed(f"no fork was started: {budget}")
-        part = Part(args.description, args.prompt, isolated=bool(args.isolation))
+        part = PlannedFork(args.description, args.prompt, isolated=bool(args.isolation))
         self._fork(parent, fan, task_id, part, call_id=call_id, budget=budget)
         return _DISPATCHED
 
@@ -217,7 +220,7 @@ class Supervisor:
             prompt = Prompt(prompt.head, prompt.tip.parent)
         fan, _ = self._plan(parent, prompt, directives, notify=notify)
         number = len(self.registry)
-        parts = [Part(_short(text), text, isolated=isolated) for text in directives]
+        parts = [PlannedFork(_short(text), text, isolated=isolated) for text in directives]
         return [
             self._fork(parent, fan, self.registry.free(f"fork-{number + i}"), part, notify=notify)
             for i, part in enumerate(parts, 1)
@@ -246,8 +249,8 @@ class Supervisor:
         self,
         parent: Agent,
         fan: FanOut,
-        task_id: str,
-        part: Part,
+        task_id: TaskId,
+        part: PlannedFork,
         *,
         call_id: str = "",
         notify: bool = True,
@@ -261,8 +264,8 @@ class Supervisor:
         return child
 
     def _start_typed(
-        self, parent: Agent, call_id: CallId, task_id: str, args: AnyAgentArguments, name: str
-    ) -> Outcome | _Waited:
+        self, parent: Agent, call_id: CallId, task_id: TaskId, args: AnyAgentArguments, name: str
+    ) -> CallOutcome | _Waited:
         """Start a typed child.
 
         Raises ProngError if its model cannot be used.
@@ -316,7 +319,7 @@ class Supervisor:
             )
         return None
 
-    async def _attend(self, waited: _Waited) -> Outcome:
+    async def _attend(self, waited: _Waited) -> CallOutcome:
         """Wait for a child; whoever interrupts the parent stops it, with all that it started."""
         child, board = waited.child, self.services.board
         begun, task_id = anyio.current_time(), child.spec.task_id
@@ -348,10 +351,10 @@ class Supervisor:
         """Send a child that is waited for to the background, or all; gives their task ids."""
         return self._foreground.give_up(task_id) if self.settings.background else []
 
-    async def send(self, sender: str, to: str, text: str) -> Outcome:
+    async def send(self, sender: AgentPath, to: str, text: str) -> CallOutcome:
         """Send a message to a child, which goes on from where it is."""
         child = self.registry.get(to) or self._unarchived(sender, to)
-        if child is None or not child.spec.path.startswith(f"{sender}/"):
+        if child is None or not is_below(child.spec.path, sender):
             known = [one.spec.task_id for one in self.registry if one.spec.parent == sender]
             return Failed(
                 f"there is no agent {to!r} of yours; yours are: {', '.join(known) or '-'}"
@@ -366,10 +369,10 @@ class Supervisor:
         notes = ("", *held_back(launched.behind))
         return done(f"{to} goes on with your message and will report again.{' '.join(notes)}")
 
-    def _unarchived(self, sender: str, name: str) -> Child | None:
+    def _unarchived(self, sender: AgentPath, name: str) -> Child | None:
         """Read a child that ended a while ago from the journal again."""
         spec = self.registry.archived(name)
-        if spec is None or not spec.path.startswith(f"{sender}/"):
+        if spec is None or not is_below(spec.path, sender):
             return None
         child = self._taken_up(spec, read_journal(self.services.journal))
         if child is not None:
@@ -379,7 +382,7 @@ class Supervisor:
     def _taken_up(self, spec: ChildSpec, replay: Replay) -> Child | None:
         """Make a child of what the journal has of it; None, and a warning, if that cannot be."""
         agents = self.registry.agents
-        parent = agents.get(spec.parent) or agents[spec.parent.partition("/")[0]]
+        parent = agents.get(spec.parent) or agents[root_of(spec.parent)]
         try:
             return take_up(self._remade(parent, spec, replay), replay)
         except ProngError as error:
@@ -455,17 +458,19 @@ class Supervisor:
 
 
 @dataclass(slots=True, frozen=True)
-class _Delegation:
+class _OwnDelegation:
     """The supervisor as one agent's tools see it."""
 
     supervisor: Supervisor
-    path: str
+    path: AgentPath
 
-    async def delegate(self, calls: Sequence[tuple[CallId, AnyAgentArguments]]) -> list[Outcome]:
+    async def delegate(
+        self, calls: Sequence[tuple[CallId, AnyAgentArguments]]
+    ) -> list[CallOutcome]:
         """Start agents."""
         return await self.supervisor.delegate(self.path, calls)
 
-    async def send(self, to: str, message: str) -> Outcome:
+    async def send(self, to: str, message: str) -> CallOutcome:
         """Send a message to a child."""
         return await self.supervisor.send(self.path, to, message)
 

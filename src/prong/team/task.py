@@ -19,11 +19,12 @@ from anyio.abc import TaskGroup
 
 from prong.errors import SessionEnded
 from prong.event import TaskFinished, TaskStarted
+from prong.ids import AgentPath, TaskId, is_below
 from prong.team.delivery import Delivery, Emit
 from prong.team.log import Log, numbers, read_fresh
 from prong.team.outbox import REMEMBERED, Expected
 from prong.team.work import Ending, Shell, Work
-from prong.tools.base import TaskHandle
+from prong.tools.tool import TaskHandle
 
 LOG_LIMIT = 64 * 1024 * 1024
 """Bytes of output that a task's file holds."""
@@ -35,10 +36,10 @@ _GRACE = 1.0
 class Task:
     """One running task."""
 
-    id: str
+    id: TaskId
     notice: str
     """Id of its notice: a task that is run again has another."""
-    agent: str
+    agent: AgentPath
     title: str
     work: Work
     log: Log
@@ -67,10 +68,10 @@ class Task:
 
 
 @dataclass(slots=True)
-class Finished:
+class FinishedTask:
     """What is remembered of a finished task."""
 
-    agent: str
+    agent: AgentPath
     summary: str
     path: str
     offset: int
@@ -110,7 +111,7 @@ class TaskBoard:
         self._prefix = prefix
         self._log_limit = log_limit
         self._tasks: dict[str, Task] = {}
-        self._finished: dict[str, Finished] = {}
+        self._finished: dict[str, FinishedTask] = {}
         self._last = max(numbers(self.folder), default=0)
         self._change = anyio.Event()
         self._closed = False
@@ -125,20 +126,20 @@ class TaskBoard:
         known = task_id in self._tasks or task_id in self._finished
         return known or self.delivery.outbox.knows(task_id)
 
-    def _next_id(self) -> str:
+    def _next_id(self) -> TaskId:
         self._last += 1
         while self.delivery.outbox.knows(f"{self._prefix}task-{self._last}"):
             self._last += 1
-        return f"{self._prefix}task-{self._last}"
+        return TaskId(f"{self._prefix}task-{self._last}")
 
     def start(
         self,
         work: Work,
         *,
         title: str,
-        agent: str,
+        agent: AgentPath,
         emit: Emit,
-        task_id: str | None = None,
+        task_id: TaskId | None = None,
         notice: str | None = None,
         notify: bool = True,
         first_output: bytes = b"",
@@ -185,14 +186,14 @@ class TaskBoard:
             self.delivery.expect(task.expected)
         return TaskHandle(task.id, task.log.path)
 
-    def find(self, task_id: str, agent: str) -> Task | Finished | None:
+    def find(self, task_id: str, agent: AgentPath) -> Task | FinishedTask | None:
         """Find a task that an agent may see: its own, or a descendant's."""
         found = self._tasks.get(task_id) or self._finished.get(task_id)
         if found is None and (told := self.delivery.outbox.told(task_id)) is not None:
             # It ended in an earlier process of this session; its output is still there.
-            found = Finished(told.agent, told.summary, told.output_file, 0)
+            found = FinishedTask(told.agent, told.summary, told.output_file, 0)
             self._finished[task_id] = found
-        if found is None or not f"{found.agent}/".startswith(f"{agent}/"):
+        if found is None or not (found.agent == agent or is_below(found.agent, agent)):
             return None
         return found
 
@@ -282,7 +283,7 @@ class TaskBoard:
             self.delivery.send(task.expected, msgspec.structs.replace(ending, usage=usage))
         del self._tasks[task.id]
         whole = task.notify and task.whole and not task.log.lost
-        self._finished[task.id] = Finished(
+        self._finished[task.id] = FinishedTask(
             task.agent,
             ending.summary,
             task.log.path,

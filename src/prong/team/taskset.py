@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import anyio
 
 from prong.host import Process
+from prong.ids import AgentPath
 from prong.team.delivery import Emit
-from prong.team.task import Finished, Task, TaskBoard
+from prong.team.task import FinishedTask, Task, TaskBoard
 from prong.team.work import Shell
-from prong.tools.base import Failed, Outcome, TaskHandle, Tasks, done
+from prong.tools.tool import CallOutcome, Failed, TaskHandle, Tasks, done
 
 
 @dataclass(slots=True, frozen=True)
@@ -19,7 +20,7 @@ class TaskSet:
     """The tasks of a board that an agent may see: its own, and those of its descendants."""
 
     board: TaskBoard
-    agent: str
+    agent: AgentPath
     emit: Emit
 
     async def adopt(self, process: Process, *, title: str, first_output: bytes = b"") -> TaskHandle:
@@ -33,7 +34,7 @@ class TaskSet:
             work, title=title, agent=agent, emit=emit, first_output=first_output
         )
 
-    async def output(self, task_id: str, *, wait: float = 0.0) -> Outcome:
+    async def output(self, task_id: str, *, wait: float = 0.0) -> CallOutcome:
         """Tell what is new, waiting up to so many seconds for the end of the task."""
         found = self.board.find(task_id, self.agent)
         if isinstance(found, Task) and wait > 0:
@@ -43,16 +44,16 @@ class TaskSet:
         if found is None:
             return _unknown(task_id)
         told = found.read(self.agent)
-        if isinstance(found, Finished) and found.notice:
+        if isinstance(found, FinishedTask) and found.notice:
             self.board.delivery.shorten(found.notice, found.beside)
         return done(told)
 
-    async def stop(self, task_id: str) -> Outcome:
+    async def stop(self, task_id: str) -> CallOutcome:
         """Kill a task and everything it started; what it has printed is kept."""
         match self.board.find(task_id, self.agent):
             case None:
                 return _unknown(task_id)
-            case Finished(summary=summary):
+            case FinishedTask(summary=summary):
                 return Failed(f"Too late. {summary}.")
             case Task(log=log):
                 await self.board.stop(task_id)

@@ -20,11 +20,11 @@ from prong.errors import UnknownName
 from prong.prompt import Head
 from prong.provider import Provider, Providers, is_local
 from prong.text import load_text, without
-from prong.tools.base import Tool
-from prong.tools.delegate import Agent as AgentTool
+from prong.tools.delegate import AgentTool
 from prong.tools.filter import Filtered, Request, filter_kit, is_mcp
 from prong.tools.kit import Kit
 from prong.tools.policy import Policy, usable_in_plan
+from prong.tools.tool import Tool
 from prong.wire import HeadSpec, dialect
 from prong.wire.brief import readable
 

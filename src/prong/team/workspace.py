@@ -34,6 +34,7 @@ from prong.host.worktree import (
     reopen,
     sweep,
 )
+from prong.ids import TaskId
 from prong.journal.note import ChildSpec
 from prong.team.child import Child
 from prong.team.route import REMOTE
@@ -166,7 +167,7 @@ async def close_workspace(child: Child, workspace: Workspace) -> None:
         agent.emit(_told(child.spec.task_id, outcome))
 
 
-def _told(task_id: str, kept: Kept) -> WorkKept:
+def _told(task_id: TaskId, kept: Kept) -> WorkKept:
     return WorkKept(
         task_id=task_id,
         path=kept.path,

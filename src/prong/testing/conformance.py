@@ -7,7 +7,7 @@ from contextlib import aclosing
 from prong.entry import Usage, user_text
 from prong.prompt import Head, Prompt
 from prong.provider import Backend, Noticed, Preparing, Provider, Resources, Retrying, Trait
-from prong.provider.base import Streamed
+from prong.provider.provider import Streamed
 from prong.testing.transport import NoTransport
 from prong.wire import Began, Ended, HeadSpec, Tail, dialect
 

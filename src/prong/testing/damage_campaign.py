@@ -17,7 +17,7 @@ import anyio
 import msgspec
 
 from prong.errors import JournalDamaged, JournalError, NoSuchSession
-from prong.journal.read import Replay, examine
+from prong.journal.replay import Replay, examine
 from prong.journal.store import sessions
 from prong.journal.verify import verify
 from prong.team.outbox import Outbox

@@ -16,7 +16,8 @@ from contextlib import contextmanager
 import anyio
 
 from prong.entry import User, plain
-from prong.event import Warned
+from prong.event import MAIN, Warned
+from prong.ids import TaskId
 from prong.team.notice import Notice, mentions, neutral, render
 from prong.testing.scene import world
 from prong.testing.script import Script, call, forks, say
@@ -100,8 +101,8 @@ def _rendered(rng: random.Random) -> str:
     name, task_id, summary, result, output_file = fields
     notice = Notice(
         id=name,
-        agent="main",
-        task_id=task_id,
+        agent=MAIN,
+        task_id=TaskId(task_id),
         status="completed",
         summary=summary,
         result=result,

@@ -27,7 +27,7 @@ import msgspec
 from prong.host import LocalHost
 from prong.host.worktree import sweep
 from prong.journal.note import ChildEnded, ChildSpec
-from prong.journal.read import Replay, read_journal
+from prong.journal.replay import Replay, read_journal
 from prong.journal.verify import verify
 from prong.testing.program import Program
 from prong.testing.repository import make_repo

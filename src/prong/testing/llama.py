@@ -86,7 +86,7 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     import xllamacpp  # pyright: ignore[reportMissingTypeStubs] - it has none
 
-    from prong.provider.local.place import weights
+    from prong.provider.local.installation import weights
 
     engine: Any = xllamacpp
     parameters = engine.CommonParams()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, Unpack
 
 from prong.agent import Respond
-from prong.config.option import Given
+from prong.config.option import OptionKeywords
 from prong.config.trust import Trust
 from prong.event import Envelope, Event, SessionStarted, Warned
 from prong.session import Session, Subscription, open_session
@@ -51,7 +51,7 @@ class World:
 
     server: Server
     folder: Path
-    given: Given
+    given: OptionKeywords
     respond: Respond | None = None
     attended: bool = False
     host: MemoryHost | None = None
@@ -136,9 +136,9 @@ class World:
         return [record.json for record in self.server.records]
 
     @asynccontextmanager
-    async def open(self, **given: Unpack[Given]) -> AsyncGenerator[Session, None]:
+    async def open(self, **given: Unpack[OptionKeywords]) -> AsyncGenerator[Session, None]:
         """Open a further session; options go before those of the world."""
-        options: Given = {**self.given, **given}
+        options: OptionKeywords = {**self.given, **given}
         async with open_session(
             respond=self.respond,
             attended=self.attended,
@@ -178,7 +178,7 @@ async def world(  # noqa: PLR0913 - one keyword for each thing a story may need
     attended: bool = False,
     opens: bool = True,
     host: MemoryHost | None = None,
-    **given: Unpack[Given],
+    **given: Unpack[OptionKeywords],
 ) -> AsyncGenerator[World, None]:
     """Make a world and, unless `opens` is false, a session in it.
 

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from prong.agent import Turn
-from prong.cost import Row
+from prong.cost import Charge
 from prong.entry import CallId, Usage
 from prong.event import RequestFailed, TaskStarted, Warned
+from prong.ids import AgentPath, RequestId, TaskId
 from prong.journal.record import EntryRecord, wrap
 from prong.team.message import (
     Begin,
@@ -81,8 +82,8 @@ def _entry(run: RunSpec, parent: str) -> EntrySent:
     return EntrySent(record=record)
 
 
-def _row(agent: str, model: str = "m") -> Row:
-    return Row(agent=agent, model=model, usage=Usage(uncached=1), cost=0.0)
+def _row(agent: str, model: str = "m") -> Charge:
+    return Charge(agent=AgentPath(agent), model=model, usage=Usage(uncached=1), cost=0.0)
 
 
 def _end(number: int) -> MayEnd:
@@ -131,10 +132,14 @@ LATE: Mapping[str, Callable[[RunSpec], None]] = {
         run.path, '{"type":"mode_changed","mode":"bypassPermissions"}'
     ),
     "the end of nothing": lambda run: _say(
-        EventTold(agent=run.path, event=RequestFailed(request_id="r", why="x", error="x"))
+        EventTold(
+            agent=run.path, event=RequestFailed(request_id=RequestId("r"), why="x", error="x")
+        )
     ),
     "another's task": lambda run: _say(
-        EventTold(agent=run.path, event=TaskStarted(task_id="task-1", title="x", kind="shell"))
+        EventTold(
+            agent=run.path, event=TaskStarted(task_id=TaskId("task-1"), title="x", kind="shell")
+        )
     ),
     "a forged entry": lambda run: _say(_entry(run, run.digest)),
     "an entry elsewhere": lambda run: _say(_entry(run, "11" * 20)),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec.structs import replace
 
 from prong.tools.access import Access, Running, Writing
-from prong.tools.ground import Allow, Ask, Deny, Ground, Policy, Verdict, is_inside, strictest
+from prong.tools.ground import Allow, Ask, Decision, Deny, Ground, Policy, is_inside, strictest
 
 
 def settle(policy: Policy, ground: Ground) -> Policy:
@@ -28,7 +28,7 @@ def confine(
     accesses: Sequence[Access],
     resolve: Callable[[str], str],
     granted: Sequence[str] = (),
-) -> Verdict:
+) -> Decision:
     """Decide by the worktree's bounds alone; `granted` are worktrees of its own children.
 
     `resolve` has to follow links as a process would: paths in commands are not moved.
@@ -42,7 +42,7 @@ def _limits(
     accesses: Sequence[Access],
     resolve: Callable[[str], str],
     granted: Sequence[str],
-) -> Iterator[Verdict]:
+) -> Iterator[Decision]:
     yield Allow("it stays in the worktree")
     free = [ground.bounds, *granted]
     for access in accesses:

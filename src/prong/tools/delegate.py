@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from prong.entry import CallId
 from prong.tools.access import Access, Using
-from prong.tools.base import Context, Effect, Failed, Outcome
+from prong.tools.tool import CallOutcome, Context, Failed, SideEffect
 
 Isolation = Literal["worktree", "remote"]
 
@@ -96,12 +96,12 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 AnyAgentArguments = AgentArguments | PlainAgentArguments | WaitedAgentArguments | WorkerArguments
 
 
-class Agent:
+class AgentTool:
     """Starts another agent."""
 
     name = "Agent"
     # Starting one touches nothing itself, so the calls of a fan-out start together.
-    effect: Effect = "reads"
+    effect: SideEffect = "reads"
     budget = 50_000
 
     default = "general-purpose"
@@ -130,21 +130,21 @@ class Agent:
     def _kind(self, args: AnyAgentArguments) -> str:
         return args.subagent_type or ("fork" if self.forks else self.default)
 
-    async def run(self, call_id: CallId, args: AnyAgentArguments, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: AnyAgentArguments, context: Context) -> CallOutcome:
         """Start it."""
         (outcome,) = await self.run_all([(call_id, args)], context)
         return outcome
 
     async def run_all(
         self, calls: Sequence[tuple[CallId, AnyAgentArguments]], context: Context
-    ) -> list[Outcome]:
+    ) -> list[CallOutcome]:
         """Start all agents of a reply, as one fan-out."""
         if context.agents is None:
             return [Failed("this agent cannot start others") for _ in calls]
         return await context.agents.delegate(calls)
 
 
-class WorkerAgent(Agent):
+class WorkerAgent(AgentTool):
     """Starts a worker for a coordinator."""
 
     default = "worker"
@@ -166,7 +166,7 @@ class SendMessage:
     """Sends a message to another agent."""
 
     name = "SendMessage"
-    effect: Effect = "writes"
+    effect: SideEffect = "writes"
     arguments: type[msgspec.Struct] = SendMessageArguments
     budget = 10_000
 
@@ -179,7 +179,9 @@ class SendMessage:
         del args, context
         return ()
 
-    async def run(self, call_id: CallId, args: SendMessageArguments, context: Context) -> Outcome:
+    async def run(
+        self, call_id: CallId, args: SendMessageArguments, context: Context
+    ) -> CallOutcome:
         """Send it."""
         del call_id
         if context.agents is None:

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-Layer: TypeAlias = Literal["every agent", "custom types", "background", "own lists"]
+FilterLayer: TypeAlias = Literal["every agent", "custom types", "background", "own lists"]
 """The layers, in order."""
 
 NEVER = frozenset(
@@ -71,11 +71,11 @@ class Request(Struct, frozen=True, kw_only=True):
     deny: tuple[str, ...] = ()
 
 
-class Removed(Struct, frozen=True):
+class RemovedTool(Struct, frozen=True):
     """A tool that was taken away."""
 
     tool: str
-    layer: Layer
+    layer: FilterLayer
     why: str
 
 
@@ -83,7 +83,7 @@ class Filtered(Struct, frozen=True):
     """What is left of a kit."""
 
     kept: tuple[str, ...]
-    removed: tuple[Removed, ...]
+    removed: tuple[RemovedTool, ...]
     spawns: tuple[str, ...] | None = None
     """The only types of agents that may be started; None for any."""
 
@@ -91,11 +91,11 @@ class Filtered(Struct, frozen=True):
 def filter_kit(names: Iterable[str], request: Request) -> Filtered:
     """Take from a kit what an agent may not have, and say which layer took what."""
     kept: list[str] = []
-    removed: list[Removed] = []
+    removed: list[RemovedTool] = []
     for name in names:
         for layer, look in _LAYERS:
             if (why := look(name, request)) is not None:
-                removed.append(Removed(name, layer, why))
+                removed.append(RemovedTool(name, layer, why))
                 break
         else:
             kept.append(name)
@@ -225,7 +225,7 @@ def _among(name: str, names: frozenset[str]) -> bool:
     return _canonical(name) in {_canonical(each) for each in names}
 
 
-_LAYERS: tuple[tuple[Layer, Callable[[str, Request], str | None]], ...] = (
+_LAYERS: tuple[tuple[FilterLayer, Callable[[str, Request], str | None]], ...] = (
     ("every agent", _every_agent),
     ("custom types", _custom_types),
     ("background", _background),

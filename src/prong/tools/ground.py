@@ -41,7 +41,7 @@ class Deny(Struct, frozen=True, tag=True):
     """Refused only because it cannot be told what would happen."""
 
 
-Verdict: TypeAlias = Allow | Ask | Deny
+Decision: TypeAlias = Allow | Ask | Deny
 
 
 class Sandboxing(Struct, frozen=True, kw_only=True):
@@ -123,7 +123,7 @@ class Ground(Struct, frozen=True):
 _RANK = {Allow: 0, Ask: 1, Deny: 2}
 
 
-def strictest(verdicts: Iterable[Verdict]) -> Verdict:
+def strictest(verdicts: Iterable[Decision]) -> Decision:
     """Return the strictest verdict; questions are put together into one."""
     found = list(verdicts)
     if len(found) == 1:
@@ -268,7 +268,7 @@ def why_unread(policy: Policy, path: str) -> str:
     return "it holds secrets" if is_secret(policy, path) else ""
 
 
-def decide_reading(policy: Policy, tool: str, path: str) -> Verdict:
+def decide_reading(policy: Policy, tool: str, path: str) -> Decision:
     """Decide on reading one path."""
     if rule := find_rule(policy, "deny", tool, path, writing=False):
         return Deny(f"reading {path} is forbidden by {rule.named}; work without it")
@@ -298,7 +298,7 @@ def planned(policy: Policy, what: str) -> str:
     return f"put {what} into the plan{place}"
 
 
-def decide_writing(policy: Policy, tool: str, path: str) -> Verdict:
+def decide_writing(policy: Policy, tool: str, path: str) -> Decision:
     """Decide on writing one path."""
     if rule := find_rule(policy, "deny", tool, path, writing=True):
         return Deny(f"writing {path} is forbidden by {rule.named}; leave it as it is")
@@ -313,7 +313,7 @@ def decide_writing(policy: Policy, tool: str, path: str) -> Verdict:
     return _writing_by_mode(policy, path)
 
 
-def _writing_by_mode(policy: Policy, path: str) -> Verdict:
+def _writing_by_mode(policy: Policy, path: str) -> Decision:
     if path == policy.plan_file:
         return Allow("the plan file may be written")
     if policy.mode == "bypassPermissions":

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from prong.tools.argv import read_options
 from prong.tools.builtin import plain_set
-from prong.tools.command import Simple
-from prong.tools.option import read_options
+from prong.tools.commandline import Simple
 from prong.tools.sed import sed_only_prints
 from prong.tools.word import Word, names
 from prong.tools.wrapper import WRAPPERS, Nested, find_inner
@@ -21,7 +21,7 @@ from prong.tools.wrapper import WRAPPERS, Nested, find_inner
 _MANY = 10_000
 
 
-class Reader(Struct, frozen=True):
+class ReadOnlyProgram(Struct, frozen=True):
     """A program that only reads, given the right options."""
 
     bad: str = ""
@@ -41,15 +41,15 @@ class Reader(Struct, frozen=True):
     """What every operand must begin with."""
 
 
-def _r(bad: str = "", long: str = "", **kw: object) -> Reader:
-    return Reader(bad, frozenset(long.split()), **kw)  # pyright: ignore[reportArgumentType]
+def _r(bad: str = "", long: str = "", **kw: object) -> ReadOnlyProgram:
+    return ReadOnlyProgram(bad, frozenset(long.split()), **kw)  # pyright: ignore[reportArgumentType]
 
 
 _ANY = _r()
 _TALK = _r(paths=False)
 _PATTERN = names("regexp file files type-list")
 
-READERS: dict[str, Reader] = {
+READERS: dict[str, ReadOnlyProgram] = {
     **dict.fromkeys(
         names(
             "cat head tail ls cut nl tac rev comm paste fold expand unexpand stat df "
@@ -93,7 +93,7 @@ READERS: dict[str, Reader] = {
 }
 
 _GIT_DIFF = "output ext-diff textconv"
-GIT_READERS: dict[str, Reader] = {
+GIT_READERS: dict[str, ReadOnlyProgram] = {
     **dict.fromkeys(
         names("log show diff diff-tree diff-index diff-files whatchanged shortlog"),
         _r("", _GIT_DIFF),
@@ -214,7 +214,7 @@ def reads_folder(simple: Simple) -> bool:
     return simple.name in {"git", "find"} or (reader is not None and reader.paths)
 
 
-def _apply(reader: Reader, words: Sequence[Word]) -> tuple[Word, ...] | None:
+def _apply(reader: ReadOnlyProgram, words: Sequence[Word]) -> tuple[Word, ...] | None:
     strict = bool(reader.bad or reader.bad_long or reader.prefix or reader.most < _MANY)
     operands: list[Word] = []
     ended = False
@@ -233,7 +233,7 @@ def _apply(reader: Reader, words: Sequence[Word]) -> tuple[Word, ...] | None:
 
 
 def _operands(
-    reader: Reader, words: Sequence[Word], operands: list[Word]
+    reader: ReadOnlyProgram, words: Sequence[Word], operands: list[Word]
 ) -> tuple[Word, ...] | None:
     if len(operands) > reader.most or (operands and reader.most < _MANY and operands[0].glob):
         return None

@@ -9,8 +9,8 @@ import msgspec
 
 from prong.entry import Call, ToolSpec
 from prong.text import load_text
-from prong.tools.base import Failed, Tool
 from prong.tools.schema import schema
+from prong.tools.tool import Failed, Tool
 
 
 class Kit:

@@ -109,7 +109,7 @@ def scan(text: str) -> set[Span]:
     return scanner.spans
 
 
-class _Document:
+class _HereDocument:
     """A here-document whose lines are still to come."""
 
     def __init__(self, found: re.Match[str]) -> None:
@@ -139,7 +139,7 @@ class _Scanner:
             raise Muddled
         opened = 0
         fresh = True
-        waiting: list[_Document] = []
+        waiting: list[_HereDocument] = []
         while self._at < self._limit:
             start, char = self._at, self._text[self._at]
             if char == closing and not opened:
@@ -157,7 +157,7 @@ class _Scanner:
             raise Muddled
         self._depth -= 1
 
-    def _token(self, char: str, waiting: list[_Document], *, fresh: bool) -> bool:
+    def _token(self, char: str, waiting: list[_HereDocument], *, fresh: bool) -> bool:
         """Read what begins here; return whether a word, or a comment, could begin after it."""
         text = self._text
         if char == "\\":
@@ -239,7 +239,7 @@ class _Scanner:
         self._within(start + 1, end, lambda: self.commands(""))
         self._mark("substitution", end + 1, start)
 
-    def _redirect(self, waiting: list[_Document]) -> bool:
+    def _redirect(self, waiting: list[_HereDocument]) -> bool:
         text, start = self._text, self._at
         if text[start + 1 : start + 2] == "(":
             self._nested()
@@ -252,13 +252,13 @@ class _Scanner:
             found = _HEREDOC.match(text, start, self._limit)
             if found is None:
                 raise Muddled
-            waiting.append(_Document(found))
+            waiting.append(_HereDocument(found))
             self._at = found.end()
             return False
         self._skip(3 if text.startswith("<<<", start) else 1)
         return True
 
-    def _document(self, document: _Document) -> None:
+    def _document(self, document: _HereDocument) -> None:
         start = at = self._at
         while True:
             end = self._text.find("\n", at, self._limit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from prong.tools.command import Parsed, Simple
+from prong.tools.commandline import Parsed, Simple
 from prong.tools.harmless import has_safe_env
 from prong.tools.rule import CommandPattern, Rule, command_pattern
 from prong.tools.word import Word

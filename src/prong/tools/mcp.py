@@ -15,7 +15,7 @@ import msgspec
 
 from prong.entry import CallId, Image, Part, Text
 from prong.tools.access import Access, Using
-from prong.tools.base import Context, Done, Effect, Failed, Outcome
+from prong.tools.tool import CallOutcome, Context, Done, Failed, SideEffect
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock, EmbeddedResource
@@ -31,7 +31,7 @@ Arguments: TypeAlias = dict[str, Any]
 """Arguments of a server's tool, which only the server can check in full."""
 
 
-class Connection(Protocol):
+class ToolServer(Protocol):
     """A server that may be called."""
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> CallToolResult | Failed:
@@ -42,14 +42,14 @@ class Connection(Protocol):
 class McpTool(msgspec.Struct, frozen=True, kw_only=True):
     """One tool of one server; it brings its own description and schema."""
 
-    connection: Connection
+    connection: ToolServer
     server: str
     tool: str
     """The server's own name for it."""
     name: str
     description: str
     raw_schema: msgspec.Raw
-    effect: Effect
+    effect: SideEffect
     required: tuple[str, ...] = ()
 
     @property
@@ -72,7 +72,7 @@ class McpTool(msgspec.Struct, frozen=True, kw_only=True):
         del args, context
         return (Using(self.name),)
 
-    async def run(self, call_id: CallId, args: Arguments, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: Arguments, context: Context) -> CallOutcome:
         """Call the server."""
         del call_id
         missing = [key for key in self.required if key not in args]

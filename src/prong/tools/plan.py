@@ -9,20 +9,20 @@ import msgspec
 
 from prong.entry import CallId
 from prong.tools.access import Access
-from prong.tools.base import Context, Effect, Outcome
+from prong.tools.tool import CallOutcome, Context, SideEffect
 
 if TYPE_CHECKING:
-    from prong.tools.base import Tool
+    from prong.tools.tool import Tool
 
 
 class Planning(Protocol):
     """Plan mode, as far as tools need it."""
 
-    def begin(self) -> Outcome:
+    def begin(self) -> CallOutcome:
         """Enter plan mode; gives what the model has to know of it."""
         ...
 
-    async def propose(self, call_id: CallId) -> Outcome:
+    async def propose(self, call_id: CallId) -> CallOutcome:
         """Put the plan before the user and wait for what they say."""
         ...
 
@@ -35,7 +35,7 @@ class EnterPlanMode:
     """Makes the whole tree of agents read only until a plan is approved."""
 
     name = "EnterPlanMode"
-    effect: Effect = "writes"
+    effect: SideEffect = "writes"
     arguments: type[msgspec.Struct] = PlanArguments
     budget = 20_000
 
@@ -53,7 +53,7 @@ class EnterPlanMode:
         del args, context
         return ()
 
-    async def run(self, call_id: CallId, args: PlanArguments, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: PlanArguments, context: Context) -> CallOutcome:
         """Enter it."""
         del call_id, args, context
         return self._planning.begin()
@@ -63,7 +63,7 @@ class ExitPlanMode:
     """Shows the plan to the user, whose yes ends plan mode."""
 
     name = "ExitPlanMode"
-    effect: Effect = "writes"
+    effect: SideEffect = "writes"
     arguments: type[msgspec.Struct] = PlanArguments
     budget = 200_000
 
@@ -81,7 +81,7 @@ class ExitPlanMode:
         del args, context
         return ()
 
-    async def run(self, call_id: CallId, args: PlanArguments, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: PlanArguments, context: Context) -> CallOutcome:
         """Ask for approval."""
         del args, context
         return await self._planning.propose(call_id)

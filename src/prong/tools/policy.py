@@ -25,11 +25,11 @@ from prong.tools.filter import is_mcp
 from prong.tools.ground import (
     Allow,
     Ask,
+    Decision,
     Deny,
     Ground,
     Mode,
     Policy,
-    Verdict,
     decide_reading,
     decide_writing,
     keeps_back,
@@ -39,7 +39,7 @@ from prong.tools.ground import (
 )
 from prong.tools.rule import BadRule, Effect, Rule, fits_use, parse_rule
 
-__all__ = ["Allow", "Ask", "Deny", "Ground", "Mode", "Policy", "PolicyBox", "Verdict", "decide"]
+__all__ = ["Allow", "Ask", "Decision", "Deny", "Ground", "Mode", "Policy", "PolicyBox", "decide"]
 
 _OWN = frozenset(["Agent", "Skill"])
 """Uses that touch nothing by themselves: each call that comes of them is decided on its own."""
@@ -53,7 +53,7 @@ def decide(
     accesses: Sequence[Access],
     *,
     resolve: Callable[[str], str] = os.path.normpath,
-) -> Verdict:
+) -> Decision:
     """Decide on one call, by all that it touches.
 
     Paths inside shell commands are made absolute and passed through `resolve`; give it
@@ -63,14 +63,14 @@ def decide(
     return _answered(policy, strictest(verdicts))
 
 
-def _answered(policy: Policy, verdict: Verdict) -> Verdict:
+def _answered(policy: Policy, verdict: Decision) -> Decision:
     """Turn a question into a refusal where nobody can be asked."""
     if policy.mode == "dontAsk" and isinstance(verdict, Ask):
         return Deny(f"{verdict.why}; nobody can be asked, so go on without it")
     return verdict
 
 
-def _by_name(policy: Policy, tool: str) -> Verdict:
+def _by_name(policy: Policy, tool: str) -> Decision:
     """Apply the rules that forbid a tool altogether."""
     for effect in ("deny", "ask"):
         for rule in policy.rules:
@@ -83,7 +83,7 @@ def _by_name(policy: Policy, tool: str) -> Verdict:
 
 def _decide_one(
     policy: Policy, tool: str, access: Access, resolve: Callable[[str], str]
-) -> Verdict:
+) -> Decision:
     match access:
         case Reading(path):
             return decide_reading(policy, tool, path)
@@ -105,7 +105,7 @@ def _find_use(policy: Policy, effect: Effect, tool: str, specifier: str) -> Rule
     return None
 
 
-def _decide_use(policy: Policy, tool: str, specifier: str) -> Verdict:
+def _decide_use(policy: Policy, tool: str, specifier: str) -> Decision:
     # A server's tool is spoken of by its name alone.
     what = f"{tool}({specifier})" if specifier not in {"", tool} else tool
     if rule := _find_use(policy, "deny", tool, specifier):
@@ -162,7 +162,7 @@ class PolicyBox:
         accesses: Sequence[Access],
         *,
         resolve: Callable[[str], str] = os.path.normpath,
-    ) -> Verdict:
+    ) -> Decision:
         """Decide on one call by the policy as it stands now, and by what is lent."""
         if self._lent:
             policy = replace(self.policy, rules=(*self.policy.rules, *self._lent))
@@ -175,7 +175,7 @@ class PolicyBox:
         accesses: Sequence[Access],
         resolve: Callable[[str], str],
         granted: Grant,
-    ) -> Verdict:
+    ) -> Decision:
         """Decide; `granted` is what the descendants have through which a call comes."""
         policy = self.policy
         if granted.folders:
@@ -328,7 +328,7 @@ class _NarrowBox(PolicyBox):
         accesses: Sequence[Access],
         resolve: Callable[[str], str],
         granted: Grant,
-    ) -> Verdict:
+    ) -> Decision:
         # A mode of its own holds for everybody below too.
         edits = self._mode == "bubble" and (self._edits or granted.edits)
         reads = granted.reads or (self._mode == "plan" and frees(self.policy))

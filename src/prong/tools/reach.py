@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from prong.tools.command import Simple
+from prong.tools.commandline import Simple
 from prong.tools.harmless import is_option, prove_read_only
 from prong.tools.word import Word, names
 

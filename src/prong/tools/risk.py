@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from prong.tools.command import Simple
+from prong.tools.argv import KnownOptions, options
+from prong.tools.commandline import Simple
 from prong.tools.harmless import is_option
-from prong.tools.option import Options, options
 from prong.tools.shape import COPYING, LINKING
 from prong.tools.word import names
 from prong.tools.wrapper import SHELLS, WRAPPERS
 
-FILE_COMMANDS: dict[str, tuple[Options, frozenset[str]]] = {
+FILE_COMMANDS: dict[str, tuple[KnownOptions, frozenset[str]]] = {
     "mkdir": (options("pvZm:", "mode= parents verbose context=?"), frozenset()),
     "touch": (
         options("acfhmd:r:t:", "no-create date= no-dereference reference= time="),

@@ -13,7 +13,7 @@ from msgspec import Struct
 Effect: TypeAlias = Literal["allow", "ask", "deny"]
 """What a rule does to a call it matches."""
 
-Source: TypeAlias = Literal["user", "project", "local", "flag", "session", "skill"]
+RuleSource: TypeAlias = Literal["user", "project", "local", "flag", "session", "skill"]
 """Where a rule was written."""
 
 READING = frozenset(["Read", "Grep", "Glob", "LS", "NotebookRead"])
@@ -38,7 +38,7 @@ class Rule(Struct, frozen=True):
     tool: str
     specifier: str | None
     """None means every use of the tool."""
-    source: Source
+    source: RuleSource
 
     def __str__(self) -> str:
         return self.tool if self.specifier is None else f"{self.tool}({self.specifier})"
@@ -69,7 +69,7 @@ class BadRule(Struct, frozen=True):
 _NAME = re.compile(r"\*|[A-Za-z_][\w.*-]*")
 
 
-def parse_rule(text: str, *, effect: Effect, source: Source) -> Rule | BadRule:
+def parse_rule(text: str, *, effect: Effect, source: RuleSource) -> Rule | BadRule:
     """Read one rule; what is wrong with it is a value that says where."""
     found = _NAME.match(text)
     if found is None:

@@ -11,14 +11,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from prong.tools.access import Running
-from prong.tools.command import Folders, Parsed, Simple, Target, parse_command
+from prong.tools.argv import read_options
+from prong.tools.commandline import Folders, Parsed, Simple, Target, parse_command
 from prong.tools.derive import frees
 from prong.tools.ground import (
     Allow,
     Ask,
+    Decision,
     Deny,
     Policy,
-    Verdict,
     decide_reading,
     decide_writing,
     find_below,
@@ -33,7 +34,6 @@ from prong.tools.ground import (
 )
 from prong.tools.harmless import has_safe_env, prove_read_only, reads_folder
 from prong.tools.match import EXACT, match_line, match_strictly
-from prong.tools.option import read_options
 from prong.tools.reach import find_reach, landing
 from prong.tools.risk import FILE_COMMANDS, is_change, is_risky, suggest
 from prong.tools.rule import READING, WRITING, Rule, command_pattern
@@ -70,7 +70,7 @@ def _case(policy: Policy, run: Running, resolve: Resolve) -> Case:
     return Case(policy, run.command.strip(), parsed, resolve, read_shape(parsed, resolve))
 
 
-def decide_running(policy: Policy, run: Running, resolve: Resolve) -> Verdict:
+def decide_running(policy: Policy, run: Running, resolve: Resolve) -> Decision:
     """Decide on one command line: every part of it has to be allowed.
 
     Where the system holds all that the mode promises, what cannot be told need not be.
@@ -90,7 +90,7 @@ def decide_running(policy: Policy, run: Running, resolve: Resolve) -> Verdict:
     return _settled([floor, *_parts(case)], free=free)
 
 
-def _settled(verdicts: Iterable[Verdict], *, free: bool) -> Verdict:
+def _settled(verdicts: Iterable[Decision], *, free: bool) -> Decision:
     """Put verdicts together, without doubts where the system holds what they are about."""
     kept = [one for one in verdicts if isinstance(one, Allow) or not (free and one.unsure)]
     return strictest(kept or [Allow("the sandbox holds it")])
@@ -135,7 +135,7 @@ def _configured(policy: Policy, simple: Simple) -> set[str]:
     return found | {f"{root}/.gitmodules" for root in roots if "submodule" in verbs}
 
 
-def _by_rules(case: Case) -> Iterator[Verdict]:
+def _by_rules(case: Case) -> Iterator[Decision]:
     """Apply deny and ask rules, to commands and to the paths they name."""
     yield Allow("no rule is against it")
     for rule in case.policy.rules:
@@ -153,7 +153,7 @@ def _by_rules(case: Case) -> Iterator[Verdict]:
     yield from _path_rules(case)
 
 
-def _path_rules(case: Case) -> Iterator[Verdict]:
+def _path_rules(case: Case) -> Iterator[Decision]:
     """Apply the deny and ask rules of file tools: they are about files, however one comes there."""
     kept = [r for r in case.policy.rules if r.effect != "allow" and r.tool in READING | WRITING]
     whole, single = (tuple(r for r in kept if (r.specifier is None) is w) for w in (True, False))
@@ -181,14 +181,14 @@ def _plans(case: Case) -> bool:
     return case.policy.mode == "plan"
 
 
-def _forbidden(policy: Policy, path: str, what: str, *, writing: bool) -> Iterator[Verdict]:
+def _forbidden(policy: Policy, path: str, what: str, *, writing: bool) -> Iterator[Decision]:
     for effect in ("deny", "ask"):
         if rule := find_rule(policy, effect, "Bash", path, writing=writing):
             why = f"{what} is under {rule.named}"
             yield Deny(why + "; leave it alone") if effect == "deny" else Ask(why)
 
 
-def _whole_rules(case: Case, policy: Policy) -> Iterator[Verdict]:
+def _whole_rules(case: Case, policy: Policy) -> Iterator[Decision]:
     """Apply rules against all reading or writing to what does nothing else."""
     for simple in case.parsed.commands:
         what = f"`{simple.source}`"
@@ -202,7 +202,7 @@ def _whole_rules(case: Case, policy: Policy) -> Iterator[Verdict]:
                 yield from _forbidden(policy, "", f"`{target.word.text}`", writing=writing)
 
 
-def _reached(case: Case, policy: Policy, simple: Simple, *, held: bool) -> Iterator[Verdict]:
+def _reached(case: Case, policy: Policy, simple: Simple, *, held: bool) -> Iterator[Decision]:
     """Ask about a command that goes through folders in which something is forbidden."""
     reach = find_reach(simple)
     if reach is None or not reach.reads:
@@ -272,7 +272,7 @@ def _possible(case: Case, word: Word, folders: Folders) -> Iterator[str]:
                 yield case.resolve(os.path.join(folder, text))  # noqa: PTH118 - pure text
 
 
-def _in_plan(case: Case) -> Iterator[Verdict]:
+def _in_plan(case: Case) -> Iterator[Decision]:
     """Only what is proven to read may run; reading elsewhere is asked for as usual."""
     only = reads_only(case.policy)
     instead = f"use commands that only read, and {planned(case.policy, 'the step')}"
@@ -287,7 +287,7 @@ def _in_plan(case: Case) -> Iterator[Verdict]:
     yield from _redirects(case)
 
 
-def _guarded(case: Case) -> Iterator[Verdict]:
+def _guarded(case: Case) -> Iterator[Decision]:
     for path, writing in _named_paths(case):
         if writing and is_protected(case.policy, path):
             yield Ask(f"{path} is protected, so changing it is asked for every time")
@@ -330,7 +330,7 @@ def _allowed_whole(case: Case) -> bool:
     return exact and not case.parsed.opaque
 
 
-def _parts(case: Case) -> Iterator[Verdict]:
+def _parts(case: Case) -> Iterator[Decision]:
     yield Allow("every part is allowed")
     for part in case.parsed.opaque:
         yield Ask(f"what `{part}` does shows only when it runs", unsure=True)
@@ -357,7 +357,7 @@ def _covering(case: Case, simple: Simple) -> int:
     return best
 
 
-def _one(case: Case, simple: Simple) -> Verdict:
+def _one(case: Case, simple: Simple) -> Decision:
     """Decide on a command that no rule speaks of."""
     if prove_read_only(simple) is not None:
         return _reading(case, simple)
@@ -402,7 +402,7 @@ def _on_own_ground(case: Case, word: Word, simple: Simple) -> bool:
     return paths is not None and all(is_own_ground(case.policy, path) for path in paths)
 
 
-def _reading(case: Case, simple: Simple) -> Verdict:
+def _reading(case: Case, simple: Simple) -> Decision:
     """Decide on a command that is proven to read only, by what it reads."""
     words = list(prove_read_only(simple) or ())
     if reads_folder(simple):
@@ -428,7 +428,7 @@ def _in_own_repository(case: Case, simple: Simple) -> bool:
     return all(case.resolve(folder) in roots for folder in simple.folders)
 
 
-def _read_word(case: Case, word: Word, simple: Simple) -> Verdict:
+def _read_word(case: Case, word: Word, simple: Simple) -> Decision:
     # What a substitution hands over is a pipe; the command in it is decided by itself.
     if re.fullmatch(r"-|<\(.*\)", word.text, re.DOTALL):
         return Allow("a pipe")
@@ -441,7 +441,7 @@ def _read_word(case: Case, word: Word, simple: Simple) -> Verdict:
     )
 
 
-def _file_command(case: Case, simple: Simple) -> Verdict:
+def _file_command(case: Case, simple: Simple) -> Decision:
     """Decide on mkdir, cp and the like where edits are accepted."""
     question = Ask(f"`{simple.source}` would be run", suggest(simple))
     if not has_safe_env(simple) or "/" in simple.words[0].text:
@@ -456,14 +456,14 @@ def _file_command(case: Case, simple: Simple) -> Verdict:
     return question
 
 
-def _redirects(case: Case) -> Iterator[Verdict]:
+def _redirects(case: Case) -> Iterator[Decision]:
     yield from _targets(case, case.parsed.writes, decide_writing)
     yield from _targets(case, case.parsed.reads, decide_reading)
 
 
 def _targets(
-    case: Case, targets: Iterable[Target], decide: Callable[[Policy, str, str], Verdict]
-) -> Iterator[Verdict]:
+    case: Case, targets: Iterable[Target], decide: Callable[[Policy, str, str], Decision]
+) -> Iterator[Decision]:
     for target in targets:
         word = target.word
         paths = None if word.glob else _paths(case, word, target.folders, target.place)

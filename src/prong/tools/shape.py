@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
-from prong.tools.command import Parsed, Simple
+from prong.tools.argv import KnownOptions, ParsedArguments, options, read_options
+from prong.tools.commandline import Parsed, Simple
 from prong.tools.harmless import prove_read_only
-from prong.tools.option import Given, Options, options, read_options
 from prong.tools.word import Word, names
 
-COPYING: dict[str, Options] = {
+COPYING: dict[str, KnownOptions] = {
     "cp": options(
         "abdfiHlLnPpRrsTuvxZS:t:",
         "archive attributes-only backup=? copy-contents debug dereference force interactive link "
@@ -128,7 +128,7 @@ def landings(simple: Simple) -> Iterator[Word]:
             yield Word(f"{folder.text}/{name}", word.sure and folder.sure, word.glob or folder.glob)
 
 
-def _targets(given: Given) -> list[Word]:
+def _targets(given: ParsedArguments) -> list[Word]:
     return [o.value for o in given.options if o.name in {"t", "target-directory"} and o.value]
 
 
@@ -163,7 +163,7 @@ def _both(paths: Sequence[str], resolve: Resolve) -> set[str]:
     return {os.path.normpath(path) for path in paths} | {resolve(path) for path in paths}
 
 
-def _folders(given: Given) -> Sequence[Word]:
+def _folders(given: ParsedArguments) -> Sequence[Word]:
     """Return the words that must be folders for the command to work."""
     targets = _targets(given)
     last = given.operands[-1:]

@@ -26,10 +26,10 @@ from prong.host import Process, Storage
 from prong.host.sandbox import NONE, Profile, with_file
 from prong.text import load_text, without
 from prong.tools.access import Access, Running
-from prong.tools.base import Context, Effect, Failed, Outcome, done
+from prong.tools.collector import Cleaner, Collector
 from prong.tools.gitenv import guard_git
-from prong.tools.output import Cleaner, Collector
 from prong.tools.refusal import KernelRefusal, find_refusal, for_model, for_user
+from prong.tools.tool import CallOutcome, Context, Failed, SideEffect, done
 
 PART = 20_000
 """Characters kept of each end of the output."""
@@ -89,7 +89,7 @@ class Bash:
     """Runs command lines."""
 
     name = "Bash"
-    effect: Effect = "writes"
+    effect: SideEffect = "writes"
     budget = 2 * PART + 5_000
 
     def __init__(self, *, background: bool = True) -> None:
@@ -108,13 +108,13 @@ class Bash:
         """Name the command and the folder it starts in."""
         return (Running(args.command, context.cwd or context.host.root),)
 
-    async def run(self, call_id: CallId, args: AnyBashArguments, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: AnyBashArguments, context: Context) -> CallOutcome:
         """Run the command as freely as the user would."""
         return await self.run_in(call_id, args, context, NONE)
 
     async def run_in(
         self, call_id: CallId, args: AnyBashArguments, context: Context, profile: Profile
-    ) -> Outcome:
+    ) -> CallOutcome:
         """Run the command to its end, or hand it to the task board."""
         if why := _unusable(args.command):
             return Failed(why)
@@ -151,7 +151,7 @@ class Bash:
 
     async def _start_task(
         self, args: AnyBashArguments, context: Context, cwd: str, note: str, profile: Profile
-    ) -> Outcome:
+    ) -> CallOutcome:
         try:
             # The trap makes the task last as long as its shell's jobs: `server &` is meant to.
             process = await context.host.start(
@@ -264,7 +264,7 @@ class _Run:
             notes.append(f"The processes that the command left running were stopped.{hint}")
         return notes
 
-    def outcome(self, notes: list[str], profile: Profile, cwd: str) -> Outcome:
+    def outcome(self, notes: list[str], profile: Profile, cwd: str) -> CallOutcome:
         """Make the result of the call."""
         text = self.output.text().rstrip("\n")
         refusal = find_refusal(profile, text, cwd) if self._code else KernelRefusal()

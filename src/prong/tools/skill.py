@@ -11,8 +11,8 @@ from prong.entry import CallId, Text
 from prong.event import Warned
 from prong.text import load_text
 from prong.tools.access import Access, Using
-from prong.tools.base import Context, Done, Effect, Failed, Outcome
 from prong.tools.rule import Rule
+from prong.tools.tool import CallOutcome, Context, Done, Failed, SideEffect
 
 _LONGEST = 400
 """Characters of a description that are listed: all of them ride on every request."""
@@ -103,7 +103,7 @@ class SkillTool:
     """Gives the model the body of a skill."""
 
     name = "Skill"
-    effect: Effect = "reads"
+    effect: SideEffect = "reads"
     arguments: type[msgspec.Struct] = SkillArguments
     budget = 100_000
 
@@ -121,7 +121,7 @@ class SkillTool:
         del context
         return (Using(args.skill.removeprefix("/")),)
 
-    async def run(self, call_id: CallId, args: SkillArguments, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: SkillArguments, context: Context) -> CallOutcome:
         """Give back the body, arguments filled in, and where its files are."""
         del call_id
         known = {skill.name: skill for skill in self.skills}

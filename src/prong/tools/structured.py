@@ -10,7 +10,7 @@ import msgspec
 from prong.entry import CallId
 from prong.errors import BadInput
 from prong.tools.access import Access
-from prong.tools.base import Context, Effect, Failed, Outcome, done
+from prong.tools.tool import CallOutcome, Context, Failed, SideEffect, done
 
 
 class _Anything(msgspec.Struct):
@@ -21,7 +21,7 @@ class StructuredOutput:
     """Takes the final answer and checks it against the schema."""
 
     name = "StructuredOutput"
-    effect: Effect = "writes"
+    effect: SideEffect = "writes"
     arguments: type[msgspec.Struct] = _Anything
     budget = 10_000
     description = (
@@ -71,7 +71,7 @@ class StructuredOutput:
         del args, context
         return ()
 
-    async def run(self, call_id: CallId, args: Any, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: Any, context: Context) -> CallOutcome:
         """Keep the answer; the last one counts."""
         del call_id, context
         if not isinstance(args, dict):

@@ -11,7 +11,7 @@ from msgspec import Meta
 from prong.entry import CallId
 from prong.event import Todo
 from prong.tools.access import Access
-from prong.tools.base import Context, Effect, Outcome, done
+from prong.tools.tool import CallOutcome, Context, SideEffect, done
 
 
 class TodoItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,7 +34,7 @@ class TodoWrite:
     """Replaces the list."""
 
     name = "TodoWrite"
-    effect: Effect = "writes"
+    effect: SideEffect = "writes"
     arguments: type[msgspec.Struct] = TodoArguments
     budget = 2_000
 
@@ -47,7 +47,7 @@ class TodoWrite:
         del args, context
         return ()
 
-    async def run(self, call_id: CallId, args: TodoArguments, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: TodoArguments, context: Context) -> CallOutcome:
         """Keep the list and show it."""
         del call_id
         context.plan([Todo(t.content, t.status, t.active_form) for t in args.todos])

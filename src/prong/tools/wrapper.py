@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from msgspec import Struct
 
-from prong.tools.option import Given, Options, matching, options, read_options
+from prong.tools.argv import KnownOptions, ParsedArguments, matching, options, read_options
 from prong.tools.word import Word, names
 
 
@@ -41,7 +41,7 @@ Inner = Nested | Script | Unclear
 class Wrapper(Struct, frozen=True):
     """How to get past the options of a wrapping command."""
 
-    options: Options = Options()
+    options: KnownOptions = KnownOptions()
     skip: int = 0
     """Operands that come before the command."""
     moves: frozenset[str] = frozenset()
@@ -248,7 +248,7 @@ def _past_assignments(words: Sequence[Word], at: int) -> int:
     return at
 
 
-def _slot(given: Given) -> str | None:
+def _slot(given: ParsedArguments) -> str | None:
     """Return the mark that an adding wrapper replaces by input."""
     for option in given.options:
         if option.name in {"I", "i", "replace"}:

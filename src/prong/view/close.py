@@ -16,12 +16,13 @@ from prong.event import (
     ToolFinished,
     TurnFinished,
 )
+from prong.ids import AgentPath, RequestId, depth_of
 from prong.view.state import AgentView, Called, View
 
 _WHY = "the process that had the session open was killed"
 
 
-def endings(view: View) -> Iterator[tuple[str, Event]]:
+def endings(view: View) -> Iterator[tuple[AgentPath, Event]]:
     """Give the events that are missing at the end of a record, each with its agent.
 
     What lies within something else ends before it, a child before its parent.
@@ -29,10 +30,10 @@ def endings(view: View) -> Iterator[tuple[str, Event]]:
     if not view.is_open:
         return
     for request_id, asked in view.questions.items():
-        yield asked.agent, RequestSettled(request_id=request_id, outcome="unanswered")
+        yield asked.agent, RequestSettled(request_id=RequestId(request_id), outcome="unanswered")
     for message_id in view.queued:
         yield MAIN, MessageUnqueued(message_id=message_id, outcome="lost")
-    agents = sorted(view.agents.values(), key=lambda agent: agent.path.count("/"), reverse=True)
+    agents = sorted(view.agents.values(), key=lambda agent: depth_of(agent.path), reverse=True)
     for agent in agents:
         for event in _of_agent(agent):
             yield agent.path, event

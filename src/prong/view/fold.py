@@ -51,6 +51,7 @@ from prong.event import (
     WorkKept,
     WorktreeEntered,
 )
+from prong.ids import parent_of
 from prong.view.state import (
     Accounted,
     AgentView,
@@ -85,7 +86,7 @@ def fold(view: View, envelope: Envelope) -> View:
         return view
     view = _session(view, envelope, event)
     agent = view.agents.get(envelope.agent)
-    known = agent or AgentView(path=envelope.agent, parent=envelope.agent.rpartition("/")[0])
+    known = agent or AgentView(path=envelope.agent, parent=parent_of(envelope.agent))
     changed = _agent(known, event, envelope.at)
     if changed is known:
         return replace(view, seq=envelope.seq, at=envelope.at)

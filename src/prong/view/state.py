@@ -7,8 +7,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from prong.entry import CallId, Kind, Stop, Usage
+from prong.entry import CallId, EntryKind, StopReason, Usage
 from prong.event import MAIN, PermissionAsked, QuestionAsked, Todo, WorkKept
+from prong.ids import AgentPath, RequestId, TaskId
 from prong.view.series import Series
 
 
@@ -45,7 +46,7 @@ class Said(msgspec.Struct, frozen=True, tag_field="type", tag="said"):
     """Something that was put before the model; of another kind only if it was recalled."""
 
     at: float
-    kind: Kind
+    kind: EntryKind
     text: str
 
 
@@ -55,7 +56,7 @@ class Replied(msgspec.Struct, frozen=True, tag_field="type", tag="replied"):
     at: float
     text: str
     thinking: str
-    stop: Stop
+    stop: StopReason
     usage: Usage
     cost: float | None
 
@@ -113,7 +114,7 @@ class Live(msgspec.Struct, frozen=True):
 class OpenRequest(msgspec.Struct, frozen=True):
     """A request on its way."""
 
-    id: str
+    id: RequestId
     at: float
     sidecar: str = ""
     tries: int = 1
@@ -125,10 +126,10 @@ State: TypeAlias = Literal["waiting", "idle", "working", "asking", "completed", 
 class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     """One agent."""
 
-    path: str
+    path: AgentPath
     kind: Literal["main", "fork", "typed"] = "fork"
     agent_type: str = ""
-    parent: str = ""
+    parent: AgentPath = AgentPath("")
     title: str = ""
     task_id: str = ""
     call_id: str = ""
@@ -216,8 +217,8 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
 class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     """A piece of background work."""
 
-    task_id: str
-    agent: str
+    task_id: TaskId
+    agent: AgentPath
     """The agent whose event told of it: of a child's own task the child, else who started it."""
     title: str
     kind: str
@@ -231,7 +232,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
 class AskedView(msgspec.Struct, frozen=True):
     """A question that waits for an answer."""
 
-    agent: str
+    agent: AgentPath
     asked: PermissionAsked | QuestionAsked
     at: float
 

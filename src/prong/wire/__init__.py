@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from prong.errors import UnknownName
-from prong.wire.base import (
+from prong.wire.dialect import (
     NO_MARK,
     Began,
-    Bounds,
     CallBegan,
     CallPiece,
     Decoder,
     Dialect,
     Encoded,
     Ended,
-    Event,
     Fault,
     HeadSpec,
+    ResponseBounds,
     Tail,
     TextPiece,
     ThinkingPiece,
     Ttl,
+    WireEvent,
 )
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ __all__ = [
     "NO_MARK",
     "Anthropic",
     "Began",
-    "Bounds",
     "CallBegan",
     "CallPiece",
     "Chat",
@@ -42,14 +41,15 @@ __all__ = [
     "DialectName",
     "Encoded",
     "Ended",
-    "Event",
     "Fault",
     "HeadSpec",
+    "ResponseBounds",
     "Responses",
     "Tail",
     "TextPiece",
     "ThinkingPiece",
     "Ttl",
+    "WireEvent",
     "dialect",
 ]
 

@@ -23,11 +23,20 @@ from prong.entry import (
     Result,
     Results,
     Role,
-    Stop,
+    StopReason,
     Text,
     User,
 )
-from prong.wire.base import BOUNDS, NO_MARK, Bounds, Decoder, Encoded, HeadSpec, Tail, Ttl
+from prong.wire.dialect import (
+    BOUNDS,
+    NO_MARK,
+    Decoder,
+    Encoded,
+    HeadSpec,
+    ResponseBounds,
+    Tail,
+    Ttl,
+)
 from prong.wire.fault import read_fault
 from prong.wire.raw import EMPTY, arguments, dump, kept, list_of, members, merge, tidy
 
@@ -174,7 +183,7 @@ class Anthropic(msgspec.Struct, frozen=True):
             return Results(tuple(_result_of(block) for block in blocks))
         return User(_parts_of(blocks))
 
-    def decoder(self, bounds: Bounds = BOUNDS) -> Decoder:
+    def decoder(self, bounds: ResponseBounds = BOUNDS) -> Decoder:
         """Make a decoder for one response."""
         from prong.wire.anthropic_stream import AnthropicStream
 
@@ -185,7 +194,7 @@ class Anthropic(msgspec.Struct, frozen=True):
         return read_fault(status, body)
 
 
-def reply_of(blocks: list[bytes], *, stop: Stop = "end") -> Reply:
+def reply_of(blocks: list[bytes], *, stop: StopReason = "end") -> Reply:
     """View a reply's blocks plainly."""
     text: list[str] = []
     thinking: list[str] = []

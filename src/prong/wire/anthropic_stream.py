@@ -10,15 +10,15 @@ from typing import Final
 
 import msgspec
 
-from prong.entry import Call, CallId, Stop, Usage
+from prong.entry import Call, CallId, StopReason, Usage
 from prong.wire.anthropic import reply_of, sendable, wire_id
-from prong.wire.base import (
+from prong.wire.dialect import (
     BOUNDS,
     Began,
-    Bounds,
     CallBegan,
     CallPiece,
     Ended,
+    ResponseBounds,
     TextPiece,
     ThinkingPiece,
 )
@@ -29,7 +29,7 @@ from prong.wire.sse import Payload, Stream, broken
 
 _NONE: Final = msgspec.Raw(b"")
 
-_STOPS: Final[dict[str | None, Stop]] = {
+_STOPS: Final[dict[str | None, StopReason]] = {
     None: "end",
     "end_turn": "end",
     "stop_sequence": "end",
@@ -145,7 +145,7 @@ class AnthropicStream(Stream):
 
     __slots__ = ("_blocks", "_details", "_message", "_stop", "_usage")
 
-    def __init__(self, bounds: Bounds = BOUNDS) -> None:
+    def __init__(self, bounds: ResponseBounds = BOUNDS) -> None:
         super().__init__(bounds)
         self._message: _Message | None = None
         self._blocks: dict[int, _Block] = {}

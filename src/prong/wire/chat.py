@@ -22,11 +22,11 @@ from prong.entry import (
     Result,
     Results,
     Role,
-    Stop,
+    StopReason,
     Text,
     User,
 )
-from prong.wire.base import BOUNDS, NO_MARK, Bounds, Decoder, Encoded, HeadSpec, Tail
+from prong.wire.dialect import BOUNDS, NO_MARK, Decoder, Encoded, HeadSpec, ResponseBounds, Tail
 from prong.wire.openai import FAILED, OpenAI, data_url, ended, function, image_of, result_parts
 from prong.wire.raw import EMPTY, Fields, arguments, dump, fields_of, kept, merge, string
 
@@ -142,7 +142,7 @@ class Chat(OpenAI, frozen=True):
         tools = [message for message in (first, *more) if message.role == "tool"]
         return Results(tuple(_result_of(m, pictures.get(m.tool_call_id, ())) for m in tools))
 
-    def decoder(self, bounds: Bounds = BOUNDS) -> Decoder:
+    def decoder(self, bounds: ResponseBounds = BOUNDS) -> Decoder:
         """Make a decoder for one response."""
         from prong.wire.chat_stream import ChatStream
 
@@ -182,7 +182,7 @@ class Chat(OpenAI, frozen=True):
         return messages
 
 
-def reply_of(message: bytes, *, stop: Stop = "end") -> Reply:
+def reply_of(message: bytes, *, stop: StopReason = "end") -> Reply:
     """View a reply's message plainly."""
     fields = fields_of(message)
     view = _reply(message)

@@ -11,18 +11,18 @@ from typing import Any, Final
 
 import msgspec
 
-from prong.entry import Call, CallId, Stop, Usage
-from prong.wire.base import (
+from prong.entry import Call, CallId, StopReason, Usage
+from prong.wire.chat import THOUGHTS, reply_of
+from prong.wire.dialect import (
     BOUNDS,
     Began,
-    Bounds,
     CallBegan,
     CallPiece,
     Ended,
+    ResponseBounds,
     TextPiece,
     ThinkingPiece,
 )
-from prong.wire.chat import THOUGHTS, reply_of
 from prong.wire.fault import stream_fault
 from prong.wire.grown import Grown
 from prong.wire.raw import Fields, arguments, dump, fields_of, list_of, present, raw, string, tidy
@@ -30,7 +30,7 @@ from prong.wire.sse import Payload, Stream, broken
 
 _NONE: Final = msgspec.Raw(b"")
 
-_STOPS: Final[dict[str | None, Stop]] = {
+_STOPS: Final[dict[str | None, StopReason]] = {
     "stop": "end",
     "tool_calls": "calls",
     "function_call": "calls",
@@ -152,7 +152,7 @@ class ChatStream(Stream):
         "_usage",
     )
 
-    def __init__(self, bounds: Bounds = BOUNDS) -> None:
+    def __init__(self, bounds: ResponseBounds = BOUNDS) -> None:
         super().__init__(bounds)
         self._begun = False
         self._id = ""

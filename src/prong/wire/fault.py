@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from prong.wire.base import Fault
+from prong.wire.dialect import Fault
 
 _PASSING: Final = frozenset(
     {

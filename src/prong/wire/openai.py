@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from prong.entry import Image, Part, Role, Text, ToolSpec
-from prong.wire.base import NO_MARK, Encoded, Ttl
+from prong.wire.dialect import NO_MARK, Encoded, Ttl
 from prong.wire.fault import read_fault
 from prong.wire.raw import members, tidy
 

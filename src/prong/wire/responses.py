@@ -21,11 +21,11 @@ from prong.entry import (
     Result,
     Results,
     Role,
-    Stop,
+    StopReason,
     Text,
     User,
 )
-from prong.wire.base import BOUNDS, NO_MARK, Bounds, Decoder, Encoded, HeadSpec, Tail
+from prong.wire.dialect import BOUNDS, NO_MARK, Decoder, Encoded, HeadSpec, ResponseBounds, Tail
 from prong.wire.openai import FAILED, OpenAI, data_url, ended, function, image_of, result_parts
 from prong.wire.raw import EMPTY, dump, kept, list_of, merge
 
@@ -149,7 +149,7 @@ class Responses(OpenAI, frozen=True):
             return Results(tuple(_result_of(item) for item in items))
         return User(_parts_of(items[0].content))
 
-    def decoder(self, bounds: Bounds = BOUNDS) -> Decoder:
+    def decoder(self, bounds: ResponseBounds = BOUNDS) -> Decoder:
         """Make a decoder for one response."""
         from prong.wire.responses_stream import ResponsesStream
 
@@ -167,7 +167,7 @@ class Responses(OpenAI, frozen=True):
         return dump(item)
 
 
-def reply_of(items: list[bytes], *, stop: Stop = "end") -> Reply:
+def reply_of(items: list[bytes], *, stop: StopReason = "end") -> Reply:
     """View a reply's items plainly."""
     text: list[str] = []
     thinking: list[str] = []

@@ -10,15 +10,15 @@ from typing import Final
 
 import msgspec
 
-from prong.entry import CallId, Stop, Usage
-from prong.wire.base import (
+from prong.entry import CallId, StopReason, Usage
+from prong.wire.dialect import (
     BOUNDS,
     Began,
-    Bounds,
     CallBegan,
     CallPiece,
     Ended,
     Fault,
+    ResponseBounds,
     TextPiece,
     ThinkingPiece,
 )
@@ -29,7 +29,7 @@ from prong.wire.sse import Payload, Stream, broken
 
 _NONE: Final = msgspec.Raw(b"")
 
-_STOPS: Final[dict[str, Stop]] = {"max_output_tokens": "length", "content_filter": "refusal"}
+_STOPS: Final[dict[str, StopReason]] = {"max_output_tokens": "length", "content_filter": "refusal"}
 
 
 class _WriteSplit(msgspec.Struct):
@@ -100,7 +100,7 @@ class ResponsesStream(Stream):
 
     __slots__ = ("_begun", "_calls", "_items", "_thought")
 
-    def __init__(self, bounds: Bounds = BOUNDS) -> None:
+    def __init__(self, bounds: ResponseBounds = BOUNDS) -> None:
         super().__init__(bounds)
         self._begun = False
         self._items: dict[int, bytes] = {}
@@ -222,7 +222,9 @@ class ResponsesStream(Stream):
             for index, data in enumerate(list_of(response.output)):
                 self._keep(index, data)
         why = response.incomplete_details.reason if response.incomplete_details else None
-        stop: Stop = "end" if response.status != "incomplete" else _STOPS.get(why or "", "other")
+        stop: StopReason = (
+            "end" if response.status != "incomplete" else _STOPS.get(why or "", "other")
+        )
         items = [self._items[index] for index in sorted(self._items)]
         diagnostics = response.prompt_cache_diagnostics
         self._end(

@@ -6,16 +6,16 @@ from typing import Final
 
 import msgspec
 
-from prong.wire.base import (
+from prong.wire.dialect import (
     BOUNDS,
-    Bounds,
     CallBegan,
     CallPiece,
     Ended,
-    Event,
     Fault,
+    ResponseBounds,
     TextPiece,
     ThinkingPiece,
+    WireEvent,
 )
 
 _BOM: Final = b"\xef\xbb\xbf"
@@ -128,14 +128,14 @@ class Stream:
         "_text",
     )
 
-    def __init__(self, bounds: Bounds = BOUNDS) -> None:
+    def __init__(self, bounds: ResponseBounds = BOUNDS) -> None:
         self._bounds = bounds
         self._lines = Splitter(bounds.event)
-        self._out: list[Event] = []
+        self._out: list[WireEvent] = []
         self._over = False
         self._bytes = self._events = self._parts = self._text = self._called = 0
 
-    def feed(self, data: bytes) -> list[Event]:
+    def feed(self, data: bytes) -> list[WireEvent]:
         """Take more bytes of a streamed response."""
         if not self._over:
             self._bytes += len(data)
@@ -146,7 +146,7 @@ class Stream:
                 self._end(_excessive(error))
         return self._drain()
 
-    def close(self) -> list[Event]:
+    def close(self) -> list[WireEvent]:
         """Say that no more comes; a reply that is not whole is a `Fault`."""
         if not self._over:
             # What is left may be cut off in the middle: that is an early end, not bad JSON.
@@ -161,7 +161,7 @@ class Stream:
                 self._end(broken("malformed", f"the reply cannot be put together: {error}"))
         return self._drain()
 
-    def whole(self, body: bytes) -> list[Event]:
+    def whole(self, body: bytes) -> list[WireEvent]:
         """Decode a response that was not streamed."""
         if not self._over:
             try:
@@ -198,7 +198,7 @@ class Stream:
         self._parts += 1
         _hold(self._parts, self._bounds.parts, "parts")
 
-    def _drain(self) -> list[Event]:
+    def _drain(self) -> list[WireEvent]:
         out = self._out
         self._out = []
         try:
@@ -209,7 +209,7 @@ class Stream:
             return [_excessive(error)]
         return out
 
-    def _count(self, events: list[Event]) -> None:
+    def _count(self, events: list[WireEvent]) -> None:
         for event in events:
             if isinstance(event, _PIECES):
                 self._text += len(event.text)

@@ -6,11 +6,11 @@ from typing import assert_never
 
 import msgspec
 
-from prong.entry import Kind
+from prong.entry import EntryKind
 from prong.face.draw.markdown import draw_markdown
 from prong.face.draw.phrase import dollars
 from prong.face.draw.row import EMPTY, Row, Span, fit, split_lines, wrap
-from prong.face.draw.stack import Drawn, Rows, Stack
+from prong.face.draw.stack import Drawn, RowSource, Stack
 from prong.face.draw.toolcall import Company, draw_call
 from prong.face.line import counted
 from prong.view import Accounted, Called, Figures, Item, Replied, Restarted, Said
@@ -19,7 +19,7 @@ _INDENT = Span("  ")
 _LONG = 12
 """Lines of a message that are shown before it is unfolded."""
 _STOPS = {"length": "cut off at the output limit", "refusal": "the model refused to go on"}
-_NAMES: dict[Kind, str] = {
+_NAMES: dict[EntryKind, str] = {
     "notice": "notice",
     "summary": "summary of what was before",
     "reminder": "reminder",
@@ -37,7 +37,7 @@ class Setting(msgspec.Struct, frozen=True):
     company: Company = Company()
 
 
-def draw_item(item: Item, setting: Setting) -> Rows:
+def draw_item(item: Item, setting: Setting) -> RowSource:
     """Draw an item."""
     match item:
         case Called():
@@ -70,7 +70,7 @@ def _lines(text: str, width: int) -> int:
     return text.count("\n") + 2 + len(text) // width
 
 
-def draw_reply(item: Replied, setting: Setting, body: list[Row]) -> Rows:
+def draw_reply(item: Replied, setting: Setting, body: list[Row]) -> RowSource:
     """Draw a reply whose text has been drawn already."""
     head = draw_thinking(item.thinking, setting) if item.thinking else []
     above = [EMPTY] if (head or body) and not setting.first else []

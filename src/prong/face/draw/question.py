@@ -12,7 +12,7 @@ from prong.event import MAIN, PermissionAsked, Question, QuestionAsked
 from prong.face.draw.markdown import draw_markdown
 from prong.face.draw.patch import draw_diff, is_diff
 from prong.face.draw.row import EMPTY, Row, Span, cells, fit, wrap
-from prong.face.draw.stack import Drawn, Plain, Rows, Stack
+from prong.face.draw.stack import Drawn, Plain, RowSource, Stack
 from prong.view import AskedView
 
 _INDENT = Span("  ")
@@ -39,7 +39,7 @@ class Dialog(msgspec.Struct, frozen=True):
     """A question as rows; only the body may be scrolled, so the answers are always in sight."""
 
     head: tuple[Row, ...]
-    body: Rows
+    body: RowSource
     foot: tuple[Row, ...]
 
 
@@ -91,14 +91,14 @@ def _head(agent: str, word: str, title: str, width: int, waiting: int) -> Row:
     return fit([*spans, *shown, Span(f" {'─' * max(0, rest)}", "dim"), Span(queue)], width)
 
 
-def _request(request: PermissionAsked, width: int) -> Rows:
+def _request(request: PermissionAsked, width: int) -> RowSource:
     """Show exactly what would be done; nothing of it is left out."""
     why = wrap([Span(request.why, "dim")], width, first=[_INDENT], rest=[_INDENT])
     if request.plan:
         return Drawn([EMPTY, *draw_markdown(request.plan, width), EMPTY])
     if is_diff(request.preview):
         return Stack(Drawn(draw_diff(request.preview, width, lead=_INDENT)), Drawn(why))
-    parts: list[Rows] = []
+    parts: list[RowSource] = []
     for name, text in _arguments(request.arguments):
         if name != "command":
             label = wrap([Span(f"{name}:", "dim")], width, first=[_INDENT])

@@ -10,7 +10,7 @@ from typing import Protocol
 from prong.face.draw.row import Row, Span, cells, chop, split_lines
 
 
-class Rows(Protocol):
+class RowSource(Protocol):
     """Something that knows how many rows it has, and gives some of them."""
 
     def __len__(self) -> int:
@@ -85,7 +85,7 @@ class Stack:
 
     __slots__ = ("_parts", "_starts")
 
-    def __init__(self, *parts: Rows) -> None:
+    def __init__(self, *parts: RowSource) -> None:
         """Put parts above each other."""
         self._parts = parts
         self._starts = [0, *accumulate(len(part) for part in parts)]

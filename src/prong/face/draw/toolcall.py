@@ -10,7 +10,7 @@ import msgspec
 from prong.face.draw.patch import diff_size, draw_diff, is_diff
 from prong.face.draw.phrase import lasted, name_of
 from prong.face.draw.row import Row, Span, cells, fit, wrap
-from prong.face.draw.stack import Drawn, Plain, Rows, Stack
+from prong.face.draw.stack import Drawn, Plain, RowSource, Stack
 from prong.face.line import counted
 from prong.view import AgentView, Called
 
@@ -57,7 +57,7 @@ class Company(msgspec.Struct, frozen=True):
     """The last that it has written while it runs."""
 
 
-def draw_call(call: Called, width: int, company: Company, *, unfolded: bool) -> Rows:
+def draw_call(call: Called, width: int, company: Company, *, unfolded: bool) -> RowSource:
     """Draw a call, and if it is unfolded all of it."""
     head = _head(call, width, company, unfolded=unfolded)
     if not unfolded:
@@ -119,7 +119,7 @@ def _rest(text: str) -> str:
     return f" (+{counted(count - 1, 'line')})" if count > 1 else ""
 
 
-def _result(call: Called, width: int, company: Company) -> Rows:
+def _result(call: Called, width: int, company: Company) -> RowSource:
     if call.state == "running":
         return (
             Plain(company.output, width, lead=_LEAD, style="dim") if company.output else Drawn([])

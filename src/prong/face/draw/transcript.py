@@ -17,8 +17,9 @@ from prong.face.draw.height import Heights
 from prong.face.draw.item import Setting, draw_item, draw_reply, draw_thinking, guess_height
 from prong.face.draw.markdown import Flow
 from prong.face.draw.row import EMPTY, Row, Span, fit
-from prong.face.draw.stack import Drawn, Rows, Stack
+from prong.face.draw.stack import Drawn, RowSource, Stack
 from prong.face.draw.toolcall import Child, Company
+from prong.ids import AgentPath
 from prong.view import AgentView, Called, Item, Live, Replied, Series, View
 
 _HELD = 6_000
@@ -46,16 +47,16 @@ class Transcript:
         self._items: Series[Item] = Series()
         self._unfolded: frozenset[int] = frozenset()
         self._heights = Heights()
-        self._drawn: OrderedDict[int, Rows] = OrderedDict()
+        self._drawn: OrderedDict[int, RowSource] = OrderedDict()
         self._held = 0
         self._calls: dict[str, int] = {}
         self._moving: dict[int, Company] = {}
         self._flow = Flow(0)
-        self._live: Rows = Drawn([])
+        self._live: RowSource = Drawn([])
 
     def show(self, view: View, width: int, *, now: float, unfolded: frozenset[int]) -> None:
         """Take in how things are: what has changed will be drawn anew, and nothing else."""
-        agent = view.agents.get(self._path) or AgentView(path=self._path)
+        agent = view.agents.get(self._path) or AgentView(path=AgentPath(self._path))
         self._now = now
         if width != self._width or len(agent.transcript) < len(self._items):
             self._start(agent.transcript, width, unfolded)
@@ -172,7 +173,7 @@ class Transcript:
     def _measure(self, index: int) -> int:
         return len(self._rows(index))
 
-    def _rows(self, index: int) -> Rows:
+    def _rows(self, index: int) -> RowSource:
         """Draw an item, or give it as it was drawn; from then on its height is known."""
         found = self._drawn.get(index)
         if found is not None:
@@ -201,7 +202,7 @@ class Transcript:
             _, rows = self._drawn.popitem(last=False)
             self._held -= len(rows)
 
-    def _draw_live(self, agent: AgentView) -> Rows:
+    def _draw_live(self, agent: AgentView) -> RowSource:
         """Draw what is being said at this moment."""
         live = agent.live
         if live is None or not (live.text or live.thinking or live.writing or live.progress):

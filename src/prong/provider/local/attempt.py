@@ -57,7 +57,7 @@ def is_stuck(tokens: Sequence[int]) -> bool:
     return False
 
 
-class Watch:
+class CallDetector:
     """Reads a reply as it grows, and says where a call begins."""
 
     def __init__(self, *, first_only: bool) -> None:

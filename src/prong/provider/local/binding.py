@@ -19,9 +19,9 @@ from prong.provider.local.layout import (
     Candidate,
     Candidates,
     ChainParams,
+    ChatMessage,
     ContextParams,
     Log,
-    Message,
     ModelParams,
     Progress,
     moved,
@@ -57,7 +57,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "llama_model_meta_val_str": (_I, [_P, _S, _S, _SIZE]),
     "llama_chat_apply_template": (
         _I,
-        [_S, ctypes.POINTER(Message), _SIZE, _B, _S, _I],
+        [_S, ctypes.POINTER(ChatMessage), _SIZE, _B, _S, _I],
     ),
     "llama_vocab_n_tokens": (_I, [_P]),
     "llama_vocab_is_eog": (_B, [_P, _I]),
@@ -226,8 +226,8 @@ class Model:
     def apply_template(self, messages: Sequence[tuple[str, str]], *, ask: bool) -> str | None:
         """Render messages by the model's template; None if the engine does not know it."""
         template = self.template.encode()
-        chat = (Message * len(messages))(
-            *(Message(role.encode(), content.encode()) for role, content in messages)
+        chat = (ChatMessage * len(messages))(
+            *(ChatMessage(role.encode(), content.encode()) for role, content in messages)
         )
         room = 4096 + sum(len(content.encode()) for _, content in messages) * 2
         buffer = ctypes.create_string_buffer(room)

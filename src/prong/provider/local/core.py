@@ -17,11 +17,11 @@ import msgspec
 
 from prong.provider.local.binding import Model, Native, Sampler, Unusable
 from prong.provider.local.form import recognise
-from prong.provider.local.job import Ask, Done, Draft, Job
+from prong.provider.local.job import CompletionDone, CompletionRequest, Draft, Job
 from prong.provider.local.keep import Keep
 from prong.provider.local.layout import Batch
-from prong.provider.local.shelf import Shelf, Strand
-from prong.provider.local.template import Role, Template, derive
+from prong.provider.local.template import ChatRole, Template, derive
+from prong.provider.local.token_cache import Strand, TokenCache
 
 SEQUENCES = 64
 _BATCH = 512
@@ -45,7 +45,7 @@ class Core:
         )
         cells = max(_BATCH, cache_mb * 1024 * 1024 // max(1, model.cell_bytes)) // 256 * 256
         self.context_tokens = min(model.trained, cells)
-        self.shelf = Shelf(SEQUENCES, cells)
+        self.cache = TokenCache(SEQUENCES, cells)
         self.context = self._context(cells, threads, cache_mb)
         self._memory = native.get_memory(self.context)
         self._batch: Batch = native.batch_init(_BATCH, 0, 1)
@@ -79,7 +79,7 @@ class Core:
         """Whether there is anything to compute."""
         return bool(self.jobs)
 
-    def submit(self, ask: Ask, tell: Callable[[str, Any], None]) -> Job | None:
+    def submit(self, ask: CompletionRequest, tell: Callable[[str, Any], None]) -> Job | None:
         """Take a request on; None if it was refused, which it has then been told."""
         tokens = self.render(ask)
         if len(tokens) + min(ask.max_tokens, 1) > self.context_tokens:
@@ -104,10 +104,10 @@ class Core:
         if not job.over:
             self._leave(job)
 
-    def render(self, ask: Ask) -> list[int]:
+    def render(self, ask: CompletionRequest) -> list[int]:
         """Turn a request's turns into tokens, ending where the reply begins."""
         tokens = list(self.model.first)
-        before: Role | None = None
+        before: ChatRole | None = None
         parent = ""
         for key, role, pieces in ask.turns:
             tokens += self._span(key, parent, before, role, pieces)
@@ -115,7 +115,7 @@ class Core:
         return tokens + self.model.tokenize(self.template.joint(before, "assistant"), special=True)
 
     def _span(
-        self, key: str, parent: str, before: Role | None, role: Role, pieces: list[str]
+        self, key: str, parent: str, before: ChatRole | None, role: ChatRole, pieces: list[str]
     ) -> list[int]:
         """Give the tokens of a turn: settled once, for as long as this process lives.
 
@@ -150,17 +150,17 @@ class Core:
             return
         for job, count in grown:
             assert job.strand is not None
-            self.shelf.grow(job.strand, count)
+            self.cache.grow(job.strand, count)
             if not job.begun:
                 self._advance(job, count)
         for job, row in rows:
             self._choose(job, row)
 
     def _admit(self, job: Job) -> None:
-        source, length = self.shelf.find(job.tokens) if job.ask.share else (None, 0)
-        if job.ask.share and self.shelf.coming(job.tokens[:-1]) >= length + _WORTH:
+        source, length = self.cache.find(job.tokens) if job.ask.share else (None, 0)
+        if job.ask.share and self.cache.coming(job.tokens[:-1]) >= length + _WORTH:
             return
-        if self.shelf.full and not self._evict():
+        if self.cache.full and not self._evict():
             return
         # The last token is computed again, whatever is there: its logits are what is wanted.
         length = min(length, len(job.tokens) - 1)
@@ -168,7 +168,7 @@ class Core:
             source, length = None, 0
         if job.ask.share and self.keep is not None:
             source, length = self._restored(job, source, length)
-        strand = self.shelf.open(job.tokens, source if length else None, length)
+        strand = self.cache.open(job.tokens, source if length else None, length)
         if source is not None and length:
             end = length if self.model.partial else -1
             self.native.memory_seq_cp(self._memory, source.id, strand.id, 0, end)
@@ -182,15 +182,15 @@ class Core:
         """Take a longer prefix from the disk, if there is one."""
         assert self.keep is not None
         found = self.keep.find(job.tokens, length + _CHUNK)
-        if found is None or self.shelf.full:
+        if found is None or self.cache.full:
             return source, length
-        strand = self.shelf.open(found.tokens, None, 0)
+        strand = self.cache.open(found.tokens, None, 0)
         if not self.keep.load(found, self.native, self.context, strand.id):
             self.native.memory_seq_rm(self._memory, strand.id, -1, -1)
-            self.shelf.drop(strand)
+            self.cache.drop(strand)
             return source, length
-        self.shelf.grow(strand, len(found.tokens))
-        self.shelf.rest(strand)
+        self.cache.grow(strand, len(found.tokens))
+        self.cache.rest(strand)
         return strand, min(found.common, len(job.tokens) - 1)
 
     def _fill(self) -> tuple[list[tuple[Job, int]], list[tuple[Job, int]]]:
@@ -252,13 +252,13 @@ class Core:
             return False
 
     def _evict(self) -> bool:
-        oldest = self.shelf.oldest()
+        oldest = self.cache.oldest()
         if oldest is None:
             return False
         if self.keep is not None:
             self.keep.save(oldest, self.native, self.context)
         self._forget(oldest)
-        self.shelf.drop(oldest)
+        self.cache.drop(oldest)
         return True
 
     def _forget(self, strand: Strand) -> None:
@@ -271,7 +271,7 @@ class Core:
         if code == 1:
             told = {
                 "kind": "memory",
-                "message": f"the cache of {self.shelf.room} tokens is full of replies under way; "
+                "message": f"the cache of {self.cache.room} tokens is full of replies under way; "
                 "set PRONG_LOCAL_CACHE_MB higher or start fewer agents at once",
             }
         else:
@@ -351,7 +351,7 @@ class Core:
         tokens = [*self.model.tokenize(lead, special=False), *opening]
         length = len(job.tokens) + kept
         self.native.memory_seq_rm(self._memory, strand.id, length, -1)
-        self.shelf.turn(strand, length, tokens)
+        self.cache.turn(strand, length, tokens)
         job.draft.retake(begins, kept, tokens, "".join(job.ask.proper))
         assert job.sampler is not None
         job.sampler.close()
@@ -369,14 +369,14 @@ class Core:
         self._tell(job, draft.end())
         if draft.made:
             self._written.setdefault(job.key, []).append((draft.text, draft.made))
-        done = Done(
+        done = CompletionDone(
             reason=reason,
             reused=job.reused,
             processed=job.processed,
             output=len(draft.made),
             seconds=now - job.asked,
             prefill=job.begun - job.asked,
-            cells=self.shelf.cells,
+            cells=self.cache.cells,
         )
         job.tell("done", msgspec.to_builtins(done))
         self._leave(job)
@@ -387,7 +387,7 @@ class Core:
         if job.sampler is not None:
             job.sampler.close()
         if job.strand is not None:
-            for spare in self.shelf.rest(job.strand):
+            for spare in self.cache.rest(job.strand):
                 self._forget(spare)
 
     def logits(self, row: int) -> list[float]:
@@ -398,7 +398,7 @@ class Core:
     def close(self) -> None:
         """Store what is worth storing; the process is about to end."""
         if self.keep is not None:
-            for strand in sorted(self.shelf, key=lambda one: -one.used)[:4]:
+            for strand in sorted(self.cache, key=lambda one: -one.used)[:4]:
                 self.keep.save(strand, self.native, self.context)
 
 

@@ -4,8 +4,8 @@ It serves one model on a Unix socket, one connection for each request, in JSON l
 that closes gives its request up. The process ends when its standard input does, which is when the
 process that started it ends, however that happens.
 
-To the engine: one `Ask`, or {"figures": true} for its memory and its cache. From it, each as
-[kind, content]: progress, ready, admitted, began, piece, done, error, figures.
+To the engine: one `CompletionRequest`, or {"figures": true} for its memory and its cache. From it,
+each as [kind, content]: progress, ready, admitted, began, piece, done, error, figures.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ import msgspec
 
 from prong.provider.local.binding import Model, Native, Unusable
 from prong.provider.local.core import Core, threads
-from prong.provider.local.job import Ask, Job
+from prong.provider.local.installation import CACHE_MB
+from prong.provider.local.job import CompletionRequest, Job
 from prong.provider.local.keep import Keep
-from prong.provider.local.place import CACHE_MB
 
-_decode = msgspec.json.Decoder(Ask).decode
+_decode = msgspec.json.Decoder(CompletionRequest).decode
 _LONGEST = 1 << 26
 _SHOWN_STEP = 0.05
 
 
-class Line:
+class ServedConnection:
     """One connection."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -68,7 +68,7 @@ class Line:
         return line
 
 
-class Server:
+class EngineServer:
     """Connections around one core."""
 
     def __init__(self, path: str, model: Path, library: Path) -> None:
@@ -80,8 +80,8 @@ class Server:
         self._listener.bind(f"{path}.new")
         self._listener.listen(64)
         Path(f"{path}.new").rename(path)
-        self._lines: dict[int, Line] = {}
-        self._waiting: list[tuple[Line, bytes]] = []
+        self._lines: dict[int, ServedConnection] = {}
+        self._waiting: list[tuple[ServedConnection, bytes]] = []
         self._core: Core | None = None
         self._broken = ""
         self._selector.register(self._listener, selectors.EVENT_READ)
@@ -158,13 +158,13 @@ class Server:
 
     def _accept(self) -> None:
         sock, _ = self._listener.accept()
-        line = Line(sock)
+        line = ServedConnection(sock)
         self._lines[sock.fileno()] = line
         self._selector.register(sock, selectors.EVENT_READ)
         if self._core is not None:
             self._greet(line)
 
-    def _greet(self, line: Line) -> None:
+    def _greet(self, line: ServedConnection) -> None:
         core = self._core
         if core is None:
             line.tell("error", {"kind": "model", "message": self._broken})
@@ -173,7 +173,7 @@ class Server:
             "ready",
             {
                 "context": core.context_tokens,
-                "cells": core.shelf.room,
+                "cells": core.cache.room,
                 "cell_bytes": core.model.cell_bytes,
                 "model": core.model.description,
                 "own_template": core.template.own,
@@ -184,16 +184,16 @@ class Server:
             },
         )
 
-    def _read(self, line: Line) -> None:
+    def _read(self, line: ServedConnection) -> None:
         data = line.read()
         if data is None:
             self._close(line)
         elif data:
             self._waiting.append((line, data))
 
-    def _take(self, core: Core, line: Line, data: bytes) -> None:
+    def _take(self, core: Core, line: ServedConnection, data: bytes) -> None:
         if b'"figures"' in data[:12]:
-            figures = {"cells": core.shelf.cells, "jobs": len(core.jobs), "resident": _resident()}
+            figures = {"cells": core.cache.cells, "jobs": len(core.jobs), "resident": _resident()}
             line.tell("figures", figures)
             return
         try:
@@ -207,7 +207,7 @@ class Server:
         for line in [line for line in self._lines.values() if not line.open]:
             self._close(line)
 
-    def _close(self, line: Line) -> None:
+    def _close(self, line: ServedConnection) -> None:
         line.open = False
         if line.job is not None and self._core is not None:
             self._core.cancel(line.job)
@@ -256,7 +256,7 @@ def _number(text: str | None, default: int) -> int:
 def main(arguments: list[str]) -> int:
     """Serve one model."""
     path, model, library = arguments
-    server = Server(path, Path(model), Path(library))
+    server = EngineServer(path, Path(model), Path(library))
     server.run()
     if server.ended:
         _tidy(Path(path))

@@ -9,16 +9,16 @@ from typing import Any, Literal
 
 import msgspec
 
-from prong.provider.local.attempt import Watch, is_stuck
+from prong.provider.local.attempt import CallDetector, is_stuck
 from prong.provider.local.binding import Sampler
-from prong.provider.local.shelf import Strand
-from prong.provider.local.template import Role
+from prong.provider.local.template import ChatRole
+from prong.provider.local.token_cache import Strand
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
+class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request for one reply."""
 
-    turns: list[tuple[str, Role, list[str]]]
+    turns: list[tuple[str, ChatRole, list[str]]]
     """Key and role of each turn, and its text: contents and marks in turn, contents first."""
     max_tokens: int = 512
     """0 computes the prompt and nothing else."""
@@ -38,7 +38,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to borrow what is computed already; off to measure what that is worth."""
 
 
-class Done(msgspec.Struct, frozen=True, kw_only=True):
+class CompletionDone(msgspec.Struct, frozen=True, kw_only=True):
     """What a request took, by the engine's own count."""
 
     reason: Literal["stop", "length", "loop"]
@@ -68,7 +68,7 @@ class Draft:
         self._given = list(reversed(opening))
         self._ends: list[int] = []
         self._told = 0
-        self._watch: Watch | None = None
+        self._watch: CallDetector | None = None
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     @property
@@ -78,7 +78,7 @@ class Draft:
 
     def watch(self, *, first_only: bool) -> None:
         """Look for calls from now on; what may become one is not given out."""
-        self._watch = Watch(first_only=first_only)
+        self._watch = CallDetector(first_only=first_only)
 
     def next_given(self) -> int | None:
         """Give the next token of the opening, if any is left."""
@@ -132,7 +132,7 @@ class Draft:
 class Job:
     """A request under way."""
 
-    ask: Ask
+    ask: CompletionRequest
     tokens: list[int]
     tell: Callable[[str, Any], None]
     """Sends the requester a kind of message and its content."""

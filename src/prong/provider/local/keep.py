@@ -18,13 +18,13 @@ from typing import Any
 import msgspec
 
 from prong.provider.local.layout import RELEASE
-from prong.provider.local.shelf import Strand, shared
+from prong.provider.local.token_cache import Strand, shared
 
 _LEAST = 512
 """Tokens below which computing anew is quick enough."""
 
 
-class Kept(msgspec.Struct, frozen=True):
+class StoredPrefix(msgspec.Struct, frozen=True):
     """A prefix on disk that begins like a prompt."""
 
     path: Path
@@ -61,16 +61,16 @@ class Keep:
                 if state.is_file():
                     self._index[state] = _read(path)
 
-    def find(self, tokens: Sequence[int], least: int) -> Kept | None:
+    def find(self, tokens: Sequence[int], least: int) -> StoredPrefix | None:
         """Find the file with the longest common prefix, if it has at least so many tokens."""
-        best: Kept | None = None
+        best: StoredPrefix | None = None
         for path, held in self._index.items():
             common = shared(held, tokens)
             if common >= max(least, best.common + 1 if best else 0):
-                best = Kept(path, held, common)
+                best = StoredPrefix(path, held, common)
         return best
 
-    def load(self, kept: Kept, native: Any, context: Any, sequence: int) -> bool:
+    def load(self, kept: StoredPrefix, native: Any, context: Any, sequence: int) -> bool:
         """Read a state into a sequence; false if the file is not what it should be."""
         size = len(kept.tokens)
         tokens = (ctypes.c_int32 * size)()

@@ -127,7 +127,7 @@ class ChainParams(ctypes.Structure):
     _fields_ = (("no_perf", ctypes.c_bool),)
 
 
-class Message(ctypes.Structure):
+class ChatMessage(ctypes.Structure):
     """A message for a chat template."""
 
     _fields_ = (

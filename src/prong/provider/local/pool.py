@@ -14,11 +14,11 @@ import msgspec
 from anyio.lowlevel import RunVar
 
 from prong.provider.backend import Backend, Resources
-from prong.provider.local.place import library, weights
-from prong.provider.local.process import Engine, environment
-from prong.provider.local.provider import Local, Notes
+from prong.provider.local.embedded import Local, Notes
+from prong.provider.local.engine_process import Engine, environment
+from prong.provider.local.installation import library, weights
 
-_Key: TypeAlias = tuple[Path, frozenset[tuple[str, str]]]
+_EngineKey: TypeAlias = tuple[Path, frozenset[tuple[str, str]]]
 """The model's file, and the environment of its process."""
 
 
@@ -29,7 +29,7 @@ class _Shared(msgspec.Struct, eq=False):
     users: int = 0
 
 
-_running: RunVar[dict[_Key, _Shared]] = RunVar("_running")
+_running: RunVar[dict[_EngineKey, _Shared]] = RunVar("_running")
 """Of an event loop, because the lock of an engine belongs to one."""
 
 
@@ -41,7 +41,7 @@ class Engines(Backend):
     def __init__(self, resources: Resources) -> None:
         """Start nothing; in the folder computed prefixes outlive the session."""
         super().__init__(resources)
-        self._notes: dict[_Key, Notes] = {}
+        self._notes: dict[_EngineKey, Notes] = {}
 
     def connect(self, model: str) -> Local:
         """Make the provider of a model file, or of the bundled one.
@@ -76,9 +76,9 @@ class Engines(Backend):
                 await anyio.to_thread.run_sync(shared.engine.close)
 
 
-def _engines() -> dict[_Key, _Shared]:
+def _engines() -> dict[_EngineKey, _Shared]:
     engines = _running.get(None)
     if engines is None:
-        engines = dict[_Key, _Shared]()
+        engines = dict[_EngineKey, _Shared]()
         _running.set(engines)
     return engines

@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from prong.entry import Call, CallId, Entry, Reply, Results, Stop, ToolSpec, User, plain
+from prong.entry import Call, CallId, Entry, Reply, Results, StopReason, ToolSpec, User, plain
 from prong.prompt import Prompt
 from prong.provider.local.form import NAME, TAGGED, Form
-from prong.provider.local.template import Role
-from prong.wire import CallBegan, CallPiece, Event, HeadSpec, TextPiece
+from prong.provider.local.template import ChatRole
+from prong.wire import CallBegan, CallPiece, HeadSpec, TextPiece, WireEvent
 from prong.wire.brief import full_size, needed, needed_schema, schema_of, sentence
 
 Style = Literal["full", "brief"]
@@ -26,12 +26,12 @@ Style = Literal["full", "brief"]
 _FULL_SHARE = 0.1
 
 
-class Turn(msgspec.Struct, frozen=True):
+class ChatTurn(msgspec.Struct, frozen=True):
     """One turn of a conversation."""
 
     key: str
     """Identifies everything up to and with this turn."""
-    role: Role
+    role: ChatRole
     pieces: list[str]
     """Contents and the form's marks in turn, contents first."""
 
@@ -41,17 +41,17 @@ class Turn(msgspec.Struct, frozen=True):
         return "".join(self.pieces)
 
 
-def turns(prompt: Prompt, context: int, form: Form = TAGGED) -> list[Turn]:
+def turns(prompt: Prompt, context: int, form: Form = TAGGED) -> list[ChatTurn]:
     """Read a prompt as turns for a model that can read so many tokens."""
     head = prompt.head
     found = _opening(head.spec, style_for(head.spec, context), form, head.digest.hex())
     for node in prompt.nodes():
         entry = head.dialect.read(node.role, node.data)
-        found.append(Turn(node.digest.hex(), *_turn(entry, form)))
+        found.append(ChatTurn(node.digest.hex(), *_turn(entry, form)))
     return found
 
 
-def _turn(entry: Entry, form: Form) -> tuple[Role, list[str]]:
+def _turn(entry: Entry, form: Form) -> tuple[ChatRole, list[str]]:
     match entry:
         case User(parts):
             return "user", [plain(parts)]
@@ -66,17 +66,17 @@ def style_for(spec: HeadSpec, context: int) -> Style:
     return "full" if full_size(spec.tools) < context * _FULL_SHARE else "brief"
 
 
-def _opening(spec: HeadSpec, style: Style, form: Form, key: str) -> list[Turn]:
+def _opening(spec: HeadSpec, style: Style, form: Form, key: str) -> list[ChatTurn]:
     """Write the system turn: the texts, and how to call which tools."""
     system = "\n\n".join(text for text in spec.system if text.strip())
     if not spec.tools:
-        return [Turn(key, "system", [system])] if system else []
+        return [ChatTurn(key, "system", [system])] if system else []
     lines = [_described(tool, style, form) for tool in spec.tools]
     first, *rest = form.listing(lines)
     if form.apart:
-        tools = Turn(f"tools {key}", "tools", [first, *rest])
-        return [tools, Turn(key, "system", [system])] if system else [tools]
-    return [Turn(key, "system", [f"{system}\n\n{first}" if system else first, *rest])]
+        tools = ChatTurn(f"tools {key}", "tools", [first, *rest])
+        return [tools, ChatTurn(key, "system", [system])] if system else [tools]
+    return [ChatTurn(key, "system", [f"{system}\n\n{first}" if system else first, *rest])]
 
 
 def _described(tool: ToolSpec, style: Style, form: Form) -> str:
@@ -100,7 +100,7 @@ def _brief_json(tool: ToolSpec) -> str:
     return _json(tool, sentence(tool), needed_schema(tool))
 
 
-class Reader:
+class ReplyReader:
     """Reads a reply as it is written."""
 
     def __init__(self, prefix: str, form: Form | None = TAGGED) -> None:
@@ -112,10 +112,10 @@ class Reader:
         self._in_call = False
         self._calls: list[Call] = []
 
-    def feed(self, text: str) -> list[Event]:
+    def feed(self, text: str) -> list[WireEvent]:
         """Take more of the reply."""
         self._held += text
-        events: list[Event] = []
+        events: list[WireEvent] = []
         if self._form is None:
             self._take_text(len(self._held), events)
             return events
@@ -126,9 +126,9 @@ class Reader:
             pass
         return events
 
-    def close(self, stop: Stop) -> tuple[list[Event], str, tuple[Call, ...], Stop]:
+    def close(self, stop: StopReason) -> tuple[list[WireEvent], str, tuple[Call, ...], StopReason]:
         """Say that no more comes; gives the last events, the text, the calls and why it ended."""
-        events: list[Event] = []
+        events: list[WireEvent] = []
         if self._form is not None and self._in_call:
             if NAME in self._held:
                 self._take_call(self._form, events, cut=True)
@@ -139,7 +139,7 @@ class Reader:
             stop = "calls"
         return events, "".join(self._text), tuple(self._calls), stop
 
-    def _seek(self, form: Form, events: list[Event]) -> None:
+    def _seek(self, form: Form, events: list[WireEvent]) -> None:
         """Give out text up to where a call begins, or might yet."""
         opening = form.begin.rstrip("\n") or NAME
         at = self._held.find(opening)
@@ -164,13 +164,13 @@ class Reader:
                     return size
         return 0
 
-    def _take_text(self, size: int, events: list[Event]) -> None:
+    def _take_text(self, size: int, events: list[WireEvent]) -> None:
         text, self._held = self._held[:size], self._held[size:]
         if text:
             self._text.append(text)
             events.append(TextPiece(text))
 
-    def _take_call(self, form: Form, events: list[Event], *, cut: bool = False) -> bool:
+    def _take_call(self, form: Form, events: list[WireEvent], *, cut: bool = False) -> bool:
         """Take the next object; of one that was cut off, as far as it came."""
         at = self._held.find(NAME)
         if at < 0:

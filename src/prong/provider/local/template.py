@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-Role: TypeAlias = Literal["tools", "system", "user", "assistant", "tool"]
+ChatRole: TypeAlias = Literal["tools", "system", "user", "assistant", "tool"]
 Render: TypeAlias = Callable[[Sequence[tuple[str, str]], bool], "str | None"]
 """Renders messages by the model's template, with or without the opening of a reply."""
 
@@ -35,7 +35,7 @@ class Template(msgspec.Struct, frozen=True):
     note: str = ""
     """What the user should know about it."""
 
-    def joint(self, before: Role | None, role: Role) -> str:
+    def joint(self, before: ChatRole | None, role: ChatRole) -> str:
         """Give the text between two turns, or before the first."""
         if role == "tools":
             return ""

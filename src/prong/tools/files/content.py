@@ -42,7 +42,7 @@ _KINDS: tuple[tuple[bytes, str], ...] = (
 _CONTROL = bytes(set(range(32)) - {9, 10, 12, 13, 27})
 
 
-class Document(msgspec.Struct, frozen=True):
+class TextFile(msgspec.Struct, frozen=True):
     """A text file: `encode(decode(data).text)` gives the bytes of data back."""
 
     text: str
@@ -66,26 +66,26 @@ class Binary(msgspec.Struct, frozen=True):
     """What it is, with its article."""
 
 
-def decode(data: bytes) -> Document | Binary:
+def decode(data: bytes) -> TextFile | Binary:
     """Read bytes as text, if they are."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             plain = "utf-8" if encoding == "utf-8-sig" else encoding
             try:
-                return Document(data[len(mark) :].decode(plain), encoding)
+                return TextFile(data[len(mark) :].decode(plain), encoding)
             except UnicodeDecodeError:
                 break
     if b"\0" in data:
         return Binary(kind_of(data))
     try:
-        return Document(data.decode("utf-8"), "utf-8")
+        return TextFile(data.decode("utf-8"), "utf-8")
     except UnicodeDecodeError:
         pass
     head = data[:8192]
     odd = len(head) - len(head.translate(None, _CONTROL))
     if kind_of(data) != "binary data" or odd * 20 > len(head):
         return Binary(kind_of(data))
-    return Document(data.decode("latin-1"), "latin-1")
+    return TextFile(data.decode("latin-1"), "latin-1")
 
 
 def kind_of(data: bytes) -> str:

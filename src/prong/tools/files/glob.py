@@ -10,9 +10,9 @@ from prong.entry import CallId
 from prong.errors import UsageError
 from prong.host import Finished, Host, ripgrep
 from prong.tools.access import Access, Reading
-from prong.tools.base import Context, Effect, Failed, Outcome, Tool, done
 from prong.tools.files.known import shown_path, unusable
 from prong.tools.files.pattern import SEARCH, Pattern
+from prong.tools.tool import CallOutcome, Context, Failed, SideEffect, Tool, done
 
 SHOWN = 200
 SECONDS = 30.0
@@ -31,7 +31,7 @@ class Glob:
     """Finds files by name."""
 
     name = "Glob"
-    effect: Effect = "reads"
+    effect: SideEffect = "reads"
     arguments: type[Struct] = GlobArguments
     budget = 50_000
 
@@ -43,7 +43,7 @@ class Glob:
         """Name the folder that will be searched, links followed."""
         return [Reading(place(args, context.host)[0])]
 
-    async def run(self, call_id: CallId, args: GlobArguments, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: GlobArguments, context: Context) -> CallOutcome:
         """Find files, newest first."""
         del call_id
         folder, rest = place(args, context.host)
@@ -89,7 +89,7 @@ async def _search(host: Host, folder: str, pattern: Pattern) -> Finished:
 
 def _outcome(
     context: Context, args: GlobArguments, folder: str, pattern: Pattern, finished: Finished
-) -> Outcome:
+) -> CallOutcome:
     if finished.timed_out:
         return Failed(f"the search took longer than {SECONDS:.0f} s; give a narrower path")
     names = [n.decode(errors="replace") for n in finished.output.split(b"\0")[:-1]]

@@ -9,9 +9,9 @@ from prong.entry import CallId
 from prong.errors import UsageError
 from prong.host import Finished, ripgrep
 from prong.tools.access import Access, Reading
-from prong.tools.base import Context, Effect, Failed, Outcome, Tool, done
 from prong.tools.files.known import shown_path, unusable
 from prong.tools.files.pattern import SEARCH, Pattern
+from prong.tools.tool import CallOutcome, Context, Failed, SideEffect, Tool, done
 
 SHOWN = 250
 SECONDS = 30.0
@@ -44,7 +44,7 @@ class Grep:
     """Searches the content of files."""
 
     name = "Grep"
-    effect: Effect = "reads"
+    effect: SideEffect = "reads"
     arguments: type[Struct] = GrepArguments
     budget = 50_000
 
@@ -56,7 +56,7 @@ class Grep:
         """Name the file or folder that will be searched, links followed."""
         return [Reading(context.host.resolve(args.path or "."))]
 
-    async def run(self, call_id: CallId, args: GrepArguments, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: GrepArguments, context: Context) -> CallOutcome:
         """Search."""
         del call_id
         host = context.host
@@ -121,7 +121,7 @@ def _outcome(
     places: tuple[str, str],
     pattern: Pattern | None,
     finished: Finished,
-) -> Outcome:
+) -> CallOutcome:
     if finished.timed_out:
         return Failed(f"the search took longer than {SECONDS:.0f} s; give a narrower path or glob")
     trouble = finished.errors.decode(errors="replace").strip()

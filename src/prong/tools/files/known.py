@@ -8,7 +8,7 @@ import hashlib
 import anyio.lowlevel
 
 from prong.host import Host, Stat
-from prong.tools.base import Context, Failed
+from prong.tools.tool import Context, Failed
 
 LOADED = 16 << 20
 """Bytes of a file that may be held in memory at once."""

@@ -11,10 +11,10 @@ from msgspec import Meta, Struct
 
 from prong.entry import CallId
 from prong.tools.access import Access, Writing
-from prong.tools.base import Context, Effect, Failed, Outcome, Tool, done
 from prong.tools.files.cells import Notebook, cell_name, joined, parse
 from prong.tools.files.diff import unified
 from prong.tools.files.known import load, shown_path, store
+from prong.tools.tool import CallOutcome, Context, Failed, SideEffect, Tool, done
 
 
 class NotebookArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,7 +38,7 @@ class NotebookEdit:
     """Replaces, inserts or deletes one cell of a notebook."""
 
     name = "NotebookEdit"
-    effect: Effect = "writes"
+    effect: SideEffect = "writes"
     arguments: type[Struct] = NotebookArguments
     budget = 10_000
 
@@ -63,7 +63,7 @@ class NotebookEdit:
             return ""
         return _compared(shown_path(context.host, path), notebook, args, index)
 
-    async def run(self, call_id: CallId, args: NotebookArguments, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: NotebookArguments, context: Context) -> CallOutcome:
         """Change the cell."""
         del call_id
         path = context.host.resolve(args.notebook_path)

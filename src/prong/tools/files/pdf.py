@@ -7,7 +7,7 @@ import sys
 import msgspec
 
 from prong.host import Host
-from prong.tools.base import Failed
+from prong.tools.tool import Failed
 
 PAGES = 20
 """Pages read when none are named, and at most at once."""

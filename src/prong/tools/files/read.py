@@ -10,13 +10,13 @@ from msgspec import Meta, Struct
 
 from prong.entry import CallId, Image, Text
 from prong.tools.access import Access, Reading
-from prong.tools.base import Context, Done, Effect, Failed, Outcome, Tool, done
 from prong.tools.files import pdf
 from prong.tools.files.cells import notebook_parts, parse
 from prong.tools.files.content import Binary, decode, kind_of
 from prong.tools.files.known import HASHED, LOADED, PIECE, digest, not_a_file, shown_path, unusable
 from prong.tools.files.picture import inspect, media_type_of
 from prong.tools.files.window import Window, split, view
+from prong.tools.tool import CallOutcome, Context, Done, Failed, SideEffect, Tool, done
 
 LINES = 2000
 BUDGET = 100_000
@@ -37,7 +37,7 @@ class Read:
     """Reads text, pictures, notebooks and PDF documents."""
 
     name = "Read"
-    effect: Effect = "reads"
+    effect: SideEffect = "reads"
     arguments: type[Struct] = ReadArguments
     budget = BUDGET + 2000
 
@@ -54,7 +54,7 @@ class Read:
         """Name the file that will be read, links followed."""
         return [Reading(context.host.resolve(args.file_path))]
 
-    async def run(self, call_id: CallId, args: ReadArguments, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: ReadArguments, context: Context) -> CallOutcome:
         """Read it and note that the agent knows its content."""
         del call_id
         path = context.host.resolve(args.file_path)
@@ -76,7 +76,7 @@ class Read:
         return outcome
 
 
-async def _content(context: Context, name: str, data: bytes, args: ReadArguments) -> Outcome:
+async def _content(context: Context, name: str, data: bytes, args: ReadArguments) -> CallOutcome:
     if not data:
         return done(f"[{name} is empty]")
     ranged = args.offset is not None or args.limit is not None
@@ -111,7 +111,7 @@ async def _content(context: Context, name: str, data: bytes, args: ReadArguments
 
 def _lines(
     name: str, chosen: list[str], first: int, total: int | None, notes: list[str]
-) -> Outcome:
+) -> CallOutcome:
     if not chosen:
         has = "no lines" if total == 0 else f"only {total} lines"
         return Failed(f"{name} has {has}; offset {first} is past its end")
@@ -124,7 +124,7 @@ def _lines(
     return done("\n".join([shown.text, *(f"[{note}]" for note in notes)]))
 
 
-def _picture(context: Context, name: str, data: bytes, media_type: str) -> Outcome:
+def _picture(context: Context, name: str, data: bytes, media_type: str) -> CallOutcome:
     if not context.images:
         return Failed(f"{name} is a picture ({media_type}), which this model cannot see")
     picture = inspect(data)
@@ -134,7 +134,7 @@ def _picture(context: Context, name: str, data: bytes, media_type: str) -> Outco
     return Done((Text(note), Image(media_type, base64.b64encode(data).decode())), shown=note)
 
 
-async def _pdf(context: Context, name: str, data: bytes, pages: str | None) -> Outcome:
+async def _pdf(context: Context, name: str, data: bytes, pages: str | None) -> CallOutcome:
     span = pdf.page_range(pages) if pages is not None else (1, pdf.PAGES)
     if span is None:
         return Failed(f"pages must be a number or a range such as 1-5, not {pages!r}")
@@ -156,7 +156,7 @@ async def _pdf(context: Context, name: str, data: bytes, pages: str | None) -> O
     return done(text)
 
 
-async def _huge(context: Context, path: str, args: ReadArguments, size: int) -> Outcome:
+async def _huge(context: Context, path: str, args: ReadArguments, size: int) -> CallOutcome:
     """Read a range in one pass, hashing as it goes; memory stays small.
 
     Raises OSError.

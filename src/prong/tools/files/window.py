@@ -12,7 +12,7 @@ _ENOUGH = WIDTH * 4 + 4
 """Bytes of a line that surely hold so many characters."""
 
 
-class View(msgspec.Struct, frozen=True):
+class NumberedLines(msgspec.Struct, frozen=True):
     """Numbered lines, and where they end."""
 
     text: str
@@ -28,7 +28,7 @@ def split(text: str) -> list[str]:
     return lines
 
 
-def view(lines: Iterable[str], first: int, *, budget: int) -> View:
+def view(lines: Iterable[str], first: int, *, budget: int) -> NumberedLines:
     """Put numbers before lines, cutting long ones, until the budget of characters is used up."""
     shown: list[str] = []
     used = 0
@@ -41,7 +41,7 @@ def view(lines: Iterable[str], first: int, *, budget: int) -> View:
         if used > budget and shown:
             break
         shown.append(numbered)
-    return View("\n".join(shown), first + len(shown) - 1)
+    return NumberedLines("\n".join(shown), first + len(shown) - 1)
 
 
 class Window:

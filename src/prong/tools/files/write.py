@@ -7,8 +7,7 @@ from msgspec import Struct
 
 from prong.entry import CallId
 from prong.tools.access import Access, Writing
-from prong.tools.base import Context, Done, Effect, Failed, Outcome, Tool, done
-from prong.tools.files.content import Document, decode
+from prong.tools.files.content import TextFile, decode
 from prong.tools.files.diff import unified
 from prong.tools.files.known import (
     LOADED,
@@ -20,6 +19,7 @@ from prong.tools.files.known import (
     streamed_digest,
     unusable,
 )
+from prong.tools.tool import CallOutcome, Context, Done, Failed, SideEffect, Tool, done
 
 
 class WriteArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,7 +33,7 @@ class Write:
     """Makes a file or replaces all of it."""
 
     name = "Write"
-    effect: Effect = "writes"
+    effect: SideEffect = "writes"
     arguments: type[Struct] = WriteArguments
     budget = 10_000
 
@@ -54,7 +54,7 @@ class Write:
         old = before.text if before else ""
         return unified(shown_path(context.host, path), old, args.content)
 
-    async def run(self, call_id: CallId, args: WriteArguments, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: WriteArguments, context: Context) -> CallOutcome:
         """Write the file if it is new or known."""
         del call_id
         path = context.host.resolve(args.file_path)
@@ -74,10 +74,10 @@ class Write:
             name, f"{verb} {name}: {lines} line{'' if lines == 1 else 's'}", before, args.content
         )
 
-    def _done(self, name: str, text: str, before: Document | None, content: str) -> Done:
+    def _done(self, name: str, text: str, before: TextFile | None, content: str) -> Done:
         return done(text, shown=unified(name, before.text if before else "", content) or text)
 
-    async def _before(self, context: Context, path: str) -> Document | Failed | None:
+    async def _before(self, context: Context, path: str) -> TextFile | Failed | None:
         """Give what is there now: None if nothing is, Failed if it must not be replaced."""
         name = shown_path(context.host, path)
         try:
@@ -94,7 +94,7 @@ class Write:
         if (refused := stale(context, path, current)) is not None:
             return refused
         old = decode(data)
-        return old if isinstance(old, Document) else Document("", "utf-8")
+        return old if isinstance(old, TextFile) else TextFile("", "utf-8")
 
 
 if TYPE_CHECKING:

@@ -19,12 +19,11 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from prong.cost import Row
-from prong.entry import Kind, User, plain
+from prong.cost import Charge
+from prong.entry import EntryKind, User, plain
 from prong.errors import JournalError, JournalFull, NoSuchSession, SessionEnded
 from prong.journal.lock import create_file, holder, lock, remedy
 from prong.journal.note import Begun, Note, encode_note
-from prong.journal.read import Lines, Replay, noted, read_journal
 from prong.journal.record import (
     NoteRecord,
     Opened,
@@ -38,6 +37,7 @@ from prong.journal.record import (
     reseal,
     seal,
 )
+from prong.journal.replay import Lines, Replay, noted, read_journal
 from prong.journal.transfer import Dialects, entry_record, head_record
 from prong.prompt import Head, Node, Prompt
 from prong.wire import dialect
@@ -65,7 +65,7 @@ class Journal:
         # Held until the first sync, which may come when every other descriptor is taken.
         self._folder = self._open_folder()
         self._heads: set[bytes] = set()
-        self._kinds: dict[bytes, Kind] = {}
+        self._kinds: dict[bytes, EntryKind] = {}
         self._tips: dict[str, bytes] = {}
         self._tally = Tally()
 
@@ -159,7 +159,7 @@ class Journal:
         self._kinds.update((node.digest, node.kind) for node in fresh)
         self._tips[agent] = _digest(prompt)
 
-    def request(self, row: Row) -> None:
+    def request(self, row: Charge) -> None:
         """Store a row of the ledger."""
         tally = charged(self._tally, row)
         self._append([RequestRecord(at=self._now(), row=row, tally=tally)])

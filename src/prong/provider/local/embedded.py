@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from prong.entry import Call, Reply, Stop, Usage
+from prong.entry import Call, Reply, StopReason, Usage
 from prong.errors import BadRequest, BrokenReply, ContextOverflow, NoSuchModel, ProviderError
 from prong.prompt import Mark, Prompt
-from prong.provider.base import Noticed, Preparing, Provider, Retrying, Streamed, Trait
 from prong.provider.local import grammar
+from prong.provider.local.engine_process import Engine, EngineConnection, EngineLost, unreachable
 from prong.provider.local.form import Form
 from prong.provider.local.grammar import Forced, Framed
-from prong.provider.local.process import Engine, Line, Lost, unreachable
-from prong.provider.local.speech import Reader, turns
+from prong.provider.local.speech import ReplyReader, turns
+from prong.provider.provider import Noticed, Preparing, Provider, Retrying, Streamed, Trait
 from prong.wire import Began, Dialect, Ended, Tail, dialect
 from prong.wire.chat import reply_of
 from prong.wire.raw import dump
 
 _PLAIN = Tail()
 _MAX_TOKENS: Final = 1_024
-_STOPS: Final[dict[str, Stop]] = {"stop": "end", "length": "length", "loop": "end"}
+_STOPS: Final[dict[str, StopReason]] = {"stop": "end", "length": "length", "loop": "end"}
 _TRIES: Final = 2
 
 Plan = Callable[[Prompt], "Sequence[Forced] | Framed | None"]
@@ -101,14 +101,14 @@ class Local:
                         begun = begun or not isinstance(event, Preparing | Noticed)
                         yield event
                 return
-            except Lost as error:
+            except EngineLost as error:
                 if attempt == _TRIES:
                     raise unreachable(error, self.engine.model) from error
                 why = f"the embedded engine for {self.engine.model.name} is gone: {error}"
             yield Retrying(why, 0.0, attempt, begun)
 
     async def _reply(
-        self, line: Line, prompt: Prompt, tail: Tail
+        self, line: EngineConnection, prompt: Prompt, tail: Tail
     ) -> AsyncGenerator[Streamed, None]:
         async for event in self._wait_ready(line):
             yield event
@@ -116,7 +116,7 @@ class Local:
         ask = self._ask(prompt, tail, form)
         await line.send(ask)
         identity = f"local_{secrets.token_hex(8)}"
-        reader = Reader(f"call_{identity[6:]}", form if "grammar" in ask else None)
+        reader = ReplyReader(f"call_{identity[6:]}", form if "grammar" in ask else None)
         while True:
             kind, content = await line.next()
             match kind:
@@ -136,7 +136,7 @@ class Local:
                 case _:
                     pass
 
-    async def _wait_ready(self, line: Line) -> AsyncGenerator[Streamed, None]:
+    async def _wait_ready(self, line: EngineConnection) -> AsyncGenerator[Streamed, None]:
         while True:
             kind, content = await line.next()
             if kind == "ready":
@@ -177,7 +177,7 @@ class Local:
         return ask
 
     def _last(
-        self, identity: str, content: Mapping[str, Any], reader: Reader
+        self, identity: str, content: Mapping[str, Any], reader: ReplyReader
     ) -> Iterator[Streamed]:
         events, text, calls, stop = reader.close(_STOPS[content["reason"]])
         yield from events
@@ -208,7 +208,7 @@ def _usage(content: Mapping[str, Any]) -> Usage:
     return Usage(uncached=processed, read=reused, output=int(content.get("output", 0)))
 
 
-def make_reply(text: str, calls: Sequence[Call], stop: Stop) -> Reply:
+def make_reply(text: str, calls: Sequence[Call], stop: StopReason) -> Reply:
     """Make the entry of a reply, as a compatible server's would be."""
     if not text.strip() and not calls:
         return Reply(blocks=(), dialect="chat", stop=stop)

@@ -10,7 +10,7 @@ from prong.event import Answer, PermissionAsked, QuestionAsked
 from prong.face.composer import Input
 from prong.face.edit.external import edit
 from prong.face.line import chosen, describe_question
-from prong.face.screen import Line, Prompt, Screen
+from prong.face.screen import InputLine, InputPrompt, Screen
 
 Asked: TypeAlias = PermissionAsked | QuestionAsked
 
@@ -33,10 +33,10 @@ class Questions:
         """Whether anything is asked."""
         return bool(self._open)
 
-    def pose(self) -> Prompt:
+    def pose(self) -> InputPrompt:
         """State the first question and give its prompt; without one, the prompt for messages."""
         if not self._open:
-            return Prompt()
+            return InputPrompt()
         agent, asked = next(iter(self._open.values()))
         badge = _badge(agent)
         whole = asked.request_id in self._unfolded
@@ -44,13 +44,13 @@ class Questions:
             self._screen.line(badge + text, style=style)
         if len(self._open) > 1:
             self._screen.line(f"({len(self._open) - 1} more waiting)", style="dim")
-        return Prompt(f"{badge}{_offer(asked)}", asked.request_id)
+        return InputPrompt(f"{badge}{_offer(asked)}", asked.request_id)
 
-    def defer(self) -> Prompt:
+    def defer(self) -> InputPrompt:
         """Only say that something is asked: the line that is begun keeps its meaning."""
         agent, asked = next(iter(self._open.values()))
         self._screen.line(f"{_badge(agent)}asks, after this line: {_title(asked)}", style="bold")
-        return Prompt()
+        return InputPrompt()
 
     def add(self, agent: str, asked: Asked) -> None:
         """Take a question; it is put at once unless the user is at something else."""
@@ -72,7 +72,7 @@ class Questions:
         now = self._input.asking
         if now is not None and now.key == request_id:
             free = self._open and self._input.untouched()
-            self._input.switch(self.pose() if free else Prompt())
+            self._input.switch(self.pose() if free else InputPrompt())
 
     def next(self) -> None:
         """Put the question that comes next, if one waits and nothing is being typed."""
@@ -80,7 +80,7 @@ class Questions:
         if self._open and now is not None and not now.key and self._input.untouched():
             self._input.switch(self.pose())
 
-    async def answer(self, line: Line) -> Answer | None:
+    async def answer(self, line: InputLine) -> Answer | None:
         """Read a line as the answer to its question; None if it is none."""
         if line.key not in self._open:
             self._screen.line("(that question is settled; the line went nowhere)")

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from prong.entry import CallId
 from prong.tools.access import Access
-from prong.tools.base import Context, Effect, Outcome
+from prong.tools.tool import CallOutcome, Context, SideEffect
 
 
 class TaskOutputArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -25,7 +25,7 @@ class TaskOutput:
     """Reads what a task has produced since it was last asked."""
 
     name = "TaskOutput"
-    effect: Effect = "reads"
+    effect: SideEffect = "reads"
     arguments: type[msgspec.Struct] = TaskOutputArguments
     budget = 45_000
 
@@ -38,7 +38,9 @@ class TaskOutput:
         del args, context
         return ()
 
-    async def run(self, call_id: CallId, args: TaskOutputArguments, context: Context) -> Outcome:
+    async def run(
+        self, call_id: CallId, args: TaskOutputArguments, context: Context
+    ) -> CallOutcome:
         """Ask the board."""
         del call_id
         return await context.tasks.output(
@@ -56,7 +58,7 @@ class TaskStop:
     """Kills a task and everything it started."""
 
     name = "TaskStop"
-    effect: Effect = "writes"
+    effect: SideEffect = "writes"
     arguments: type[msgspec.Struct] = TaskStopArguments
     budget = 10_000
 
@@ -69,7 +71,7 @@ class TaskStop:
         del args, context
         return ()
 
-    async def run(self, call_id: CallId, args: TaskStopArguments, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: TaskStopArguments, context: Context) -> CallOutcome:
         """Tell the board."""
         del call_id
         return await context.tasks.stop(args.task_id)

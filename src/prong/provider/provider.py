@@ -9,7 +9,7 @@ import msgspec
 
 from prong.prompt import Mark, Prompt
 from prong.provider.secret import Secrets, gather, in_headers
-from prong.wire import Dialect, Event, Tail
+from prong.wire import Dialect, Tail, WireEvent
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +79,7 @@ class Trait(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens that a reader of a prefix may miss at its end; None leaves it to the dialect."""
 
 
-Streamed: TypeAlias = Event | Retrying | Preparing | Noticed
+Streamed: TypeAlias = WireEvent | Retrying | Preparing | Noticed
 """What a provider gives out; never a `Fault`, which becomes `Retrying` or an exception."""
 
 

@@ -8,13 +8,13 @@ from typing import Literal, TypeAlias, cast
 
 import msgspec
 
-Kind: TypeAlias = Literal[
+ValueKind: TypeAlias = Literal[
     "text", "whole", "count", "number", "amount", "share", "flag", "texts", "map", "object"
 ]
-Shape: TypeAlias = Kind | tuple[str, ...]
+ValueType: TypeAlias = ValueKind | tuple[str, ...]
 """A kind of value, or the words to choose from."""
 
-WANTED: dict[Kind, str] = {
+WANTED: dict[ValueKind, str] = {
     "text": "a text",
     "whole": "a whole number above 0",
     "count": "a whole number, not below 0",
@@ -34,14 +34,14 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 """Settings that are one of a few words."""
 
-_BUDGET: dict[str, Shape] = {
+_BUDGET: dict[str, ValueType] = {
     "tokens": "whole",
     "usd": "amount",
     "turns": "whole",
     "seconds": "amount",
 }
 
-INSIDE: dict[str, dict[str, Shape]] = {
+INSIDE: dict[str, dict[str, ValueType]] = {
     "fork": {
         "enabled": "flag",
         "dispatch": ("auto", "keep", "drop"),
@@ -83,7 +83,7 @@ BINDING = frozenset({"maxTurns", "maxBudgetUsd", "sessionBudget", "taskBudget"})
 """Settings that bound what is spent: to go on without a wrong one would be to spend unbounded."""
 
 
-class Wrong(msgspec.Struct, frozen=True):
+class BadKey(msgspec.Struct, frozen=True):
     """A key inside of a setting that cannot be used."""
 
     key: str
@@ -92,7 +92,7 @@ class Wrong(msgspec.Struct, frozen=True):
     """Nobody knows the key, so it has no effect."""
 
 
-def fits(shape: Shape, value: object) -> bool:
+def fits(shape: ValueType, value: object) -> bool:
     """Say whether a value is of a shape."""
     match shape:
         case "text":
@@ -116,7 +116,7 @@ def fits(shape: Shape, value: object) -> bool:
             return value in words
 
 
-def _measures(shape: Shape, value: object) -> bool:
+def _measures(shape: ValueType, value: object) -> bool:
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
         return False
     if shape == "amount":
@@ -124,12 +124,12 @@ def _measures(shape: Shape, value: object) -> bool:
     return 0 <= value <= 1 if shape == "share" else value >= 0
 
 
-def wanted(shape: Shape) -> str:
+def wanted(shape: ValueType) -> str:
     """Say what a shape is."""
     return f"one of {', '.join(shape)}" if isinstance(shape, tuple) else WANTED[shape]
 
 
-def inspect(key: str, value: Mapping[str, object]) -> tuple[dict[str, object], list[Wrong]]:
+def inspect(key: str, value: Mapping[str, object]) -> tuple[dict[str, object], list[BadKey]]:
     """Take over what an object may hold, and say what is wrong with the rest.
 
     What is null counts as not given.
@@ -138,17 +138,17 @@ def inspect(key: str, value: Mapping[str, object]) -> tuple[dict[str, object], l
     if known is None:
         return dict(value), []
     kept: dict[str, object] = {}
-    found: list[Wrong] = []
+    found: list[BadKey] = []
     for name, one in value.items():
         if name not in known:
-            found.append(Wrong(name, f"'{key}' has no key {name!r}", unknown=True))
+            found.append(BadKey(name, f"'{key}' has no key {name!r}", unknown=True))
         elif one is not None and not fits(known[name], one):
             why = f"'{key}.{name}' must be {wanted(known[name])}"
             if (key, name) == ("fork", "enabled"):
                 # Whoever wrote something there did not mean to leave it as it is.
                 kept[name] = False
                 why += "; until then forks are off"
-            found.append(Wrong(name, why))
+            found.append(BadKey(name, why))
         elif one is not None:
             kept[name] = one
     return kept, found

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from prong.errors import NoSuchModel
 from prong.provider.local.gguf import Header
-from prong.provider.local.shelf import Shelf, shared
+from prong.provider.local.token_cache import TokenCache, shared
 
 _TOKENS = st.lists(st.integers(0, 2), max_size=12)
 
@@ -29,43 +29,43 @@ def test_shared_counts_the_common_beginning(one: list[int], other: list[int], pa
     assert shared(one, other) == plain
 
 
-def strand(shelf: Shelf, tokens: list[int]):
-    source, length = shelf.find(tokens)
-    made = shelf.open(tokens, source if length else None, length)
-    shelf.grow(made, len(tokens) - length)
+def strand(cache: TokenCache, tokens: list[int]):
+    source, length = cache.find(tokens)
+    made = cache.open(tokens, source if length else None, length)
+    cache.grow(made, len(tokens) - length)
     return made, length
 
 
 def test_siblings_hold_the_prefix_once():
     """Eight children of one parent take the parent's cells once, and their own."""
-    shelf = Shelf(16, 4_096)
-    strand(shelf, list(range(2_000)))
-    reused = [strand(shelf, [*range(2_000), 9_000 + n, 1])[1] for n in range(8)]
+    cache = TokenCache(16, 4_096)
+    strand(cache, list(range(2_000)))
+    reused = [strand(cache, [*range(2_000), 9_000 + n, 1])[1] for n in range(8)]
 
     assert reused == [2_000] * 8
-    assert shelf.cells == 2_000 + 8 * 2
+    assert cache.cells == 2_000 + 8 * 2
 
 
 def test_what_a_longer_sequence_holds_is_not_kept_twice():
     """When a conversation goes on, its earlier state is superfluous and goes."""
-    shelf = Shelf(4, 100)
-    first, _ = strand(shelf, [1, 2, 3])
-    shelf.rest(first)
-    second, length = strand(shelf, [1, 2, 3, 4])
+    cache = TokenCache(4, 100)
+    first, _ = strand(cache, [1, 2, 3])
+    cache.rest(first)
+    second, length = strand(cache, [1, 2, 3, 4])
 
     assert length == 3
-    assert shelf.rest(second) == [first]
-    assert list(shelf) == [second]
+    assert cache.rest(second) == [first]
+    assert list(cache) == [second]
 
 
 def test_a_request_sees_what_another_is_about_to_compute():
     """A prefix that is planned but not computed can be waited for, not borrowed."""
-    shelf = Shelf(4, 100)
-    leader = shelf.open([1, 2, 3, 4], None, 0)
-    shelf.grow(leader, 1)
+    cache = TokenCache(4, 100)
+    leader = cache.open([1, 2, 3, 4], None, 0)
+    cache.grow(leader, 1)
 
-    assert shelf.find([1, 2, 3, 9]) == (leader, 1)
-    assert shelf.coming([1, 2, 3, 9]) == 3
+    assert cache.find([1, 2, 3, 9]) == (leader, 1)
+    assert cache.coming([1, 2, 3, 9]) == 3
 
 
 class Shelving(RuleBasedStateMachine):
@@ -73,45 +73,45 @@ class Shelving(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.shelf = Shelf(5, 1_000)
+        self.cache = TokenCache(5, 1_000)
         self.cells: dict[int, list[tuple[int, ...]]] = {}
 
-    @precondition(lambda self: not self.shelf.full)
+    @precondition(lambda self: not self.cache.full)
     @rule(tokens=_TOKENS.filter(bool))
     def ask(self, tokens: list[int]) -> None:
-        expected = max((shared(s.tokens, tokens) for s in self.shelf), default=0)
-        made, length = strand(self.shelf, tokens)
+        expected = max((shared(s.tokens, tokens) for s in self.cache), default=0)
+        made, length = strand(self.cache, tokens)
         assert length == expected
         assert made.tokens == tokens
 
-    @precondition(lambda self: any(s.live for s in self.shelf))
+    @precondition(lambda self: any(s.live for s in self.cache))
     @rule()
     def rest(self) -> None:
-        first = next(s for s in self.shelf if s.live)
-        spare = self.shelf.rest(first)
-        assert first in list(self.shelf)
+        first = next(s for s in self.cache if s.live)
+        spare = self.cache.rest(first)
+        assert first in list(self.cache)
         assert all(first.tokens[: len(s.tokens)] == s.tokens for s in spare)
 
     @rule()
     def evict(self) -> None:
-        oldest = self.shelf.oldest()
-        resting = [s for s in self.shelf if not s.live]
+        oldest = self.cache.oldest()
+        resting = [s for s in self.cache if not s.live]
         if oldest is None:
             assert not resting
             return
         assert all(oldest.used <= s.used for s in resting)
-        self.shelf.drop(oldest)
+        self.cache.drop(oldest)
 
     @invariant()
     def a_cell_stands_for_one_token_after_one_past(self) -> None:
         meaning: dict[int, tuple[int, ...]] = {}
-        for one in self.shelf:
+        for one in self.cache:
             assert one.held == len(one.cells) <= len(one.tokens)
             for at, cell in enumerate(one.cells):
                 assert meaning.setdefault(cell, tuple(one.tokens[: at + 1])) == tuple(
                     one.tokens[: at + 1]
                 )
-        assert self.shelf.cells == len(meaning)
+        assert self.cache.cells == len(meaning)
 
 
 TestShelving = Shelving.TestCase

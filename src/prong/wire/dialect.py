@@ -68,7 +68,7 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True):
     """Further fields that do not affect the prompt."""
 
 
-class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+class ResponseBounds(msgspec.Struct, frozen=True, kw_only=True):
     """How much one response may hold.
 
     Far more than any model writes: what goes beyond is a broken or a hostile server, and is
@@ -87,7 +87,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     """Blocks, items and list elements of which the reply is put together."""
 
 
-BOUNDS = Bounds()
+BOUNDS = ResponseBounds()
 
 
 class Began(msgspec.Struct, frozen=True):
@@ -148,21 +148,21 @@ class Fault(msgspec.Struct, frozen=True):
     retryable: bool
 
 
-Event: TypeAlias = Began | TextPiece | ThinkingPiece | CallBegan | CallPiece | Ended | Fault
+WireEvent: TypeAlias = Began | TextPiece | ThinkingPiece | CallBegan | CallPiece | Ended | Fault
 
 
 class Decoder(Protocol):
     """Turns one response into events; bytes may be cut anywhere."""
 
-    def feed(self, data: bytes) -> list[Event]:
+    def feed(self, data: bytes) -> list[WireEvent]:
         """Take more bytes of a streamed response."""
         ...
 
-    def close(self) -> list[Event]:
+    def close(self) -> list[WireEvent]:
         """Say that no more comes; a reply that is not whole is a `Fault`."""
         ...
 
-    def whole(self, body: bytes) -> list[Event]:
+    def whole(self, body: bytes) -> list[WireEvent]:
         """Decode a response that was not streamed."""
         ...
 
@@ -208,7 +208,7 @@ class Dialect(Protocol):
         """Turn what `encode` made back into an entry; the kind of a user entry is lost."""
         ...
 
-    def decoder(self, bounds: Bounds = ...) -> Decoder:
+    def decoder(self, bounds: ResponseBounds = ...) -> Decoder:
         """Make a decoder for one response, which is a `Fault` if it goes beyond the bounds."""
         ...
 

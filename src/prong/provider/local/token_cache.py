@@ -25,7 +25,7 @@ class Strand:
     """The cells of the tokens that are computed."""
     live: bool = True
     used: int = 0
-    """When it was last of use, in steps of the shelf's own clock."""
+    """When it was last of use, in steps of the cache's own clock."""
 
     @property
     def held(self) -> int:
@@ -33,7 +33,7 @@ class Strand:
         return len(self.cells)
 
 
-class Shelf:
+class TokenCache:
     """All sequences of a context."""
 
     def __init__(self, sequences: int, cells: int) -> None:

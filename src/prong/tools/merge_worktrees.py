@@ -11,11 +11,11 @@ from msgspec import Meta
 from prong.entry import CallId
 from prong.errors import ProngError
 from prong.tools.access import Access, Using
-from prong.tools.base import Context, Effect, Failed, Outcome, done
+from prong.tools.tool import CallOutcome, Context, Failed, SideEffect, done
 
 if TYPE_CHECKING:
-    from prong.host.merge import Report, Step
-    from prong.tools.base import Tool
+    from prong.host.merge import MergeReport, MergeStep
+    from prong.tools.tool import Tool
 
 
 class MergeArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,7 +41,7 @@ class MergeWorktrees:
     """Merges the branches of children into the current one."""
 
     name = "MergeWorktrees"
-    effect: Effect = "writes"
+    effect: SideEffect = "writes"
     arguments: type[msgspec.Struct] = MergeArguments
     budget = 20_000
 
@@ -55,7 +55,7 @@ class MergeWorktrees:
         del context
         return (Using("merge"),) if args.action == "merge" else ()
 
-    async def run(self, call_id: CallId, args: MergeArguments, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: MergeArguments, context: Context) -> CallOutcome:
         """Merge up to the first conflict, or say what would happen."""
         del call_id
         from prong.host.merge import merge
@@ -68,7 +68,7 @@ class MergeWorktrees:
         return done(_told(report, dry_run=dry_run))
 
 
-def _told(report: Report, *, dry_run: bool) -> str:
+def _told(report: MergeReport, *, dry_run: bool) -> str:
     if not report.steps:
         return "No branch of a child has anything new."
     lines = [_line(step) for step in report.steps]
@@ -84,7 +84,7 @@ def _told(report: Report, *, dry_run: bool) -> str:
     return "\n".join(lines)
 
 
-def _line(step: Step) -> str:
+def _line(step: MergeStep) -> str:
     parts = [f"{step.branch}: {step.status}"]
     if step.against:
         parts.append(f"with {', '.join(step.against)}")

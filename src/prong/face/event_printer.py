@@ -22,15 +22,15 @@ from prong.event import (
 from prong.face.call import Calls
 from prong.face.line import describe
 from prong.face.prose import Prose
-from prong.face.screen import Line, Screen
-from prong.face.team import TaskLines
+from prong.face.screen import InputLine, Screen
+from prong.face.task_list import TaskLines
 from prong.session import Session
 
 _ASIDE = TaskStarted | TaskFinished | AgentStarted | ReceiptIssued
 """What others do is told between lines, not in the midst of one."""
 
 
-class Transcript:
+class EventPrinter:
     """Writes events on a screen."""
 
     def __init__(self, session: Session, screen: Screen) -> None:
@@ -40,18 +40,18 @@ class Transcript:
         self._calls = Calls()
         self._tasks = TaskLines()
         self._prose = Prose()
-        self._sent: dict[str, Line] = {}
+        self._sent: dict[str, InputLine] = {}
         """Messages that wait, by their ids."""
 
-    def expect(self, ids: tuple[str, ...], line: Line) -> None:
+    def expect(self, ids: tuple[str, ...], line: InputLine) -> None:
         """Take note of a message that waits: it is written once it is taken in."""
         self._sent |= dict.fromkeys(ids, line)
 
-    def withdrawn(self, message_id: str) -> Line | None:
+    def withdrawn(self, message_id: str) -> InputLine | None:
         """Forget a message that was taken back; gives it as it was typed."""
         return self._sent.pop(message_id, None)
 
-    def echo(self, line: Line, lead: str = "> ") -> None:
+    def echo(self, line: InputLine, lead: str = "> ") -> None:
         """Leave what was typed on the screen, as it was typed."""
         text = line.buffer.text if line.buffer is not None else line.text
         first, *rest = text.split("\n")

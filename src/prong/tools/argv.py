@@ -19,7 +19,7 @@ Arity = Literal["alone", "valued", "glued"]
 """Whether an option takes a value: never, always (glued or the next word), or only a glued one."""
 
 
-class Options(Struct, frozen=True):
+class KnownOptions(Struct, frozen=True):
     """All options that a program is known to have."""
 
     short: dict[str, Arity] = {}
@@ -28,7 +28,7 @@ class Options(Struct, frozen=True):
     """Whether a number may stand for an option, as in `nice -5`."""
 
 
-class Option(Struct, frozen=True):
+class ParsedOption(Struct, frozen=True):
     """One option that was given."""
 
     name: str
@@ -36,10 +36,10 @@ class Option(Struct, frozen=True):
     value: Word | None = None
 
 
-class Given(Struct, frozen=True):
+class ParsedArguments(Struct, frozen=True):
     """The options and operands of a command."""
 
-    options: tuple[Option, ...]
+    options: tuple[ParsedOption, ...]
     operands: tuple[Word, ...]
     at: int
     """Where the first operand stands, if options end there."""
@@ -52,7 +52,7 @@ class Given(Struct, frozen=True):
         return frozenset(option.name for option in self.options)
 
 
-def options(short: str = "", long: str = "", *, numeric: bool = False) -> Options:
+def options(short: str = "", long: str = "", *, numeric: bool = False) -> KnownOptions:
     """Write a table as getopt has it: `a` alone, `b:` valued, `c::` glued; `x`, `x=`, `x=?`."""
     letters: dict[str, Arity] = {
         letter: _ARITIES[colons] for letter, colons in re.findall(r"(\w)(:*)", short)
@@ -61,17 +61,17 @@ def options(short: str = "", long: str = "", *, numeric: bool = False) -> Option
         name: "glued" if end == "=?" else "valued" if end else "alone"
         for name, end in re.findall(r"([\w-]+)(=\??|)", long)
     }
-    return Options(letters, words, numeric)
+    return KnownOptions(letters, words, numeric)
 
 
 _ARITIES: dict[str, Arity] = {"": "alone", ":": "valued", "::": "glued"}
 
 
 def read_options(
-    table: Options, words: Sequence[Word], start: int = 1, *, mixed: bool = False
-) -> Given:
+    table: KnownOptions, words: Sequence[Word], start: int = 1, *, mixed: bool = False
+) -> ParsedArguments:
     """Read the options of a command from `start` on; `mixed`, also those behind operands."""
-    found: list[Option] = []
+    found: list[ParsedOption] = []
     operands: list[Word] = []
     at, known, ended = start, True, False
     while at < len(words):
@@ -90,35 +90,35 @@ def read_options(
             known = known and sure
             if wants:
                 at += 1
-                given[-1] = Option(given[-1].name, words[at] if at < len(words) else None)
+                given[-1] = ParsedOption(given[-1].name, words[at] if at < len(words) else None)
             found += given
         at += 1
-    return Given(tuple(found), tuple(operands), at, known)
+    return ParsedArguments(tuple(found), tuple(operands), at, known)
 
 
-def _split(table: Options, text: str) -> tuple[bool, list[Option], bool]:
+def _split(table: KnownOptions, text: str) -> tuple[bool, list[ParsedOption], bool]:
     """Take one word of options apart: whether all are known, them, and if a value is to come."""
     if table.numeric and re.fullmatch(r"-[-+]?\d+", text):
-        return True, [Option("number")], False
+        return True, [ParsedOption("number")], False
     if text.startswith("--"):
         return _split_long(table, text[2:])
-    found: list[Option] = []
+    found: list[ParsedOption] = []
     known = True
     for place, letter in enumerate(text[1:], 2):
         arity = table.short.get(letter)
         known = known and arity is not None
         rest = text[place:]
         if arity in {"valued", "glued"}:
-            found.append(Option(letter, Word(rest) if rest else None))
+            found.append(ParsedOption(letter, Word(rest) if rest else None))
             return known, found, arity == "valued" and not rest
-        found.append(Option(letter))
+        found.append(ParsedOption(letter))
     return known, found, False
 
 
-def _split_long(table: Options, text: str) -> tuple[bool, list[Option], bool]:
+def _split_long(table: KnownOptions, text: str) -> tuple[bool, list[ParsedOption], bool]:
     name, equals, value = text.partition("=")
     fitting = [name] if name in table.long else matching(name, table.long)
-    given = [Option(one, Word(value) if equals else None) for one in fitting or [name]]
+    given = [ParsedOption(one, Word(value) if equals else None) for one in fitting or [name]]
     if len(fitting) != 1:
         return False, given, False
     arity = table.long[fitting[0]]

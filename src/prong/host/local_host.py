@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from prong.host.base import Finished, Host, Process, Stat
 from prong.host.git import INHERITED
+from prong.host.host import Finished, Host, Process, Stat
 from prong.host.machine import INLINE, Machine
 from prong.host.sandbox import NONE, Ability, Profile
 

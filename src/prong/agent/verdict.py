@@ -41,7 +41,7 @@ class Hooks(Protocol):
 def settle(decided: Permission, verdict: Verdict) -> Permission:
     """Join the gate's decision with the hooks' answer.
 
-    A hook makes a decision stricter, or answers a question with leave; a denial stands.
+    A hook makes a decision stricter, or answers a question with permission; a denial stands.
     """
     if verdict.block is not None:
         return "deny"

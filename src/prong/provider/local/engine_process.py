@@ -23,7 +23,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from prong.errors import Unreachable
 from prong.provider.local.gguf import Header
-from prong.provider.local.place import cache_mb, number
+from prong.provider.local.installation import cache_mb, number
 
 _PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "SYSTEMROOT")
 _LONGEST = 1 << 22
@@ -31,11 +31,11 @@ _PATIENCE = 30.0
 _decode = msgspec.json.Decoder(tuple[str, Any]).decode
 
 
-class Lost(Exception):
+class EngineLost(Exception):
     """The engine's process ended, or never began; the text says how."""
 
 
-class Line:
+class EngineConnection:
     """A connection to the engine."""
 
     def __init__(self, stream: SocketStream, engine: Engine) -> None:
@@ -49,7 +49,7 @@ class Line:
         try:
             await self._stream.send(msgspec.json.encode(message) + b"\n")
         except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-            raise Lost(self._engine.fate()) from error
+            raise EngineLost(self._engine.fate()) from error
 
     async def next(self) -> tuple[str, Any]:
         """Wait for one message: its kind and its content."""
@@ -61,7 +61,7 @@ class Line:
             anyio.BrokenResourceError,
             anyio.ClosedResourceError,
         ) as error:
-            raise Lost(self._engine.fate()) from error
+            raise EngineLost(self._engine.fate()) from error
 
     async def __aenter__(self) -> Self:
         """Use the connection for one request."""
@@ -109,7 +109,7 @@ class Engine:
         child = self._child
         return child.pid if child is not None and child.poll() is None else None
 
-    async def connect(self) -> Line:
+    async def connect(self) -> EngineConnection:
         """Open a connection, starting the process if there is none.
 
         Raises Lost if it does not come up.
@@ -121,9 +121,9 @@ class Engine:
                 await self._wait_up()
         assert self._folder is not None
         try:
-            return Line(await anyio.connect_unix(self._folder / "s"), self)
+            return EngineConnection(await anyio.connect_unix(self._folder / "s"), self)
         except OSError as error:
-            raise Lost(self.fate()) from error
+            raise EngineLost(self.fate()) from error
 
     def fate(self) -> str:
         """Say what became of the process."""
@@ -175,7 +175,7 @@ class Engine:
                 if (self._folder / "s").exists():
                     return
                 await anyio.sleep(0.01)
-        raise Lost(self.fate())
+        raise EngineLost(self.fate())
 
     def _tail(self) -> str:
         if self._said is None:
@@ -211,7 +211,7 @@ def environment(env: Mapping[str, str], keep: Path | None) -> dict[str, str]:
     return passed
 
 
-def unreachable(error: Lost, model: Path) -> Unreachable:
+def unreachable(error: EngineLost, model: Path) -> Unreachable:
     """Make the error of an engine that is gone."""
     return Unreachable(
         f"the embedded engine for {model.name} is gone: {error}; it is started again on next use"

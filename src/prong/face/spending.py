@@ -25,8 +25,8 @@ from prong.session import (
 
 def run_account(name: str, words: list[str]) -> int:
     """Run one of the commands; gives the exit code."""
-    from prong.face.compare import run_explain
-    from prong.face.forecast import plan_fork
+    from prong.face.explain import run_explain
+    from prong.face.plan_fork import plan_fork
 
     commands: dict[str, Callable[[argparse.ArgumentParser, list[str]], int]] = {
         "cost": _cost,

@@ -16,6 +16,7 @@ import anyio
 
 from prong.errors import BadInput
 from prong.event import Answer, Event, PermissionAsked, QuestionAsked, RequestSettled
+from prong.ids import AgentPath, RequestId
 
 Asked: TypeAlias = PermissionAsked | QuestionAsked
 Respond: TypeAlias = Callable[[str, Asked], Awaitable[Answer | None]]
@@ -29,7 +30,7 @@ class OpenQuestions:
         """Take a function that answers, or say that a face is there to send answers."""
         self._respond = respond
         self.attended = attended
-        self._slots: dict[str, _Slot] = {}
+        self._slots: dict[str, _PendingAnswer] = {}
         self._numbers = count(1)
         self.pending: dict[str, tuple[str, Asked]] = {}
         """Requests without an answer, in the order in which they came."""
@@ -39,13 +40,13 @@ class OpenQuestions:
         """Whether there is anybody to answer."""
         return self.attended or self._respond is not None
 
-    def number(self) -> str:
+    def number(self) -> RequestId:
         """Make an id for a request."""
-        return f"ask-{next(self._numbers)}"
+        return RequestId(f"ask-{next(self._numbers)}")
 
     async def ask(
         self,
-        path: str,
+        path: AgentPath,
         asked: Asked,
         emit: Callable[[Event], None],
         *,
@@ -57,7 +58,7 @@ class OpenQuestions:
         """
         if not self.answerable:
             return None
-        slot = self._slots[asked.request_id] = _Slot(moot)
+        slot = self._slots[asked.request_id] = _PendingAnswer(moot)
         self.pending[asked.request_id] = (path, asked)
         emit(asked)
         answer = None
@@ -98,7 +99,7 @@ class OpenQuestions:
 
 
 @dataclass(slots=True)
-class _Slot:
+class _PendingAnswer:
     """Where the answer to one question goes; its arrival ends the wait for it."""
 
     moot: Callable[[], bool] | None
@@ -106,7 +107,7 @@ class _Slot:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
 
-async def _responded(respond: Respond, path: str, asked: Asked) -> Answer | None:
+async def _responded(respond: Respond, path: AgentPath, asked: Asked) -> Answer | None:
     """Ask the caller's function; what it does wrong is told as its own."""
     try:
         answer = cast("object", await respond(path, asked))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from prong.errors import GitFailed, NotPossibleNow
 from prong.host.git import Git, Repository, complaint, legible, names
-from prong.host.threeway import State
+from prong.host.threeway import UserTrees
 
 
-async def read_state(git: Git, repository: Repository, index: str) -> State:
+async def read_state(git: Git, repository: Repository, index: str) -> UserTrees:
     """Read what the user has; the real index is copied before git may write to it."""
     commit = await git.run("rev-parse", f"{repository.head}^{{tree}}")
     files = await git.run("write-tree", index=index)
@@ -21,10 +21,10 @@ async def read_state(git: Git, repository: Repository, index: str) -> State:
         await git.host.run(["rm", "-f", "--", copy])
     if ended.code != 0:
         raise NotPossibleNow(f"the index cannot be used ({complaint(ended)}): resolve that first")
-    return State(commit, ended.output.decode().strip(), files)
+    return UserTrees(commit, ended.output.decode().strip(), files)
 
 
-async def move(git: Git, index: str, old: State, new: State) -> None:
+async def move(git: Git, index: str, old: UserTrees, new: UserTrees) -> None:
     """Take files and index from one state to another, or leave both as they are.
 
     Git refuses, before it changes anything, if a file is not what the second index says.
@@ -62,7 +62,7 @@ def _in_the_way(name: str) -> str:
 
 
 async def change_refs(
-    git: Git, lines: Sequence[str], told: str, index: str, back: tuple[State, State]
+    git: Git, lines: Sequence[str], told: str, index: str, back: tuple[UserTrees, UserTrees]
 ) -> None:
     """Change refs together; if they cannot be, put files and index back."""
     text = "".join(f"{line}\n" for line in lines).encode()

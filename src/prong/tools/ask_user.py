@@ -11,7 +11,7 @@ from msgspec import Meta
 from prong.entry import CallId
 from prong.event import Choice, Question
 from prong.tools.access import Access
-from prong.tools.base import Context, Effect, Failed, Outcome, done
+from prong.tools.tool import CallOutcome, Context, Failed, SideEffect, done
 
 
 class QuestionOption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,7 +42,7 @@ class AskUserQuestion:
     """Puts questions to the user and waits."""
 
     name = "AskUserQuestion"
-    effect: Effect = "writes"
+    effect: SideEffect = "writes"
     arguments: type[msgspec.Struct] = QuestionArguments
     budget = 20_000
 
@@ -57,7 +57,7 @@ class AskUserQuestion:
         del args, context
         return ()
 
-    async def run(self, call_id: CallId, args: QuestionArguments, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: QuestionArguments, context: Context) -> CallOutcome:
         """Ask, and give back what the user said."""
         del call_id
         for item in args.questions:

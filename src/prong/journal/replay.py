@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from prong.cost import Row
+from prong.cost import Charge
 from prong.errors import JournalDamaged, JournalError, NoSuchSession, ProngError
 from prong.journal.note import (
     AnyNote,
@@ -75,7 +75,7 @@ class Paid(msgspec.Struct, frozen=True):
 
     seq: int
     at: float
-    row: Row
+    row: Charge
     inherited: bool
     """Whether it was paid by the session this one was branched off."""
 
@@ -104,7 +104,7 @@ class Replay:
         self.unended = False
         """Whether only the newline of the last good line is missing."""
         self._notes: dict[tuple[str, str], bytes] = {}
-        self._rows: dict[str, list[Row]] = {}
+        self._rows: dict[str, list[Charge]] = {}
 
     def last(self, agent: str, kind: type[AnyNote], key: str | None = None) -> AnyNote | None:
         """Give an agent's latest note of a kind and key; None if there is none.
@@ -136,7 +136,7 @@ class Replay:
             if name == kind.tag:
                 yield agent, decode_note(kind, value)
 
-    def rows(self, agent: str) -> list[Row]:
+    def rows(self, agent: str) -> list[Charge]:
         """Give the requests of an agent."""
         return list(self._rows.get(agent, ()))
 

@@ -10,16 +10,16 @@ from msgspec import Meta
 
 from prong.entry import CallId
 from prong.tools.access import Access
-from prong.tools.base import Context, Effect, Outcome
+from prong.tools.tool import CallOutcome, Context, SideEffect
 
 if TYPE_CHECKING:
-    from prong.tools.base import Tool
+    from prong.tools.tool import Tool
 
 
 class Subscribe(Protocol):
     """Begins to watch a pull request."""
 
-    async def __call__(self, pull_request: str) -> Outcome:
+    async def __call__(self, pull_request: str) -> CallOutcome:
         """Watch it; what happens from now on comes as notices."""
         ...
 
@@ -36,7 +36,7 @@ class SubscribePullActivity:
     """Watches a pull request through the user's own `gh`."""
 
     name = "subscribe_pr_activity"
-    effect: Effect = "writes"
+    effect: SideEffect = "writes"
     arguments: type[msgspec.Struct] = PullArguments
     budget = 10_000
 
@@ -53,7 +53,7 @@ class SubscribePullActivity:
         del args, context
         return ()
 
-    async def run(self, call_id: CallId, args: PullArguments, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: PullArguments, context: Context) -> CallOutcome:
         """Begin to watch."""
         del call_id, context
         return await self._subscribe(args.pull_request)

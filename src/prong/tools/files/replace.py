@@ -8,10 +8,10 @@ from msgspec import Meta, Struct
 
 from prong.entry import CallId
 from prong.tools.access import Access, Writing
-from prong.tools.base import Context, Effect, Failed, Outcome, Tool, done
-from prong.tools.files.content import Binary, Document, decode
+from prong.tools.files.content import Binary, TextFile, decode
 from prong.tools.files.diff import unified
 from prong.tools.files.known import load, shown_path, store
+from prong.tools.tool import CallOutcome, Context, Failed, SideEffect, Tool, done
 
 NUMBERED = re.compile(r"^ *\d+\t", re.MULTILINE)
 
@@ -29,7 +29,7 @@ class Edit:
     """Replaces a piece of text in a file."""
 
     name = "Edit"
-    effect: Effect = "writes"
+    effect: SideEffect = "writes"
     arguments: type[Struct] = EditArguments
     budget = 10_000
 
@@ -41,7 +41,7 @@ class Edit:
         """Name the file that will be changed, links followed."""
         return [Writing(context.host.resolve(args.file_path))]
 
-    async def run(self, call_id: CallId, args: EditArguments, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: EditArguments, context: Context) -> CallOutcome:
         """Replace the text, if it is there and meant once or everywhere."""
         del call_id
         path = context.host.resolve(args.file_path)
@@ -74,7 +74,7 @@ class Edit:
 
     async def _change(
         self, args: EditArguments, context: Context
-    ) -> tuple[Document, list[tuple[int, int]], str] | Failed:
+    ) -> tuple[TextFile, list[tuple[int, int]], str] | Failed:
         """Work out the new text, and where in the old one it differs."""
         path = context.host.resolve(args.file_path)
         name = shown_path(context.host, path)

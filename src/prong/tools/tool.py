@@ -18,6 +18,7 @@ from prong.entry import CallId, Part, Text
 from prong.event import Event, Question, Todo, TodosChanged
 from prong.host import Host, Process
 from prong.host.sandbox import Profile
+from prong.ids import TaskId
 from prong.tools.access import Access
 from prong.tools.rule import Rule
 
@@ -42,9 +43,9 @@ class Failed(msgspec.Struct, frozen=True):
     """What the user should know if a sandbox has kept it from working."""
 
 
-Outcome: TypeAlias = Done | Failed
+CallOutcome: TypeAlias = Done | Failed
 
-Effect: TypeAlias = Literal["reads", "writes"]
+SideEffect: TypeAlias = Literal["reads", "writes"]
 """Calls that only read may run together; calls that write run one after another."""
 
 
@@ -83,11 +84,11 @@ class Tasks(Protocol):
         """Take over a running process: its output goes to a file, its end becomes a notice."""
         ...
 
-    async def output(self, task_id: str, *, wait: float = 0.0) -> Outcome:
+    async def output(self, task_id: str, *, wait: float = 0.0) -> CallOutcome:
         """Tell what a task has produced so far, waiting up to so many seconds for its end."""
         ...
 
-    async def stop(self, task_id: str) -> Outcome:
+    async def stop(self, task_id: str) -> CallOutcome:
         """Kill a task and everything it started."""
         ...
 
@@ -99,18 +100,18 @@ class Tasks(Protocol):
 class TaskHandle(msgspec.Struct, frozen=True):
     """What the model needs to know of a task that was started."""
 
-    task_id: str
+    task_id: TaskId
     output_file: str
 
 
 class Delegation(Protocol):
     """Starts and reaches other agents on behalf of one."""
 
-    async def delegate(self, calls: Sequence[tuple[CallId, Any]]) -> list[Outcome]:
+    async def delegate(self, calls: Sequence[tuple[CallId, Any]]) -> list[CallOutcome]:
         """Start agents as the arguments of calls of the Agent tool say; they are one fan-out."""
         ...
 
-    async def send(self, to: str, message: str) -> Outcome:
+    async def send(self, to: str, message: str) -> CallOutcome:
         """Send a message to an agent by name or task id."""
         ...
 
@@ -183,7 +184,7 @@ class Previewing(Protocol):
     """A tool that can show what a call would change before it runs."""
 
     async def preview(self, args: Any, context: Context) -> str:
-        """Show the change to whoever is asked for leave; empty if the call would fail.
+        """Show the change to whoever is asked for permission; empty if the call would fail.
 
         Raises OSError.
         """
@@ -194,7 +195,9 @@ class Previewing(Protocol):
 class Together(Protocol):
     """A tool that takes the calls of one group whole, where others take them one by one."""
 
-    async def run_all(self, calls: Sequence[tuple[CallId, Any]], context: Context) -> list[Outcome]:
+    async def run_all(
+        self, calls: Sequence[tuple[CallId, Any]], context: Context
+    ) -> list[CallOutcome]:
         """Do all of them; gives their outcomes in call order."""
         ...
 
@@ -215,7 +218,7 @@ class Sandboxed(Protocol):
 
     async def run_in(
         self, call_id: CallId, args: Any, context: Context, profile: Profile
-    ) -> Outcome:
+    ) -> CallOutcome:
         """Do it, held to a profile."""
         ...
 
@@ -229,7 +232,7 @@ class Tool(Protocol):
         ...
 
     @property
-    def effect(self) -> Effect:
+    def effect(self) -> SideEffect:
         """Whether calls may run beside others."""
         ...
 
@@ -251,6 +254,6 @@ class Tool(Protocol):
         """Say what a call will touch; decided on before it runs."""
         ...
 
-    async def run(self, call_id: CallId, args: Any, context: Context) -> Outcome:
+    async def run(self, call_id: CallId, args: Any, context: Context) -> CallOutcome:
         """Do it."""
         ...

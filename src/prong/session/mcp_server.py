@@ -20,7 +20,6 @@ import msgspec
 
 from prong.config.server import ServerSpec
 from prong.errors import ConfigError
-from prong.tools.base import Failed
 from prong.tools.mcp import (
     McpTool,
     bounded_description,
@@ -28,6 +27,7 @@ from prong.tools.mcp import (
     required_keys,
     usable_schema,
 )
+from prong.tools.tool import Failed
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -37,7 +37,7 @@ _PAGES = 100
 _TAIL = 4_000
 
 
-class _Tail:
+class _StderrTail:
     """The last of what a server printed on standard error."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class _Tail:
         return False
 
 
-class Server:
+class McpServer:
     """One server and the task that keeps it."""
 
     def __init__(self, spec: ServerSpec, *, cwd: str, seconds: float) -> None:
@@ -84,7 +84,7 @@ class Server:
         self._cwd = cwd
         self._seconds = seconds
         self._client: Client | None = None
-        self._tail: _Tail | None = None
+        self._tail: _StderrTail | None = None
         # Set when an attempt to connect has ended, well or not.
         self._settled = anyio.Event()
         # Tells the task to leave the connection it is in.
@@ -202,7 +202,7 @@ class Server:
             await stack.enter_async_context(http)
             transport = streamable_http_client(spec.url, http_client=http)
             return await stack.enter_async_context(Client(transport, client_info=info, cache=None))
-        tail = self._tail = _Tail()
+        tail = self._tail = _StderrTail()
         stack.callback(tail.close)
         follow = await stack.enter_async_context(anyio.create_task_group())
         follow.start_soon(tail.follow)
@@ -218,7 +218,7 @@ class Server:
 class Servers(msgspec.Struct, frozen=True):
     """All servers of a session; their tools are fixed."""
 
-    servers: tuple[Server, ...] = ()
+    servers: tuple[McpServer, ...] = ()
     tools: tuple[McpTool, ...] = ()
     problems: tuple[ConfigError, ...] = ()
 
@@ -243,7 +243,7 @@ async def open_servers(
     except ImportError:
         why = "MCP servers need the package 'mcp'; install prong[mcp]"
         return Servers(problems=(ConfigError(specs[0].path, why, line=specs[0].line),))
-    servers = tuple(Server(spec, cwd=cwd, seconds=seconds) for spec in specs)
+    servers = tuple(McpServer(spec, cwd=cwd, seconds=seconds) for spec in specs)
     for server in servers:
         group.start_soon(server.keep)
     for server in servers:
@@ -283,7 +283,7 @@ async def _all_tools(client: Client) -> tuple[Tool, ...]:
     return tuple(tools)
 
 
-def _freeze(servers: Sequence[Server]) -> tuple[McpTool, ...]:
+def _freeze(servers: Sequence[McpServer]) -> tuple[McpTool, ...]:
     made: dict[str, McpTool] = {}
     for server in servers:
         for tool in sorted(server.tools, key=lambda tool: tool.name):

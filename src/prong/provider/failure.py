@@ -18,7 +18,7 @@ from prong.errors import (
     RateLimited,
     Unauthorised,
 )
-from prong.provider.base import Endpoint
+from prong.provider.provider import Endpoint
 from prong.wire import Fault
 
 _OVERFLOW = re.compile(

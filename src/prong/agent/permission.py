@@ -1,4 +1,4 @@
-"""Leave for a call: what the gate, the hooks and the user say before it runs.
+"""Permission for a call: what the gate, the hooks and the user say before it runs.
 
 A hook may change a call. Then what it was changed to is read, decided on, shown and run in its
 place, as if the model had sent it; the conversation keeps the call as the model wrote it.
@@ -13,21 +13,21 @@ from typing import Any, TypeAlias
 import msgspec
 
 from prong.agent.agent import Agent
-from prong.agent.gate import Leave
-from prong.agent.hook import Verdict, settle
+from prong.agent.gate import CheckedCall
+from prong.agent.verdict import Verdict, settle
 from prong.entry import Call
 from prong.event import PermissionAsked
 from prong.host.sandbox import NONE
 from prong.tools.access import Access, Running
-from prong.tools.base import Failed, Previewing, Tool
 from prong.tools.policy import Allow, Ask, Deny
+from prong.tools.tool import Failed, Previewing, Tool
 
 _PREVIEW_LINES = 1_000
 _PREVIEW = 100_000
 """Lines and characters of a preview at most; faces show the beginning, and the rest if asked."""
 
 
-_Judged: TypeAlias = tuple[Leave, Allow | Ask | Deny, Sequence[Access]]
+_Judged: TypeAlias = tuple[CheckedCall, Allow | Ask | Deny, Sequence[Access]]
 
 
 def payload(call: Call) -> dict[str, Any]:
@@ -35,35 +35,35 @@ def payload(call: Call) -> dict[str, Any]:
     return {"tool_name": call.name, "tool_input": msgspec.Raw(call.arguments.encode() or b"{}")}
 
 
-async def ask_leave(agent: Agent, call: Call, tool: Tool, args: Any) -> Leave:
+async def ask_permission(agent: Agent, call: Call, tool: Tool, args: Any) -> CheckedCall:
     """Ask whether a call may run, and as what.
 
     Raises OSError if the tool cannot say what the call would touch.
     """
-    leave = Leave(call, tool, args)
-    decision, accesses = _decide(agent, leave)
+    checked = CheckedCall(call, tool, args)
+    decision, accesses = _decide(agent, checked)
     if isinstance(decision, Deny):
-        return _refuse(leave, decision.why)
+        return _refuse(checked, decision.why)
     before = await agent.consult("PreToolUse", payload(call), matcher=call.name)
-    leave = msgspec.structs.replace(leave, notes=before.context)
+    checked = msgspec.structs.replace(checked, notes=before.context)
     if before.block is not None:
-        return _refuse(leave, before.block)
+        return _refuse(checked, before.block)
     if before.updated is not None:
-        leave, decision, accesses = _changed(agent, leave, "PreToolUse", before.updated)
-        if leave.refused is not None or isinstance(decision, Deny):
-            return leave
+        checked, decision, accesses = _changed(agent, checked, "PreToolUse", before.updated)
+        if checked.refused is not None or isinstance(decision, Deny):
+            return checked
     match settle("ask" if isinstance(decision, Ask) else "allow", before):
         case "deny":
-            return _refuse(leave, before.reason or f"a hook refused this call of {call.name}")
+            return _refuse(checked, before.reason or f"a hook refused this call of {call.name}")
         case "ask":
             asks = Ask(before.reason or "a hook asks for leave")
             ask = decision if isinstance(decision, Ask) else asks
-            return await _questioned(agent, leave, accesses, ask, before)
+            return await _questioned(agent, checked, accesses, ask, before)
         case "allow":
-            return _unless_denied(agent, leave, accesses)
+            return _unless_denied(agent, checked, accesses)
 
 
-async def ask_outside(agent: Agent, leave: Leave, why: str) -> Leave | None:
+async def ask_outside(agent: Agent, checked: CheckedCall, why: str) -> CheckedCall | None:
     """Ask whether a call that failed for its sandbox may run again without one; None if not.
 
     It is asked every time, in every mode in which more than reading is possible.
@@ -72,56 +72,56 @@ async def ask_outside(agent: Agent, leave: Leave, why: str) -> Leave | None:
         return None
     if not agent.questions.answerable:
         return None
-    title = f"again, outside the sandbox: {leave.tool.title(leave.args)}"
-    refused = await _asked(agent, leave.call, title, "", Ask(why), lambda: False)
-    return None if refused is not None else msgspec.structs.replace(leave, profile=NONE)
+    title = f"again, outside the sandbox: {checked.tool.title(checked.args)}"
+    refused = await _asked(agent, checked.call, title, "", Ask(why), lambda: False)
+    return None if refused is not None else msgspec.structs.replace(checked, profile=NONE)
 
 
-def _refuse(leave: Leave, why: str) -> Leave:
-    return msgspec.structs.replace(leave, refused=why)
+def _refuse(checked: CheckedCall, why: str) -> CheckedCall:
+    return msgspec.structs.replace(checked, refused=why)
 
 
-def _decide(agent: Agent, leave: Leave) -> tuple[Allow | Ask | Deny, Sequence[Access]]:
-    accesses = leave.tool.access(leave.args, agent.context)
+def _decide(agent: Agent, checked: CheckedCall) -> tuple[Allow | Ask | Deny, Sequence[Access]]:
+    accesses = checked.tool.access(checked.args, agent.context)
     if any(isinstance(access, Running) for access in accesses):
         agent.equip()
     resolve = agent.context.host.follow
-    return agent.policy.decide(leave.call.name, accesses, resolve=resolve), accesses
+    return agent.policy.decide(checked.call.name, accesses, resolve=resolve), accesses
 
 
-def _changed(agent: Agent, leave: Leave, event: str, updated: str) -> _Judged:
+def _changed(agent: Agent, checked: CheckedCall, event: str, updated: str) -> _Judged:
     """Read a call as a hook has changed it, and judge it anew; it does not run as it was."""
-    if msgspec.json.decode(updated) != msgspec.json.decode(leave.call.arguments or "{}"):
-        call = msgspec.structs.replace(leave.call, arguments=updated)
+    if msgspec.json.decode(updated) != msgspec.json.decode(checked.call.arguments or "{}"):
+        call = msgspec.structs.replace(checked.call, arguments=updated)
         note = f"[A {event} hook changed the input of this call. What counts is: {updated}]"
-        leave = msgspec.structs.replace(leave, notes=(note, *leave.notes))
+        checked = msgspec.structs.replace(checked, notes=(note, *checked.notes))
         parsed = agent.kit.parse(call)
         if isinstance(parsed, Failed):
             why = f"a {event} hook changed the input of this call, and then {parsed.why}"
-            return _refuse(leave, why), Deny(why), ()
-        leave = Leave(call, *parsed, notes=leave.notes)
-    decision, accesses = _decide(agent, leave)
+            return _refuse(checked, why), Deny(why), ()
+        checked = CheckedCall(call, *parsed, notes=checked.notes)
+    decision, accesses = _decide(agent, checked)
     if isinstance(decision, Deny):
-        leave = _refuse(leave, decision.why)
-    return leave, decision, accesses
+        checked = _refuse(checked, decision.why)
+    return checked, decision, accesses
 
 
 async def _questioned(
-    agent: Agent, leave: Leave, accesses: Sequence[Access], ask: Ask, before: Verdict
-) -> Leave:
+    agent: Agent, checked: CheckedCall, accesses: Sequence[Access], ask: Ask, before: Verdict
+) -> CheckedCall:
     """Put the question to the hooks that answer such, and then to the user."""
-    told = payload(leave.call)
-    heard = await agent.consult("PermissionRequest", told, matcher=leave.call.name)
-    leave = msgspec.structs.replace(leave, notes=(*leave.notes, *heard.context))
+    told = payload(checked.call)
+    heard = await agent.consult("PermissionRequest", told, matcher=checked.call.name)
+    checked = msgspec.structs.replace(checked, notes=(*checked.notes, *heard.context))
     if heard.block is not None:
-        return _refuse(leave, heard.block)
+        return _refuse(checked, heard.block)
     if heard.updated is not None:
-        leave, _, accesses = _changed(agent, leave, "PermissionRequest", heard.updated)
-        if leave.refused is not None:
-            return leave
+        checked, _, accesses = _changed(agent, checked, "PermissionRequest", heard.updated)
+        if checked.refused is not None:
+            return checked
     if heard.permission == "allow":
-        return _unless_denied(agent, leave, accesses)
-    call, tool, args = leave.call, leave.tool, leave.args
+        return _unless_denied(agent, checked, accesses)
+    call, tool, args = checked.call, checked.tool, checked.args
 
     def moot() -> bool:
         now = agent.policy.decide(call.name, accesses, resolve=agent.context.host.follow)
@@ -130,30 +130,30 @@ async def _questioned(
     shown = await _preview(agent, tool, args)
     refused = await _asked(agent, call, tool.title(args), shown, ask, moot)
     if refused is not None:
-        return _refuse(leave, refused.why)
+        return _refuse(checked, refused.why)
     if list(tool.access(args, agent.context)) != list(accesses):
         why = "what the call touches has changed while it waited; look again"
-        return _refuse(leave, why)
-    return _unless_denied(agent, leave, accesses, approved=True)
+        return _refuse(checked, why)
+    return _unless_denied(agent, checked, accesses, approved=True)
 
 
 def _unless_denied(
-    agent: Agent, leave: Leave, accesses: Sequence[Access], *, approved: bool = False
-) -> Leave:
+    agent: Agent, checked: CheckedCall, accesses: Sequence[Access], *, approved: bool = False
+) -> CheckedCall:
     """Look for what forbids a call now: while it waited, the mode of the tree may have changed.
 
     What its processes are held to is decided in the same moment.
     """
     resolve = agent.context.host.resolve
-    decision = agent.policy.decide(leave.call.name, accesses, resolve=resolve)
+    decision = agent.policy.decide(checked.call.name, accesses, resolve=resolve)
     if isinstance(decision, Deny):
-        return _refuse(leave, decision.why)
+        return _refuse(checked, decision.why)
     for access in accesses:
         if isinstance(access, Running):
             follow = agent.context.host.follow
             profile = agent.policy.profile(access, approved=approved, resolve=follow)
-            return msgspec.structs.replace(leave, profile=profile)
-    return leave
+            return msgspec.structs.replace(checked, profile=profile)
+    return checked
 
 
 async def _preview(agent: Agent, tool: Tool, args: Any) -> str:

@@ -1,6 +1,6 @@
 """Where the agent of a child runs: in this process, or in one of its own.
 
-A back-end lets an agent live: it runs its turns until `until` says that one was the last. All else
+A runner lets an agent live: it runs its turns until `until` says that one was the last. All else
 that happens to a child (hooks, worktree, turn in the fan-out, the look at its result, its notice)
 is the same wherever it runs, and stays in `course`.
 """
@@ -17,7 +17,7 @@ Until: TypeAlias = Callable[[Turn], Awaitable[bool]]
 """Says after a turn whether it was the last; it may put something before the agent."""
 
 
-class Backend(Protocol):
+class Runner(Protocol):
     """Lets agents live somewhere."""
 
     async def live(self, agent: Agent, *, until: Until) -> Turn:
