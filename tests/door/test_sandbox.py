@@ -461,3 +461,34 @@ async def test_sockets_of_services_are_out_of_reach(bench: Bench, road: str) -> 
             assert (b"REACHED" in said) is reached, (env, profile.name, said)
     finally:
         listener.close()
+
+
+@kernel
+async def test_what_is_hidden_twice_is_hidden_whole(bench: Bench) -> None:
+    """A rule for one file of a folder that is hidden anyway opens none of the others."""
+    (bench.home / ".ssh/other").write_text("PRIVATE")
+    for denied in ("Read(~/.ssh/id)", "Read(~/.ssh/**)"):
+        held = reading(bench.policy(denied))
+
+        for name in ("id", "other"):
+            assert "PRIVATE" not in (await bench.run(f"cat {bench.home}/.ssh/{name}", held)).text
+
+
+@views
+async def test_rules_for_a_folder_and_for_what_is_in_it(bench: Bench, road: str) -> None:
+    """Commands start and are held where hidden, kept and writable paths lie in a hidden folder."""
+    (bench.root / "sub/.claude").mkdir()
+    (bench.root / ".claude").mkdir()
+    (bench.root / ".claude/settings.json").write_text("SECRET")
+    for denied in ("Read(~/.ssh/**)", "Read(sub/**)", "Read(.claude/**)"):
+        held = working(bench.policy(denied, "Read(**/.env)"), str(bench.root / "sub"))
+        ended = await bench.run(
+            f"cat {bench.home}/.ssh/id .claude/settings.json sub/.env; touch made; true", held
+        )
+
+        assert ended.code == 0, ended.text
+        assert (bench.root / "made").exists()
+        shown = ended.text
+        assert "SECRET=2" not in shown
+        assert "PRIVATE" not in shown or ".ssh" not in denied
+        assert "SECRET" not in shown.replace("SECRET=", "") or ".claude" not in denied

@@ -15,7 +15,6 @@ import ctypes
 import errno
 import os
 import struct
-from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -41,11 +40,6 @@ class Mounts(Struct, frozen=True, kw_only=True):
     terminals: bool = False
     """Whether it gets terminals of its own."""
 
-    def seen(self, paths: Iterable[str]) -> Iterator[str]:
-        """Leave out what lies in a folder that is hidden with all that is in it."""
-        hidden = tuple(f"{path}/" for _, path in self.masks)
-        return (path for path in paths if not path.startswith(hidden))
-
 
 def enter(view: Mounts, *, user: bool, cwd: str) -> None:
     """Bring the calling thread, or a process with one thread, into a view.
@@ -62,15 +56,14 @@ def enter(view: Mounts, *, user: bool, cwd: str) -> None:
         _write("/proc/self/gid_map", f"{gid} {gid} 1")
     _check(_libc.mount(None, b"/", None, ctypes.c_ulong(_REC | _PRIVATE), None), "mount")
     # Copied before everything becomes read-only, so that each keeps what it was.
-    opened = {path: _copy(path) for path in view.seen(view.writable)}
-    sealed = {path: _copy(path) for path in view.seen(view.kept)}
-    sources = {path: source for source, path in view.masks}
-    sealed |= {path: _copy(sources[path]) for path in view.seen(sources)}
+    opened = {path: _copy(path) for path in view.writable}
+    sealed = {path: _copy(path) for path in view.kept}
+    sealed |= {path: _copy(source) for source, path in view.masks}
     for tree in sealed.values():
         _read_only(tree, "", _RECURSIVE | _EMPTY_PATH)
     _read_only(_HERE, "/", _RECURSIVE)
     # From the outside in: what is put over a folder covers what was put in it before.
-    for path in sorted({*opened, *sealed, *view.seen(view.pinned)}, key=lambda one: one.count("/")):
+    for path in sorted({*opened, *sealed, *view.pinned}, key=lambda one: one.count("/")):
         if path in sealed:
             _put(sealed[path], path)
         else:
