@@ -47,6 +47,7 @@ class Campaign(msgspec.Struct, frozen=True):
 CAMPAIGNS = {
     "shell": Campaign("hostile lines against the gate, judged by bash", 40_000, "shell_campaign"),
     "paths": Campaign("lines that change what their paths mean", 6000, "path_campaign"),
+    "escapes": Campaign("lines that try to leave their sandbox", 4000, "escape_campaign"),
     "kills": Campaign("kill -9 of sessions with children, resumed", 40, "kill_campaign"),
     "merges": Campaign("kill -9 of `prong merge`, run again", 40, "merge_campaign"),
     "bytes": Campaign("changed and missing bytes of what is stored", 20_000, "damage_campaign"),
