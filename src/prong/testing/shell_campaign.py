@@ -340,11 +340,12 @@ def generate(rng: random.Random) -> str:
     if rng.random() < 0.15:
         line = f"{line}{rng.choice(['; ', ' | ', ' && ', chr(10)])}{rng.choice(LINES).format(text)}"
     for _ in range(rng.choice([0, 0, 0, 1, 1, 2, 4])):
-        line = _mutate(rng, line)
+        line = mutate(rng, line)
     return line
 
 
-def _mutate(rng: random.Random, line: str) -> str:
+def mutate(rng: random.Random, line: str) -> str:
+    """Change a line at one place."""
     at = rng.randrange(len(line) + 1)
     match rng.randrange(4):
         case 0:

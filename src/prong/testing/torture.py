@@ -46,6 +46,7 @@ class Campaign(msgspec.Struct, frozen=True):
 
 CAMPAIGNS = {
     "shell": Campaign("hostile lines against the gate, judged by bash", 40_000, "shell_campaign"),
+    "programs": Campaign("what bash runs, and what the parser says", 20_000, "program_campaign"),
     "paths": Campaign("lines that change what their paths mean", 6000, "path_campaign"),
     "escapes": Campaign("lines that try to leave their sandbox", 4000, "escape_campaign"),
     "kills": Campaign("kill -9 of sessions with children, resumed", 40, "kill_campaign"),

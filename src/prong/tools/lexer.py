@@ -248,6 +248,12 @@ class _Scanner:
         if before.endswith("}") and before[:1] not in " \t\n;&)}" and self._marked != start:
             # `{name}>` puts the descriptor's number into a variable.
             raise Muddled
+        while text[start - 1 : start].isdigit():
+            start -= 1
+        if text[start - 1 : start] == "-":
+            # In `kill -9> f` the grammar takes the option for a descriptor, and bash for a word.
+            raise Muddled
+        start = self._at
         if text.startswith("<<", start) and not text.startswith("<<<", start):
             found = _HEREDOC.match(text, start, self._limit)
             if found is None:

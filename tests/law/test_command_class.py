@@ -1,0 +1,82 @@
+"""Classes of lines in which bash does more than the text seems to say: none is taken for reading."""
+
+from __future__ import annotations
+
+import pytest
+
+from prong.tools.command import parse_command
+from prong.tools.ground import Allow, Deny
+from shared.gate import HOME, ROOT, policy, rule, run
+
+pytestmark = pytest.mark.spec("L5", "P2", "S2")
+
+EXPANDED = [
+    *("echo `echo a``zap`", "echo ${x:-`zap`}", "echo ${x:-<(zap)}", "echo \"${x:-'$(zap)'}\""),
+    *("cat <<E\n${x:-'$(zap)'}\nE", "cat <<E\n`zap`\nE", "cat <<-E\n\t$(zap)\n\tE"),
+    *("echo ${HOME^$(zap)}", "echo ${HOME%a$((a[$(zap)]))}", "echo ${HOME//a/$(zap)}"),
+    *("[[ a =~ <(zap) ]]", "[[ a =~ $(zap) ]]", "[[ a =~ (a|$(zap)) ]]", "[[ -v a[$(zap)] ]]"),
+    *("x='a[$(zap)]'; echo ${!x}", "x='a[$(zap)]'; echo ${HOME:x}", "x='a[$(zap)]'; echo ${@:x}"),
+    *("x='a[$(zap)]'; [[ a =~ $[x] ]]", "x='a[$(zap)]'; echo $((x))", "x='a[$(zap)]'; [ -v $x ]"),
+    *("x='$(zap)'; echo ${x@P}", "printf -v 'a[$(zap)]' x", "read 'a[$(zap)]' <<< 1"),
+    *("echo $((a[$(zap)]))", "echo $[a[$(zap)]]", "((a[$(zap)]))", "let 'a[$(zap)]'"),
+    *("test -v 'a[$(zap)]'", "[[ a -eq 'a[$(zap)]' ]]", "declare -i x='a[$(zap)]'"),
+]
+SHORTENED = [
+    *("env --split='zap'", "env --s=zap", "env -S zap", "env -vS'zap'", "env -iSzap"),
+    *("env --chd=/ cat etc/shadow", "env -C/ cat etc/shadow", "xargs --arg-f=f zap"),
+    *("cp -vt/etc f", "cp --targ=/etc f", "install -Dvt.git/hooks f", "ln -st/etc f"),
+    *("sort -uo/etc/x f", "sort --outp=x f", "sort --compr=zap f", "tar -cf/dev/null -Izap f"),
+    *("find . -fprint x", "find . -exec zap {} +", "sed -ni p f", "sed --in-p p f"),
+    *("date -s x", "date --se x", "tree -o x", "xargs -0ax zap", "grep --inc=x f | xargs zap"),
+]
+BORROWED = [
+    *("npm_config_script_shell=/abs/x npm test", "npm_config_logs_dir=/x npm ls", "PATH=. cat f"),
+    *("GIT_EXTERNAL_DIFF=zap git diff", "GIT_PAGER=zap git log", "git_dir=x GIT_DIR=y git log"),
+    *("LD_PRELOAD=./x cat f", "BASH_ENV=x bash -c :", "PS4='$(zap)' bash -xc true", "IFS=/ cat f"),
+    *("env LD_PRELOAD=x cat f", "export PATH=.; cat f", "for PATH in .; do cat f; done"),
+    *("xargs --process-slot-var=PATH pwd", "PAGER=zap man ls", "LESSOPEN='|zap' less f"),
+]
+FOREIGN = [
+    *("git -C docs status", "cd docs && git status", "git --git-dir=docs log -p --ext-diff"),
+    *("git -c core.fsmonitor=zap status", "git -c core.pager=zap log", "git -c alias.x=!zap x"),
+    *("git grep -Ozap x", "git diff --ext-diff", "git log --output=x", "pytest --version"),
+    *("git --exec-path=. status", "git branch -m main", "git update-ref refs/heads/main HEAD"),
+]
+MOVED = [
+    *("kill -9> f 1", "kill -9>> f 1", "zap -<<E\nE", "cat -<<E\nE", "head -5< f", "nice -5<f zap"),
+    *("zap {x}> f", "cat f >& $x", "cat 3-<f"),
+]
+"""Words before a redirect that the grammar takes for a descriptor, and bash does not."""
+
+
+@pytest.mark.parametrize("line", [*EXPANDED, *SHORTENED, *BORROWED, *FOREIGN])
+def test_no_class_of_hidden_deeds_is_taken_for_reading(line: str):
+    """Without a sandbox such a line is asked about, and refused where only reading is possible."""
+    assert not isinstance(run(policy(), line), Allow)
+    assert not isinstance(run(policy("dontAsk"), line), Allow)
+    assert not isinstance(run(policy("plan"), line), Allow)
+
+
+@pytest.mark.parametrize("line", EXPANDED)
+def test_what_is_expanded_in_a_word_is_no_way_round_a_rule(line: str):
+    """A program that a rule forbids is asked about or refused in every such place, at the least."""
+    denied = rule("deny", "Bash(zap:*)")
+
+    assert not isinstance(run(policy("bypassPermissions", denied), line), Allow)
+
+
+@pytest.mark.parametrize("line", MOVED)
+def test_a_word_that_the_grammar_swallows_makes_a_line_uncertain(line: str):
+    """What the two readings place differently is unknown, so that no rule overlooks it."""
+    assert parse_command(line, ROOT, HOME).opaque
+    assert not isinstance(
+        run(policy("bypassPermissions", rule("deny", "Bash(kill -9:*)")), line), Allow
+    )
+
+
+def test_redirects_of_descriptors_are_still_read():
+    """Ordinary redirects stay certain."""
+    for line in ("cat f 2>/dev/null", "cat f 2>&1", "ls >/dev/null 2>&1", "cat a-2 <f", "cat - <f"):
+        assert not parse_command(line, ROOT, HOME).opaque, line
+    assert isinstance(run(policy("plan"), "cat f 2>/dev/null"), Allow)
+    assert isinstance(run(policy("plan", rule("deny", "Bash(kill:*)")), "kill -9 1"), Deny)
