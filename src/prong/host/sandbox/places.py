@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 
 from prong.host.sandbox.profile import Concealed
 
@@ -26,6 +29,19 @@ _DAEMONS = (
     "/tmp/.X11-unix",  # noqa: S108 - where X has it
 )
 _OF_HOME = (".docker/run", ".docker/desktop", ".colima", ".orbstack/run")
+
+
+_OWNERS = {
+    ".npm": "npm",
+    ".yarn": "yarn",
+    ".gradle": "gradle",
+    ".m2": "mvn",
+    ".cargo/registry": "cargo",
+    ".cargo/git": "cargo",
+    "go/pkg": "go",
+    ".cache": "",
+}
+"""Folders in which programs keep what they download, and who would make them."""
 
 
 class TooMany(OSError):
@@ -88,6 +104,25 @@ def _walk(base: str) -> Iterator[str]:
                         waiting.append(entry.path)
         except OSError:
             continue
+
+
+@cache
+def _is_installed(program: str) -> bool:
+    """Whether a program is there; looked for once, since every command asks."""
+    return not program or shutil.which(program) is not None
+
+
+def make_cache(path: str) -> None:
+    """Make a folder for downloads that is not there, if the program is that uses it.
+
+    It could not be made from inside: its place is open, the folder around it is not.
+    """
+    for name, program in _OWNERS.items():
+        if path.endswith(f"/{name}") and not os.path.lexists(path):
+            if _is_installed(program):
+                with suppress(OSError):
+                    os.makedirs(path, mode=0o755)  # noqa: PTH103 - strings throughout
+            return
 
 
 def beside(hidden: Sequence[str]) -> Iterator[str]:

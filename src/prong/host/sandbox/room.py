@@ -149,7 +149,8 @@ def is_viewed(profile: Profile, ability: Ability) -> bool:
 
 
 def _ensure(path: str) -> None:
-    """Make a file that a process shall write; a folder is there or is not."""
+    """Make a file that a process shall write, and folders for downloads, if not there."""
+    places.make_cache(path)
     if path.endswith(".cwd"):
         with suppress(OSError):
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
