@@ -80,3 +80,52 @@ def test_redirects_of_descriptors_are_still_read():
         assert not parse_command(line, ROOT, HOME).opaque, line
     assert isinstance(run(policy("plan"), "cat f 2>/dev/null"), Allow)
     assert isinstance(run(policy("plan", rule("deny", "Bash(kill:*)")), "kill -9 1"), Deny)
+
+
+HOMELY = [
+    *("dd if=~/.ssh/id", "cat x=~/.ssh/id", "tool key=~/.ssh/id", "tool a+=~/.ssh/id"),
+    *("dd if=~/a:~/.ssh/id", "tool x=a:~/.ssh/id", "tool a[1]=~/.ssh/id"),
+]
+
+
+@pytest.mark.parametrize("line", HOMELY)
+def test_a_tilde_in_what_looks_like_an_assignment_is_the_home_folder(line: str):
+    """Bash expands it in arguments too, so that a rule or a protected path is meant."""
+    (simple,) = parse_command(line, ROOT, HOME).commands
+    last = simple.words[-1]
+    assert not last.sure or f"{HOME}/.ssh/id" in last.text
+    if last.sure:
+        denied = rule("deny", "Read(~/.ssh/**)")
+        assert isinstance(run(policy("bypassPermissions", denied), line), Deny)
+        assert not isinstance(run(policy("plan"), line), Allow) or "cat x=" in line
+
+
+def test_a_tilde_elsewhere_is_itself():
+    """Behind an option, a quote or another letter bash leaves it alone."""
+    for word in ("--f=~/d", "x=a~", "x='~'", "x=\\~/a", "1=~/a", "a~", "if='~/a'"):
+        (simple,) = parse_command(f"tool {word}", ROOT, HOME).commands
+        assert HOME not in simple.words[1].text, word
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("find . -exec$x zap {} +", 'find . -ex$x"ec" zap {} +', "find . $x zap {} +"),
+        *('find . "-exec$x" zap {} +', 'find . "$x" zap {} +', "x='. -exec zap ;'; find $x"),
+        *("x='f -exec zap ;'; find . -name $x", "git -c$x alias.x=!zap x", "git rebase --ex$x zap"),
+    ],
+)
+def test_what_runs_by_a_variable_is_not_overlooked(line: str):
+    """A word that may turn out to be `-exec` or git's `-c` leaves the line uncertain."""
+    assert parse_command(line, ROOT, HOME).opaque
+    denied = rule("deny", "Bash(zap:*)")
+    assert not isinstance(run(policy("bypassPermissions", denied), line), Allow)
+
+
+def test_folders_names_and_values_may_be_variables():
+    """What cannot become an action leaves it certain."""
+    for line in (
+        *('find "$d" -name f', 'find . -name "$n"', 'find . -newer "$f"', 'find "$d"'),
+        *('git log --since="$d"', "git show $rev", 'git log -n"$n"', 'git commit -m "$text"'),
+    ):
+        assert not parse_command(line, ROOT, HOME).opaque, line

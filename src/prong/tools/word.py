@@ -51,6 +51,8 @@ _ANSI = re.compile(
     r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|c(.)|(.))",
     re.DOTALL,
 )
+_ASSIGNING = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=(?=(?:.*[:=])?~)", re.ASCII | re.DOTALL)
+"""A name before values in which a tilde stands for the home folder."""
 _NAMED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b"} | {
     "f": "\f",
     "v": "\v",
@@ -90,6 +92,12 @@ def join_pieces(pieces: list[Piece], home: str, raw: str) -> Word:
         if bare[1:2] not in {"", "/"}:
             return Word(raw, sure=False)
         text = home + text[1:]
+    elif "~" in bare and (set_here := _ASSIGNING.match(bare)):
+        # Bash does so also in an argument that looks like an assignment, as `dd if=~/f`.
+        at = set_here.end()
+        if not re.fullmatch(r"~(?:/[^~]*)?", bare[at:]):
+            return Word(raw, sure=False)
+        text = text[:at] + home + text[at + 1 :]
     return Word(text, glob=bool(re.search(r"[*?\[]", bare)))
 
 

@@ -321,13 +321,38 @@ def _runner(verb: str, words: Sequence[Word]) -> list[Inner]:
     return _unwrap(_RUNNER, words, start)
 
 
+_FIND_VALUE = re.compile(
+    r"-(?:i?name|i?path|i?wholename|i?regex|regextype|i?lname|x?type|fstype|size|perm|links|user"
+    r"|group|uid|gid|inum|(?:max|min)depth|[acm](?:time|min)|used|newer..|[ac]?newer|samefile"
+    r"|printf)"
+)
+"""What find takes the next word for a value of."""
+
+
+def _may_exec(words: Sequence[Word], at: int) -> bool:
+    """Whether a word of find's that is not certain may turn out to make it run something."""
+    text = words[at].text
+    if words[at].sure:
+        return False
+    if len(text) < 2 or not text[0] == text[-1] == '"':
+        return True
+    # One word that is a value, or that an option follows, which would be a program's name.
+    value = _FIND_VALUE.fullmatch(words[at - 1].text) is not None
+    last = all(word.text.startswith("-") for word in words[at + 1 : at + 2])
+    return not value and (text.startswith('"-') or not last)
+
+
 def _find(words: Sequence[Word]) -> list[Inner]:
     found: list[Inner] = []
+    seen = 0
     for at, word in enumerate(words):
+        if at >= seen and _may_exec(words, at):
+            found.append(Unclear(word.text))
         if word.text not in _EXECS or not word.plain:
             continue
         ends = [i for i in range(at + 1, len(words)) if words[i].text in {";", "+"}]
-        inner = words[at + 1 : ends[0] if ends else len(words)]
+        seen = ends[0] if ends else len(words)
+        inner = words[at + 1 : seen]
         # find puts file names where the braces stand, and at the end for `+`.
         open_words = (w if "{}" not in w.text else Word(w.text, sure=False) for w in inner)
         found.append(Nested(tuple(open_words), at + 1, moved="dir" in word.text))
@@ -411,6 +436,14 @@ def _runs_in_git(option: str) -> bool:
     return len(option) > 2 and option[:2] == "--" and bool(matching(option[2:], _GIT_COMMANDS))
 
 
+def _may_run_in_git(word: Word) -> bool:
+    """Whether an option that is not certain may turn out to be one by which git runs something."""
+    known = re.match(r"\"?(--?[\w-]*)(?![\w=-])", word.text)
+    if word.sure or known is None:
+        return False
+    return known[1] in {"-", "--", "-c", "-x", "-O"} or _runs_in_git(known[1])
+
+
 def _git(words: Sequence[Word]) -> list[Inner]:
     found: list[Inner] = []
     texts = [word.text for word in words]
@@ -426,6 +459,7 @@ def _git(words: Sequence[Word]) -> list[Inner]:
             found += _joined([w for w in rest if w.text not in {"--recursive", "--quiet"}])
         elif text == "run" and texts[at - 1] == "bisect":
             found.append(Nested(tuple(words[at + 1 :]), at + 1))
+    found += [Unclear(word.text) for word in words[1:] if _may_run_in_git(word)]
     for word in words:
         name, equals, value = word.text.partition("=")
         if equals and _runs_in_git(name):
