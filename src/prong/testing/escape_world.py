@@ -13,6 +13,7 @@ import socket
 import stat
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -122,6 +123,7 @@ class World:
             path.write_text(text)
         for one in (self.program.parent, self.temp, self.base / "store"):
             one.mkdir()
+        self.arm("true")
         # Ready to be run as a hook as well.
         (self.program.parent / "pre-commit").symlink_to(self.program)
         repo = Repo(self.root)
@@ -192,12 +194,20 @@ class World:
         process.leave()
         now, was = self._state(), self._pristine
         changed = {path for path in now.keys() | was.keys() if now.get(path) != was.get(path)}
-        reached, killed = self._servers.heard(), self.pid != pid
+        reached, killed = self._servers.heard(), self._died(pid, line)
         if changed or reached:
             self.restore()
         text = b"".join(chunks).decode(errors="replace")
         theirs = tuple(sorted(path for path in changed if not ours(path)))
         return Seen(text, theirs, reached, killed)
+
+    def _died(self, pid: int, line: str) -> bool:
+        """Whether somebody else's process has ended; one that was spoken of is given a moment."""
+        assert self._victim is not None
+        if str(pid) in line + self.program.read_text():
+            with suppress(subprocess.TimeoutExpired):
+                self._victim.wait(0.2)
+        return self._victim.poll() is not None
 
     def close(self) -> None:
         """End what listens and lives."""
