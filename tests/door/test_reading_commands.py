@@ -29,10 +29,9 @@ pytestmark = [
     pytest.mark.skipif(not ABLE.writes, reason=f"needs Landlock and seccomp: {ABLE.why}"),
 ]
 
+CORPUS = Path(__file__).parents[1] / "fixtures/commands/reading.txt"
 LINES = [
-    line
-    for line in Path(__file__, "../../fixtures/commands/reading.txt").resolve().open()
-    if line.strip() and not line.startswith("# ")
+    line for line in CORPUS.read_text().splitlines() if line.strip() and not line.startswith("# ")
 ]
 LEAST = 0.97
 MOVING = re.compile(r"\b(?:ps|top|lsof)\b|pip .*\| head")
@@ -132,7 +131,7 @@ async def looking(tmp_path: Path) -> AsyncIterator[Looking]:
 
 async def test_honest_lines_run_unasked_in_plan_mode(looking: Looking) -> None:
     """At least 97 of 100 lines with which people look around are not asked about."""
-    asked = [line for line in LINES if not looking.is_free(line.strip())]
+    asked = [line for line in LINES if not looking.is_free(line)]
 
     assert len(LINES) >= 350
     assert len(asked) <= (1 - LEAST) * len(LINES), asked
@@ -141,7 +140,15 @@ async def test_honest_lines_run_unasked_in_plan_mode(looking: Looking) -> None:
 @pytest.mark.timeout(600)
 async def test_honest_lines_do_in_reading_what_they_do_outside(looking: Looking) -> None:
     """With those that are asked about, fewer than 3 of 100 end or say other than without a sandbox."""
-    lines = [one for line in LINES if looking.is_free(one := line.strip())]
+    lines = [line for line in LINES if looking.is_free(line)]
     wrong = [told for line in lines if (told := await looking.differs(line))]
 
     assert len(wrong) <= (1 - LEAST) * len(LINES) - (len(LINES) - len(lines)), "\n".join(wrong)
+
+
+async def test_what_changes_nothing_is_let_be_where_nothing_can_be(looking: Looking) -> None:
+    """A program that is there to change something may tell its version, or write to nowhere."""
+    for line in ("curl --version", "ssh -V", "ls | tee /dev/null", "rm --help"):
+        assert looking.is_free(line), line
+    for line in ("curl -V http://x", "ls | tee /dev/null f", "rm --help f", "tee", "rm"):
+        assert not looking.is_free(line), line

@@ -97,9 +97,8 @@ class World:
             (folder / ".env").write_text(TOKEN * 9 + "\n")
         template = base / "template"
         for name in ("project", "home", "outside"):
-            shutil.copytree(
-                base / name, template / name, symlinks=True, ignore=lambda *_: {"socket"}
-            )
+            ignore = shutil.ignore_patterns("socket")
+            shutil.copytree(base / name, template / name, symlinks=True, ignore=ignore)
         self._pristine: dict[str, tuple[object, ...]] = {}
         self.restore()
 

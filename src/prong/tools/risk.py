@@ -90,9 +90,15 @@ _CHANGES = names(
 _SHELL = names("eval exec source . alias trap history enable hash export")
 
 
+_IDLE = frozenset(["--version", "-V", "--help", "/dev/null", "/dev/stdout", "/dev/stderr"])
+"""Words with which nothing is changed, though the program is there for that."""
+
+
 def is_change(simple: Simple) -> bool:
     """Whether it is certain that a command is there to change something, or to reach beyond."""
     name = simple.name
+    if simple.words[1:] and all(word.plain and word.text in _IDLE for word in simple.words[1:]):
+        return False
     if name in FILE_COMMANDS or (name in _RISKY and name not in _SHELL):
         return True
     verb = next((w for w in simple.words[1:] if not w.text.startswith("-")), None)
