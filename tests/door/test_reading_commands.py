@@ -34,7 +34,7 @@ LINES = [
     line for line in CORPUS.read_text().splitlines() if line.strip() and not line.startswith("# ")
 ]
 LEAST = 0.97
-MOVING = re.compile(r"\b(?:ps|top|lsof)\b|pip .*\| head")
+MOVING = re.compile(r"\b(?:ps|top|lsof)\b|(?:pip|python3 -m) .*\| head")
 """What shows another machine at each moment, or is cut short: only how it ends is compared."""
 COUNTED = re.compile(r"0x[0-9a-f]+|\d+(?:\.\d+)?[kMGT%]?|/tmp/\S+|prong-\w+")
 """Times, sizes, addresses and names of temporary files differ from run to run."""

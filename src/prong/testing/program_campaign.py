@@ -63,6 +63,8 @@ HONEST = [
     "cat {f,x} | grep o",
 ]
 _SECONDS = 5.0
+_END = "\x1e"
+"""Stands behind the last word of a program."""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -94,7 +96,7 @@ class Recorder:
         path = self._programs / name
         # Written at once, so that programs that run at the same time do not mix.
         path.write_text(
-            f"#!/bin/sh\nprintf '%s\\037' {name} \"$@\" '' >> {self._log}\n"
+            f"#!/bin/sh\nprintf '%s\\037' {name} \"$@\" '{_END}' >> {self._log}\n"
             f'exec {os.path.realpath(real)} "$@"\n'
         )
         path.chmod(0o755)
@@ -104,8 +106,8 @@ class Recorder:
         self._log.write_bytes(b"")
         self._portal.call(self._run, line)
         found: list[Run] = []
-        for part in self._log.read_text(errors="replace").split("\x1f\x1f"):
-            name, *words = part.split("\x1f")
+        for part in self._log.read_text(errors="replace").split(f"{_END}\x1f"):
+            name, *words = part.split("\x1f")[:-1] or [""]
             if name:
                 found.append(Run(name, tuple(words)))
         # The first is the bash that runs the line.
@@ -136,7 +138,7 @@ def draw(rng: random.Random) -> str:
 
 def compare(parsed: Parsed, ran: Sequence[Run]) -> str:
     """Say what was run that a parse does not have; empty if nothing was."""
-    if parsed.opaque:
+    if parsed.opaque or any(_runs_file(simple) for simple in parsed.commands):
         return ""
     for one in ran:
         named = [simple for simple in parsed.commands if simple.name == one.name]
@@ -146,6 +148,12 @@ def compare(parsed: Parsed, ran: Sequence[Run]) -> str:
         if named and not any(_fits(parsed, simple, one) for simple in named):
             return f"ran {one.name} with {one.words}"
     return ""
+
+
+def _runs_file(simple: Simple) -> bool:
+    """Whether it is a shell with a script of which nobody knows what is in it."""
+    words = [word.text for word in simple.words[1:]]
+    return simple.name == "bash" and bool(words) and not words[0].startswith("-")
 
 
 def _fits(parsed: Parsed, simple: Simple, ran: Run) -> bool:
