@@ -128,7 +128,8 @@ class Escape:
             return lambda _: False
         if scene.kind == "working":
             root = str(world.root)
-            shut = (*(f"{root}/.git/{n}" for n in ("hooks", "config", "info")), f"{root}/.claude")
+            names = (".git/hooks", ".git/config", ".git/info", ".claude", ".mcp.json", ".envrc")
+            shut = tuple(f"{root}/{name}" for name in names)
             return lambda path: is_inside(path, root) and not any(is_inside(path, s) for s in shut)
         slug = ground.branch.removeprefix("prong/")
         open_ = (ground.bounds, ground.git, f"{ground.common}/objects")
@@ -157,6 +158,8 @@ class Escape:
             (f"{home}/.ssh/authorized_keys", f"{home}/.ssh/id", f"{home}/.ssh"),
             (f"{world.outside}/made", f"{world.outside}/f", f"{world.outside}/sub"),
             (f"{root}/.claude/made", f"{root}/.claude/settings.json", f"{root}/.claude"),
+            (f"{root}/.mcp.json", f"{git}/hooks/pre-commit", f"{git}/info"),
+            (f"{root}/.envrc", f"{git}/config", f"{root}/.claude"),
         ]
         theirs = [
             (f"{root}/made", f"{root}/a", f"{root}/sub"),
