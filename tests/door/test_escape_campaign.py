@@ -9,7 +9,7 @@ import pytest
 from prong.host.sandbox.ability import detect
 from prong.testing import escape_campaign, program_campaign, torture
 from prong.testing.escape import DEEDS, DISGUISES
-from prong.tools.command import parse_command
+from prong.tools.commandline import parse_command
 
 ABLE = detect()
 views = pytest.mark.skipif(not (ABLE.writes and ABLE.views), reason=f"needs namespaces: {ABLE.why}")

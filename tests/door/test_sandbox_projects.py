@@ -11,12 +11,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from prong.config.sandbox import CACHES
+from prong.config.sandboxing import CACHES
 from prong.host import LocalHost
 from prong.host.sandbox.ability import detect
+from prong.tools.derive import reading, working
 from prong.tools.ground import Policy, Sandboxing
 from prong.tools.rule import Rule, parse_rule
-from prong.tools.sandbox import reading, working
 
 ABLE = detect()
 pytestmark = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prong.tools.command import parse_command
+from prong.tools.commandline import parse_command
 from prong.tools.ground import Allow, Deny
 from shared.gate import HOME, ROOT, policy, rule, run
 

@@ -27,9 +27,9 @@ from prong.host import LocalHost
 from prong.host.sandbox import with_file
 from prong.testing.shell_campaign import PROGRAMS, generate, mutate
 from prong.testing.torture import Trial
-from prong.tools.command import Parsed, Simple, parse_command
+from prong.tools.commandline import Parsed, Simple, parse_command
+from prong.tools.derive import reading
 from prong.tools.ground import Policy, Sandboxing
-from prong.tools.sandbox import reading
 
 HONEST = [
     "cat f | sort | wc -l",

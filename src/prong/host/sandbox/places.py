@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -109,6 +108,8 @@ def _walk(base: str) -> Iterator[str]:
 @cache
 def _is_installed(program: str) -> bool:
     """Whether a program is there; looked for once, since every command asks."""
+    import shutil
+
     return not program or shutil.which(program) is not None
 
 
