@@ -55,8 +55,8 @@ def notices(w: World) -> list[str]:
 def replace_worker(w: World, fault: str, waits: Waits) -> None:
     command = (sys.executable, "-m", "prong.testing.worker", fault)
     supervisor = w.parts.supervisor
-    backend = Processes(command, waits=waits)
-    supervisor.services = dataclasses.replace(supervisor.services, backend=backend)
+    runner = Processes(command, waits=waits)
+    supervisor.services = dataclasses.replace(supervisor.services, runner=runner)
 
 
 @pytest.mark.spec("T4", "S9")
