@@ -182,7 +182,8 @@ def terminal(program: Program) -> Terminal:
     @asynccontextmanager
     async def open_terminal(w: World, *words: str, **env: str) -> AsyncGenerator[Screen, None]:
         screen = Screen()
-        variables = [f"{k}={v}" for k, v in program.environment(w, **env).items()]
+        face = {} if "--full" in words else {"PRONG_UI": "line"}
+        variables = [f"{k}={v}" for k, v in program.environment(w, **face | env).items()]
         command = shlex.join(["env", *variables, sys.executable, "-m", "prong", *words])
         shell = f"trap : INT; cd {shlex.quote(str(w.root))}; {command}; echo exit=$?; exec cat"
         screen.tmux("new-session", "-d", "-s", "it", "-x", "80", "-y", "40", "sh", "-c", shell)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from prong.face.plain import _Talk
+from prong.face.plain import Talk
 from prong.face.terminal import Terminal
 from prong.session import Session
 from prong.testing import Script, Worlds, call, forks, report, say
@@ -25,12 +25,12 @@ class Typing:
     """Enters commands at the prompt, and gives the lines that they show."""
 
     def __init__(self, session: Session, capsys: pytest.CaptureFixture[str]) -> None:
-        self._talk = _Talk(session, Terminal())
+        self._talk = Talk(session, Terminal(), session.events(since=None))
         self._capsys = capsys
 
     async def enter(self, line: str) -> list[str]:
         self._capsys.readouterr()
-        await self._talk._command(line)
+        await self._talk._carrier.obey(line)
         return self._capsys.readouterr().out.splitlines()
 
 
@@ -165,9 +165,8 @@ async def test_a_fan_out_takes_a_line_for_each_and_one_for_all(
     )
     async with world(played, mode="bypassPermissions") as w:
         await w.session.run("Hi")
-        talk = _Talk(w.session, Terminal())
-        talk._events.drain()
-        await talk._command("/fork Part 1. / Part 2. / Part 3.")
+        talk = Talk(w.session, Terminal(), w.session.events(since=None))
+        await talk._carrier.obey("/fork Part 1. / Part 2. / Part 3.")
         await w.session.wait_settled()
         for envelope in talk._events.drain():
             if envelope.agent != "main":

@@ -36,6 +36,7 @@ INTRUSIONS: dict[str, str] = {
 }
 
 FOREIGN = {
+    "face.full.board": "offset",
     "provider.local.core": "n_ctx",
     "session.mcp_server": "deadline",
 }

@@ -12,7 +12,7 @@ from prong.agent import Sent
 from prong.entry import Usage
 from prong.errors import ConfigError
 from prong.event import TaskStarted, ToolFinished, ToolStarted, Warned
-from prong.face.plain import _Talk
+from prong.face.plain import Talk
 from prong.face.terminal import Terminal
 from prong.journal import store
 from prong.journal.book import Books
@@ -166,7 +166,8 @@ async def test_cost_at_the_prompt(world: Worlds, capsys: pytest.CaptureFixture[s
             while "sleep 60" not in [e.title for e in w.told(ToolStarted)][-1]:
                 await anyio.sleep(0.01)
         capsys.readouterr()
-        await _Talk(w.session, Terminal())._command("/cost")
+        talk = Talk(w.session, Terminal(), w.session.events(since=None))
+        await talk._carrier.obey("/cost")
         shown, cost = capsys.readouterr().out, w.session.cost
 
     assert "\n3 forks of main: $" in shown

@@ -43,6 +43,8 @@ _KINDS: dict[str, ValueKind] = {
     "titles": "flag",
     "memory": "flag",
     "confirmAboveUsd": "number",
+    "ui": "text",
+    "theme": "text",
     "background": "flag",
     "scratchpad": "flag",
     "compactAt": "share",

@@ -31,6 +31,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "api": ("anthropic", "responses", "chat", "openai", "openai-responses", "openai-chat"),
     "cacheTtl": ("5m", "1h", "30m", "12h"),
     "workerTools": ("simple", "full"),
+    "ui": ("full", "line"),
+    "theme": ("ansi", "dark", "light", "none"),
 }
 """Settings that are one of a few words."""
 

@@ -67,6 +67,8 @@ class Values(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     titles: bool = True
     memory: bool = False
     confirm_above_usd: float | None = None
+    ui: Literal["full", "line"] | None = None
+    theme: Literal["ansi", "dark", "light", "none"] | None = None
     background: bool = True
     scratchpad: bool = True
     compact_at: float | None = None

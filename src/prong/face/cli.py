@@ -260,9 +260,10 @@ def _work(args: argparse.Namespace) -> int:
                 options, prompt, output=args.output_format, reads=args.input_format
             )
         )
-    from prong.face import plain
+    from prong.face import interactive
 
-    return anyio.run(lambda: plain.run(options, _text(args.prompt or "")))
+    wanted = "full" if args.full else "line" if args.plain else ""
+    return anyio.run(lambda: interactive.run(options, _text(args.prompt or ""), wanted))
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -272,8 +273,11 @@ def _check(args: argparse.Namespace) -> None:
     streams = args.input_format == "stream-json"
     if streams and args.prompt:
         raise BadInput("with --input-format stream-json the prompt comes on standard input")
-    if args.plain and (args.print or streams):
-        raise BadInput("--plain talks in a terminal and -p works without one; give one of them")
+    if (args.plain or args.full) and (args.print or streams):
+        flag = "--plain" if args.plain else "--full"
+        raise BadInput(f"{flag} talks in a terminal and -p works without one; give one of them")
+    if args.plain and args.full:
+        raise BadInput("--plain and --full are two ways to talk; give one of them")
     for flag, given in (
         ("--output-format", args.output_format != "text"),
         ("--json-schema", args.json_schema is not None),
@@ -412,7 +416,10 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("-h", "--help", action="help", help="show this text")
     add("-V", "--version", action="version", version=f"prong {__version__}")
     add("-p", "--print", action="store_true", help="work without a terminal and print the answer")
-    add("--plain", action="store_true", help="talk line by line (what prong opens by default)")
+    add(
+        "--full", action="store_true", help="talk on a full screen (what prong opens in a terminal)"
+    )
+    add("--plain", action="store_true", help="talk line by line; with a screen reader, say")
     add("--output-format", choices=("text", "json", "stream-json"), default="text")
     add("--input-format", choices=("text", "stream-json"), default="text")
     add("--coordinator", action="store_true", help="only give work to others, who do everything")

@@ -69,14 +69,15 @@ class Composer:
         """The prompt of the line that is being typed."""
         return self._prompt
 
-    def begin(self, said: tuple[str, ...], draft: str) -> None:
+    def begin(self, said: tuple[str, ...], draft: Buffer) -> None:
         """Take the terminal; earlier messages can be gone back to, and a draft stands ready."""
         self._terminal.begin()
-        self._editor = Editor(Buffer(draft, len(draft)), Recall(said))
+        self._editor = Editor(draft, Recall(said))
 
-    def end(self) -> None:
-        """Give the terminal back: Ctrl+C is a signal again."""
+    def end(self) -> Buffer:
+        """Give the terminal back: Ctrl+C is a signal again. Gives what was being typed."""
         self._terminal.restore()
+        return self._editor.buffer
 
     def untouched(self) -> bool:
         """Whether nothing of the line has been typed yet."""

@@ -18,14 +18,16 @@ _PAST = 12
 """Lines of an earlier reply that are shown when a session is taken up."""
 
 
-def describe_status(view: View, now: float) -> str:
-    """Say in one line what is being done; empty if nothing is."""
+def describe_status(view: View, now: float, *, alone: bool = False) -> str:
+    """Say in one line what is being done; empty if nothing is. `alone` leaves the others out."""
     parts: list[str] = []
     main = view.main
     if view.busy:
         doing = _progress(main) or main.doing or "works"
         since = max((one.at for one in main.open_requests), default=view.at)
         parts.append(f"{doing} {max(0.0, now - since):.0f} s{_output(main)}")
+    if alone:
+        return f"· {parts[0]}" if parts else ""
     others = [agent for agent in view.agents.values() if agent.task_id and not agent.ended]
     parts += [
         f"{agent.task_id} {_progress(agent) or agent.doing or agent.state}"

@@ -165,6 +165,16 @@ class Records:
         return _CONFIRM if wanted is None else wanted
 
     @property
+    def ui(self) -> str:
+        """The face that settings ask for in a terminal: full or line; empty if they do not."""
+        return self._parts.place.settings.values.ui or ""
+
+    @property
+    def theme(self) -> str:
+        """The colours that settings ask for; empty if they do not."""
+        return self._parts.place.settings.values.theme or ""
+
+    @property
     def effort(self) -> str:
         """How hard the model is asked to think; empty for its own default."""
         return self._parts.agent.conversation.prompt.head.spec.effort or ""

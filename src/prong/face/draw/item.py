@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import assert_never
 
 import msgspec
@@ -16,8 +17,13 @@ from prong.face.line import counted
 from prong.view import Accounted, Called, Figures, Item, Replied, Restarted, Said
 
 _INDENT = Span("  ")
+_SUMMARY = re.compile(r"^<summary>(.*?)</summary>$", re.DOTALL | re.MULTILINE)
+_LOOKED_AT = 20_000
+"""Characters of a notice that are looked through for what it is about."""
 _LONG = 12
 """Lines of a message that are shown before it is unfolded."""
+_TASK = 3
+"""Lines at the end of a long directive, where it says what is to be done."""
 _STOPS = {"length": "cut off at the output limit", "refusal": "the model refused to go on"}
 _NAMES: dict[EntryKind, str] = {
     "notice": "notice",
@@ -96,32 +102,44 @@ def _said(item: Said, setting: Setting) -> list[Row]:
             return draw_markdown(item.text, setting.width)
         case "user" | "directive":
             mark = Span("> " if item.kind == "user" else "» ", "user")
-            return _message(item.text, mark, setting)
+            return _message(item.text, mark, setting, ends=item.kind == "directive")
         case _:
             return _folded(_NAMES[item.kind], item.text, setting)
 
 
-def _message(text: str, mark: Span, setting: Setting) -> list[Row]:
+def _message(text: str, mark: Span, setting: Setting, *, ends: bool) -> list[Row]:
+    """Draw a message; of a long one the beginning, or what it `ends` with, until it is unfolded."""
     lines = split_lines(text.rstrip("\n"))
-    shown = lines if setting.unfolded or len(lines) <= _LONG else lines[: _LONG - 1]
+    whole = setting.unfolded or len(lines) <= _LONG
+    shown = lines if whole else lines[-_TASK:] if ends else lines[: _LONG - 1]
+    while len(shown) > 1 and not shown[0].strip():
+        shown = shown[1:]
     rows: list[Row] = []
     for line in shown:
         rows += wrap([Span(line, "user")], setting.width, first=[mark], rest=[_INDENT])
         mark = _INDENT
     if len(shown) < len(lines):
-        more = f"  ▸ {counted(len(lines) - len(shown), 'more line')}"
-        rows.append(fit([Span(more, "dim")], setting.width, lead=2))
+        hidden = counted(len(lines) - len(shown), "earlier line" if ends else "more line")
+        more = f"  ▸ {hidden}"
+        rows.insert(0 if ends else len(rows), fit([Span(more, "dim")], setting.width, lead=2))
     return rows
 
 
 def _folded(name: str, text: str, setting: Setting) -> list[Row]:
     if not setting.unfolded:
-        first = next((line for line in split_lines(text[:400]) if line.strip()), "")
-        return [fit([Span(f"▸ {name}: {first.strip()}", "dim")], setting.width, lead=2)]
+        return [fit([Span(f"▸ {name}: {_gist(text)}", "dim")], setting.width, lead=2)]
     rows = [fit([Span(f"▾ {name}", "dim")], setting.width, lead=2)]
     for line in split_lines(text):
         rows += wrap([Span(line, "dim")], setting.width, first=[_INDENT], rest=[_INDENT])
     return rows
+
+
+def _gist(text: str) -> str:
+    """Say what a text for the model is about: its summaries, or its first line."""
+    found = _SUMMARY.findall(text[:_LOOKED_AT])
+    if found:
+        return "; ".join(" ".join(one.split()) for one in found)
+    return next((line.strip() for line in split_lines(text[:400]) if line.strip()), "")
 
 
 def _accounted(item: Accounted, setting: Setting) -> list[Row]:

@@ -139,6 +139,7 @@ TOLD: tuple[tuple[str, str], ...] = (
     ("Shift+Tab", "the next permission mode"),
     ("Ctrl+G", "write the message in your own editor"),
     ("Ctrl+A/E/K/U/W/Y", "move and cut as in a shell; Ctrl+_ undoes"),
+    ("Ctrl+O", "change between the full screen and line by line, in the same session"),
     ("Ctrl+D", "leave, on an empty line"),
 )
 """The keys that help names, with what they do."""

@@ -1,0 +1,279 @@
+"""The screen: four boards, drawn from the view, and keys handed to what knows them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import anyio
+from textual import events
+from textual.app import App, ComposeResult
+from textual.geometry import Offset, Region
+
+from prong.event import MAIN, PermissionAsked
+from prong.face.draw.header import draw_header
+from prong.face.draw.placement import Placement, arrange, aspect_of
+from prong.face.draw.row import Row, Span
+from prong.face.draw.theme import ThemeName
+from prong.face.draw.tree import draw_fan, draw_tree
+from prong.face.edit.external import edit
+from prong.face.edit.key import PASTE, KeyPress
+from prong.face.full.board import Board, Page
+from prong.face.full.clipboard import copy
+from prong.face.full.control import Control, ScreenAction
+from prong.face.full.foot import Content, Foot, draw_foot, draw_panel, draw_rule
+from prong.face.full.looking import lines_of
+from prong.face.full.paint import Painter
+from prong.face.full.press import pressed
+from prong.face.handover import Handover, Left, Swapped
+from prong.session import Session
+from prong.view import View
+
+_FRAME = 0.05
+"""Seconds between two drawings at least; a slow one is given twice its time."""
+_WHEEL = 3
+"""Rows that a notch of the wheel goes."""
+_KEYS = {
+    "line": (
+        ("Enter", "send"),
+        ("Tab", "agents and calls"),
+        ("Shift+Tab", "mode"),
+        ("Ctrl+O", "line by line"),
+        ("/help", ""),
+    ),
+    "agents": (
+        ("Up/Down", "look at"),
+        ("m", "message"),
+        ("x", "stop"),
+        ("b", "background"),
+        ("a", "answer"),
+        ("Enter", "keep in sight"),
+        ("Esc", "back"),
+    ),
+    "conversation": (
+        ("Up/Down", "move"),
+        ("Enter", "unfold"),
+        ("PgUp/PgDn", "page"),
+        ("Esc", "back"),
+    ),
+}
+_LOW = 18
+"""Lines below which a question may take nearly all of them."""
+_BUSY = ("Esc", "interrupt")
+
+
+class Full(App[Handover]):
+    """Draws a session, and takes keys."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    Screen { background: ansi_default; color: ansi_default; overflow: hidden; }
+    Board, Page { position: absolute; background: ansi_default; color: ansi_default; }
+    """
+
+    def __init__(
+        self, session: Session, control: Control, theme: ThemeName, first: str, *, taken_over: bool
+    ) -> None:
+        """Draw a session; what keys do is up to the control."""
+        super().__init__(ansi_color=True)
+        self._session = session
+        self._control = control
+        self._first = first
+        self._taken_over = taken_over
+        painter = Painter(theme)
+        self._header = Board(painter, "header")
+        self._page = Page(painter, "conversation")
+        self._agents = Board(painter, "agents")
+        self._foot = Board(painter, "foot")
+
+    def compose(self) -> ComposeResult:
+        """Make the boards."""
+        yield self._header
+        yield self._page
+        yield self._agents
+        yield self._foot
+
+    def on_mount(self) -> None:
+        """Begin."""
+        # Textual takes the terminal again at any SIGCONT, also one that comes with a hang-up or
+        # when another face has it; stopping as a job is done here.
+        for number in (signal.SIGTSTP, signal.SIGCONT):
+            signal.signal(number, signal.SIG_DFL)
+        self.set_interval(1.0, self._control.stir)
+        self.run_worker(self._paint(), exit_on_error=True)
+        self._control.begin(self._first, taken_over=self._taken_over)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Take keys and pastes before anything else can."""
+        if isinstance(event, events.Key) and not event.is_forwarded:
+            await self._press(pressed(event), event.time)
+        elif isinstance(event, events.Paste) and not event.is_forwarded:
+            await self._press(KeyPress(PASTE, event.text), event.time)
+        else:
+            await super().on_event(event)
+
+    async def _press(self, key: KeyPress, at: float) -> None:
+        if key.name == "ctrl+c" and self.screen.get_selected_text():
+            await self._copy()
+        else:
+            await self._do(await self._control.press(key, at))
+        self._draw()
+
+    async def _do(self, effect: ScreenAction) -> None:
+        match effect:
+            case "leave":
+                self.exit(Left())
+            case "swap":
+                self.exit(Swapped(self._control.line.editor.buffer))
+            case "suspend":
+                with self.suspend():
+                    os.kill(os.getpid(), signal.SIGSTOP)
+            case "redraw":
+                self.refresh(layout=True)
+            case "editor":
+                await self._edit_message()
+            case "plan":
+                await self._edit_plan()
+            case _:
+                pass
+
+    async def _edit_message(self) -> None:
+        line = self._control.line
+        with self.suspend():
+            text = await edit(line.editor.buffer.message().text, "message.md")
+        if text is None:
+            told = "nothing was taken over: set EDITOR, or the editor gave no text"
+            self._control.tell([(told, "bad")])
+        else:
+            line.retype(text)
+
+    async def _edit_plan(self) -> None:
+        view = self._control.asking.asked
+        assert view is not None
+        assert isinstance(view.asked, PermissionAsked)
+        with self.suspend():
+            text = await edit(view.asked.plan)
+        await self._control.approve_as(view.asked.request_id, text)
+
+    async def _copy(self) -> None:
+        """Copy what is selected, and say which way."""
+        text = self.screen.get_selected_text() or ""
+        by = await copy(text)
+        if not by:
+            self.copy_to_clipboard(text)
+            by = "the terminal (OSC 52; some terminals do not take it)"
+        self.screen.clear_selection()
+        self._control.tell([(f"(copied {len(text):,} characters by {by})", "dim")])
+
+    # The mouse.
+
+    def on_board_pressed(self, event: Board.Pressed) -> None:
+        """Unfold what was clicked, or look at whom."""
+        if self.screen.get_selected_text():
+            return
+        if event.board is self._page:
+            self._control.looking.reader.press(event.line)
+        elif event.board is self._agents and event.row.key:
+            view = self._session.view()
+            self._control.looking.select(event.row.key, view)
+            self._control.looking.enter("agents", view)
+        elif event.board is self._foot and len(event.row.key) == 1:
+            self.post_message(events.Key(event.row.key, event.row.key))
+        self._draw()
+
+    def on_board_rolled(self, event: Board.Rolled) -> None:
+        """Go up or down."""
+        if event.board is self._foot and self._control.asking.asked is not None:
+            self._control.asking.roll(event.step)
+        else:
+            self._control.looking.reader.roll(event.step * _WHEEL)
+        self._draw()
+
+    def on_resize(self) -> None:
+        """Lay everything out anew."""
+        self._control.stir()
+
+    # Drawing.
+
+    async def _paint(self) -> None:
+        """Draw whenever something has changed, and not more often than the screen can bear."""
+        while True:
+            await self._control.changed()
+            if self._control.following is not None:
+                self.exit(self._control.following)
+                return
+            began = time.monotonic()
+            self._draw()
+            took = time.monotonic() - began
+            await anyio.sleep(max(_FRAME, 2 * took))
+
+    def _draw(self) -> None:
+        """Draw the session as it is now."""
+        columns, lines = self.size
+        if not columns or not self._header.is_attached:
+            return
+        view, now = self._session.view(), self._session.records.now
+        if self._control.asking.see(self._control.questions(view), time.monotonic()):
+            self.bell()
+        foot = self._draw_foot(view, now)
+        layout = arrange(columns, lines, count=len(lines_of(view)), below=len(foot.rows))
+        self._place(layout, columns, lines, len(foot.rows))
+        path = self._control.looking.reader.path
+        self._header.put([draw_header(view, columns, now=now, path=path)])
+        width, height = layout.conversation
+        self._page.turn(*self._control.looking.reader.show(view, width, height, now))
+        self._agents.put(self._draw_agents(view, layout, now))
+        self._foot.put(foot.rows, foot.caret)
+        self.cursor_position = Offset(foot.caret[1], lines - len(foot.rows) + foot.caret[0])
+
+    def _draw_foot(self, view: View, now: float) -> Foot:
+        columns, lines = self.size
+        control = self._control
+        keys = _KEYS[control.looking.zone]
+        if view.busy and control.looking.zone == "line":
+            keys = (_BUSY, *keys)
+        room = lines - 2 if lines < _LOW else lines * 2 // 3
+        above: list[Row] = []
+        if control.asking.asked is not None:
+            armed = control.line.editor.is_empty or control.line.target.answers is not None
+            above = control.asking.draw(columns, min(room - 3, max(6, lines * 2 // 5)), armed=armed)
+        elif control.panel is not None:
+            above = draw_panel(control.panel, columns, max(6, lines // 2))
+        prompt = control.line.target.prompt
+        if prompt == "> " and control.looking.reader.path != MAIN:
+            prompt = "to main> "
+        content = Content(
+            editor=control.line.editor,
+            prompt=prompt,
+            above=above,
+            notes=tuple(control.notes),
+            keys=keys,
+        )
+        return draw_foot(view, content, columns, now=now, height=max(4, room))
+
+    def _draw_agents(self, view: View, layout: Placement, now: float) -> list[Row]:
+        marked = self._control.looking.selected if self._control.looking.zone == "agents" else ""
+        if not layout.agents[1]:
+            return []
+        rows = draw_tree(view, aspect_of(layout, now=now, selected=marked))
+        width = layout.agents[0]
+        if layout.beside:
+            rows += draw_fan(view, width)
+            bar = Span("│", "dim")
+            shown = [Row((bar, *row.spans), row.lead, row.glue, row.key) for row in rows]
+            return [*shown, *[Row((bar,))] * (layout.agents[1] - len(shown))]
+        return [draw_rule("agents", width), *rows]
+
+    def _place(self, layout: Placement, columns: int, lines: int, below: int) -> None:
+        """Put the boards where they belong."""
+        width, height = layout.conversation
+        self._header.place(Region(0, 0, columns, 1))
+        self._page.place(Region(0, 1, width, height))
+        self._foot.place(Region(0, lines - below, columns, below))
+        tree_width, tree_height = layout.agents
+        if layout.beside:
+            self._agents.place(Region(width, 1, tree_width + 1, tree_height))
+        else:
+            rule = 1 if tree_height else 0
+            self._agents.place(Region(0, 1 + height, tree_width, tree_height + rule))

@@ -1,0 +1,248 @@
+"""Questions over the lower part of the screen: which is put, and what a key answers.
+
+A key answers only what its sender has seen: nothing is being typed, the question has been on the
+screen for a while, and no key came in that while. Until then keys go into the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import anyio
+import msgspec
+from msgspec.structs import replace
+
+from prong.entry import CallId
+from prong.event import MAIN, Answer, PermissionAsked, Question, QuestionAsked
+from prong.face.draw.question import Dialog, Option, Picked, draw_question
+from prong.face.draw.row import Row, Span, fit
+from prong.face.edit.key import TEXT, KeyPress
+from prong.ids import RequestId
+from prong.view import AskedView
+
+CONSENT = RequestId("consent")
+"""The id of a question of the face's own."""
+_YES_NO = (Option("y", "yes"), Option("n", "no"))
+
+
+class AnswerGiven(msgspec.Struct, frozen=True):
+    """An answer, and the mode to go on in if another is wanted."""
+
+    answer: Answer
+    mode: str = ""
+
+
+class Wording(msgspec.Struct, frozen=True):
+    """An answer in words of one's own, to be typed behind a prompt."""
+
+    request_id: str
+    prompt: str
+    text: str = ""
+    """What was typed of it already."""
+    refuses: bool = False
+
+
+class Rewriting(msgspec.Struct, frozen=True):
+    """A plan that is to be edited."""
+
+    request_id: str
+    plan: str
+
+
+DialogAnswer: TypeAlias = AnswerGiven | Wording | Rewriting
+
+
+def consent_to(question: str) -> AskedView:
+    """Put a question of the face's own."""
+    asked = PermissionAsked(request_id=CONSENT, call_id=CallId(""), tool="", title=question, why="")
+    return AskedView(MAIN, asked, 0.0)
+
+
+class OwnQuestion:
+    """Questions of the face's own, which the session knows nothing of; one at a time."""
+
+    def __init__(self) -> None:
+        """Nothing is asked."""
+        self._order = anyio.Lock()
+        self._settled = anyio.Event()
+        self._given = False
+        self.asked: tuple[AskedView, ...] = ()
+        """What is asked now, if anything is."""
+
+    async def ask(self, question: str, stir: Callable[[], None]) -> bool:
+        """Wait for the user's answer; `stir` has the question drawn, and taken away."""
+        async with self._order:
+            self._given, self._settled = False, anyio.Event()
+            self.asked = (consent_to(question),)
+            stir()
+            try:
+                await self._settled.wait()
+            finally:
+                self.asked = ()
+                stir()
+            return self._given
+
+    def settle(self, *, given: bool) -> None:
+        """Answer what is asked."""
+        self._given = given
+        self._settled.set()
+
+
+class Asking:
+    """Puts one question at a time."""
+
+    def __init__(self, quiet: float) -> None:
+        """Let keys answer after a pause of so many seconds."""
+        self._quiet = quiet
+        self._picked = Picked()
+        self._top = 0
+        self._since = 0.0
+        self._typed_at = 0.0
+        self._first = ""
+        """The question that somebody wants to answer before the others."""
+        self.asked: AskedView | None = None
+        """The question that is on the screen."""
+        self.waiting = 0
+
+    def see(self, questions: Sequence[AskedView], at: float) -> bool:
+        """Take in what is asked at a time; says whether there is a question that was not there."""
+        self.waiting = len(questions)
+        wanted = [one for one in questions if one.asked.request_id == self._first]
+        found = next(iter([*wanted, *questions]), None)
+        before = "" if self.asked is None else self.asked.asked.request_id
+        if found is not None and found.asked.request_id != before:
+            self._picked, self._top, self._since = Picked(), 0, at
+            self.asked = found
+            return True
+        self.asked = found
+        return False
+
+    def prefer(self, request_id: str) -> None:
+        """Put a question before the others."""
+        self._first = request_id
+
+    def note_typing(self, at: float) -> None:
+        """Take note that something was typed at a time."""
+        self._typed_at = at
+
+    def armed(self, at: float) -> bool:
+        """Whether a key that is pressed at a time may answer."""
+        if self.asked is None:
+            return False
+        return at - max(self._since, self._typed_at) >= self._quiet
+
+    def roll(self, step: int) -> None:
+        """Go down or up in what is asked for."""
+        self._top = max(0, self._top + step)
+
+    def press(self, key: KeyPress) -> DialogAnswer | None:
+        """Take a key; gives what it answers, if anything."""
+        if self.asked is None:
+            return None
+        asked = self.asked.asked
+        if isinstance(asked, QuestionAsked):
+            return self._choose(asked, key)
+        return _permit(asked, key)
+
+    def takes(self, key: KeyPress) -> bool:
+        """Whether a key means something to the question, and not to the line."""
+        if self.asked is None:
+            return False
+        if isinstance(self.asked.asked, QuestionAsked):
+            return key.name in {TEXT, "up", "down", "enter"}
+        return key.name in {"up", "down"} or (
+            key.name == TEXT and any(key.text == one.key for one in _options(self.asked.asked))
+        )
+
+    def draw(self, width: int, height: int, *, armed: bool) -> list[Row]:
+        """Draw the question in so many lines; what can be answered is always in sight."""
+        if self.asked is None:
+            return []
+        own = _YES_NO if self.asked.asked.request_id == CONSENT else ()
+        dialog = draw_question(
+            self.asked, width, waiting=self.waiting, options=own, picked=self._picked
+        )
+        rows = self._windowed(dialog, width, height)
+        if not armed:
+            told = "   your line first: send it, or clear it with Ctrl+C; then this can be answered"
+            rows.append(fit([Span(told, "dim")], width))
+        return rows
+
+    def _windowed(self, dialog: Dialog, width: int, height: int) -> list[Row]:
+        room = max(1, height - len(dialog.head) - len(dialog.foot))
+        size = len(dialog.body)
+        if size > room:
+            room = max(1, room - 1)
+        self._top = max(0, min(self._top, size - room))
+        body = list(dialog.body.window(self._top, self._top + room))
+        if size > room:
+            told = f"  lines {self._top + 1} to {self._top + len(body)} of {size}; Up and Down"
+            body.append(fit([Span(told, "dim")], width))
+        return [*dialog.head, *body, *dialog.foot]
+
+    def _choose(self, asked: QuestionAsked, key: KeyPress) -> DialogAnswer | None:
+        number, place = self._picked.at
+        question = asked.questions[number]
+        count = len(question.options)
+        if key.name in {"up", "down"} and count:
+            step = 1 if key.name == "down" else -1
+            self._picked = replace(self._picked, at=(number, (place + step) % count))
+            return None
+        if key.name == "enter" and count:
+            return self._next(asked, question)
+        if key.name != TEXT:
+            return None
+        if key.text.isdecimal() and 0 < int(key.text) <= count:
+            self._picked = replace(self._picked, at=(number, int(key.text) - 1))
+            return self._mark() if question.multiple else self._next(asked, question)
+        if key.text == " ":
+            return self._mark() if question.multiple else None
+        return Wording(asked.request_id, "answer> ", key.text)
+
+    def _mark(self) -> None:
+        self._picked = replace(self._picked, chosen=self._picked.chosen ^ {self._picked.at})
+
+    def _next(self, asked: QuestionAsked, question: Question) -> DialogAnswer | None:
+        """Take the choice, and go on to the next question or answer all of them."""
+        number, _ = self._picked.at
+        chosen = self._picked.chosen
+        if not question.multiple or not any(one[0] == number for one in chosen):
+            kept = {one for one in chosen if one[0] != number}
+            chosen = frozenset(kept | {self._picked.at})
+        if number + 1 < len(asked.questions):
+            self._picked = Picked((number + 1, 0), chosen)
+            return None
+        self._picked = replace(self._picked, chosen=chosen)
+        lines = [_answered(one, at, chosen) for at, one in enumerate(asked.questions)]
+        return AnswerGiven(Answer(asked.request_id, text="\n".join(lines)))
+
+
+def _answered(question: Question, number: int, chosen: frozenset[tuple[int, int]]) -> str:
+    places = sorted(place for at, place in chosen if at == number)
+    return ", ".join(question.options[place].label for place in places)
+
+
+def _options(asked: PermissionAsked) -> Sequence[Option]:
+    from prong.face.draw.question import options_of
+
+    return _YES_NO if asked.request_id == CONSENT else options_of(asked)
+
+
+def _permit(asked: PermissionAsked, key: KeyPress) -> DialogAnswer | None:
+    if key.name != TEXT or not any(key.text == one.key for one in _options(asked)):
+        return None
+    match key.text:
+        case "y":
+            return AnswerGiven(Answer(asked.request_id))
+        case "s":
+            return AnswerGiven(Answer(asked.request_id, always=True))
+        case "a":
+            return AnswerGiven(Answer(asked.request_id), "acceptEdits")
+        case "e":
+            return Rewriting(asked.request_id, asked.plan)
+        case _ if asked.request_id == CONSENT:
+            return AnswerGiven(Answer(CONSENT, allow=False))
+        case _:
+            prompt = "what to change> " if asked.plan else "why not (Enter for no reason)> "
+            return Wording(asked.request_id, prompt, refuses=True)

@@ -1,0 +1,466 @@
+"""What keys do on the full screen: they change what is shown here, or become commands.
+
+Nothing of Textual is known here. What only the screen can do comes back as a word from `press`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Literal, TypeAlias
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import msgspec
+from anyio.abc import TaskGroup
+from msgspec.structs import replace
+
+from prong.command import (
+    Accepted,
+    Background,
+    Interrupt,
+    Refused,
+    RunShell,
+    Say,
+    SetMode,
+    TakeUp,
+    Tell,
+    Unsay,
+)
+from prong.entry import Image
+from prong.event import (
+    MAIN,
+    Answer,
+    CacheMissed,
+    Envelope,
+    MemoryKept,
+    ModeChanged,
+    ReplyDiscarded,
+    TurnFinished,
+    Warned,
+    WorkKept,
+)
+from prong.face.carry import Carrier, Titling
+from prong.face.composer import read_picture
+from prong.face.edit.buffer import Buffer
+from prong.face.edit.complete import Sources
+from prong.face.edit.editor import Editor
+from prong.face.edit.external import following
+from prong.face.edit.key import PASTE, TEXT, KeyPress
+from prong.face.edit.keymap import meaning
+from prong.face.edit.paste import picture_path
+from prong.face.edit.recall import Recall
+from prong.face.full.asking import (
+    CONSENT,
+    AnswerGiven,
+    Asking,
+    DialogAnswer,
+    OwnQuestion,
+    Rewriting,
+    Wording,
+)
+from prong.face.full.foot import Panel
+from prong.face.full.looking import Addressed, Glance, Looking, Preferred, Wanted
+from prong.face.handover import Following
+from prong.face.line import describe
+from prong.face.status import sources_of
+from prong.face.task_list import describe_leaving
+from prong.session import Session, SessionInfo, Subscription
+from prong.view import AskedView, View
+
+_PATIENCE = 5.0
+"""Seconds in which a second Ctrl+C leaves."""
+_TWICE = 0.8
+"""Seconds within which two Esc belong together."""
+_HELD = 40
+_LEAP = 8
+_LISTED = 50
+_SHORT = 4
+"""Lines that are told in passing; more open a panel."""
+
+ScreenAction: TypeAlias = Literal[
+    "", "leave", "swap", "suspend", "redraw", "copy", "editor", "plan"
+]
+"""What only the screen can do."""
+
+_TYPING = frozenset({TEXT, PASTE, "enter", "backspace"})
+"""Keys by which one sees that somebody is at something else than a question."""
+_NOTED = Warned | MemoryKept | WorkKept | ReplyDiscarded | CacheMissed
+
+
+class Addressee(msgspec.Struct, frozen=True):
+    """For whom the line is."""
+
+    prompt: str = "> "
+    agent: str = ""
+    """The child that a message goes to; empty for the main agent."""
+    answers: Wording | None = None
+
+
+class TypedLine:
+    """What is being typed, and for whom."""
+
+    def __init__(self, editor: Editor) -> None:
+        """Type in an editor, for the main agent."""
+        self.editor = editor
+        self.target = Addressee()
+
+    def retype(self, text: str) -> None:
+        """Put a text in the place of what was typed."""
+        self.editor = self.editor.typed(text)
+
+
+class Control:
+    """One session under somebody's hands."""
+
+    def __init__(
+        self,
+        session: Session,
+        events: Subscription,
+        group: TaskGroup,
+        *,
+        draft: Buffer,
+        quiet: float,
+    ) -> None:
+        """Send to a session; what takes long is done in the group."""
+        self._session = session
+        self._events = events
+        self._group = group
+        self._carrier = Carrier(session, self)
+        self._titling = Titling(session)
+        self._consent = OwnQuestion()
+        self._leaves_until = 0.0
+        """Until when another Ctrl+C leaves."""
+        self._escaped = 0.0
+        self.line = TypedLine(Editor(draft, Recall(session.records.history.load())))
+        self.looking = Looking()
+        self.asking = Asking(quiet)
+        self.panel: Panel | None = None
+        self.notes: deque[tuple[str, str]] = deque(maxlen=_HELD)
+        self._stirred = anyio.Event()
+        """Set when something has changed that is drawn."""
+
+    @property
+    def following(self) -> Following | None:
+        """The session to go on with, once there is one."""
+        return self._carrier.following
+
+    def stir(self) -> None:
+        """Have everything drawn again."""
+        self._stirred.set()
+
+    async def changed(self) -> None:
+        """Wait until something has changed that is drawn; for one who waits."""
+        await self._stirred.wait()
+        self._stirred = anyio.Event()
+
+    def begin(self, first: str, *, taken_over: bool) -> None:
+        """Say the first words, or take up what was left; listen from now on."""
+        self._group.start_soon(self.follow)
+        self._group.start_soon(self._titling.run)
+        if first:
+            self._group.start_soon(self._message, Say(first))
+        elif not taken_over:
+            self._group.start_soon(self._session.send, TakeUp())
+
+    async def follow(self) -> None:
+        """Listen to the session as long as it talks."""
+        async for envelope in self._events:
+            self._take_in(envelope)
+            self.stir()
+
+    def _take_in(self, envelope: Envelope) -> None:
+        event = envelope.event
+        if isinstance(event, _NOTED):
+            badge = "" if envelope.agent == MAIN else f"[{envelope.agent}] "
+            self.notes += [(badge + text, style) for text, style in describe(event)]
+        elif isinstance(event, TurnFinished) and envelope.agent == MAIN:
+            if event.why == "done":
+                self._titling.turned()
+            elif event.why:
+                self.notes.append((f"({event.why}: {event.detail})", "bad"))
+
+    # What the carrier says and asks.
+
+    def tell(self, lines: list[tuple[str, str]]) -> None:
+        """Say lines: a few in passing, more in a panel."""
+        split = [(line, style) for text, style in lines for line in text.split("\n")]
+        if len(split) > _SHORT:
+            self.panel = Panel(tuple(split))
+        else:
+            self.notes += split
+        self.stir()
+
+    async def agree(self, question: str) -> bool:
+        """Ask a question of the face's own."""
+        return await self._consent.ask(question, self.stir)
+
+    def questions(self, view: View) -> list[AskedView]:
+        """Give what waits for an answer."""
+        return [*self._consent.asked, *view.questions.values()]
+
+    def armed(self, at: float) -> bool:
+        """Whether a key pressed at a time would answer the question on the screen."""
+        free = self.line.editor.is_empty and self.line.target.answers is None
+        return free and self.asking.armed(at)
+
+    # Keys.
+
+    async def press(self, key: KeyPress, at: float) -> ScreenAction:
+        """Take a key that was pressed at a time; gives what is left for the screen to do."""
+        armed = self.armed(at)
+        if key.name in _TYPING:
+            self.asking.note_typing(at)
+        self.stir()
+        action = meaning(key.name)
+        if action in {"swap", "redraw", "suspend"}:
+            return self._screen_key(action)
+        if action != "interrupt":
+            self._leaves_until = 0.0
+        if key.name in {"pageup", "pagedown"}:
+            self._page(-1 if key.name == "pageup" else 1)
+            return ""
+        if armed and self.asking.takes(key):
+            # A question that was answered by a key does not hold up the next one.
+            self.asking.note_typing(0.0)
+            return await self._answer(self.asking.press(key), key)
+        if self.panel is not None and self._in_panel(self.panel, key):
+            return ""
+        if self.looking.zone != "line":
+            glance = self.looking.press(self._session.view(), key)
+            if glance is not None:
+                self._glanced(glance)
+                return ""
+        return await self._type(key, at)
+
+    def _glanced(self, glance: Glance) -> None:
+        """Do what a look at an agent asks for."""
+        match glance:
+            case Wanted(command=command):
+                self._group.start_soon(self._carrier.carry_out, command)
+            case Addressed(task_id=task_id):
+                self.line.target = Addressee(f"to {task_id}> ", task_id) if task_id else Addressee()
+            case Preferred(request_id=request_id):
+                self.asking.prefer(request_id)
+            case _:
+                pass
+
+    def _screen_key(self, action: str) -> ScreenAction:
+        if action == "swap" and self._consent.asked:
+            # What was not agreed to is not done.
+            self._consent.settle(given=False)
+        elif action == "swap" and self._carrier.under_way:
+            self.notes.append(("(a command is being carried out; once it has ended)", ""))
+            return ""
+        return "swap" if action == "swap" else "redraw" if action == "redraw" else "suspend"
+
+    def _page(self, step: int) -> None:
+        if self.asking.asked is not None:
+            self.asking.roll(step * _LEAP)
+        elif self.panel is not None:
+            self.panel = self.panel.moved(step * _LEAP)
+        else:
+            self.looking.reader.turn(step)
+
+    async def _answer(self, response: DialogAnswer | None, key: KeyPress) -> ScreenAction:
+        match response:
+            case AnswerGiven(answer=answer, mode=mode):
+                await self._give(answer, mode)
+            case Wording():
+                self.line.target = Addressee(response.prompt, answers=response)
+                self.line.editor = replace(
+                    self.line.editor, buffer=Buffer(response.text, len(response.text))
+                )
+            case Rewriting():
+                return "plan"
+            case None:
+                if key.name in {"up", "down"}:
+                    self.asking.roll(1 if key.name == "down" else -1)
+        return ""
+
+    async def _give(self, answer: Answer, mode: str = "") -> None:
+        """Send an answer; a mode is changed to once the answer has ended the old one."""
+        if answer.request_id == CONSENT:
+            self._consent.settle(given=answer.allow)
+            return
+        with self._session.events(since=None) as events:
+            outcome = await self._session.send(answer)
+            if isinstance(outcome, Refused):
+                self.notes.append((outcome.why, "bad"))
+            elif mode:
+                with anyio.move_on_after(_PATIENCE):
+                    async for envelope in events:
+                        if isinstance(envelope.event, ModeChanged):
+                            break
+                await self._carrier.carry_out(SetMode(mode))
+
+    async def approve_as(self, request_id: str, text: str | None) -> None:
+        """Approve a plan as it was edited; without a text nothing is approved."""
+        if text is None:
+            self.tell([("nothing was approved: set EDITOR, or the editor gave no text", "bad")])
+        else:
+            await self._give(Answer(request_id, text=text))
+
+    def _in_panel(self, panel: Panel, key: KeyPress) -> bool:
+        """Take a key for the panel; says whether it was for it."""
+        match key.name:
+            case "up" | "down":
+                self.panel = panel.moved(-1 if key.name == "up" else 1)
+            case "escape":
+                self.panel = None
+            case "enter" if panel.picks and self.line.editor.is_empty:
+                self.panel = None
+                self._group.start_soon(self._carry, panel.picks[panel.at])
+            case _:
+                # Whoever types goes on.
+                self.panel = None if key.name in {TEXT, PASTE} else panel
+                return False
+        return True
+
+    # The line.
+
+    async def _type(self, key: KeyPress, at: float) -> ScreenAction:
+        if key.name == PASTE and (path := picture_path(key.text)) and await self._attach(path):
+            return ""
+        if key.name == "tab" and self.line.editor.is_empty and self.line.editor.menu is None:
+            self.looking.go_on(self._session.view())
+            return ""
+        completing = meaning(key.name) == "complete"
+        sources = await self._sources() if completing else Sources()
+        was_empty = self.line.editor.is_empty
+        self.line.editor, deed = self.line.editor.press(key, sources)
+        match deed:
+            case "send":
+                return await self._send()
+            case "escape":
+                await self._escape(at)
+            case "interrupt":
+                return await self._interrupt(at)
+            case "leave":
+                return "leave"
+            case "editor":
+                return "editor"
+            case _:
+                await self._deed(deed, was_empty=was_empty)
+        return ""
+
+    async def _deed(self, deed: str, *, was_empty: bool) -> None:
+        match deed:
+            case "background":
+                await self._carrier.carry_out(Background())
+            case "mode":
+                await self._carrier.carry_out(SetMode(following(self._session.view().mode)))
+            case "older":
+                await self._older(was_empty=was_empty)
+            case _:
+                pass
+
+    async def _older(self, *, was_empty: bool) -> None:
+        """Take back the message that waits, if one does; else show what was said before."""
+        outcome = Refused("")
+        if was_empty and self._session.view().queued:
+            outcome = await self._session.send(Unsay())
+        if isinstance(outcome, Accepted):
+            self.line.editor = self.line.editor.typed(outcome.text)
+        else:
+            self.line.editor = self.line.editor.older()
+
+    async def _escape(self, at: float) -> None:
+        """Leave what was begun, or interrupt the turn; twice goes back to an earlier message."""
+        if self.line.target != Addressee():
+            self.line.target = Addressee()
+        elif self.looking.reader.path != MAIN:
+            self.looking.come_back(self._session.view())
+        elif isinstance(await self._session.send(Interrupt()), Accepted):
+            self._escaped = 0.0
+        elif at - self._escaped < _TWICE and self.line.editor.is_empty:
+            await self._pick_message()
+        else:
+            self._escaped = at
+
+    async def _pick_message(self) -> None:
+        found = await self._session.records.messages()
+        if found:
+            lines = tuple((f"{one.number:3}  {' '.join(one.text.split())}", "") for one in found)
+            picks = tuple(f"/rewind {one.number}" for one in found)
+            self.panel = Panel(lines, picks, len(picks) - 1)
+
+    async def _interrupt(self, at: float) -> ScreenAction:
+        """Stop the turn that runs; without one, ask for once more."""
+        self._titling.cancel()
+        if self._consent.asked:
+            self._consent.settle(given=False)
+        elif isinstance(await self._session.send(Interrupt()), Accepted):
+            self._leaves_until = 0.0
+        elif at < self._leaves_until:
+            return "leave"
+        else:
+            self._leaves_until = at + _PATIENCE
+            self.notes.append((describe_leaving(self._session.view()), ""))
+        return ""
+
+    async def _send(self) -> ScreenAction:
+        buffer, target = self.line.editor.buffer, self.line.target
+        text = buffer.message().text
+        words = target.answers
+        if not text.strip() and (words is None or not words.refuses):
+            return ""
+        self.line.target = Addressee()
+        self.notes.clear()
+        self.looking.reader.end()
+        self.line.editor = self.line.editor.sent("" if words is not None else text)
+        if words is not None:
+            await self._give(Answer(words.request_id, allow=not words.refuses, text=text.strip()))
+            return ""
+        if text.strip() in {"/quit", "/exit"}:
+            return "leave"
+        self._session.records.history.add(text)
+        if text.startswith("/"):
+            self._group.start_soon(self._carry, text)
+        elif text.startswith("!"):
+            self._group.start_soon(self._carrier.carry_out, RunShell(text[1:].strip()))
+        elif target.agent:
+            self._group.start_soon(self._carrier.carry_out, Tell(target.agent, text))
+        else:
+            self._group.start_soon(self._message, buffer.message())
+            # What a line begins is begun before the next key counts.
+            await anyio.lowlevel.checkpoint()
+        return ""
+
+    async def _message(self, message: Say) -> None:
+        outcome = await self._carrier.say(message)
+        if isinstance(outcome, Refused) and self.line.editor.is_empty:
+            self.line.editor = self.line.editor.typed(message.text)
+        self.stir()
+
+    async def _carry(self, line: str) -> None:
+        if line.strip() == "/resume" and (others := self._others()):
+            lines = tuple((f"{one.id}  {one.title}", "") for one in others)
+            self.panel = Panel(lines, tuple(f"/resume {one.id}" for one in others))
+        elif line.strip() == "/rewind":
+            await self._pick_message()
+        else:
+            await self._carrier.obey(line)
+        self.stir()
+
+    def _others(self) -> list[SessionInfo]:
+        """List the sessions that can be gone on with."""
+        found = self._session.records.others()[:_LISTED]
+        return [one for one in found if one.id != self._session.id]
+
+    async def _attach(self, path: str) -> bool:
+        found = await anyio.to_thread.run_sync(read_picture, path)
+        if isinstance(found, Image):
+            name = path.rpartition("/")[2]
+            self.line.editor = replace(
+                self.line.editor, buffer=self.line.editor.buffer.attach(name, found)
+            )
+            return True
+        if found:
+            self.notes.append((found, "bad"))
+        return False
+
+    async def _sources(self) -> Sources:
+        records = self._session.records
+        files = await records.files() if "@" in self.line.editor.buffer.text else []
+        return sources_of(self._session.view(), records, files)

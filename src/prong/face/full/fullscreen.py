@@ -1,0 +1,95 @@
+"""Runs the full screen on a session that somebody else has opened, and will close."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import get_args
+
+import anyio
+
+from prong.face.draw.theme import ThemeName
+from prong.face.edit.buffer import Buffer
+from prong.face.full.app import Full
+from prong.face.full.control import Control
+from prong.face.full.press import know_alt_enter
+from prong.face.full.scrollback import print_last_turn
+from prong.face.handover import Handover, Left, Swapped
+from prong.face.line import stop_signals
+from prong.face.output import control, drawable, tell
+from prong.session import Session, Subscription
+
+QUIET = 0.5
+"""Seconds without a key after which a question takes one for its answer."""
+
+
+async def run_full(
+    session: Session,
+    events: Subscription,
+    *,
+    first: str = "",
+    draft: Buffer,
+    taken_over: bool = False,
+) -> Handover:
+    """Talk on the full screen until the user leaves, or wants another session or face."""
+    left: Handover | None = None
+    typed = draft
+    async with anyio.create_task_group() as group:
+        hands = Control(session, events, group, draft=draft, quiet=QUIET)
+        theme = chosen_theme(session.records.theme)
+        app = Full(session, hands, theme, first, taken_over=taken_over)
+        group.start_soon(_heed_signals, app)
+        know_alt_enter()
+        try:
+            with _measured(), _named(session):
+                left = await app.run_async()
+        finally:
+            typed = hands.line.editor.buffer
+            group.cancel_scope.cancel()
+    if left is None:
+        # What went wrong has been printed; the session has lost nothing and goes on.
+        tell("the full screen failed; going on line by line")
+        return Swapped(typed)
+    if isinstance(left, Left):
+        print_last_turn(session.view())
+    return left
+
+
+@contextmanager
+def _measured() -> Generator[None]:
+    """Let the terminal say how large it is: what a shell has exported goes stale with a resize."""
+    stale = {name: os.environ.pop(name) for name in ("COLUMNS", "LINES") if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(stale)
+
+
+async def _heed_signals(app: Full) -> None:
+    """Leave when the terminal is gone or the system ends, so that all is stored."""
+    with anyio.open_signal_receiver(*stop_signals()) as signals:
+        async for _ in signals:
+            app.exit(Left(asked=False))
+
+
+def chosen_theme(wanted: str) -> ThemeName:
+    """Choose colours: what settings say, none where none are wanted, else the terminal's own."""
+    if os.environ.get("NO_COLOR"):
+        return "none"
+    for name in get_args(ThemeName):
+        if name == wanted:
+            return name
+    return "ansi"
+
+
+@contextmanager
+def _named(session: Session) -> Generator[None]:
+    """Name the window after the session, and give it back its name."""
+    view = session.view()
+    name = drawable(view.title or os.path.basename(view.cwd))[:60]  # noqa: PTH119 - a plain string
+    control(f"\x1b[22;2t\x1b]2;prong · {name}\x07")
+    try:
+        yield
+    finally:
+        control("\x1b[23;2t")

@@ -1,0 +1,211 @@
+"""A session with a person at a terminal: opened here, and handed from one face to the other.
+
+Which face opens is decided once; the key Ctrl+O changes it. Trust is asked for before anything is
+opened, and what is left to do when the user leaves is done here, whichever face it was.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+
+import anyio
+import msgspec
+
+from prong.command import Remember, SetMemory
+from prong.event import MemoryKept, Warned
+from prong.face.composer import LineReader
+from prong.face.edit.buffer import Buffer
+from prong.face.handover import Following, Handover, Left, Swapped
+from prong.face.line import describe, describe_outcome, dumb, stop_signals
+from prong.face.output import flat
+from prong.face.plain import Talk
+from prong.face.screen import InputPrompt, Screen
+from prong.face.status import recount
+from prong.face.task_list import tell_stopping
+from prong.face.terminal import Terminal
+from prong.session import Options, Session, Subscription, open_session
+
+_COLUMNS, _LINES = 80, 24
+"""The least that a full screen needs."""
+
+
+async def run(options: Options, first: str, wanted: str) -> int:
+    """Talk until the user leaves; gives the exit code.
+
+    `wanted` is the face that was asked for on the command line: full, line, or empty.
+    """
+    terminal = Terminal()
+    try:
+        return await _run(options, first, wanted, terminal)
+    finally:
+        terminal.restore()
+
+
+async def _run(options: Options, first: str, wanted: str, terminal: Terminal) -> int:
+    draft = Buffer()
+    if sys.stdin.isatty() and not options.bare:
+        await _ask_trust(options)
+    while True:
+        async with open_session(options, attended=True) as session:
+            events = session.events(since=session.records.began)
+            shown = _Shown(session, terminal, events)
+            left = await shown.talk(first, draft, wanted)
+            await _end(session, left)
+        # What only the end of the session has told.
+        _say_rest(events)
+        match left:
+            case Following():
+                options, first, draft = _resumed(options, left.id), "", left.draft
+                wanted = shown.face
+            case _:
+                with suppress(OSError):
+                    sys.stdout.flush()
+                terminal.restore()
+                if terminal.has_keys:
+                    return 0
+                # A thread may still wait for a line; nothing is left to do: it must not hold us up.
+                os._exit(0)
+
+
+def _resumed(options: Options, session_id: str) -> Options:
+    return msgspec.structs.replace(
+        options, resume=session_id, continue_last=False, fork_session=False, session_id=None
+    )
+
+
+def full_hindered() -> str:
+    """Say why there can be no full screen here; empty if there can."""
+    for stream, name in ((sys.stdin, "input"), (sys.stdout, "output"), (sys.stderr, "error")):
+        if not stream.isatty():
+            return f"standard {name} is no terminal"
+    if dumb():
+        return "TERM is dumb"
+    size = os.get_terminal_size(sys.stderr.fileno())
+    if size.columns < _COLUMNS or size.lines < _LINES:
+        return f"the terminal has {size.columns}x{size.lines}, and 80x24 are needed"
+    return ""
+
+
+class _Shown:
+    """One session, in one face after the other."""
+
+    def __init__(self, session: Session, terminal: Terminal, events: Subscription) -> None:
+        self._session = session
+        self._terminal = terminal
+        self._events = events
+        self.face = "line"
+        """The face that has it, or had it last."""
+
+    async def talk(self, first: str, draft: Buffer, wanted: str) -> Handover:
+        """Talk in the face that is wanted, or in the other, until the user leaves the session."""
+        self.face = self._chosen(wanted)
+        taken_over = False
+        if self.face == "line":
+            _recount(self._session)
+        while True:
+            left = await self._in_face(first, draft, taken_over=taken_over)
+            if not isinstance(left, Swapped):
+                return left
+            first, draft, taken_over = "", left.draft, True
+            self.face = "full" if self.face == "line" else "line"
+
+    def _chosen(self, wanted: str) -> str:
+        """Choose the face; if the one that was asked for cannot be, that is said."""
+        asked = wanted or os.environ.get("PRONG_UI", "") or self._session.records.ui
+        if asked == "line":
+            return "line"
+        if why := full_hindered():
+            if asked or sys.stdout.isatty():
+                Screen().line(f"(line by line: {why})", style="dim")
+            return "line"
+        return "full"
+
+    async def _in_face(self, first: str, draft: Buffer, *, taken_over: bool) -> Handover:
+        if self.face == "full":
+            from prong.face.full.fullscreen import run_full
+
+            return await run_full(
+                self._session, self._events, first=first, draft=draft, taken_over=taken_over
+            )
+        if taken_over:
+            from prong.face.full.scrollback import print_conversation
+
+            # What is printed now is not told again.
+            self._events.drain()
+            print_conversation(self._session.view())
+        talk = Talk(self._session, self._terminal, self._events, swaps=not full_hindered())
+        return await talk.run(first, draft, taken_over=taken_over)
+
+
+def _recount(session: Session) -> None:
+    screen = Screen()
+    for text, style in recount(session.view(), session.records.began):
+        screen.line(text, style=style)
+
+
+async def _end(session: Session, left: Handover) -> None:
+    """Do what is left before the session is closed."""
+    screen = Screen()
+    if not isinstance(left, Left) or left.asked:
+        await _keep_notes(session, screen)
+    # What could be kept is kept; the session's end need not wait for it again.
+    await session.send(SetMemory(on=False))
+    for text in tell_stopping(session.view()):
+        screen.line(text)
+    if isinstance(left, Left):
+        # A closed terminal hangs up more than once; the session must still end in order.
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+
+
+async def _keep_notes(session: Session, screen: Screen) -> None:
+    """Before leaving, keep what later sessions should know; Ctrl+C leaves without."""
+    if not session.records.owes_notes:
+        return
+    screen.line("(keeping notes for later sessions; Ctrl+C leaves without)")
+    async with anyio.create_task_group() as group:
+        group.start_soon(_heed_signals, group.cancel_scope)
+        outcome = await session.send(Remember())
+        group.cancel_scope.cancel()
+        for text, style in describe_outcome(Remember(), outcome):
+            screen.line(text, style=style)
+
+
+async def _heed_signals(scope: anyio.CancelScope) -> None:
+    """Cancel a scope when the user or the system asks for an end."""
+    with anyio.open_signal_receiver(*stop_signals()) as signals:
+        async for _ in signals:
+            scope.cancel()
+
+
+def _say_rest(events: Subscription) -> None:
+    screen = Screen()
+    for envelope in events.drain():
+        if isinstance(envelope.event, MemoryKept | Warned):
+            for text, style in describe(envelope.event):
+                screen.line(text, style=style)
+
+
+async def _ask_trust(options: Options) -> None:
+    """Ask once whether a folder's own hooks, servers and rules may work, and keep the answer."""
+    from prong.session import decide_trust, open_trust
+
+    asked = open_trust(options)
+    if asked is None:
+        return
+    screen = Screen()
+    screen.line(f"{asked.folder} wants to run or change things of its own:", style="bold")
+    for want in asked.wants:
+        screen.line(f"  {flat(want)}")
+    try:
+        answer = await LineReader(screen).read(InputPrompt("trust this folder? [y]es, [n]o: "))
+    except EOFError:
+        return
+    if answer.text.strip().lower() in {"y", "yes"}:
+        decide_trust(asked, trusted=True)
+    else:
+        decide_trust(asked, trusted=False)
+        screen.line("not trusted: it goes on without them; 'prong trust' changes that")

@@ -1,0 +1,134 @@
+"""The full screen as a user sees it in a real tmux."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from prong.testing import Script, Worlds, call, say, stall
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.door,
+    pytest.mark.spec("X2"),
+    pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed"),
+]
+
+Terminal = Callable[..., AbstractAsyncContextManager[Any]]
+HEAD = "prong  claude-sonnet-5-5"
+
+
+async def test_one_session_in_both_faces(world: Worlds, terminal: Terminal) -> None:
+    """Ctrl+O prints the conversation and goes on line by line in the same session, and returns."""
+    async with world(Script(forever=say("Aye.")), opens=False) as w:
+        async with terminal(w, "--full", TERM="screen-256color") as screen:
+            await screen.see(HEAD, "Ctrl+O")
+            screen.type("First words")
+            await screen.see("Aye.")
+            screen.put("begun here")
+            await screen.see("> begun here")
+            screen.key("C-o")
+            while "Shift+Tab mode" in "\n".join(screen.rows()):
+                await anyio.sleep(0.05)
+            shown = await screen.see("> First words", "Aye.", "> begun here")
+            assert shown.index("> First words") < shown.index("> begun here")
+            screen.key("Enter")
+            await screen.see("> begun here\nAye.")
+            screen.key("C-o")
+            await screen.see(HEAD, "Ctrl+O line by line")
+            screen.type("/quit")
+            shown = await screen.see("exit=0")
+            assert shown.rstrip().endswith("> begun here\n\nAye.\nexit=0"), "the last turn stands"
+            screen.type("typed after the end")
+            await screen.see("typed after the end\ntyped after the end")
+        sessions = {record.request.last_text for record in w.server.records}
+        assert {"First words", "begun here"} <= {text.splitlines()[-1] for text in sessions}
+
+
+async def test_a_terminal_that_changes(world: Worlds, terminal: Terminal) -> None:
+    """Another size is filled at once; a hang-up in the midst of a turn ends the session in order."""
+    script = [stall(600, then=say("Slowly, " * 40))]
+    async with world(script, opens=False) as w:
+        async with terminal(w, "--full", "Begin", TERM="screen-256color") as screen:
+            await screen.see(HEAD, "> Begin", "Slowly,")
+            screen.resize(130, 30)
+            await screen.see("│◐ main")
+            pid = screen.tmux("display-message", "-p", "-t", "it", "#{pane_pid}").strip()
+            children = (await anyio.run_process(["pgrep", "-P", pid])).stdout.split()
+            os.kill(int(children[0]), signal.SIGTERM)
+            await screen.see("exit=0")
+        async with terminal(w, "--full", "-c", TERM="screen-256color") as screen:
+            await screen.see(HEAD, "> Begin")
+
+
+async def test_copying_in_tmux(world: Worlds, terminal: Terminal) -> None:
+    """What is selected with the mouse is copied by Ctrl+C, in tmux by tmux, and that is said."""
+    async with (
+        world([say("Take these words.")], opens=False) as w,
+        terminal(w, "--full", "Hi", TERM="screen-256color") as screen,
+    ):
+        await screen.see("Take these words.")
+        row = next(n for n, row in enumerate(screen.rows(), 1) if "Take these" in row)
+        for code in (f"\x1b[<0;6;{row}M", f"\x1b[<32;10;{row}M", f"\x1b[<0;10;{row}m"):
+            screen.put(code)
+        await anyio.sleep(0.3)
+        screen.key("C-c")
+        await screen.see("characters by tmux")
+        assert screen.tmux("show-buffer") == "these"
+
+
+@pytest.mark.parametrize(
+    ("env", "why"), [({"TERM": "dumb"}, "TERM is dumb"), ({"PRONG_UI": "line"}, "")]
+)
+async def test_line_by_line_where_it_must_be(
+    world: Worlds, terminal: Terminal, env: dict[str, str], why: str
+) -> None:
+    """Where no full screen can be, or none is wanted, one talks line by line; why is said."""
+    words = ["--full"] if why else []
+    async with world([say("Aye.")], opens=False) as w, terminal(w, *words, **env) as screen:
+        shown = await screen.see("/help", "> ")
+        assert f"(line by line: {why})" in shown or not why
+        screen.type("Hi")
+        await screen.see("Aye.")
+
+
+async def test_a_question_over_ctrl_o(world: Worlds, terminal: Terminal) -> None:
+    """A question that waits is put in the other face too, and answered there."""
+    script = [call("Bash", {"command": "touch made"}), say("Done.")]
+    async with (
+        world(script, opens=False) as w,
+        terminal(w, "--full", "Touch it", TERM="screen-256color") as screen,
+    ):
+        await screen.see("may it? touch made", "[y] once")
+        screen.key("C-o")
+        await screen.see("[y]es")
+        screen.type("y")
+        await screen.see("Done.")
+        assert (w.root / "made").exists()
+
+
+@pytest.mark.parametrize("swapped", [False, True], ids=["full", "line by line"])
+async def test_a_hang_up_leaves_no_process(
+    world: Worlds, terminal: Terminal, *, swapped: bool
+) -> None:
+    """When the terminal goes away the program ends, whichever face it is in by then."""
+    async with world([say("Aye.")], opens=False) as w:
+        async with terminal(w, "--full", "Hi", TERM="screen-256color") as screen:
+            await screen.see(HEAD, "Aye.")
+            pid = screen.tmux("display-message", "-p", "-t", "it", "#{pane_pid}").strip()
+            (child,) = (await anyio.run_process(["pgrep", "-P", pid])).stdout.split()
+            if swapped:
+                screen.key("C-o")
+                while "Shift+Tab mode" in "\n".join(screen.rows()):
+                    await anyio.sleep(0.05)
+        with anyio.fail_after(20):
+            while Path("/proc", child.decode()).exists():
+                await anyio.sleep(0.05)

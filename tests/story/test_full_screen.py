@@ -1,0 +1,276 @@
+"""The full screen under somebody's hands: keys go in, rows and commands come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+import anyio
+import pytest
+from textual import events
+
+from prong.face.full.board import Board
+from prong.testing import Script, Worlds, call, say, stall
+from shared.fullscreen import Hands, opened
+
+pytestmark = [pytest.mark.anyio, pytest.mark.spec("X2")]
+
+Opens = Callable[..., AbstractAsyncContextManager[Hands]]
+
+
+@pytest.fixture
+def full() -> Opens:
+    """Give what opens the full screen on a session."""
+    return opened
+
+
+async def test_a_message_is_sent_and_answered(world: Worlds, full: Opens) -> None:
+    """What is typed is sent by Enter; it and the answer stand in the conversation."""
+    async with world([say("Hello, **you**.")], attended=True) as w, full(w.session) as hands:
+        await hands.type("Hi there")
+        shown = await hands.see("> Hi there", "Hello, you.")
+        assert "claude-sonnet-5-5" in shown.splitlines()[0]
+    assert w.server.records[0].request.last_text.endswith("Hi there")
+
+
+async def test_what_is_typed_while_a_turn_runs_waits_in_sight(world: Worlds, full: Opens) -> None:
+    """A message sent while a turn runs is shown as waiting, and Up takes it back to be changed."""
+    script = [stall(600, then=say("Slowly, " * 20)), say("Yes.")]
+    async with world(script, attended=True) as w, full(w.session) as hands:
+        await hands.type("Begin")
+        await hands.see("Slowly,")
+        await hands.type("and then")
+        await hands.see("waits: and then", "Esc interrupt")
+        await hands.press("up")
+        await hands.see("> and then", without="waits:")
+        await hands.press("ctrl+c")
+        await hands.press("escape")
+        await hands.see("(interrupted: ")
+    assert not w.session.view().busy
+
+
+async def test_escape_leaves_the_background_alone(world: Worlds, full: Opens) -> None:
+    """Esc interrupts the turn and never the background; Ctrl+C twice leaves with nothing to stop."""
+    slow = call("Bash", {"command": "sleep 600"})
+    script = Script(
+        [say("Ready."), stall(600, then=say("Slowly, " * 20))], {"Wait.": [slow]}, forever=say("ok")
+    )
+    given = {"mode": "bypassPermissions", "attended": True}
+    async with world(script, **given) as w, full(w.session) as hands:
+        await hands.type("Hi")
+        await hands.see("Ready.")
+        await hands.type("/fork Wait.")
+        await hands.see("sleep 600")
+        await hands.type("Go on")
+        await hands.see("Slowly,")
+        await hands.press("escape")
+        await hands.see("(interrupted: ")
+        assert [task.state for task in w.session.view().running] == ["running"]
+        await hands.press("ctrl+c")
+        await hands.see("1 background task runs; once more")
+
+
+async def test_leave_is_given_by_a_key(world: Worlds, full: Opens) -> None:
+    """A question shows exactly what would run; y gives leave once, n asks for the reason first."""
+    script = [
+        call("Bash", {"command": "touch made"}),
+        call("Bash", {"command": "touch never"}),
+        say("As you wish."),
+    ]
+    async with world(script, attended=True) as w, full(w.session) as hands:
+        await hands.type("Touch it")
+        await hands.see(" main  may it? touch made", "[y] once", "[s] for this session: Bash(touch")
+        await hands.press("y")
+        await hands.see("may it? touch never")
+        await hands.press("n")
+        await hands.see("why not (Enter for no reason)>")
+        await hands.type("not today")
+        await hands.see("As you wish.")
+    assert (w.root / "made").exists()
+    assert not (w.root / "never").exists()
+    answered = next(r for r in w.server.records if "not today" in r.request.last_text)
+    assert answered.number == 3
+
+
+async def test_what_was_typed_ahead_never_answers(world: Worlds, full: Opens) -> None:
+    """Keys that follow each other belong to the line, also if a question comes in between."""
+    script = [call("Bash", {"command": "touch made"}), say("Done.")]
+    async with (
+        world(script, attended=True) as w,
+        full(w.session, quiet=600.0) as hands,
+    ):
+        await hands.type("Touch it")
+        await hands.see("may it? touch made")
+        await hands.press("y")
+        await hands.see("> y", "your line first")
+        assert w.session.view().questions
+        await hands.press("ctrl+c")
+        await hands.see("[y] once", without="your line first")
+        assert w.session.view().questions
+
+
+async def test_choices(world: Worlds, full: Opens) -> None:
+    """A question with choices is answered by its number, several by marking, or in own words."""
+    options = [{"label": "Red"}, {"label": "Blue"}]
+    one = {"question": "Colour?", "options": options}
+    many = {"question": "Which?", "options": options, "multiSelect": True}
+    script = [
+        call("AskUserQuestion", {"questions": [one, many]}),
+        call("AskUserQuestion", {"questions": [one]}),
+        say("Good."),
+    ]
+    async with world(script, attended=True) as w, full(w.session) as hands:
+        await hands.type("Ask me")
+        await hands.see("Colour?", "Which?", "1. ( ) Red")
+        await hands.press("2", "space", "down", "space", "enter")
+        await hands.see("Colour?", without="Which?")
+        await hands.press("g")
+        await hands.see("answer> g")
+        await hands.type("reen")
+        await hands.see("Good.")
+    said = [record.request.last_text for record in w.server.records]
+    assert any("Blue" in text and "Red, Blue" in text for text in said)
+    assert any("green" in text for text in said)
+
+
+async def test_a_plan_is_approved_with_edits(world: Worlds, full: Opens) -> None:
+    """A plan is shown whole; `a` approves it, and edits need no more leave."""
+    async with world([], mode="plan", attended=True) as w, full(w.session) as hands:
+        plan = f"{w.root.resolve()}/.prong/plans/go.md"
+        w.server.push(
+            call("Write", {"file_path": plan, "content": "1. Do it.\n"}),
+            call("ExitPlanMode"),
+            call("Write", {"file_path": "made.py", "content": "x"}),
+            say("Done."),
+        )
+        await hands.type("go")
+        shown = await hands.see("has a plan", "approve and accept edits")
+        assert "[e] edit" in shown
+        await hands.press("a")
+        await hands.see("Done.", "acceptEdits")
+
+
+async def test_agents_are_looked_at_and_spoken_to(world: Worlds, full: Opens) -> None:
+    """Tab goes to the agents; the marked one's conversation is shown, m speaks to it, x stops it."""
+    waits = call("Bash", {"command": "sleep 600"})
+    script = Script([say("Ready.")], {"Wait here.": [waits]}, forever=say("ok"))
+    given = {"mode": "bypassPermissions", "attended": True}
+    async with world(script, **given) as w, full(w.session, (140, 30)) as hands:
+        await hands.type("Hi")
+        await hands.see("Ready.")
+        await hands.type("/fork Wait here.")
+        await hands.see("└◐ fork-1")
+        await hands.press("tab", "down")
+        shown = await hands.see("main/fork-1", "Wait here.", "m message")
+        assert "sleep 600" in shown
+        await hands.press("m")
+        await hands.see("to fork-1>")
+        await hands.type("Hurry")
+        await hands.press("tab", "x")
+        await hands.see("└✗ fork-1")
+        await hands.press("escape")
+        await hands.see("· main", without="main/fork-1")
+
+
+async def test_a_call_unfolds_by_key_and_by_click(world: Worlds, full: Opens) -> None:
+    """A call is one line; Enter on it, or a click, shows all of it and folds it again."""
+    script = [call("Read", {"file_path": "a.txt"}), say("Read.")]
+    text = "\n".join(f"line {n}" for n in range(1, 9))
+    async with (
+        world(script, files={"a.txt": text}, attended=True) as w,
+        full(w.session) as hands,
+    ):
+        await hands.type("Read it")
+        await hands.see("▸ Read a.txt", "Read.", without="line 7")
+        await hands.press("tab", "enter")
+        shown = await hands.see("▾ Read a.txt", "line 7")
+        await hands.press("escape")
+        at = next(n for n, row in enumerate(shown.splitlines()) if "▾ Read a.txt" in row)
+        await hands.click("conversation", at - 1)
+        await hands.see("▸ Read a.txt", without="line 7")
+        await hands.click("conversation", at - 1)
+        await hands.see("line 7")
+
+
+async def test_reading_back_is_not_disturbed(world: Worlds, full: Opens) -> None:
+    """Whoever has gone up stays there while more is said, and comes down with the next message."""
+    long = "\n\n".join(f"Paragraph {n}." for n in range(1, 40))
+    async with (
+        world([say(long), say("More.")], attended=True) as w,
+        full(w.session) as hands,
+    ):
+        await hands.type("Tell me")
+        await hands.see("Paragraph 39.")
+        await hands.press("pageup", "pageup")
+        shown = await hands.see("Paragraph 2", without="Paragraph 39.")
+        await w.session.run("And?")
+        await anyio.sleep(0.2)
+        assert hands.rows()[1:10] == shown.splitlines()[1:10]
+        await hands.type("Well")
+        await hands.see("> Well")
+
+
+async def test_commands_show_in_a_panel(world: Worlds, full: Opens) -> None:
+    """/help opens a panel that Up and Down move and Esc closes; /rewind and /resume let one choose."""
+    async with world([say("Aye.")], attended=True) as w, full(w.session) as hands:
+        await hands.type("First words")
+        await hands.see("Aye.")
+        await hands.type("/help")
+        await hands.see("/compact", "Esc closes")
+        await hands.press(*["down"] * 30)
+        await hands.see("/memory", without="/compact [focus]")
+        await hands.press("escape")
+        await hands.see("Aye.", without="Esc closes")
+        await hands.type("/nonsense")
+        await hands.see("no command /nonsense")
+        await hands.press("escape", "escape")
+        await hands.see("  1  First words", "Enter chooses")
+        await hands.press("enter")
+        with anyio.fail_after(10):
+            while hands.control.following is None:
+                await anyio.sleep(0.02)
+    assert hands.control.following.draft.text == "First words"
+
+
+async def test_a_costly_command_asks_first(world: Worlds, full: Opens) -> None:
+    """What gives up the cache says what that costs, and above a sum asks; no leaves it as it was."""
+    async with world([say("Aye.")], attended=True, settings='{"confirmAboveUsd": 0}') as w:
+        async with full(w.session) as hands:
+            await hands.type("First words")
+            await hands.see("Aye.")
+            await hands.type("/model claude-opus-5")
+            await hands.see("more; go on?", "[y] yes")
+            await hands.press("n")
+            await hands.see("(left as it was)")
+        assert w.session.model == "claude-sonnet-5-5"
+
+
+async def test_the_wheel_does_not_stop_the_screen(world: Worlds, full: Opens) -> None:
+    """After the wheel was turned, what is said and told still comes into sight by itself."""
+    script = [say("Aye."), say("More.")]
+    async with world(script, attended=True) as w, full(w.session) as hands:
+        await hands.type("First words")
+        await hands.see("Aye.")
+        page = hands.app.query_one("#conversation", Board)
+        await anyio.sleep(0.3)
+        page.post_message(Board.Rolled(page, -1))
+        await anyio.sleep(0.3)
+        await w.session.run("And?")
+        await hands.see("More.")
+
+
+async def test_a_paste_is_one_message(world: Worlds, full: Opens) -> None:
+    """Pasted lines wait for Enter and are sent as one message; a long paste stands as a label."""
+    long = "\n".join(f"row {number}" for number in range(1, 21))
+    async with world([say("Aye."), say("Aye, all.")], attended=True) as w, full(w.session) as hands:
+        hands.app.post_message(events.Paste("one\r\ntwo"))
+        await hands.see("> one", "  two")
+        await hands.press("enter")
+        await hands.see("Aye.")
+        hands.app.post_message(events.Paste(long))
+        await hands.see("> [pasted 20 lines #1]")
+        await hands.press("enter")
+        await hands.see("Aye, all.")
+    said = [record.request.last_text for record in w.server.records]
+    assert any(text.endswith("one\ntwo") for text in said)
+    assert any(text.endswith(long) for text in said)
