@@ -39,7 +39,7 @@ _QUIET = (
 _OPTIONS = tuple(word for option in _QUIET for word in ("-c", option))
 _ENV = ("LC_ALL=C", "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_LITERAL_PATHSPECS=1")
 _UNSET = tuple(word for name in INHERITED for word in ("-u", name))
-_SECOND = re.compile(r"prong-([0-9a-f]{8}-[0-9]+)-[0-9a-f]{12}\.index(?:\.lock|\.staged)?")
+_SECOND = r"prong-([0-9a-f]{8}-[0-9]+)-[0-9a-f]{12}\.index(?:\.lock|\.staged)?"
 _NOBODY = tuple(
     f"GIT_{role}_{field}={value}"
     for role in ("AUTHOR", "COMMITTER")
@@ -64,7 +64,7 @@ class Repository(msgspec.Struct, frozen=True):
 # half of an entry. So additions go one after the other here, and whoever still stumbles over an
 # entry, of another program's making, looks again.
 _adding = anyio.Lock()
-_HALF_MADE = re.compile(rb"(failed to read|unable to read|could not open).*/worktrees/")
+_HALF_MADE = rb"(failed to read|unable to read|could not open).*/worktrees/"
 _WAITS = (0.02, 0.05, 0.1, 0.2, 0.4)
 
 
@@ -86,7 +86,7 @@ class Git:
         for wait in _WAITS:
             async with _adding if args[0] == "worktree" else nullcontext():
                 ended = await self._run(argv, stdin)
-            if ended.code == 0 or not _HALF_MADE.search(ended.errors):
+            if ended.code == 0 or not re.search(_HALF_MADE, ended.errors):
                 return ended
             await anyio.sleep(wait)
         return await self._run(argv, stdin)
@@ -206,7 +206,7 @@ async def sweep_indexes(host: Host, repository: Repository) -> None:
     stale = [
         f"{repository.folder}/{name}"
         for name in await host.list(repository.folder)
-        if (found := _SECOND.fullmatch(name)) and owner.is_gone_tag(found[1])
+        if (found := re.fullmatch(_SECOND, name)) and owner.is_gone_tag(found[1])
     ]
     if stale:
         await host.run(["rm", "-f", "--", *stale])
