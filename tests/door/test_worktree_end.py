@@ -86,6 +86,17 @@ async def test_work_that_does_not_show_is_kept(repo: Repo, host: LocalHost) -> N
 
 
 @pytest.mark.spec("W4")
+async def test_a_kill_in_the_midst_of_removing_leaves_nothing(repo: Repo, host: LocalHost) -> None:
+    """One that is unlocked and has no work in it was just being removed; the next sweep does it."""
+    made = await create(host, "half-removed")
+    repo.git("worktree", "unlock", made.path)
+
+    assert [left.slug for left in await sweep(host)] == ["half-removed"]
+    assert not Path(made.path).exists()
+    assert repo.git("branch", "--list", made.branch) == ""
+
+
+@pytest.mark.spec("W4")
 async def test_leftovers_are_swept_only_if_unchanged(repo: Repo, host: LocalHost) -> None:
     """After a crash, worktrees of a dead process are listed; those without work are removed."""
     made = {n: await create(host, n) for n in ("clean", "work", "lost", "live", "kept", "other")}

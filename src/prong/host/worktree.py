@@ -292,9 +292,8 @@ async def sweep(host: Host, *, spare: Container[str] = ()) -> list[Leftover]:
     for left in await leftovers(host):
         git = Git(host, main_folder(left.path))
         start = await git.find(BASES + left.slug)
-        if not left.unchanged or not (left.crashed or left.missing) or left.path == parent.top:
-            continue
-        if left.path in spare:
+        # What is kept has work in it: one that is unlocked and has none was just being removed.
+        if not left.unchanged or left.path == parent.top or left.path in spare:
             continue
         await git.ask("worktree", "unlock", left.path)
         if await remove(git, left.path, left.branch, start):
