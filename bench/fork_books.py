@@ -14,8 +14,9 @@ import scenario
 
 from prong.cost.breakeven import Scenario, estimate
 from prong.cost.schedule import Rates
-from prong.event import Answer, PermissionAsked
+from prong.event import PermissionAsked
 from prong.provider.api import Api, Patience
+from prong.question import Answer
 from prong.session import Session
 from prong.testing import (
     Script,

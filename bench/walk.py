@@ -56,14 +56,40 @@ from prong.testing import Script, ServerProcess, Step, call, delay, forks, repor
 from prong.testing.repository import make_repo
 
 GROUND = {
-    *("about", "entry", "errors", "event", "text", "wire", "prompt", "provider", "host", "cost"),
+    *(
+        "about",
+        "entry",
+        "errors",
+        "event",
+        "ids",
+        "question",
+        "text",
+        "wire",
+        "prompt",
+        "provider",
+        "host",
+        "cost",
+    ),
     *("journal", "tool", "tools", "config", "agent", "view", "command"),
 }
 """Packages that stay; whatever else there is, under whatever name, is the upper floor."""
 
 LAYERS = (
     *("face", "session", "team", "config", "agent", "tool", "tools", "journal", "cost", "provider"),
-    *("host", "prompt", "wire", "view", "command", "event", "entry", "errors", "about", "text"),
+    *(
+        "host",
+        "prompt",
+        "wire",
+        "view",
+        "command",
+        "event",
+        "entry",
+        "ids",
+        "question",
+        "errors",
+        "about",
+        "text",
+    ),
 )
 """From above, under the names of today and of before."""
 

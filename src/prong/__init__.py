@@ -25,19 +25,19 @@ if TYPE_CHECKING:
         UsageError,
     )
     from prong.event import (
-        Answer,
         Envelope,
         Event,
         PermissionAsked,
         QuestionAsked,
     )
     from prong.prompt import Prompt, first_difference
+    from prong.question import Answer
     from prong.session import Options, Session, Turn, open_session
     from prong.team.result import ForkResult
 
 # Names are looked up when they are first used, so that `prong --version` need not load a session.
 _HOMES = {
-    "Answer": "event",
+    "Answer": "question",
     "BudgetSpent": "errors",
     "ConfigError": "errors",
     "Envelope": "event",

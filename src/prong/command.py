@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from prong.entry import Part, Text
-from prong.event import Answer
+from prong.question import Answer
 
 
 class _Command(msgspec.Struct, frozen=True, tag_field="type"):

@@ -28,6 +28,7 @@ import msgspec
 
 from prong.entry import CallId, EntryKind, StopReason, Usage
 from prong.ids import AgentPath, RequestId, TaskId
+from prong.question import Question
 
 MAIN = AgentPath("main")
 """The path of a session's first agent."""
@@ -279,22 +280,6 @@ class PermissionAsked(_Event, tag="permission_asked", frozen=True):
     """What the call would change, as a diff of at most 1,000 lines; empty if it cannot say."""
 
 
-class Choice(msgspec.Struct, frozen=True):
-    """One option of a question."""
-
-    label: str
-    description: str = ""
-
-
-class Question(msgspec.Struct, frozen=True):
-    """One question of AskUserQuestion."""
-
-    question: str
-    header: str = ""
-    options: tuple[Choice, ...] = ()
-    multiple: bool = False
-
-
 class QuestionAsked(_Event, tag="question_asked", frozen=True):
     """The model asks the user; answer with `Answer`."""
 
@@ -508,14 +493,3 @@ class Envelope(msgspec.Struct, frozen=True):
     """Seconds since the epoch, on the session's clock."""
     agent: AgentPath
     event: Event
-
-
-class Answer(msgspec.Struct, frozen=True, tag_field="type", tag="answer"):
-    """Answers a permission request or a question; a command."""
-
-    request_id: str
-    allow: bool = True
-    always: bool = False
-    """Allow by the suggested rules for the rest of the session."""
-    text: str = ""
-    """Why not, the answer to a question (one line per question), or a plan as edited."""

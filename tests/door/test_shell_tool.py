@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from prong.entry import CallId, Text
-from prong.event import MAIN, Event, Question, TodosChanged, ToolOutput
+from prong.event import MAIN, Event, TodosChanged, ToolOutput
 from prong.host import LocalHost
+from prong.question import Question
 from prong.team.delivery import Delivery
 from prong.team.outbox import Outbox
 from prong.team.task import TaskBoard

@@ -16,7 +16,8 @@ import pytest
 from prong.agent import Respond
 from prong.command import Stop
 from prong.entry import User, plain
-from prong.event import Answer, PermissionAsked, QuestionAsked, TaskFinished, TextDelta
+from prong.event import PermissionAsked, QuestionAsked, TaskFinished, TextDelta
+from prong.question import Answer
 from prong.team.pipe import Processes, Waits
 from prong.testing import Script, Step, World, Worlds, call, delay, report, say
 from prong.testing.worker import FAULTS

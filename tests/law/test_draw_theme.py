@@ -9,9 +9,9 @@ import pytest
 
 import prong.face.draw
 from prong.face.draw.code import _STYLES as CODE
+from prong.face.draw.dialog import draw_question
 from prong.face.draw.header import draw_header
 from prong.face.draw.patch import _STYLES as DIFF
-from prong.face.draw.question import draw_question
 from prong.face.draw.theme import THEMES, Look, ThemeName, look
 from prong.face.draw.transcript import Transcript, rows_of
 from prong.face.draw.tree import Aspect, draw_tree

@@ -6,11 +6,12 @@ import pytest
 
 from prong.entry import CallId
 from prong.errors import UsageError
-from prong.event import Choice, PermissionAsked, Question, QuestionAsked, ToolFinished, ToolStarted
+from prong.event import PermissionAsked, QuestionAsked, ToolFinished, ToolStarted
 from prong.face.call import Calls
 from prong.face.line import chosen, counted, describe_question
 from prong.face.slash import HELP
 from prong.ids import RequestId
+from prong.question import Choice, Question
 
 OPTIONS = (Choice("red"), Choice("blue"))
 ONE = QuestionAsked(request_id=RequestId("ask-1"), questions=(Question("Colour?", "", OPTIONS),))

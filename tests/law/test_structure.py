@@ -53,7 +53,17 @@ HIDDEN_BY_TYPING = set[str]()
 DOORS = {"prompt", "provider", "session", "view"}
 """Packages whose `__init__` is the only way in; docs/design.md says why the others have none."""
 
-FACES_MAY_KNOW = {"about", "command", "entry", "errors", "event", "ids", "session", "view"}
+FACES_MAY_KNOW = {
+    "about",
+    "command",
+    "entry",
+    "errors",
+    "event",
+    "ids",
+    "question",
+    "session",
+    "view",
+}
 """Of `session` its door, not the modules behind it."""
 
 FACES_KNOW: dict[str, str] = {}

@@ -6,14 +6,15 @@ import pytest
 from inline_snapshot import snapshot
 
 from prong.entry import CallId
-from prong.event import Choice, PermissionAsked, Question, QuestionAsked, Todo
-from prong.face.draw.header import describe_work, draw_header, draw_keys, draw_todos, draw_warnings
+from prong.event import PermissionAsked, QuestionAsked
+from prong.face.draw.dialog import Picked, draw_question
+from prong.face.draw.header import describe_work, draw_header, draw_keys
 from prong.face.draw.placement import arrange, aspect_of
-from prong.face.draw.question import Picked, draw_question
 from prong.face.draw.row import pad
 from prong.face.draw.transcript import Transcript
 from prong.face.draw.tree import Aspect, draw_fan, draw_tree
 from prong.ids import AgentPath, RequestId
+from prong.question import Choice, Question
 from prong.view import AskedView, View
 from shared.drawing import DIFF, receipt, story, text, view_of
 
@@ -305,28 +306,6 @@ def test_a_question_with_choices() -> None:
 > 1. [ ] Tests
   2. [x] Docs
   numbers or arrows, space marks, enter answers, or type your o…\
-""")
-
-
-def test_things_to_do_and_warnings() -> None:
-    """A list is one row until it is unfolded; a warning is shown whole."""
-    todos = (
-        Todo("look", "completed"),
-        Todo("mend", "in_progress", "mending"),
-        Todo("test it all, and then once more", "pending"),
-    )
-    assert text(draw_todos(todos, 24)) == snapshot("▸ 1 of 3 done: mending")
-    assert text(draw_todos(todos, 24, unfolded=True)) == snapshot("""\
-▾ 1 of 3 done: mending
-  [x] look
-  [~] mend
-  [ ] test it all, and
-      then once more\
-""")
-    assert draw_todos((), 24) == []
-    assert text(draw_warnings(["the disk is full, so nothing is kept"], 24)) == snapshot("""\
-! the disk is full, so
-  nothing is kept\
 """)
 
 

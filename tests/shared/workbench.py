@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from prong.entry import CallId, plain
-from prong.event import Question
 from prong.host import LocalHost, Process
+from prong.question import Question
 from prong.tools.tool import CallOutcome, Context, Done, Failed, Reads, TaskHandle, Tool
 
 

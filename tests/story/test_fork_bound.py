@@ -13,7 +13,6 @@ from prong.agent.open_questions import Asked
 from prong.command import SetMode
 from prong.errors import UsageError
 from prong.event import (
-    Answer,
     PermissionAsked,
     QuestionAsked,
     RequestSettled,
@@ -23,6 +22,7 @@ from prong.event import (
 from prong.journal import store
 from prong.journal.record import Opened
 from prong.journal.writer import Journal
+from prong.question import Answer
 from prong.testing import Script, World, Worlds, call, calls, forks, inside, report, say
 from prong.tools.policy import PolicyBox
 

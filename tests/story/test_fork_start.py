@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from prong.command import Stop
-from prong.event import Answer, CacheMissed
+from prong.event import CacheMissed
+from prong.question import Answer
 from prong.testing import (
     Script,
     Step,

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from prong.event import Answer, PermissionAsked
+from prong.event import PermissionAsked
+from prong.question import Answer
 from prong.testing import Script, WallClock, Worlds, calls, delay, fail, say
 from prong.testing.script import Step
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from prong.errors import ConfigError, UsageError
-from prong.event import Answer
+from prong.question import Answer
 from prong.testing import Worlds, call, say
 from prong.tools.structured import StructuredOutput
 

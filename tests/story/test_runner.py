@@ -13,7 +13,6 @@ import pytest
 from prong.command import SetMode, Stop
 from prong.cost import total
 from prong.event import (
-    Answer,
     CacheMissed,
     PermissionAsked,
     PromptMoved,
@@ -23,6 +22,7 @@ from prong.event import (
     TaskStarted,
     ToolFinished,
 )
+from prong.question import Answer
 from prong.testing import Script, World, Worlds, call, forks, report, say
 from shared.typed import agent
 

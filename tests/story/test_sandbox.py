@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 from prong.errors import UsageError
-from prong.event import Answer, PermissionAsked, QuestionAsked, ToolFinished, Warned
+from prong.event import PermissionAsked, QuestionAsked, ToolFinished, Warned
 from prong.host.sandbox import Ability
 from prong.host.sandbox.ability import detect
+from prong.question import Answer
 from prong.testing import MemoryHost, Script, Worlds, call, forks, report, say
 from prong.testing.repository import Repo
 from shared.typed import agent

@@ -15,8 +15,9 @@ from typing import TypeAlias, cast
 import anyio
 
 from prong.errors import BadInput
-from prong.event import Answer, Event, PermissionAsked, QuestionAsked, RequestSettled
+from prong.event import Event, PermissionAsked, QuestionAsked, RequestSettled
 from prong.ids import AgentPath, RequestId
+from prong.question import Answer
 
 Asked: TypeAlias = PermissionAsked | QuestionAsked
 Respond: TypeAlias = Callable[[str, Asked], Awaitable[Answer | None]]

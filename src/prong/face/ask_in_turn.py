@@ -6,11 +6,12 @@ from contextlib import nullcontext
 from typing import TypeAlias
 
 from prong.errors import NotPossibleNow, UsageError
-from prong.event import Answer, PermissionAsked, QuestionAsked
+from prong.event import PermissionAsked, QuestionAsked
 from prong.face.composer import Input
 from prong.face.edit.external import edit
 from prong.face.line import chosen, describe_question
 from prong.face.screen import InputLine, InputPrompt, Screen
+from prong.question import Answer
 
 Asked: TypeAlias = PermissionAsked | QuestionAsked
 

@@ -16,7 +16,6 @@ from prong.event import (
     PermissionAsked,
     Progressed,
     PromptMoved,
-    Question,
     QuestionAsked,
     ReceiptIssued,
     ReplyDiscarded,
@@ -30,6 +29,7 @@ from prong.event import (
     WorkKept,
 )
 from prong.face.output import printable
+from prong.question import Question
 
 _SHOWN_LINES = 12
 _PREVIEWED = 30

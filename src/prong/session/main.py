@@ -23,8 +23,9 @@ from prong.cost import Billing, Ledger, Prices
 from prong.cost.budget import Bounds, Budget
 from prong.entry import Usage
 from prong.errors import BadInput
-from prong.event import MAIN, Answer, Question, QuestionAsked
+from prong.event import MAIN, QuestionAsked
 from prong.prompt import Prompt
+from prong.question import Answer, Question
 from prong.session.foundation import Foundation
 from prong.session.planning import Planner, read_plan
 from prong.session.preference import compact_share, make_limits, session_budget

@@ -38,9 +38,10 @@ from prong.command import (
 from prong.config.place import read_mode
 from prong.entry import Part, Text, User, plain
 from prong.errors import BadInput, ProngError, UnknownName
-from prong.event import Answer, TitleChanged, TodosChanged, Warned
+from prong.event import TitleChanged, TodosChanged, Warned
 from prong.journal.note import Titled
 from prong.prompt import Prompt
+from prong.question import Answer
 from prong.session import sidecar
 from prong.session.move import change_effort
 from prong.session.offshoot import copy_session

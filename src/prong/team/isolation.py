@@ -22,7 +22,7 @@ import msgspec
 from prong.agent import Agent, Client, Conversation
 from prong.cost import Billing
 from prong.cost.budget import Budget
-from prong.event import Question
+from prong.question import Question
 from prong.tools.tool import Context
 
 How: TypeAlias = Literal["shared", "cloned", "empty", "new", "wrapped"]

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from prong.entry import CallId
-from prong.event import Choice, Question
+from prong.question import Choice, Question
 from prong.tools.access import Access
 from prong.tools.tool import CallOutcome, Context, Failed, SideEffect, done
 

@@ -15,10 +15,11 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkab
 import msgspec
 
 from prong.entry import CallId, Part, Text
-from prong.event import Event, Question, Todo, TodosChanged
+from prong.event import Event, Todo, TodosChanged
 from prong.host import Host, Process
 from prong.host.sandbox import Profile
 from prong.ids import TaskId
+from prong.question import Question
 from prong.tools.access import Access
 from prong.tools.rule import Rule
 

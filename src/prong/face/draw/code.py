@@ -79,38 +79,3 @@ def _style(kind: str) -> str:
             return _STYLES[name]
         name = name.rpartition(".")[0]
     return "code"
-
-
-def language_of(path: str) -> str:
-    """Guess a language from a file's name; empty if the name says nothing."""
-    suffix = path.rpartition(".")[2].lower() if "." in path else ""
-    return _SUFFIXES.get(suffix, "")
-
-
-_SUFFIXES = {
-    "c": "c",
-    "cc": "cpp",
-    "cpp": "cpp",
-    "css": "css",
-    "go": "go",
-    "h": "c",
-    "html": "html",
-    "java": "java",
-    "js": "javascript",
-    "json": "json",
-    "kt": "kotlin",
-    "lua": "lua",
-    "md": "markdown",
-    "php": "php",
-    "py": "python",
-    "rb": "ruby",
-    "rs": "rust",
-    "sh": "bash",
-    "sql": "sql",
-    "swift": "swift",
-    "toml": "toml",
-    "ts": "typescript",
-    "tsx": "tsx",
-    "yaml": "yaml",
-    "yml": "yaml",
-}

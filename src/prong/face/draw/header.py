@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prong.event import MAIN, Todo
+from prong.event import MAIN
 from prong.face.draw.phrase import dollars, lasted, percent
-from prong.face.draw.row import Row, Span, cells, fit, split_lines, wrap
+from prong.face.draw.row import Row, Span, cells, fit
 from prong.face.line import counted
 from prong.view import View
 
-_BOXES = {"completed": ("[x]", "dim"), "in_progress": ("[~]", "strong"), "pending": ("[ ]", "")}
 _SOON = 60
 """Seconds before the end of which the reader is warned."""
 
@@ -70,37 +69,6 @@ def draw_keys(keys: Sequence[tuple[str, str]], width: int, *, note: str = "") ->
             break
         shown += piece
     return fit([*spans, Span(" " * max(0, room - _long(shown))), *shown], width)
-
-
-def draw_todos(todos: Sequence[Todo], width: int, *, unfolded: bool = False) -> list[Row]:
-    """Draw an agent's list of things to do: in one row what it is at, or all of them."""
-    if not todos:
-        return []
-    done = sum(todo.status == "completed" for todo in todos)
-    at = next((todo for todo in todos if todo.status == "in_progress"), None)
-    doing = f": {at.active or at.content}" if at is not None else ""
-    head = Span(f"{'▾' if unfolded else '▸'} {done} of {len(todos)} done{doing}", "dim")
-    rows = [fit([head], width, lead=2)]
-    for todo in todos if unfolded else ():
-        box, style = _BOXES[todo.status]
-        rows += wrap(
-            [Span(todo.content, style)],
-            width,
-            first=[Span(f"  {box} ", style)],
-            rest=[Span("      ")],
-        )
-    return rows
-
-
-def draw_warnings(texts: Sequence[str], width: int) -> list[Row]:
-    """Draw what the user should know."""
-    mark = Span("! ", "bad")
-    return [
-        row
-        for text in texts
-        for line in split_lines(text)
-        for row in wrap([Span(line, "bad")], width, first=[mark], rest=[Span("  ")])
-    ]
 
 
 def describe_work(view: View) -> str:

@@ -14,11 +14,12 @@ import msgspec
 from msgspec.structs import replace
 
 from prong.entry import CallId
-from prong.event import MAIN, Answer, PermissionAsked, Question, QuestionAsked
-from prong.face.draw.question import Dialog, Option, Picked, draw_question
+from prong.event import MAIN, PermissionAsked, QuestionAsked
+from prong.face.draw.dialog import Dialog, Option, Picked, draw_question
 from prong.face.draw.row import Row, Span, fit
 from prong.face.edit.key import TEXT, KeyPress
 from prong.ids import RequestId
+from prong.question import Answer, Question
 from prong.view import AskedView
 
 CONSENT = RequestId("consent")
@@ -224,7 +225,7 @@ def _answered(question: Question, number: int, chosen: frozenset[tuple[int, int]
 
 
 def _options(asked: PermissionAsked) -> Sequence[Option]:
-    from prong.face.draw.question import options_of
+    from prong.face.draw.dialog import options_of
 
     return _YES_NO if asked.request_id == CONSENT else options_of(asked)
 

@@ -30,7 +30,6 @@ from prong.command import (
 from prong.entry import Image
 from prong.event import (
     MAIN,
-    Answer,
     CacheMissed,
     Envelope,
     MemoryKept,
@@ -65,6 +64,7 @@ from prong.face.handover import Following
 from prong.face.line import describe
 from prong.face.status import sources_of
 from prong.face.task_list import describe_leaving
+from prong.question import Answer
 from prong.session import Session, SessionInfo, Subscription
 from prong.view import AskedView, View
 

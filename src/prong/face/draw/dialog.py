@@ -8,11 +8,12 @@ from typing import cast
 
 import msgspec
 
-from prong.event import MAIN, PermissionAsked, Question, QuestionAsked
+from prong.event import MAIN, PermissionAsked, QuestionAsked
 from prong.face.draw.markdown import draw_markdown
 from prong.face.draw.patch import draw_diff, is_diff
 from prong.face.draw.row import EMPTY, Row, Span, cells, fit, wrap
 from prong.face.draw.stack import Drawn, Plain, RowSource, Stack
+from prong.question import Question
 from prong.view import AskedView
 
 _INDENT = Span("  ")
