@@ -195,15 +195,18 @@ async def test_what_is_stored_can_be_read(host: Host) -> None:
     assert all(one.startswith(f"{host.storage.path}/") for one in (path, sink.path, other.path))
 
 
-async def test_what_a_command_leaves_is_taken_once(host: Host) -> None:
-    """A reserved file has a name of its own, and is gone once it was taken."""
-    place = host.storage.reserve(".x")
-    assert host.storage.take(place) == ""
-    if place:
-        await (await host.start(f"printf left > {place}")).wait()
-        assert place != host.storage.reserve(".x")
-        assert host.storage.take(place) == "left"
-        assert host.storage.take(place) == ""
+async def test_what_a_shell_says_at_its_end_is_kept_apart(host: Host) -> None:
+    """What is printed `at_exit` is no output, and is given once; without it there is nothing."""
+    process = await host.start("printf hi", at_exit="builtin echo left")
+    printed = b"".join([part async for part in process.output()])
+    await process.wait()
+
+    assert printed == b"hi"
+    assert process.exit_output() == ("" if isinstance(host, MemoryHost) else "left\n")
+    assert process.exit_output() == ""
+    plain = await host.start("printf hi")
+    await plain.wait()
+    assert plain.exit_output() == ""
 
 
 @pytest.mark.spec("F14", "W2")

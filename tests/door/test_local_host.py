@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from prong.host import LocalHost
-from prong.host.process import Group, LocalProcess, Pipe
+from prong.host.process import Group, LocalProcess, Pipe, Streams
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L2"), pytest.mark.door]
 
@@ -264,15 +264,47 @@ async def test_without_pidfds_a_thread_watches(tmp_path: Path) -> None:
         ["sh", "-c", "echo hi; exit 4"],
         cwd=str(tmp_path),
         env=None,
-        stdin=subprocess.DEVNULL,
-        stdout=pipe.sink,
-        stderr=pipe.sink,
+        streams=Streams(subprocess.DEVNULL, pipe.sink, pipe.sink),
     )
     pipe.close_sink()
     process = LocalProcess(group, pipe)
     with anyio.fail_after(10):
         assert [c async for c in process.output()] == [b"hi\n"]
         assert await process.wait() == 4
+
+
+SINK = "sink=$(trap -p EXIT | grep -o '>&[0-9]*' | tr -dc 0-9); "
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("exit 3", "end\n"),
+        ("set -euxo pipefail; set -C; false", "end\n"),
+        ("sleep 60 & disown", "end\n"),
+        ("exec true", ""),
+        ("kill -9 $$", ""),
+        (SINK + 'eval "exec $sink>&-"', ""),
+        (SINK + "head -c 1000000 /dev/zero >&$sink 2>/dev/null", None),
+    ],
+)
+async def test_the_end_of_a_shell_is_told_or_not_and_nothing_hangs(
+    host: LocalHost, command: str, told: str | None
+) -> None:
+    """However a command ends or treats the pipe, it ends, and its output shows nothing of that."""
+    await (await host.start("true")).wait()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    process = await host.start(command, at_exit="builtin echo end")
+    with anyio.fail_after(10):
+        await process.wait()
+        printed = b"".join([part async for part in process.output()])
+    said = process.exit_output()
+    await process.kill()
+
+    assert told is None or said == told
+    assert b"descriptor" not in printed
+    assert b"end" not in printed
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
 async def test_a_signal_shows_in_the_code(host: LocalHost) -> None:

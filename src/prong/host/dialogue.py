@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 
 import anyio
 
-from prong.host.process import Group, Pipe
+from prong.host.process import Group, Pipe, Streams
 
 
 class Dialogue:
@@ -36,9 +36,7 @@ class Dialogue:
                 argv,
                 cwd=cwd,
                 env=env,
-                stdin=source,
-                stdout=self._pipe.sink,
-                stderr=errors,
+                streams=Streams(source, self._pipe.sink, errors),
                 withhold=withhold,
             )
         except BaseException:

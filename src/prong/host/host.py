@@ -59,6 +59,10 @@ class Process(Protocol):
         """End it and its whole group: asked first, forced after a moment."""
         ...
 
+    def exit_output(self) -> str:
+        """Give what its shell printed `at_exit`, the first time that it is asked."""
+        ...
+
     def leave(self) -> Sequence[str]:
         """See to what is left after its end; gives what a sandbox had to undo, a sentence each."""
         ...
@@ -107,14 +111,6 @@ class Storage(Protocol):
 
         Raises OSError.
         """
-        ...
-
-    def reserve(self, suffix: str) -> str:
-        """Name a file that a process can write, one that nobody guesses; empty if none can."""
-        ...
-
-    def take(self, path: str) -> str:
-        """Read what a process has written to a reserved file, if it has, and remove the file."""
         ...
 
 
@@ -239,10 +235,12 @@ class Host(Protocol):
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         profile: Profile = NONE,
+        at_exit: str = "",
     ) -> Process:
         """Start a bash command line in a process group of its own, standard input closed.
 
-        It is held to a profile as far as `ability` says, for all that it starts.
+        It is held to a profile as far as `ability` says, for all that it starts. `at_exit` is run
+        by its shell when that ends by itself; what it prints is kept apart for `exit_output`.
 
         Raises OSError if it cannot be started, or not be held so far.
         """

@@ -205,13 +205,16 @@ class ConfinedHost(LocalHost):
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         profile: Profile = NONE,
+        at_exit: str = "",
     ) -> Process:
         """Start a bash command line in the worktree, standard input closed."""
         # Prong may run inside a git hook: these would lead the child's git to the parent's folder.
         bound = [name for name in INHERITED if name in os.environ]
         if bound:
             command = f"unset {' '.join(bound)}\n{command}"
-        return await super().start(command, cwd=self._start(cwd), env=env, profile=profile)
+        return await super().start(
+            command, cwd=self._start(cwd), env=env, profile=profile, at_exit=at_exit
+        )
 
 
 if TYPE_CHECKING:

@@ -163,15 +163,20 @@ class Machine:
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         profile: Profile = NONE,
+        at_exit: str = "",
     ) -> Process:
         """Start a bash command line in a process group of its own, standard input closed."""
         cwd = cwd or self._root
         if profile.name == "none" or not self.ability.some:
-            started = process.start(command, cwd=cwd, env=env, withhold=self.withheld)
+            started = process.start(
+                command, cwd=cwd, env=env, withhold=self.withheld, at_exit=at_exit
+            )
         else:
             room = self._furnish(profile, cwd, {**self.environment, **(env or {})})
             env = {**(env or {}), **({"TMPDIR": room.temp} if room.temp else {})}
-            started = process.start(command, cwd=cwd, env=env, withhold=self.withheld, room=room)
+            started = process.start(
+                command, cwd=cwd, env=env, withhold=self.withheld, room=room, at_exit=at_exit
+            )
         self._keep(started.group)
         return started
 

@@ -26,6 +26,7 @@ from typing import IO
 
 import anyio
 import anyio.lowlevel
+from msgspec import Struct
 
 from prong.host.guardian import GUARDIAN, MARK
 from prong.host.host import Finished
@@ -39,6 +40,16 @@ CHUNK = 1 << 16
 """Bytes read at once; also what a pipe can hold."""
 
 
+class Streams(Struct, frozen=True):
+    """What a process reads from and prints to."""
+
+    stdin: IO[bytes] | int
+    stdout: int
+    stderr: int
+    others: tuple[int, ...] = ()
+    """Descriptors that it has by the same numbers as we."""
+
+
 class Group:
     """A process that leads a process group, and its end."""
 
@@ -48,9 +59,7 @@ class Group:
         *,
         cwd: str,
         env: Mapping[str, str] | None,
-        stdin: IO[bytes] | int,
-        stdout: int,
-        stderr: int,
+        streams: Streams,
         withhold: Collection[str] = (),
         room: Room | None = None,
     ) -> None:
@@ -73,9 +82,10 @@ class Group:
         given = Given(
             cwd=cwd,
             env=whole,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
+            stdin=streams.stdin,
+            stdout=streams.stdout,
+            stderr=streams.stderr,
+            pass_fds=streams.others,
             start_new_session=True,
         )
         try:
@@ -291,11 +301,17 @@ class Pipe:
 class LocalProcess:
     """A shell command of this machine, its output merged into one pipe."""
 
-    def __init__(self, group: Group, pipe: Pipe, room: Room | None = None) -> None:
-        """Take over a started group, the pipe it prints into and the room it is in."""
+    def __init__(
+        self, group: Group, pipe: Pipe, room: Room | None = None, last: Pipe | None = None
+    ) -> None:
+        """Take over a started group and the room it is in.
+
+        It prints into one pipe, and what it prints `at_exit` into another.
+        """
         self.group = group
         self._pipe = pipe
         self._room = room
+        self._last = last
         self._reading = False
 
     @property
@@ -324,8 +340,18 @@ class LocalProcess:
         if not self._reading:
             self._pipe.close()
 
+    def exit_output(self) -> str:
+        """Give what its shell printed `at_exit`, the first time that it is asked."""
+        last, self._last = self._last, None
+        if last is None:
+            return ""
+        data = last.read_nowait()
+        last.close()
+        return os.fsdecode(data or b"")
+
     def leave(self) -> list[str]:
         """See to what is left after its end; gives what had to be undone."""
+        self.exit_output()
         room, self._room = self._room, None
         return room.leave() if room is not None else []
 
@@ -337,30 +363,50 @@ def start(
     env: Mapping[str, str] | None,
     withhold: Collection[str] = (),
     room: Room | None = None,
+    at_exit: str = "",
 ) -> LocalProcess:
     """Start a bash command line.
 
     Raises OSError.
     """
     pipe = Pipe()
+    last: Pipe | None = None
+    others = tuple[int, ...]()
     try:
+        if at_exit:
+            last = Pipe()
+            others = (last.sink,)
+            # What fills it must not keep the shell from its end.
+            os.set_blocking(last.sink, False)
+            command = _trapped(command, at_exit, last.sink)
         group = Group(
             ["bash", "-c", command],
             cwd=cwd,
             env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=pipe.sink,
-            stderr=pipe.sink,
+            streams=Streams(subprocess.DEVNULL, pipe.sink, pipe.sink, others),
             withhold=withhold,
             room=room,
         )
     except BaseException:
         pipe.close()
+        if last is not None:
+            last.close()
         if room is not None:
             room.leave()
         raise
     pipe.close_sink()
-    return LocalProcess(group, pipe, room)
+    if last is not None:
+        last.close_sink()
+    return LocalProcess(group, pipe, room, last)
+
+
+def _trapped(command: str, at_exit: str, sink: int) -> str:
+    """Put a trap in front, on the same line so that line numbers in messages stay right."""
+    import shlex
+
+    # Inside the outer braces nothing shows up under `set -x`, nor that a command closed the pipe.
+    said = f"{{ {{ {at_exit}; }} >&{sink}; }} 2>/dev/null || :"
+    return f"trap {shlex.quote(said)} EXIT; {command}"
 
 
 class _BoundedBuffer:
@@ -426,9 +472,7 @@ def launch(
                 argv,
                 cwd=cwd,
                 env=env,
-                stdin=source,
-                stdout=out.sink,
-                stderr=err.sink,
+                streams=Streams(source, out.sink, err.sink),
                 withhold=withhold,
             )
     except BaseException:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,25 +59,6 @@ class LocalStorage:
         begin = self._folder() / prefix
         make_private(begin.parent)
         return LocalSink(*tempfile.mkstemp(".txt", begin.name, begin.parent))
-
-    def reserve(self, suffix: str) -> str:
-        """Name a file that a process can write, one that nobody guesses; empty if none can."""
-        try:
-            make_private(folder := self._folder())
-        except OSError:
-            return ""
-        return f"{folder}/shell-{os.urandom(8).hex()}{suffix}"
-
-    def take(self, path: str) -> str:
-        """Read what a process has written to a reserved file, if it has, and remove the file."""
-        try:
-            data = Path(path).read_bytes()
-        except OSError:
-            return ""
-        finally:
-            with suppress(OSError):
-                os.unlink(path)  # noqa: PTH108 - strings throughout
-        return os.fsdecode(data)
 
     def _folder(self) -> Path:
         if not self._path:

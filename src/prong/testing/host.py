@@ -238,8 +238,10 @@ class MemoryHost:
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         profile: Profile = NONE,
+        at_exit: str = "",
     ) -> Process:
         """Answer a command line from the table; it has ended before it is looked at."""
+        del at_exit
         await anyio.lowlevel.checkpoint()
         asked = Command(command, cwd or self._root, dict(env or {}), profile=profile)
         return MemoryProcess(next(self._pids), self._answer(asked))
@@ -355,16 +357,6 @@ class MemoryStorage:
         """Begin a text file with a name of its own."""
         return MemorySink(self._host, f"{self._path}/{prefix}{next(self._numbers)}.txt")
 
-    def reserve(self, suffix: str) -> str:
-        """Name no file: commands that are answered from a table write none."""
-        del suffix
-        return ""
-
-    def take(self, path: str) -> str:
-        """Give nothing: nothing was written."""
-        del path
-        return ""
-
 
 class MemoryProcess:
     """A process whose end was known from the start."""
@@ -395,6 +387,10 @@ class MemoryProcess:
     async def kill(self) -> None:
         """Do nothing: it has ended."""
         await anyio.lowlevel.checkpoint()
+
+    def exit_output(self) -> str:
+        """Give nothing: there was no shell."""
+        return ""
 
     def leave(self) -> list[str]:
         """Do nothing: nothing was made."""

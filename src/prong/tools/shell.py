@@ -1,8 +1,9 @@
 """Bash: one command line at a time, in the folder where the last one ended.
 
-The command stands behind an EXIT trap that writes the shell's last folder and its unfinished jobs
-to a file. A trap disturbs neither exit codes nor here-documents, runs after `exit`, and is reset in
-subshells and jobs; a command that replaces it or `exec`s away merely leaves the folder as it was.
+The command stands behind an EXIT trap that tells the shell's last folder and its unfinished jobs
+by a pipe of its own. A trap disturbs neither exit codes nor here-documents, runs after `exit`, and
+is reset in subshells and jobs; a command that replaces it or `exec`s away merely leaves the folder
+as it was.
 
 A foreground call leaves nothing behind: when its shell has ended, or time is up, or the turn was
 interrupted, or it prints without end, the whole process group is killed.
@@ -22,8 +23,8 @@ from msgspec import Meta
 
 from prong.entry import CallId
 from prong.event import ToolOutput, Warned
-from prong.host import Process, Storage
-from prong.host.sandbox import NONE, Profile, with_file
+from prong.host import Process
+from prong.host.sandbox import NONE, Profile
 from prong.text import load_text, without
 from prong.tools.access import Access, Running
 from prong.tools.collector import Cleaner, Collector
@@ -121,13 +122,13 @@ class Bash:
         cwd, note = await _folder(context)
         if args.run_in_background:
             return await self._start_task(args, context, cwd, note, profile)
-        trail = _Trail(context.host.storage)
         try:
             process = await context.host.start(
-                trail.wrap(args.command),
+                args.command,
                 cwd=cwd,
                 env=_surroundings(context),
-                profile=with_file(profile, trail.path),
+                profile=profile,
+                at_exit="builtin jobs -rp; builtin pwd -P",
             )
         except OSError as error:
             return Failed(f"The command could not be started: {error}")
@@ -140,7 +141,7 @@ class Bash:
             raise
         finally:
             run.output.close()
-            left, folder = trail.take()
+            left, folder = _whereabouts(process.exit_output())
             undone = process.leave()
         moved = _moved(folder, context, cwd)
         notes = [note, *moved, *run.notes(args.timeout, left=left, hint=self._hint)]
@@ -180,37 +181,13 @@ class Bash:
         return done(f"{said}\n{note}" if note else said)
 
 
-class _Trail:
-    """The file in which the shell says where it ended and what it left running."""
-
-    def __init__(self, storage: Storage) -> None:
-        """Name the file; the shell makes it. Where none can be, no folder is followed.
-
-        A full disk is no reason to refuse the command that would clear it.
-        """
-        self._storage = storage
-        self.path = storage.reserve(".cwd")
-
-    def wrap(self, command: str) -> str:
-        """Put the trap in front, on the same line so that line numbers in messages stay right."""
-        if not self.path:
-            return command
-        # `>|` because of noclobber; inside the braces nothing shows up under `set -x`.
-        import shlex
-
-        # The shell is about to end, so its umask can be changed.
-        say = f"{{ builtin jobs -rp; builtin pwd -P; }} >|{shlex.quote(self.path)}"
-        write = f"{{ builtin umask 077; {say}; }}"
-        return f"trap {shlex.quote(f'{write} 2>/dev/null || :')} EXIT; {command}"
-
-    def take(self) -> tuple[bool, str]:
-        """Say whether jobs were left, and the folder; empty if it is not known."""
-        lines = self._storage.take(self.path) if self.path else ""
-        # Job ids are digits and a folder begins with a slash; it may hold newlines itself.
-        slash = lines.find("/")
-        if slash < 0:
-            return False, ""
-        return slash > 0, lines[slash:].removesuffix("\n")
+def _whereabouts(told: str) -> tuple[bool, str]:
+    """Say whether a shell left jobs, and the folder it ended in; empty if it is not known."""
+    # Job ids are digits and a folder begins with a slash; it may hold newlines itself.
+    slash = told.find("/")
+    if slash < 0:
+        return False, ""
+    return slash > 0, told[slash:].removesuffix("\n")
 
 
 class _Run:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 Name: TypeAlias = Literal["reading", "working", "worktree", "none"]
 
@@ -65,13 +64,6 @@ class Profile(Struct, frozen=True, kw_only=True):
 
 NONE = Profile()
 """As free as the user."""
-
-
-def with_file(profile: Profile, path: str) -> Profile:
-    """Let one more file be written."""
-    if profile.name == "none" or not path:
-        return profile
-    return replace(profile, writable=(*profile.writable, path))
 
 
 class Ability(Struct, frozen=True):

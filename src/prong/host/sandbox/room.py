@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, TypedDict
 from weakref import WeakSet
@@ -25,6 +24,7 @@ class Given(TypedDict):
     stdin: IO[bytes] | int
     stdout: int
     stderr: int
+    pass_fds: tuple[int, ...]
     start_new_session: bool
 
 
@@ -82,7 +82,7 @@ class Room:
 
 
 _ROOMS = WeakSet[Room]()
-"""Those of this process that are in use."""
+"""Those of this process that are in use and keep or open something."""
 
 
 def _holds(folder: str, path: str) -> bool:
@@ -104,7 +104,7 @@ def furnish(
     """
     room = Room(profile, ability, os.path.realpath(cwd), aside=aside)
     for path in profile.writable:
-        _ensure(path)
+        places.make_cache(path)
     if profile.private:
         room.temp = os.path.realpath(make_folder())
     there, absent = places.find_kept(profile.kept)
@@ -119,10 +119,7 @@ def furnish(
     # What a pattern names is replaced by others as they work.
     found = ((path, _number(path)) for path in room.kept if there[path])
     room.numbers = {path: number for path, number in found if number is not None}
-    for other in _ROOMS:
-        other.excuse(profile.opened)
-        room.excuse(other.profile.opened)
-    _ROOMS.add(room)
+    _acquaint(room)
     if ability.kind == "landlock":
         try:
             room.hidden = _hidden(profile, ability, env, home)
@@ -130,6 +127,19 @@ def furnish(
             room.leave()
             raise
     return room
+
+
+def _acquaint(room: Room) -> None:
+    """Let rooms know of paths that others may make; most have nothing to do with any."""
+    opened = room.profile.opened
+    if not (room.absent or room.numbers or opened):
+        return
+    for other in _ROOMS:
+        if opened:
+            other.excuse(opened)
+        if other.profile.opened:
+            room.excuse(other.profile.opened)
+    _ROOMS.add(room)
 
 
 def _hidden(
@@ -146,14 +156,6 @@ def _hidden(
 def is_viewed(profile: Profile, ability: Ability) -> bool:
     """Whether a view of its own is made for a profile."""
     return ability.views and profile.name in {"working", "worktree"}
-
-
-def _ensure(path: str) -> None:
-    """Make a file that a process shall write, and folders for downloads, if not there."""
-    places.make_cache(path)
-    if path.endswith(".cwd"):
-        with suppress(OSError):
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def make_folder() -> str:
