@@ -10,14 +10,14 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from prong.agent import Agent, Client, Conversation, RunState, Sent, TurnLimits
+from prong.agent import Agent, CacheWatch, Client, Conversation, RunState, Sent, TurnLimits
 from prong.agent.gate import CheckedCall
 from prong.config.model import Chosen
 from prong.cost import Billing
 from prong.entry import Call, CallId, Usage
 from prong.event import Todo, Warned
 from prong.provider import pick
-from prong.team.account import CacheWatch, ChildAccount
+from prong.team.account import ChildAccount
 from prong.team.child import Child
 from prong.team.isolation import (
     AGENT,

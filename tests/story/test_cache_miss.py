@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from prong.agent import Sent
 from prong.command import Clear, Compact
 from prong.cost.receipt import describe, line
+from prong.entry import Usage
 from prong.event import CacheMissed
+from prong.team.account import ChildAccount
 from prong.testing import Options, Script, Worlds, forks, report, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("F17")]
@@ -91,3 +95,23 @@ async def test_a_server_that_reports_no_cache_is_not_accused(world: Worlds) -> N
         assert "cache not reported" in line(receipt)
         assert "saved" not in line(receipt)
         assert "the server reports nothing of its cache (predicted: read " in describe(receipt)
+
+
+async def test_a_child_of_another_process_is_held_to_nothing_it_cannot_know(world: Worlds) -> None:
+    """A server that counts no writes may be another one after a resume: a child's first reply then
+    is not held to what its last request in the process before has read; its second one is.
+    """
+    async with world(Script([forks("A")], {"A": [report()]}, say("Done."))) as w:
+        await w.session.run("Go")
+        await w.session.wait_settled()
+        (child,) = w.parts.supervisor.children
+        conversation, client = child.agent.conversation, child.agent.client
+        rule = replace(client.rule(conversation.prompt.head), lasting=True)
+        resumed = ChildAccount(child.account.receipt, rule.ttl, rows=child.account.rows)
+        conversation.answered(Sent(usage=Usage(uncached=50_000), at=1.0))
+        cold = replace(child.account.rows[0], usage=Usage(uncached=50_100))
+
+        resumed.paid(conversation, cold, rule=rule, at=2.0, diagnostics=b"")
+        assert not w.told(CacheMissed)
+        resumed.paid(conversation, cold, rule=rule, at=3.0, diagnostics=b"")
+        assert [missed.predicted for missed in w.told(CacheMissed)] == [50_000]

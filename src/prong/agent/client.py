@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import msgspec
 
 from prong.agent.conversation import Conversation, Sent
+from prong.agent.observer import CacheWatch, Observer
 from prong.cost import Billing, Charge, window
+from prong.cost.cache import CacheRule, cache_rule
+from prong.prompt import Head
 from prong.provider import Provider
 from prong.wire import Ttl
 
@@ -33,54 +35,6 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to ask the provider for its own cache diagnostics."""
 
 
-class Observer(Protocol):
-    """Looks on at the requests of one agent: when each may be sent, what it wrote and what it cost.
-
-    A sidecar's request is not held up.
-    """
-
-    async def before(self) -> None:
-        """Wait until the next request may be sent."""
-
-    def began(self) -> None:
-        """Note that a response has begun: what its request wrote can be read from now on."""
-
-    def paid(
-        self,
-        client: Client,
-        conversation: Conversation,
-        row: Charge,
-        *,
-        at: float,
-        diagnostics: bytes,
-    ) -> None:
-        """Note what a request, sent `at` a time, has cost.
-
-        The conversation still remembers the request before it as its last.
-        """
-
-
-class NoObserver:
-    """Nobody looks on."""
-
-    async def before(self) -> None:
-        """Hold nothing up."""
-
-    def began(self) -> None:
-        """Take no note."""
-
-    def paid(
-        self,
-        client: Client,
-        conversation: Conversation,
-        row: Charge,
-        *,
-        at: float,
-        diagnostics: bytes,
-    ) -> None:
-        """Take no note."""
-
-
 @dataclass(slots=True, kw_only=True)
 class Client:
     """What a request needs beside the conversation that it sends."""
@@ -88,7 +42,7 @@ class Client:
     provider: Provider
     billing: Billing
     settings: ModelSettings = field(default_factory=ModelSettings)
-    observer: Observer = field(default_factory=NoObserver)
+    observer: Observer = field(default_factory=CacheWatch)
     clock: Callable[[], float] = time.time
     """Seconds since the epoch."""
 
@@ -100,6 +54,10 @@ class Client:
         """Say how many tokens a model can read."""
         return self.settings.context_tokens or self.provider.trait.context or window(model)
 
+    def rule(self, head: Head) -> CacheRule:
+        """Say by which rules the provider caches prompts with a head."""
+        return cache_rule(head, self.provider.trait, self.settings.ttl)
+
     def pay(
         self, conversation: Conversation, row: Charge, *, at: float, diagnostics: bytes = b""
     ) -> Charge:
@@ -110,7 +68,8 @@ class Client:
         row = self.billing.priced(row)
         conversation.recorder.request(row)
         self.billing.enter(row)
-        self.observer.paid(self, conversation, row, at=at, diagnostics=diagnostics)
+        rule = self.rule(conversation.prompt.head)
+        self.observer.paid(conversation, row, rule=rule, at=at, diagnostics=diagnostics)
         if row.is_turn:
             conversation.answered(
                 Sent(

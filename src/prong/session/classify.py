@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import msgspec
 
-from prong.agent import Agent, Client, Conversation, NoObserver, Sent, request
+from prong.agent import Agent, CacheWatch, Client, Conversation, Sent, request
 from prong.config.model import Chosen
 from prong.entry import user_text
 from prong.event import MAIN
@@ -52,6 +52,6 @@ def _shown(handed: Handed) -> str:
 def _beside(main: Agent, provider: Provider, prompt: Prompt) -> tuple[Client, Conversation]:
     """Make what asks in the session's name and remembers nothing."""
     settings = msgspec.structs.replace(main.client.settings, diagnose=False)
-    client = replace(main.client, provider=provider, settings=settings, observer=NoObserver())
+    client = replace(main.client, provider=provider, settings=settings, observer=CacheWatch())
     path = below(main.path, TaskId("handback"))
     return client, replace(main.conversation, path=path, prompt=prompt, last=Sent(), base=None)

@@ -10,7 +10,6 @@ from prong.agent import (
     Client,
     Conversation,
     ModelSettings,
-    Observer,
     RunState,
     Sent,
     recalled,
@@ -42,7 +41,6 @@ class MainParts(TypedDict):
     kit: Kit
     hooks: Guard
     prices: Prices
-    observer: Observer
 
 
 def make_planner(base: Foundation, *, words: str) -> Planner:
@@ -115,7 +113,6 @@ def make_agent(base: Foundation, agents: Delegation, **parts: Unpack[MainParts])
                 compact_at=compact_share(place, COMPACT_AT),
                 diagnose=chosen.diagnose,
             ),
-            observer=parts["observer"],
             clock=base.clock,
         ),
         kit=parts["kit"],

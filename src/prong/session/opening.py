@@ -58,7 +58,6 @@ from prong.session.preference import (
     wakes_once,
 )
 from prong.session.toolbox import built_in, make_kit
-from prong.team.account import CacheWatch
 from prong.team.claim import Claims
 from prong.team.course import Services
 from prong.team.delivery import Delivery
@@ -206,7 +205,6 @@ class _Maker:
             base,
             supervisor.for_agent(MAIN),
             prices=registry.prices,
-            observer=CacheWatch(),
             lineage=COORDINATOR if crew.coordinates else told_by(prompt),
             prompt=prompt,
             kit=crew.kit,

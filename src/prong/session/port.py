@@ -16,9 +16,10 @@ from typing import Any, TypeVar
 import anyio
 import msgspec
 
-from prong.agent import Agent, Client, Conversation, Turn, Verdict
+from prong.agent import Agent, Conversation, Turn, Verdict
 from prong.agent.gate import CheckedCall
 from prong.cost import Charge
+from prong.cost.cache import CacheRule
 from prong.entry import Call, CallId
 from prong.errors import BudgetSpent
 from prong.event import Event, PromptMoved
@@ -163,15 +164,15 @@ class PortObserver:
 
     def paid(
         self,
-        client: Client,
         conversation: Conversation,
         row: Charge,
         *,
+        rule: CacheRule,
         at: float,
         diagnostics: bytes,
     ) -> None:
         """Say what a request has cost."""
-        del client, conversation
+        del conversation, rule
         self._port.say(RequestPaid(row=row, at=at, diagnostics=diagnostics))
 
 

@@ -1,70 +1,22 @@
-"""What agents share and pay, held against what was predicted.
+"""What children share and pay, held against what was predicted.
 
-A fork's first request should read the base; each later one should read what the request before it
-left in the cache. A request that read less raises an event that names the likeliest cause. The main
-agent's requests are held to the same, without a receipt.
+A fork's first request should read the base; each later one, like every agent's, should read what
+the request before it left in the cache.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
+from msgspec.structs import replace
 
-from prong.agent import Client, Conversation
+from prong.agent import CacheWatch, Conversation
 from prong.cost import Charge, Price
-from prong.cost.cache import CacheRule, cache_rule
-from prong.cost.receipt import Circumstance, DeliveryState, Receipt, diagnosis, reconcile, settle
-from prong.event import CacheMissed
+from prong.cost.cache import CacheRule
+from prong.cost.receipt import DeliveryState, Receipt, diagnosis, settle
 from prong.journal.note import ChildSpec, ChildStatus, ReceiptOpened
-from prong.team.fanout import FanOut, Prediction
-
-
-class CacheWatch:
-    """Holds what an agent's replies read from the cache against what its last request left there.
-
-    An agent whose prompt was replaced begins anew, and so does one that was never counted: it is
-    expected to read nothing.
-    """
-
-    def __init__(self) -> None:
-        """Nothing has been read yet."""
-        self._here = False
-        """Whether that request was made by this process."""
-        self._led: list[FanOut] = []
-
-    def lead(self, fan: FanOut) -> None:
-        """Take note of a fan-out of this agent's: a child may be about to write what it would."""
-        self._led.append(fan)
-
-    async def before(self) -> None:
-        """Wait, for a while, for children that are just writing what the agent would write too."""
-        led, self._led = self._led, []
-        for fan in led:
-            await fan.wait_led()
-
-    def began(self) -> None:
-        """Take no note."""
-
-    def paid(
-        self,
-        client: Client,
-        conversation: Conversation,
-        row: Charge,
-        *,
-        at: float,
-        diagnostics: bytes,
-    ) -> None:
-        """Say so if a reply read less than it should have."""
-        if not row.is_turn:
-            return
-        head = conversation.prompt.head
-        rule = cache_rule(head, client.provider.trait, client.settings.ttl)
-        predicted, self._here = _left(conversation, rule, here=self._here), True
-        if predicted < rule.minimum or _forgets(conversation, rule):
-            return
-        idle = at - conversation.last.at
-        _compare(conversation, predicted, row, _usual(rule, diagnostics, row, idle))
+from prong.team.fanout import FanOut
+from prong.wire import Ttl
 
 
 class ChildAccount(CacheWatch):
@@ -73,24 +25,22 @@ class ChildAccount(CacheWatch):
     def __init__(
         self,
         receipt: Receipt,
-        rule: CacheRule,
+        ttl: Ttl,
         *,
         fan: FanOut | None = None,
         rows: Iterable[Charge] = (),
     ) -> None:
-        """Open it with what the child should share; one that is taken up again has `rows`."""
+        """Open it with what the child should share, in a cache that keeps entries for a `ttl`.
+
+        One that is taken up again has `rows`.
+        """
         super().__init__()
         self.receipt = receipt
         self.fan = fan
         """The fan-out it is one of, in its first run."""
         self.rows = list(rows)
         """Its requests."""
-        self._rule = rule
-        self._prediction: Prediction | None = None
-
-    def expect(self, prediction: Prediction) -> None:
-        """Take note of what the first request should find."""
-        self._prediction = prediction
+        self._ttl: Ttl = ttl
 
     def began(self) -> None:
         """Let siblings follow: what was written can be read."""
@@ -99,14 +49,14 @@ class ChildAccount(CacheWatch):
 
     def alone(self) -> None:
         """Run by itself from now on: nothing is predicted by the fan-out any more."""
-        self.fan = self._prediction = None
+        self.fan = None
 
     def paid(
         self,
-        client: Client,  # noqa: ARG002 - the rule of its cache is known from its making
         conversation: Conversation,
         row: Charge,
         *,
+        rule: CacheRule,
         at: float,
         diagnostics: bytes,
     ) -> None:
@@ -115,33 +65,25 @@ class ChildAccount(CacheWatch):
         self.rows.append(row)
         if not row.is_turn:
             return
+        predicted = self.left(conversation, rule, at)
+        if self.fan is None or self.fan.carrier is None:
+            predicted = replace(predicted, drops_thinking=not rule.keeps_thinking)
         if first:
-            sent = len(conversation.prompt)
-            self.receipt = msgspec.structs.replace(self.receipt, bytes_first=sent)
-        rule, prediction = self._rule, self._prediction if first else None
-        if prediction is not None:
-            predicted, idle = prediction.read, prediction.idle
-            self._enter_first(predicted, row, diagnostics)
-            # A resumed session has no plan to predict from, so what was predicted is stored.
-            conversation.note(ReceiptOpened(self.receipt))
-        else:
-            predicted, idle = _left(conversation, rule, here=not first), at - conversation.last.at
-        plan = self.fan.plan if first and self.fan is not None else None
-        rash = plan is not None and plan.schedule == "at_once" and not plan.cached
-        carried = self.fan is not None and self.fan.carrier is not None
-        circumstance = msgspec.structs.replace(
-            _usual(rule, diagnostics, row, None if rash else idle),
-            in_flight=rash,
-            drops_thinking=not rule.keeps_thinking and not carried,
-        )
-        why = _compare(conversation, predicted, row, circumstance)
-        self.receipt = msgspec.structs.replace(self.receipt, miss=self.receipt.miss or why)
+            self.receipt = replace(self.receipt, bytes_first=len(conversation.prompt))
+            task_id = self.receipt.task_id
+            if self.fan is not None and (known := self.fan.predictions.get(task_id)) is not None:
+                predicted = known
+                self._enter_first(known.read, row, diagnostics)
+                # A resumed session has no plan to predict from, so what was predicted is stored.
+                conversation.note(ReceiptOpened(self.receipt))
+        why = self.hold(conversation, row, predicted, rule=rule, diagnostics=diagnostics)
+        self.receipt = replace(self.receipt, miss=self.receipt.miss or why)
 
     def _enter_first(self, predicted: int, row: Charge, diagnostics: bytes) -> None:
         """Enter the first reply of a fork."""
         computed = max(0, row.usage.input - predicted)
         counts = self.receipt.counts_writes or row.usage.written > 0
-        self.receipt = msgspec.structs.replace(
+        self.receipt = replace(
             self.receipt,
             predicted_read=predicted,
             predicted_write=computed if counts else 0,
@@ -152,12 +94,12 @@ class ChildAccount(CacheWatch):
 
     def settled(self, status: ChildStatus, price: Price | None) -> Receipt:
         """Give the receipt by what was paid so far."""
-        opened = msgspec.structs.replace(self.receipt, status=status)
-        return settle(opened, self.rows, price, ttl=self._rule.ttl)
+        opened = replace(self.receipt, status=status)
+        return settle(opened, self.rows, price, ttl=self._ttl)
 
     def close(self, status: ChildStatus, price: Price | None, delivered: DeliveryState) -> Receipt:
         """Give the receipt at the end of a run, whose report was delivered in some way."""
-        self.receipt = msgspec.structs.replace(self.receipt, delivered=delivered)
+        self.receipt = replace(self.receipt, delivered=delivered)
         return self.settled(status, price)
 
 
@@ -177,7 +119,7 @@ def fork_account(spec: ChildSpec, fan: FanOut) -> ChildAccount:
         delivered="pending",
         fan=fan.first or spec.task_id,
     )
-    return ChildAccount(receipt, fan.rule, fan=fan)
+    return ChildAccount(receipt, fan.rule.ttl, fan=fan)
 
 
 def typed_account(spec: ChildSpec, rule: CacheRule) -> ChildAccount:
@@ -189,44 +131,4 @@ def typed_account(spec: ChildSpec, rule: CacheRule) -> ChildAccount:
         counts_writes=rule.marked,
         delivered="pending",
     )
-    return ChildAccount(receipt, rule)
-
-
-def _compare(
-    conversation: Conversation, predicted: int, row: Charge, circumstance: Circumstance
-) -> str:
-    """Say so if a reply read less than predicted; gives why, as far as can be told."""
-    if why := reconcile(predicted, row.usage, circumstance):
-        conversation.emit(CacheMissed(predicted=predicted, read=row.usage.read, why=why))
-    return why
-
-
-def _usual(rule: CacheRule, diagnostics: bytes, row: Charge, idle: float | None) -> Circumstance:
-    return Circumstance(
-        diagnostics=diagnostics,
-        minimum=rule.minimum,
-        idle=None if rule.lasting else idle,
-        ttl=rule.ttl,
-        marks=row.marks,
-        rounds_to=rule.rounds_to,
-    )
-
-
-def _left(conversation: Conversation, rule: CacheRule, *, here: bool) -> int:
-    """Say what of the last request should be in the cache, while a reply is being entered.
-
-    Its usage is not yet overwritten by the reply's. A provider that keeps all it reads does not
-    count what it writes; `here` says that the request was made by this process, before whose start
-    such a provider may have been another.
-    """
-    used = conversation.last.usage
-    if here and rule.lasting:
-        return used.input
-    return used.read + used.written
-
-
-def _forgets(conversation: Conversation, rule: CacheRule) -> bool:
-    """Whether the model drops earlier thinking for what came last: less is read by design."""
-    tip = conversation.prompt.tip
-    text_came = tip is not None and tip.kind != "results"
-    return text_came and not rule.keeps_thinking
+    return ChildAccount(receipt, rule.ttl)

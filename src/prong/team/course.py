@@ -99,7 +99,7 @@ async def _close_workspace(child: Child, workspace: Workspace) -> None:
 async def _wait_turn(child: Child, services: Services) -> None:
     """Wait until siblings have written what this one can read, and until its files are free."""
     if child.account.fan is not None:
-        child.account.expect(await child.account.fan.admit(child.spec.task_id, child.agent))
+        await child.account.fan.admit(child.spec.task_id, child.agent)
     if services.claims is not None:
         await services.claims.admit(child.spec.task_id)
 

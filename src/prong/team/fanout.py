@@ -20,10 +20,11 @@ import anyio
 import msgspec
 
 from prong.agent import Agent, Sent
+from prong.agent.observer import Prediction
 from prong.agent.request import prewarm
 from prong.cost import Prices
 from prong.cost.breakeven import BreakEven, Scenario, WayCost, weigh_dispatch
-from prong.cost.cache import CacheRule, cache_rule
+from prong.cost.cache import CacheRule
 from prong.cost.mark import LIFETIME
 from prong.cost.receipt import FanEstimate
 from prong.cost.schedule import Dispatch, FanPlan, Schedule
@@ -61,15 +62,6 @@ class ForkSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a fork that clearly costs more than another way is warned of, or refused."""
 
 
-class Prediction(msgspec.Struct, frozen=True):
-    """What was known of the base when a child was let in."""
-
-    read: int
-    """Tokens that its first request should read from the cache."""
-    idle: float | None
-    """Seconds for which nobody had used the base, if that is known."""
-
-
 class FanOut:
     """A fan-out: one base, one plan, and the gate before the first requests."""
 
@@ -105,12 +97,13 @@ class FanOut:
         """Task id of the first child, by which the fan-out is known."""
         self.running: set[str] = set()
         """Task ids of siblings that have not ended."""
+        self.predictions: dict[str, Prediction] = {}
+        """What the first request of each should find, by task id, as it was let in."""
         self._lives = lives
         self._clock = clock
         self._used_at = used_at
         self._open = plan.schedule == "at_once" or plan.size < 2
         self._leader = TaskId("")
-        self._admitted = False
         self._readable = plan.cached
         self._changed = anyio.Event()
 
@@ -129,7 +122,7 @@ class FanOut:
         self.first = self.first or task_id
         self.running.add(task_id)
 
-    async def admit(self, task_id: TaskId, agent: Agent) -> Prediction:
+    async def admit(self, task_id: TaskId, agent: Agent) -> None:
         """Wait until a child, with that agent, may send its first request."""
         while not self._may_go(task_id):
             await self._changed.wait()
@@ -137,8 +130,14 @@ class FanOut:
             await self._warm_up(agent)
         idle = self._clock() - self._used_at if self._used_at else None
         # Siblings that are made to start on a cold base all at once could have shared it.
-        rash, self._admitted = self.plan.schedule == "at_once" and self._admitted, True
-        return Prediction(self._readable or (self.plan.fresh if rash else 0), idle)
+        hasty = self.plan.schedule == "at_once"
+        shared = self.plan.fresh if hasty and self.predictions else 0
+        self.predictions[task_id] = Prediction(
+            self._readable or shared,
+            idle,
+            in_flight=hasty and not self.plan.cached,
+            drops_thinking=not self.rule.keeps_thinking and self.carrier is None,
+        )
 
     async def wait_led(self) -> None:
         """Let the parent wait, for a while, if a child is just writing what it would write too."""
@@ -202,7 +201,7 @@ def plan_fan_out(
     In so many requests, `wakes`, the parent will take the reports.
     """
     whole, before = (fork.base(prompt, calls), _before(prompt)) if calls else (prompt, prompt)
-    rule = cache_rule(prompt.head, parent.client.provider.trait, parent.client.settings.ttl)
+    rule = parent.client.rule(prompt.head)
     last, carry = parent.conversation.last, _loses_thinking(before, rule)
     estimate = weigh_dispatch(
         msgspec.structs.replace(

@@ -16,7 +16,7 @@ from prong.agent import Agent, Sent, recalled
 from prong.agent.answer import interrupted
 from prong.cost import markable
 from prong.cost.budget import Budget
-from prong.cost.cache import CacheRule
+from prong.cost.mark import ttl_of
 from prong.cost.receipt import Receipt
 from prong.entry import Reply, User, plain
 from prong.ids import AgentPath, is_below
@@ -41,6 +41,7 @@ from prong.team.notice import mentions
 from prong.team.outbox import Expected
 from prong.team.result import ending_of
 from prong.tools.tool import Reads
+from prong.wire import Ttl
 
 
 class TakenUp(msgspec.Struct):
@@ -60,8 +61,8 @@ def specs(replay: Replay) -> Iterator[ChildSpec]:
             yield spec
 
 
-def stored_start(spec: ChildSpec, replay: Replay, rule: CacheRule) -> Start:
-    """Start a child from what is stored of it, on a cache of that rule."""
+def stored_start(spec: ChildSpec, replay: Replay, ttl: Ttl | None) -> Start:
+    """Start a child from what is stored of it; `ttl` is what the user has set."""
     prompt = replay.agents[spec.path]
     last, run = _last_run(spec, replay)
     noted = replay.last(spec.path, ReceiptClosed) or replay.last(spec.path, ReceiptOpened)
@@ -74,7 +75,7 @@ def stored_start(spec: ChildSpec, replay: Replay, rule: CacheRule) -> Start:
     uses = max(last.tool_uses, _uses(prompt, spec)) if run.status == "running" else last.tool_uses
     return Start(
         prompt=prompt,
-        account=ChildAccount(receipt, rule, rows=replay.rows(spec.path)),
+        account=ChildAccount(receipt, ttl_of(prompt.head, ttl), rows=replay.rows(spec.path)),
         last=sent if sent.node is not None else Sent(node=_last_sent(prompt)),
         base=_base(prompt, spec),
         beside=_beside(spec, replay),

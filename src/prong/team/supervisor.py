@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 import anyio
 import msgspec
 
-from prong.agent import Agent
+from prong.agent import Agent, CacheWatch
 from prong.agent.answer import INTERRUPTED, unanswered
 from prong.cost.budget import Bounds, Budget
-from prong.cost.cache import cache_rule
 from prong.entry import CallId, Result, Results, Text
 from prong.errors import NotPossibleNow, ProngError, UnknownName
 from prong.event import Warned
@@ -25,7 +24,6 @@ from prong.journal.note import ChildSpec
 from prong.journal.replay import Replay, read_journal
 from prong.prompt import Prompt
 from prong.team import fork
-from prong.team.account import CacheWatch
 from prong.team.announce import announce
 from prong.team.child import Child
 from prong.team.course import Services, begin, end, launch
@@ -242,7 +240,7 @@ class Supervisor:
         fan = plan_fan_out(parent, prompt, calls, directives, *known, wakes=wakes)
         why = advise(parent, fan, self.settings.fork.break_even, asked=not dispatched)
         if dispatched and isinstance(parent.client.observer, CacheWatch):
-            parent.client.observer.lead(fan)
+            parent.client.observer.follow(fan)
         return fan, why or ""
 
     def _fork(
@@ -396,19 +394,14 @@ class Supervisor:
         Raises ProngError if its type or its model is not there any more.
         """
         budget, agents = spent_budget(parent, spec, replay), self.for_agent(spec.path)
-        head = replay.agents[spec.path].head
+        start = stored_start(spec, replay, parent.client.settings.ttl)
         if spec.kind == "fork":
-            rule = cache_rule(head, parent.client.provider.trait, parent.client.settings.ttl)
-            start = stored_start(spec, replay, rule)
             return make_fork(parent, spec, start, budget, self.services, agents)
         kind = self.resolver.types.get(spec.type)
         if kind is None:
             raise UnknownName(f"there is no agent type {spec.type!r} any more")
         model, background = spec.model or None, spec.notify
         made = self.resolver.resolve(parent, kind, model=model, background=background)
-        start = stored_start(
-            spec, replay, cache_rule(head, made.provider.trait, parent.client.settings.ttl)
-        )
         return make_typed(parent, spec, start, budget, self.services, agents, made)
 
     def resume(self, replay: Replay, *, run: bool = True) -> TakenUp:

@@ -1,0 +1,147 @@
+"""Who looks on at an agent's requests: when each may be sent, what it wrote and what it cost.
+
+A request should read what the one before it left in the cache. One that read less raises an event
+that names the likeliest cause.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from prong.agent.conversation import Conversation
+from prong.cost import Charge
+from prong.cost.cache import CacheRule
+from prong.cost.receipt import Circumstance, reconcile
+from prong.event import CacheMissed
+
+
+class Observer(Protocol):
+    """Looks on at the requests of one agent; a sidecar's request is not held up."""
+
+    async def before(self) -> None:
+        """Wait until the next request may be sent."""
+
+    def began(self) -> None:
+        """Note that a response has begun: what its request wrote can be read from now on."""
+
+    def paid(
+        self,
+        conversation: Conversation,
+        row: Charge,
+        *,
+        rule: CacheRule,
+        at: float,
+        diagnostics: bytes,
+    ) -> None:
+        """Note what a request, sent `at` a time to a cache of that rule, has cost.
+
+        The conversation still remembers the request before it as its last.
+        """
+
+
+class CacheWriter(Protocol):
+    """Somebody who is just writing what an agent's next request could read."""
+
+    async def wait_led(self) -> None:
+        """Wait, for a while, until that can be read."""
+
+
+class Prediction(msgspec.Struct, frozen=True):
+    """What a request should find in the cache."""
+
+    read: int
+    """Tokens that it should read."""
+    idle: float | None = None
+    """Seconds for which nobody had used them, if that is known."""
+    in_flight: bool = False
+    """Whether it was sent before anybody could have written them."""
+    drops_thinking: bool = False
+    """Whether the model drops earlier thinking for what came last."""
+
+
+class CacheWatch:
+    """Holds what an agent's replies read from the cache against what its last request left there.
+
+    An agent whose prompt was replaced begins anew, and so does one that was never counted: it is
+    expected to read nothing.
+    """
+
+    def __init__(self) -> None:
+        """Nothing has been read yet."""
+        self._here = False
+        """Whether the last request was made by this process."""
+        self._ahead: list[CacheWriter] = []
+
+    def follow(self, writer: CacheWriter) -> None:
+        """Let the next request wait for somebody who is about to write what it would."""
+        self._ahead.append(writer)
+
+    async def before(self) -> None:
+        """Wait, for a while, for those who are just writing what the agent would write too."""
+        ahead, self._ahead = self._ahead, []
+        for writer in ahead:
+            await writer.wait_led()
+
+    def began(self) -> None:
+        """Take no note."""
+
+    def paid(
+        self,
+        conversation: Conversation,
+        row: Charge,
+        *,
+        rule: CacheRule,
+        at: float,
+        diagnostics: bytes,
+    ) -> None:
+        """Say so if a reply read less than it should have."""
+        if not row.is_turn:
+            return
+        left = self.left(conversation, rule, at)
+        if left.read >= rule.minimum and not _forgets(conversation, rule):
+            self.hold(conversation, row, left, rule=rule, diagnostics=diagnostics)
+
+    def left(self, conversation: Conversation, rule: CacheRule, at: float) -> Prediction:
+        """Predict a request, sent `at` a time, by what the last one should have left in the cache.
+
+        Asked once for each reply, while it is being entered: the last usage is not yet overwritten
+        by the reply's. A provider that keeps all it reads does not count what it writes; one of an
+        earlier process may have been another.
+        """
+        used, here, self._here = conversation.last.usage, self._here, True
+        read = used.input if here and rule.lasting else used.read + used.written
+        return Prediction(read, at - conversation.last.at)
+
+    def hold(
+        self,
+        conversation: Conversation,
+        row: Charge,
+        prediction: Prediction,
+        *,
+        rule: CacheRule,
+        diagnostics: bytes,
+    ) -> str:
+        """Say so if a reply read less than predicted; gives why, as far as can be told."""
+        untimed = rule.lasting or prediction.in_flight
+        circumstance = Circumstance(
+            diagnostics=diagnostics,
+            minimum=rule.minimum,
+            idle=None if untimed else prediction.idle,
+            ttl=rule.ttl,
+            in_flight=prediction.in_flight,
+            drops_thinking=prediction.drops_thinking,
+            marks=row.marks,
+            rounds_to=rule.rounds_to,
+        )
+        if why := reconcile(prediction.read, row.usage, circumstance):
+            conversation.emit(CacheMissed(predicted=prediction.read, read=row.usage.read, why=why))
+        return why
+
+
+def _forgets(conversation: Conversation, rule: CacheRule) -> bool:
+    """Whether the model drops earlier thinking for what came last: less is read by design."""
+    tip = conversation.prompt.tip
+    text_came = tip is not None and tip.kind != "results"
+    return text_came and not rule.keeps_thinking
