@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 import msgspec
@@ -114,14 +114,14 @@ def _look(char: str) -> str:
     )
 
 
-def is_plain(text: str) -> bool:
+def _is_plain(text: str) -> bool:
     """Whether every character of a text is what it looks like."""
     return _PLAIN.fullmatch(text) is not None
 
 
 def looks(text: str) -> tuple[str, ...]:
     """Give what a text reads as; where signs may pass for letters or for nothing, both."""
-    if is_plain(text):
+    if _is_plain(text):
         return (text,)
     return tuple("".join(map(_look, one)) for one in _unsigned(text))
 
@@ -151,3 +151,21 @@ def readings(text: str) -> Iterator[Skeleton]:
 def _reading(text: str) -> Skeleton:
     pieces = [(look, place) for place, char in enumerate(text) for look in _look(char)]
     return Skeleton("".join(look for look, _ in pieces), tuple(place for _, place in pieces))
+
+
+def replace_read(pattern: re.Pattern[str], sign: str, texts: Iterable[str]) -> list[str]:
+    """Put a sign where a pattern begins in what texts may be read as; nothing else is changed."""
+    return [_replaced(pattern, sign, text) for text in texts]
+
+
+def _replaced(pattern: re.Pattern[str], sign: str, text: str) -> str:
+    if _is_plain(text):
+        return pattern.sub(sign, text)
+    marks = {
+        reading.origin[match.start()]
+        for reading in readings(text)
+        for match in pattern.finditer(reading.text)
+    }
+    if not marks:
+        return text
+    return "".join(sign if place in marks else char for place, char in enumerate(text))

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from prong.ids import AgentPath, TaskId
-from prong.team.confusable import is_plain, readings
+from prong.team.confusable import replace_read
 
 Status: TypeAlias = Literal["completed", "failed", "killed"]
 """How a task ended."""
@@ -63,33 +63,31 @@ _TAG = re.compile(
 
 def neutral(text: str) -> str:
     """Take the meaning from tags that imitate a notice or the system, however they are spelled."""
-    if is_plain(text):
-        return _TAG.sub("‹", text)
-    marks = {
-        reading.origin[match.start()]
-        for reading in readings(text)
-        for match in _TAG.finditer(reading.text)
-    }
-    if not marks:
-        return text
-    return "".join("‹" if place in marks else char for place, char in enumerate(text))
+    (fenced,) = _fenced(text)
+    return fenced
+
+
+def _fenced(*texts: str) -> list[str]:
+    return replace_read(_TAG, "‹", texts)
 
 
 def _line(text: str) -> str:
-    return neutral(" ".join(text.split()))
+    return " ".join(text.split())
 
 
 def _rendered(notice: Notice) -> str:
     usage = notice.usage
+    told = (notice.task_id, _run(notice), notice.summary, notice.output_file)
+    task_id, run, summary, output_file, result = _fenced(*map(_line, told), notice.result)
     lines = [
         "<task-notification>",
-        f"{_identity(notice.task_id, _run(notice))}{notice.status}</status>",
-        f"<summary>{_line(notice.summary)}</summary>",
+        f"{_identity(task_id, run)}{notice.status}</status>",
+        f"<summary>{summary}</summary>",
     ]
-    if notice.output_file:
-        lines.append(f"<output-file>{_line(notice.output_file)}</output-file>")
-    if notice.result:
-        lines.append(f"<result>\n{neutral(notice.result)}\n</result>")
+    if output_file:
+        lines.append(f"<output-file>{output_file}</output-file>")
+    if result:
+        lines.append(f"<result>\n{result}\n</result>")
     lines.append(
         f"<usage><tokens>{usage.tokens}</tokens><tool-uses>{usage.tool_uses}</tool-uses>"
         f"<duration-ms>{usage.duration_ms}</duration-ms></usage>"
@@ -108,12 +106,13 @@ def _run(notice: Notice) -> str:
 
 
 def _identity(task_id: str, run: str) -> str:
-    """Name a task and, after its first run, which run of it ended."""
-    again = f"\n<run>{_line(run)}</run>" if run else ""
-    return f"<task-id>{_line(task_id)}</task-id>{again}\n<status>"
+    """Name a task and, after its first run, which run of it ended; both are fenced."""
+    again = f"\n<run>{run}</run>" if run else ""
+    return f"<task-id>{task_id}</task-id>{again}\n<status>"
 
 
 def mentions(text: str, notice_id: str) -> bool:
     """Whether a rendered text holds a notice; content cannot imitate the tags."""
-    task_id, _, run = notice_id.rpartition("#")
-    return _identity(notice_id, "") in text or bool(run and _identity(task_id, run) in text)
+    task_id, _, number = notice_id.rpartition("#")
+    whole, task, run = _fenced(*map(_line, (notice_id, task_id, number)))
+    return _identity(whole, "") in text or bool(number and _identity(task, run) in text)
