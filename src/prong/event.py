@@ -272,6 +272,8 @@ class PermissionAsked(_Event, tag="permission_asked", frozen=True):
     why: str
     suggestion: tuple[str, ...] = ()
     """Rules that would allow it for the rest of the session."""
+    file: str = ""
+    """The settings file that would keep these rules for later sessions; empty if none can."""
     arguments: str = ""
     """The call's arguments as JSON, for faces that show what would be done."""
     plan: str = ""

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 import msgspec
+
+PlanMode: TypeAlias = Literal["", "default", "acceptEdits", "auto", "dontAsk", "bypassPermissions"]
+"""The permission mode after a plan; empty for the one from before it."""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -27,6 +32,16 @@ class Answer(msgspec.Struct, frozen=True, tag_field="type", tag="answer"):
     request_id: str
     allow: bool = True
     always: bool = False
-    """Allow by the suggested rules for the rest of the session."""
+    """The same as `remember="session"`."""
     text: str = ""
     """Why not, the answer to a question (one line per question), or a plan as edited."""
+    remember: Literal["", "session", "project"] = ""
+    """How long the suggested rules are to allow it: this once, for the rest of the session, or in
+    all later sessions of the project too, by the settings file that the request names."""
+    mode: PlanMode = ""
+    """For a plan that is approved: the permission mode to go on in."""
+
+    def __post_init__(self) -> None:
+        """Read the older word for a rule of the session."""
+        if self.always and not self.remember:
+            msgspec.structs.force_setattr(self, "remember", "session")

@@ -49,7 +49,7 @@ async def test_a_conversation(world: Worlds, terminal: Terminal) -> None:
         assert "·[2J" in shown, "control characters are neutralised"
         assert (w.root / "a.py").read_text() == "x = 2\n"
         screen.type("Touch it")
-        await screen.see("touch never", "[y]es, [a]lways, [n]o, or why not: ")
+        await screen.see("touch never", "[y]es, [s]ession, [a]lways, [n]o, or why not: ")
         screen.type("not today")
         await screen.see("As you wish.")
         assert "not today" in w.server.records[-1].request.last_text

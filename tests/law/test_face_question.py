@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from prong.entry import CallId
 from prong.errors import UsageError
 from prong.event import PermissionAsked, QuestionAsked, ToolFinished, ToolStarted
+from prong.face.ask_in_turn import read_answer
 from prong.face.call import Calls
 from prong.face.line import chosen, counted, describe_question
 from prong.face.slash import HELP
 from prong.ids import RequestId
-from prong.question import Choice, Question
+from prong.question import Answer, Choice, Question
 
 OPTIONS = (Choice("red"), Choice("blue"))
 ONE = QuestionAsked(request_id=RequestId("ask-1"), questions=(Question("Colour?", "", OPTIONS),))
@@ -19,6 +21,17 @@ TWO = QuestionAsked(
     request_id=RequestId("ask-2"),
     questions=(Question("Colour?", "", OPTIONS), Question("Both?", "", OPTIONS, multiple=True)),
 )
+LEAVE = PermissionAsked(
+    request_id=RequestId("ask-1"),
+    call_id=CallId("1"),
+    tool="Bash",
+    title="touch a",
+    why="it writes",
+    suggestion=("Bash(touch:*)",),
+    file="/p/.prong/settings.local.json",
+)
+
+pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize(
@@ -64,7 +77,7 @@ def test_a_permission_question_shows_the_change() -> None:
     assert lines[0] == ("may it? Edit a.py", "bold")
     assert ("  -x = 1", "bad") in lines
     assert ("  +x = 2", "good") in lines
-    assert lines[-1] == ("  always (for the rest of this session): Edit", "bold")
+    assert lines[-1] == ("  for the rest of this session: Edit", "bold")
 
 
 def test_a_long_change_is_shown_in_part_and_whole() -> None:
@@ -83,6 +96,35 @@ def test_a_long_change_is_shown_in_part_and_whole() -> None:
     assert part[-2:] == ["  … 20 more lines; v shows all of them", "may it? Write a.py"]
     whole = [text for text, _ in describe_question(asked, whole=True)]
     assert whole[-2:] == ["  +49", "may it? Write a.py"]
+
+
+@pytest.mark.parametrize(
+    ("word", "answer"),
+    [
+        ("y", Answer("ask-1")),
+        ("s", Answer("ask-1", remember="session")),
+        ("Always", Answer("ask-1", remember="project")),
+        ("no", Answer("ask-1", allow=False)),
+        ("as you like it", Answer("ask-1", allow=False, text="as you like it")),
+    ],
+)
+async def test_words_give_leave(word: str, answer: Answer) -> None:
+    """Leave is given once, for the session or for good; whatever else is said is why not."""
+    assert await read_answer(LEAVE, word) == answer
+
+
+@pytest.mark.parametrize("word", ["s", "a"])
+async def test_leave_that_is_not_offered_is_not_given(word: str) -> None:
+    """Where no rule can allow it, the words for that are no answer, and no reason either."""
+    with pytest.raises(UsageError):
+        await read_answer(replace(LEAVE, suggestion=(), file=""), word)
+
+
+async def test_a_plan_is_approved_with_edits_accepted() -> None:
+    """One word approves a plan and lets edits pass from then on."""
+    plan = replace(LEAVE, suggestion=(), file="", plan="1. Do it.")
+    assert await read_answer(plan, "a") == Answer("ask-1", mode="acceptEdits")
+    assert await read_answer(plan, "s") == Answer("ask-1", allow=False, text="s")
 
 
 def test_a_failure_stands_below_its_own_call() -> None:

@@ -92,7 +92,6 @@ async def test_80_by_24(world: Worlds) -> None:
     async with playing(world, (80, 24)) as (_, hands):
         assert still(hands.text) == snapshot("""\
 prong  claude-sonnet-5-5 · default      $0.02  saved $0.07  cache 96%  warm 4:58
-? Agent fork: part 2  fork-2        waits for you  1 s
 ▸ Agent fork: part 3  fork-3        completed  1 s
 
 While they work I read on.
@@ -111,6 +110,7 @@ I see.
   `git push --force origin main` would be run
   [y] once
   [s] for this session: Bash(git push:*)
+  [a] always, by .prong/settings.local.json: Bash(git push:*)
   [n] no, and say why
 ────────────────────────────────────────────────────────────────────────────────
 >
@@ -123,12 +123,11 @@ async def test_a_wide_one(world: Worlds) -> None:
     async with playing(world, (140, 30)) as (_, hands):
         assert still(hands.text) == snapshot("""\
 prong  claude-sonnet-5-5 · default · main · A title                                                 $0.02  saved $0.07  cache 96%  warm 4:58
-                                                                            │● main           6t ███████▋  96%  $0.02
-The wait grows without bound. I'll split this in three:                     │├◐ fork-1        1t ███████▋  96% $0.0010 sleep 600
-                                                                            │├? fork-2        1t ███████▋  96% $0.0010 asks: git push --for…
-1. a test that fails                                                        │└○ fork-3        1t ███████▋  96% $0.0010 done
-2. the callers, who may rely on it                                          │fan-out 1: base 4,000 tok · read 100 %
-3. other places like it                                                     │
+The wait grows without bound. I'll split this in three:                     │● main           6t ███████▋  96%  $0.02
+                                                                            │├◐ fork-1        1t ███████▋  96% $0.0010 sleep 600
+1. a test that fails                                                        │├? fork-2        1t ███████▋  96% $0.0010 asks: git push --for…
+2. the callers, who may rely on it                                          │└○ fork-3        1t ███████▋  96% $0.0010 done
+3. other places like it                                                     │fan-out 1: base 4,000 tok · read 100 %
                                                                             │
   wait = min(60, 2 ** attempt)  # seconds                                   │
                                                                             │
@@ -148,6 +147,7 @@ I see.                                                                      │
   `git push --force origin main` would be run
   [y] once
   [s] for this session: Bash(git push:*)
+  [a] always, by .prong/settings.local.json: Bash(git push:*)
   [n] no, and say why
 ────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 >

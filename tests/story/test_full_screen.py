@@ -92,6 +92,32 @@ async def test_leave_is_given_by_a_key(world: Worlds, full: Opens) -> None:
     assert answered.number == 3
 
 
+async def test_always_stores_the_rule_that_is_shown(world: Worlds, full: Opens) -> None:
+    """`a` names the file and the rule, stores it, and says so; the next such call just runs."""
+    script = [call("Bash", {"command": f"touch {name}"}) for name in ("one", "two")]
+    async with world([*script, say("Done.")], attended=True) as w, full(w.session) as hands:
+        await hands.type("Touch them")
+        await hands.see("[a] always, by .prong/settings.local.json: Bash(touch:*)")
+        await hands.press("a")
+        await hands.see("Done.", "stored in")
+    assert "Bash(touch:*)" in (w.root / ".prong/settings.local.json").read_text()
+    assert (w.root / "two").exists()
+
+
+async def test_a_rule_that_cannot_be_stored_leaves_the_question(world: Worlds, full: Opens) -> None:
+    """If the file cannot be written that is said, and the question can be answered otherwise."""
+    script = [call("Bash", {"command": "touch made"}), say("Done.")]
+    async with world(script, attended=True) as w, full(w.session) as hands:
+        await hands.type("Touch it")
+        await hands.see("[a] always")
+        (w.root / ".prong").symlink_to("nowhere")
+        await hands.press("a")
+        await hands.see("no rule was kept", "[a] always")
+        await hands.press("s")
+        await hands.see("Done.")
+    assert (w.root / "made").exists()
+
+
 async def test_what_was_typed_ahead_never_answers(world: Worlds, full: Opens) -> None:
     """Keys that follow each other belong to the line, also if a question comes in between."""
     script = [call("Bash", {"command": "touch made"}), say("Done.")]

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from prong import Answer, PermissionAsked, QuestionAsked
-from prong.command import SetMode
+from prong.command import Refused, SetMode
 from prong.event import ModeChanged, ToolFinished, Warned
 from prong.session import Session
 from prong.session.planning import slug
@@ -71,6 +71,30 @@ async def test_a_plan_is_written_and_approved(world: Worlds, tmp_path: Path, api
         approved = w.server.records[3].request.last_text
         assert "approved the plan" in approved
         assert "1. Do it." in approved
+
+
+@pytest.mark.spec("P4", "X2")
+@pytest.mark.parametrize("text", ["", "1. My way."])
+async def test_approved_into_another_mode(world: Worlds, tmp_path: Path, text: str) -> None:
+    """One answer approves a plan, edited or not, and says in which mode work goes on."""
+    root = tmp_path / "project"
+    made = call("Write", {"file_path": "made.py", "content": "x"})
+    script = [write(root, "go"), call("ExitPlanMode"), made, say("Done.")]
+    async with world(script, mode="plan", attended=True) as w:
+        await w.session.say("Go")
+        with anyio.fail_after(10):
+            while not (waiting := list(w.session.view().questions)):
+                await anyio.sleep(0.01)
+        wrong = Answer(waiting[0], mode="plan")  # pyright: ignore[reportArgumentType] # on purpose
+        assert isinstance(await w.session.send(wrong), Refused)
+        refusal = Answer(waiting[0], allow=False, mode="acceptEdits")
+        assert isinstance(await w.session.send(refusal), Refused)
+        await w.session.send(Answer(waiting[0], text=text, mode="acceptEdits"))
+        await w.session.wait_settled()
+        assert [e.mode for e in w.told(ModeChanged)] == ["plan", "acceptEdits"]
+        assert "permission mode is acceptEdits" in w.server.records[2].request.last_text
+        assert (w.root / "made.py").exists()
+        assert len(w.told(PermissionAsked)) == 1
 
 
 @pytest.mark.spec("P4")

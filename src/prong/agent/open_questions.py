@@ -7,29 +7,55 @@ answer goes back to that child alone.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TypeAlias, cast
+from typing import Protocol, TypeAlias, cast, get_args
 
 import anyio
+import msgspec
 
-from prong.errors import BadInput
-from prong.event import Event, PermissionAsked, QuestionAsked, RequestSettled
+from prong.errors import BadInput, ProngError
+from prong.event import Event, PermissionAsked, QuestionAsked, RequestSettled, Warned
 from prong.ids import AgentPath, RequestId
-from prong.question import Answer
+from prong.question import Answer, PlanMode
 
 Asked: TypeAlias = PermissionAsked | QuestionAsked
 Respond: TypeAlias = Callable[[str, Asked], Awaitable[Answer | None]]
 """Answers for the user; gets the agent's path and the request. None: nobody can answer."""
 
 
+class RuleStore(Protocol):
+    """Keeps rules for later sessions."""
+
+    def offer(self, rules: Sequence[str]) -> str:
+        """Give the file that would keep these rules; empty if they cannot be kept."""
+        ...
+
+    def add(self, rules: Sequence[str]) -> None:
+        """Keep them.
+
+        Raises ConfigError if that is not possible: then nothing has changed.
+        """
+        ...
+
+
 class OpenQuestions:
     """Hands questions out and answers back, each exactly once."""
 
-    def __init__(self, respond: Respond | None = None, *, attended: bool = False) -> None:
-        """Take a function that answers, or say that a face is there to send answers."""
+    def __init__(
+        self,
+        respond: Respond | None = None,
+        *,
+        attended: bool = False,
+        rules: RuleStore | None = None,
+    ) -> None:
+        """Take a function that answers, or say that a face is there to send answers.
+
+        `rules` keeps what is allowed for later sessions; without it nothing is.
+        """
         self._respond = respond
+        self._rules = rules
         self.attended = attended
         self._slots: dict[str, _PendingAnswer] = {}
         self._numbers = count(1)
@@ -40,6 +66,10 @@ class OpenQuestions:
     def answerable(self) -> bool:
         """Whether there is anybody to answer."""
         return self.attended or self._respond is not None
+
+    def file_for(self, rules: Sequence[str]) -> str:
+        """Give the file that would keep rules for later sessions; empty if there is none."""
+        return "" if self._rules is None else self._rules.offer(rules)
 
     def number(self) -> RequestId:
         """Make an id for a request."""
@@ -68,7 +98,7 @@ class OpenQuestions:
                 if self._respond is None:
                     await anyio.sleep_forever()
                 else:
-                    answer = await _responded(self._respond, path, asked)
+                    answer = self._taken(await _responded(self._respond, path, asked), asked, emit)
             answer = slot.answer or answer
         finally:
             self._slots.pop(asked.request_id, None)
@@ -84,13 +114,46 @@ class OpenQuestions:
                 slot.scope.cancel()
 
     def settle(self, answer: Answer) -> bool:
-        """Deliver an answer; False if nothing waits for it."""
+        """Deliver an answer; False if nothing waits for it.
+
+        Raises UsageError if it does not fit the question, ConfigError if rules cannot be kept as it
+        asks: then the question stays open.
+        """
         slot = self._slots.get(answer.request_id)
         if slot is None or slot.answer is not None:
             return False
+        self._keep(self.pending[answer.request_id][1], answer)
         slot.answer = answer
         slot.scope.cancel()
         return True
+
+    def _taken(
+        self, answer: Answer | None, asked: Asked, emit: Callable[[Event], None]
+    ) -> Answer | None:
+        """Take the answer of the caller's function; if its rules cannot be kept, it is for once."""
+        if answer is None:
+            return None
+        try:
+            self._keep(asked, answer)
+        except BadInput as error:
+            raise BadInput(f"the respond function failed: {error}") from error
+        except ProngError as error:
+            emit(Warned(text=f"{error}; it is allowed this once"))
+            return msgspec.structs.replace(answer, always=False, remember="")
+        return answer
+
+    def _keep(self, asked: Asked, answer: Answer) -> None:
+        """Check an answer against its question, and store the rules that were shown with it."""
+        plan = isinstance(asked, PermissionAsked) and bool(asked.plan)
+        if answer.mode not in get_args(PlanMode):
+            raise BadInput(f"after a plan there is no permission mode {answer.mode!r}")
+        if answer.mode and not (plan and answer.allow):
+            raise BadInput("only who approves a plan can say in which mode to go on")
+        if answer.remember != "project" or not answer.allow:
+            return
+        if self._rules is None or not isinstance(asked, PermissionAsked) or not asked.file:
+            raise BadInput("no rule can be kept for this; allow it once or for the session")
+        self._rules.add(asked.suggestion)
 
     def review(self) -> None:
         """Allow what waits and need not be asked for any more, after a rule has been added."""

@@ -178,6 +178,7 @@ async def _asked(
         title=title,
         why=ask.why,
         suggestion=ask.suggestion,
+        file=agent.questions.file_for(ask.suggestion),
         arguments=call.arguments,
         preview=preview,
     )
@@ -191,7 +192,7 @@ async def _asked(
     if not answer.allow:
         why = f": {answer.text}" if answer.text else ""
         return Failed(f"the user refused this call{why}; do not try the same in another way")
-    if answer.always:
+    if answer.remember:
         for rule in ask.suggestion:
             agent.policy.allow_for_session(rule)
         # Siblings often ask the same: what the rule allows need not be answered once more.

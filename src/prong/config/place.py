@@ -143,7 +143,8 @@ def folders(options: Options, given: str | None = None) -> tuple[str, str, str]:
 
 
 def _settings(home: str, root: str, options: Options, *, trusted: bool) -> Settings:
-    settings = load_settings(home, root, trusted=trusted, flag=options.settings)
+    vouched = Trust(home).vouched(root)
+    settings = load_settings(home, root, trusted=trusted, vouched=vouched, flag=options.settings)
     if settings.fatal:
         raise settings.fatal[0]
     return settings

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, cast
@@ -149,6 +150,8 @@ class _Layer(msgspec.Struct, frozen=True):
     """The file belongs to another program whose conventions we share."""
     guarded: bool
     """It lies in a folder that is not trusted."""
+    vouched: AbstractSet[str] = frozenset()
+    """Rules that count all the same: the user has put them there."""
 
 
 class _Merge:
@@ -200,10 +203,20 @@ class _Merge:
         )
 
 
-def load_settings(home: str, root: str, *, trusted: bool, flag: str | None = None) -> Settings:
-    """Read all layers for a project root; `flag` is the value of `--settings`, a file or JSON."""
+def load_settings(
+    home: str,
+    root: str,
+    *,
+    trusted: bool,
+    vouched: AbstractSet[str] = frozenset(),
+    flag: str | None = None,
+) -> Settings:
+    """Read all layers for a project root; `flag` is the value of `--settings`, a file or JSON.
+
+    Rules of local settings that are `vouched` for are the user's own, trusted or not.
+    """
     merge = _Merge()
-    for layer in _layers(Path(home), Path(root), flag, merge, trusted=trusted):
+    for layer in _layers(Path(home), Path(root), flag, merge, None if trusted else vouched):
         withheld, problems = len(merge.withheld), len(merge.problems)
         if double := find_double(layer.document, *_GUARDS, *_INNER_GUARDS):
             why = f"{double!r} stands twice in one object, and only the last would count"
@@ -254,8 +267,9 @@ def _look_for_slip(merge: _Merge, layer: _Layer, *keys: str) -> None:
 
 
 def _layers(
-    home: Path, root: Path, flag: str | None, merge: _Merge, *, trusted: bool
+    home: Path, root: Path, flag: str | None, merge: _Merge, vouched: AbstractSet[str] | None
 ) -> list[_Layer]:
+    """Read the files; in a folder that is not trusted only rules that are vouched for count."""
     places: list[tuple[Path, SettingSource]] = [
         (home / ".claude/settings.json", "user"),
         (home / ".prong/settings.json", "user"),
@@ -281,8 +295,9 @@ def _layers(
             merge.stop(document)
         elif document is not None:
             foreign = path.parent.name == ".claude"
-            guarded = source != "user" and not trusted
-            layers.append(_Layer(document, source, foreign, guarded))
+            guarded = source != "user" and vouched is not None
+            own = vouched if vouched and source == "local" and not foreign else frozenset[str]()
+            layers.append(_Layer(document, source, foreign, guarded, own))
     if flag is not None:
         document = _flag_document(flag)
         if isinstance(document, ConfigError):
@@ -346,9 +361,13 @@ def _add_rules(merge: _Merge, layer: _Layer, name: str, value: object) -> None:
     if not rules:
         return
     if layer.guarded and name in ("allow", "additionalDirectories"):
-        texts = ", ".join(rule.text for rule in rules)
-        merge.withheld.append(f"permissions.{name} {texts}")
-        return
+        own = layer.vouched if name == "allow" else frozenset[str]()
+        held = [rule for rule in rules if rule.text not in own]
+        rules = [rule for rule in rules if rule.text in own]
+        if held:
+            merge.withheld.append(f"permissions.{name} {', '.join(rule.text for rule in held)}")
+        if not rules:
+            return
     merge.lists[name] += rules
     merge.note(f"permissions.{name}", layer)
 

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 import msgspec
 
-from prong.config.document import read_document
+from prong.config.document import Document, read_document
 from prong.errors import ConfigError
 from prong.host import make_private
+
+
+class _Decisions(msgspec.Struct, frozen=True):
+    """What the file holds."""
+
+    folders: dict[str, bool] = {}
+    rules: dict[str, tuple[str, ...]] = {}
+    """Rules in local settings that the user has put there, by folder."""
 
 
 class Trust(msgspec.Struct, frozen=True):
@@ -38,7 +48,7 @@ class Trust(msgspec.Struct, frozen=True):
 
         Raises ConfigError if the file of decisions is damaged.
         """
-        decisions = self._read()
+        decisions = self._read().folders
         place = Path(path).resolve()
         for folder in (place, *place.parents):
             if (decision := decisions.get(str(folder))) is not None:
@@ -67,45 +77,52 @@ class Trust(msgspec.Struct, frozen=True):
         """
         self._decide(path, trusted=False)
 
-    def _read(self) -> dict[str, bool]:
+    def vouched(self, path: str) -> frozenset[str]:
+        """Give the rules that the user has kept for a folder themselves, trusted or not.
+
+        A file that cannot be read vouches for none.
+        """
+        try:
+            kept = self._read().rules.get(str(Path(path).resolve()), ())
+        except ConfigError:
+            return frozenset()
+        return frozenset(kept)
+
+    def vouch(self, path: str, rules: Sequence[str]) -> None:
+        """Take note that rules in a folder's local settings are the user's own.
+
+        Raises ConfigError if the file of decisions is damaged: it is not overwritten.
+        """
+        self._change(partial(_vouch, str(Path(path).resolve()), tuple(rules)))
+
+    def _read(self) -> _Decisions:
         document = read_document(self.path)
         if isinstance(document, ConfigError):
             raise document
         if document is None:
-            return {}
-        folders = document.value.get("folders", {})
-        if not isinstance(folders, dict):
-            raise document.problem("'folders' must be an object", "folders")
-        pairs = cast("dict[str, object]", folders)
-        for folder, decision in pairs.items():
-            if not isinstance(decision, bool):
-                why = "a folder's trust must be true or false"
-                raise document.problem(why, "folders", folder)
-        return cast("dict[str, bool]", pairs)
+            return _Decisions()
+        return _Decisions(_folders(document), _rules(document))
 
     def _decide(self, path: str, *, trusted: bool) -> None:
+        self._change(partial(_decide, Path(path).resolve(), trusted=trusted))
+
+    def _change(self, change: Callable[[_Decisions], _Decisions]) -> None:
         from filelock import FileLock, Timeout
 
-        place = Path(path).resolve()
         try:
             make_private(self.path.parent)
             with FileLock(f"{self.path}.lock", timeout=10):
-                self._write(place, trusted=trusted)
+                self._write(change(self._read()))
         except Timeout as error:
             raise ConfigError(self.path, "another process holds it; try again") from error
         except OSError as error:
             why = f"cannot be written ({error.strerror}), so nothing was decided"
             raise ConfigError(self.path, why) from error
 
-    def _write(self, place: Path, *, trusted: bool) -> None:
-        decisions = {
-            folder: decision
-            for folder, decision in self._read().items()
-            # A decision about a folder replaces those about what is in it.
-            if not Path(folder).is_relative_to(place)
-        }
-        decisions[str(place)] = trusted
-        ordered = {"folders": dict(sorted(decisions.items()))}
+    def _write(self, decisions: _Decisions) -> None:
+        ordered: dict[str, object] = {"folders": dict(sorted(decisions.folders.items()))}
+        if decisions.rules:
+            ordered["rules"] = dict(sorted(decisions.rules.items()))
         data = msgspec.json.format(msgspec.json.encode(ordered)) + b"\n"
         fresh = self.path.with_suffix(f".{os.getpid()}.tmp")
         with fresh.open("wb") as file:
@@ -113,6 +130,46 @@ class Trust(msgspec.Struct, frozen=True):
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(self.path)
+
+
+def _decide(place: Path, before: _Decisions, *, trusted: bool) -> _Decisions:
+    """Decide about a folder: that replaces what was decided about what is in it."""
+
+    def stays(folder: str) -> bool:
+        return not Path(folder).is_relative_to(place)
+
+    folders = {name: one for name, one in before.folders.items() if stays(name)}
+    rules = {name: one for name, one in before.rules.items() if trusted or stays(name)}
+    return _Decisions({**folders, str(place): trusted}, rules)
+
+
+def _vouch(folder: str, rules: tuple[str, ...], before: _Decisions) -> _Decisions:
+    kept = tuple(dict.fromkeys((*before.rules.get(folder, ()), *rules)))
+    return _Decisions(before.folders, {**before.rules, folder: kept})
+
+
+def _folders(document: Document) -> dict[str, bool]:
+    found = _object(document, "folders")
+    for folder, decision in found.items():
+        if not isinstance(decision, bool):
+            why = "a folder's trust must be true or false"
+            raise document.problem(why, "folders", folder)
+    return cast("dict[str, bool]", found)
+
+
+def _rules(document: Document) -> dict[str, tuple[str, ...]]:
+    found = _object(document, "rules")
+    try:
+        return msgspec.convert(found, dict[str, tuple[str, ...]])
+    except msgspec.ValidationError as error:
+        raise document.problem("a folder's rules must be a list of texts", "rules") from error
+
+
+def _object(document: Document, key: str) -> dict[str, object]:
+    found = document.value.get(key, {})
+    if not isinstance(found, dict):
+        raise document.problem(f"'{key}' must be an object", key)
+    return cast("dict[str, object]", found)
 
 
 def needs_trust(home: str, root: str) -> list[str]:
@@ -125,7 +182,7 @@ def needs_trust(home: str, root: str) -> list[str]:
     from prong.config.setting import load_settings
     from prong.config.skill_search import project_skill_grants
 
-    settings = load_settings(home, root, trusted=False)
+    settings = load_settings(home, root, trusted=False, vouched=Trust(home).vouched(root))
     if settings.fatal:
         raise settings.fatal[0]
     wants = list(settings.withheld)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TypeAlias
 
-from prong.errors import NotPossibleNow, UsageError
+from prong.errors import BadInput, NotPossibleNow, UsageError
 from prong.event import PermissionAsked, QuestionAsked
 from prong.face.composer import Input
 from prong.face.edit.external import edit
 from prong.face.line import chosen, describe_question
 from prong.face.screen import InputLine, InputPrompt, Screen
 from prong.question import Answer
+from prong.view import View
 
 Asked: TypeAlias = PermissionAsked | QuestionAsked
 
@@ -81,6 +82,11 @@ class Questions:
         if self._open and now is not None and not now.key and self._input.untouched():
             self._input.switch(self.pose())
 
+    def put_back(self, request_id: str, view: View) -> None:
+        """Ask once more what still waits, since its answer was refused."""
+        if (asked := view.questions.get(request_id)) is not None:
+            self._open = {request_id: (asked.agent, asked.asked), **self._open}
+
     async def answer(self, line: InputLine) -> Answer | None:
         """Read a line as the answer to its question; None if it is none."""
         if line.key not in self._open:
@@ -92,7 +98,7 @@ class Questions:
             return None
         try:
             with self._input.lend() if _edits(asked, line.text) else nullcontext():
-                answer = await _read(asked, line.text.strip())
+                answer = await read_answer(asked, line.text.strip())
         except UsageError as error:
             self._screen.line(str(error), style="bad")
             return None
@@ -115,8 +121,8 @@ def _edits(asked: Asked, text: str) -> bool:
     )
 
 
-async def _read(asked: Asked, word: str) -> Answer:
-    """Understand an answer.
+async def read_answer(asked: Asked, word: str) -> Answer:
+    """Understand an answer to a question.
 
     Raises UsageError if it has to be given again.
     """
@@ -127,19 +133,38 @@ async def _read(asked: Asked, word: str) -> Answer:
         if edited is None:
             raise NotPossibleNow("nothing was approved: set EDITOR, or the editor gave no text")
         return Answer(asked.request_id, text=edited)
-    if word.lower() in {"y", "yes", "a", "always"}:
-        return Answer(asked.request_id, always=word.lower().startswith("a"))
+    if asked.plan and word.lower() in {"a", "accept"}:
+        return Answer(asked.request_id, mode="acceptEdits")
+    if word.lower() in {"y", "yes"}:
+        return Answer(asked.request_id)
+    if (kept := _lasting(asked, word.lower())) is not None:
+        return kept
     refusal = "" if word.lower() in {"n", "no"} else word
     return Answer(asked.request_id, allow=False, text=refusal)
+
+
+def _lasting(asked: PermissionAsked, word: str) -> Answer | None:
+    """Understand a yes for more than this once; None if it is something else.
+
+    Raises UsageError if there is no such yes here.
+    """
+    if word in {"s", "session"} and asked.suggestion:
+        return Answer(asked.request_id, remember="session")
+    if word in {"a", "always"} and asked.file:
+        return Answer(asked.request_id, remember="project")
+    if word in {"s", "session", "a", "always"} and not asked.plan:
+        raise BadInput("that can be allowed this once only, or refused")
+    return None
 
 
 def _offer(asked: Asked) -> str:
     if isinstance(asked, QuestionAsked):
         return "? "
     if asked.plan:
-        return "[y]es, [e]dit and approve, [n]o, or what to change: "
-    always = "[a]lways, " if asked.suggestion else ""
-    return f"{asked.tool}: [y]es, {always}[n]o, or why not: "
+        return "[y]es, [a]ccept edits too, [e]dit and approve, [n]o, or what to change: "
+    session = "[s]ession, " if asked.suggestion else ""
+    always = "[a]lways, " if asked.file else ""
+    return f"{asked.tool}: [y]es, {session}{always}[n]o, or why not: "
 
 
 def _title(asked: Asked) -> str:

@@ -183,7 +183,9 @@ def describe_question(
             lines += _change(asked, whole=whole)
         if asked.suggestion:
             rules = ", ".join(asked.suggestion)
-            lines.append((f"  always (for the rest of this session): {rules}", "bold"))
+            lines.append((f"  for the rest of this session: {rules}", "bold"))
+        if asked.file:
+            lines.append((f"  always: the same, stored in {asked.file}", "bold"))
         return lines
     return [(_choices(asked), "bold")]
 

@@ -251,8 +251,8 @@ class Talk:
                 self._consent.settle(given=line.text.strip().lower() in {"y", "yes"})
         elif line.key:
             answer = await self._questions.answer(line)
-            if answer is not None:
-                await self._session.send(answer)
+            if answer is not None and not await self._carrier.carry_out(answer):
+                self._questions.put_back(line.key, self._session.view())
         elif line.text.startswith("!"):
             self._remember(line)
             await self._carrier.carry_out(RunShell(line.text[1:].strip()))

@@ -20,6 +20,7 @@ from prong.agent.lineage import COORDINATOR, told_by
 from prong.agent.spec import AgentTypes
 from prong.config.firing import CommandHooks
 from prong.config.guard import Guard
+from prong.config.local_rule import local_rules
 from prong.config.memory import note_file
 from prong.config.model import choose
 from prong.config.option import OptionKeywords, Options
@@ -102,17 +103,24 @@ def open_session(
 
     """
     options = msgspec.structs.replace(options or Options(), **given)
-    return Opening(_live(options, OpenQuestions(respond, attended=attended), clock, host))
+    return Opening(_live(options, respond, clock, host, attended=attended))
 
 
 @asynccontextmanager
 async def _live(
-    options: Options, questions: OpenQuestions, clock: Callable[[], float], host: Host | None
+    options: Options,
+    respond: Respond | None,
+    clock: Callable[[], float],
+    host: Host | None,
+    *,
+    attended: bool,
 ) -> AsyncGenerator[Parts, None]:
     """Put a session together, and take it apart when it is left, in one and the same task."""
     place = look_around(options, cwd=host.root if host is not None else None)
     failure: BaseException | None = None
     async with anyio.create_task_group() as group, make_providers(place) as providers:
+        rules = local_rules(place) if host is None else None
+        questions = OpenQuestions(respond, attended=attended, rules=rules)
         maker = _Maker(place, providers, group, questions, clock, host)
         try:
             parts = await maker.make()

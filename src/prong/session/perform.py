@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, cast
 
-from prong.agent import compact
+from prong.agent import OpenQuestions, compact
 from prong.command import (
     Accepted,
     Aside,
@@ -38,7 +38,7 @@ from prong.command import (
 from prong.config.place import read_mode
 from prong.entry import Part, Text, User, plain
 from prong.errors import BadInput, ProngError, UnknownName
-from prong.event import TitleChanged, TodosChanged, Warned
+from prong.event import PermissionAsked, TitleChanged, TodosChanged, Warned
 from prong.journal.note import Titled
 from prong.prompt import Prompt
 from prong.question import Answer
@@ -123,9 +123,7 @@ def _at_once(
     """Carry out a command for which nobody has to wait."""
     match command:
         case Answer(request_id=request_id):
-            if not parts.agent.questions.settle(command):
-                return Refused(f"nothing waits for an answer to {request_id!r}")
-            return _DONE
+            return _answer(parts.agent.questions, command, request_id)
         case Interrupt():
             return _DONE if parts.life.interrupt() else Refused("nothing runs")
         case SetMode() | SetModel() | SetEffort() | SetMemory():
@@ -140,6 +138,16 @@ def _at_once(
             return _DONE
         case TakeUp():
             return _take_up(parts)
+
+
+def _answer(questions: OpenQuestions, answer: Answer, request_id: str) -> Outcome:
+    """Deliver an answer, and say which rules were stored."""
+    _, asked = questions.pending.get(request_id, ("", None))
+    if not questions.settle(answer):
+        return Refused(f"nothing waits for an answer to {request_id!r}")
+    if answer.remember == "project" and answer.allow and isinstance(asked, PermissionAsked):
+        return Accepted(f"stored in {asked.file}: {', '.join(asked.suggestion)}")
+    return _DONE
 
 
 async def _from_user(parts: Parts, command: Say | UseSkill | Unsay | RunShell) -> Outcome:

@@ -28,6 +28,7 @@ from prong.host import Host
 from prong.journal.note import ModeSet, PlanKept, StoredPlan
 from prong.journal.recorder import Recorder
 from prong.prompt import Prompt
+from prong.question import PlanMode
 from prong.text import load_text
 from prong.tools.policy import Mode, PolicyBox
 from prong.tools.rule import Rule
@@ -199,10 +200,10 @@ class Planner:
             if not answer.allow:
                 return Failed(_rejected(answer.text, self.file))
             if answer.text.strip():
-                return await self._approved(answer.text, edited=True)
+                return await self._approved(answer.text, answer.mode, edited=True)
             # Nobody approves what they have not seen: a plan that changed meanwhile is shown anew.
             if not self.active or await self._read() == shown:
-                return await self._approved(shown, edited=False)
+                return await self._approved(shown, answer.mode, edited=False)
 
     def reminder(self, prompt: Prompt, said: str | None = None) -> User | None:
         """Give what the model has to be told of the mode before it reads what the user said.
@@ -257,13 +258,13 @@ class Planner:
         plan = data.decode(errors="replace").strip()
         return plan or Failed(f"there is no plan yet; write it to {name} first, then call again")
 
-    async def _approved(self, plan: str, *, edited: bool) -> CallOutcome:
+    async def _approved(self, plan: str, mode: PlanMode, *, edited: bool) -> CallOutcome:
         plan = plan.strip()
         name = self.file
         if edited and name:
             await self._host.write(name, f"{plan}\n".encode())
         if self._kept is not None:
-            self._leave(self._kept.before)
+            self._leave(mode or self._kept.before)
         how = "approved the plan, with changes of their own" if edited else "approved the plan"
         return done(
             f"The user {how}. Plan mode is over; the permission mode is "

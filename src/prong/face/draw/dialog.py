@@ -58,7 +58,13 @@ def options_of(asked: PermissionAsked) -> tuple[Option, ...]:
         )
     rules = ", ".join(asked.suggestion)
     session = (Option("s", "for this session", rules),) if rules else ()
-    return (Option("y", "once"), *session, Option("n", "no, and say why"))
+    always = (Option("a", f"always, by {short_file(asked.file)}", rules),) if asked.file else ()
+    return (Option("y", "once"), *session, *always, Option("n", "no, and say why"))
+
+
+def short_file(path: str) -> str:
+    """Name a settings file by its folder and name."""
+    return "/".join(path.split("/")[-2:])
 
 
 def draw_question(

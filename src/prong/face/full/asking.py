@@ -27,13 +27,6 @@ CONSENT = RequestId("consent")
 _YES_NO = (Option("y", "yes"), Option("n", "no"))
 
 
-class AnswerGiven(msgspec.Struct, frozen=True):
-    """An answer, and the mode to go on in if another is wanted."""
-
-    answer: Answer
-    mode: str = ""
-
-
 class Wording(msgspec.Struct, frozen=True):
     """An answer in words of one's own, to be typed behind a prompt."""
 
@@ -51,7 +44,7 @@ class Rewriting(msgspec.Struct, frozen=True):
     plan: str
 
 
-DialogAnswer: TypeAlias = AnswerGiven | Wording | Rewriting
+DialogAnswer: TypeAlias = Answer | Wording | Rewriting
 
 
 def consent_to(question: str) -> AskedView:
@@ -216,7 +209,7 @@ class Asking:
             return None
         self._picked = replace(self._picked, chosen=chosen)
         lines = [_answered(one, at, chosen) for at, one in enumerate(asked.questions)]
-        return AnswerGiven(Answer(asked.request_id, text="\n".join(lines)))
+        return Answer(asked.request_id, text="\n".join(lines))
 
 
 def _answered(question: Question, number: int, chosen: frozenset[tuple[int, int]]) -> str:
@@ -235,15 +228,17 @@ def _permit(asked: PermissionAsked, key: KeyPress) -> DialogAnswer | None:
         return None
     match key.text:
         case "y":
-            return AnswerGiven(Answer(asked.request_id))
+            return Answer(asked.request_id)
         case "s":
-            return AnswerGiven(Answer(asked.request_id, always=True))
+            return Answer(asked.request_id, remember="session")
+        case "a" if asked.plan:
+            return Answer(asked.request_id, mode="acceptEdits")
         case "a":
-            return AnswerGiven(Answer(asked.request_id), "acceptEdits")
+            return Answer(asked.request_id, remember="project")
         case "e":
             return Rewriting(asked.request_id, asked.plan)
         case _ if asked.request_id == CONSENT:
-            return AnswerGiven(Answer(CONSENT, allow=False))
+            return Answer(CONSENT, allow=False)
         case _:
             prompt = "what to change> " if asked.plan else "why not (Enter for no reason)> "
             return Wording(asked.request_id, prompt, refuses=True)

@@ -33,7 +33,6 @@ from prong.event import (
     CacheMissed,
     Envelope,
     MemoryKept,
-    ModeChanged,
     ReplyDiscarded,
     TurnFinished,
     Warned,
@@ -51,7 +50,6 @@ from prong.face.edit.paste import picture_path
 from prong.face.edit.recall import Recall
 from prong.face.full.asking import (
     CONSENT,
-    AnswerGiven,
     Asking,
     DialogAnswer,
     OwnQuestion,
@@ -264,8 +262,8 @@ class Control:
 
     async def _answer(self, response: DialogAnswer | None, key: KeyPress) -> ScreenAction:
         match response:
-            case AnswerGiven(answer=answer, mode=mode):
-                await self._give(answer, mode)
+            case Answer():
+                await self._give(response)
             case Wording():
                 self.line.target = Addressee(response.prompt, answers=response)
                 self.line.editor = replace(
@@ -278,21 +276,12 @@ class Control:
                     self.asking.roll(1 if key.name == "down" else -1)
         return ""
 
-    async def _give(self, answer: Answer, mode: str = "") -> None:
-        """Send an answer; a mode is changed to once the answer has ended the old one."""
+    async def _give(self, answer: Answer) -> None:
+        """Send an answer."""
         if answer.request_id == CONSENT:
             self._consent.settle(given=answer.allow)
             return
-        with self._session.events(since=None) as events:
-            outcome = await self._session.send(answer)
-            if isinstance(outcome, Refused):
-                self.notes.append((outcome.why, "bad"))
-            elif mode:
-                with anyio.move_on_after(_PATIENCE):
-                    async for envelope in events:
-                        if isinstance(envelope.event, ModeChanged):
-                            break
-                await self._carrier.carry_out(SetMode(mode))
+        await self._carrier.carry_out(answer)
 
     async def approve_as(self, request_id: str, text: str | None) -> None:
         """Approve a plan as it was edited; without a text nothing is approved."""
