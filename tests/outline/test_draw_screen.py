@@ -6,11 +6,12 @@ import pytest
 from inline_snapshot import snapshot
 
 from prong.entry import CallId
-from prong.event import PermissionAsked, QuestionAsked
+from prong.event import PermissionAsked, QuestionAsked, Todo
 from prong.face.draw.dialog import Picked, draw_question
 from prong.face.draw.header import describe_work, draw_header, draw_keys
 from prong.face.draw.placement import arrange, aspect_of
 from prong.face.draw.row import pad
+from prong.face.draw.todo_list import draw_todos
 from prong.face.draw.transcript import Transcript
 from prong.face.draw.tree import Aspect, draw_fan, draw_tree
 from prong.ids import AgentPath, RequestId
@@ -43,6 +44,40 @@ def screen(view: View, columns: int, lines: int, unfolded: frozenset[int] = froz
     top = draw_header(view, columns, now=NOW)
     foot = draw_keys(KEYS, columns, note=describe_work(view))
     return f"{top.text.rstrip()}\n{body}\n{foot.text.rstrip()}"
+
+
+LIST = (
+    Todo("Read the scheduler", "completed"),
+    Todo("Write a test", "completed", "Writing a test"),
+    Todo("Bound the wait", "in_progress", "Bounding the wait"),
+    Todo("Run the tests", "pending"),
+    Todo("Look for\nother retries", "pending"),
+)
+
+
+def test_todos() -> None:
+    """A list is folded to the rows there are: what is at hand stays longest, the rest is counted."""
+    assert text(draw_todos(LIST, 60, 9)) == snapshot("""\
+todos 2 of 5 done
+  [x] Read the scheduler
+  [x] Write a test
+  [~] Bounding the wait
+  [ ] Run the tests
+  [ ] Look for other retries\
+""")
+    assert text(draw_todos(LIST, 60, 4)) == snapshot("""\
+todos 2 of 5 done, 2 not shown
+  [~] Bounding the wait
+  [ ] Run the tests
+  [ ] Look for other retries\
+""")
+    assert text(draw_todos(LIST, 60, 2)) == snapshot("""\
+todos 2 of 5 done, 4 not shown, 2 of them to do
+  [~] Bounding the wait\
+""")
+    assert text(draw_todos(LIST, 40, 1)) == snapshot("todos 2 of 5 done · [~] Bounding the wa…")
+    assert not draw_todos(LIST, 60, 0)
+    assert not draw_todos(LIST[:2], 60, 9)
 
 
 def test_140_columns() -> None:

@@ -176,6 +176,36 @@ async def test_a_plan_is_approved_with_edits(world: Worlds, full: Opens) -> None
         await hands.see("Done.", "acceptEdits")
 
 
+@pytest.mark.parametrize("size", [(80, 24), (90, 40), (140, 30)])
+async def test_todos_are_in_sight(world: Worlds, full: Opens, size: tuple[int, int]) -> None:
+    """What the agent has to do stands on the screen until it is done; a click shows all of it."""
+    items = [{"content": f"Step {n}", "status": "pending"} for n in range(12)]
+    items[0]["status"], items[1]["status"] = "completed", "in_progress"
+    done = [{**item, "status": "completed"} for item in items]
+    script = [
+        call("TodoWrite", {"todos": items}),
+        say("Begun."),
+        call("TodoWrite", {"todos": done}),
+        say("Over."),
+    ]
+    async with world(script, attended=True) as w, full(w.session, size) as hands:
+        await hands.type("go")
+        await hands.see("Begun.", "todos 1 of 12 done", "[~] Step 1")
+        board, line = next(
+            (board, line)
+            for board in ("foot", "agents")
+            for line, row in enumerate(hands.app.query_one(f"#{board}", Board).rows)
+            if "todos 1 of 12" in row.text
+        )
+        await hands.click(board, line)
+        await hands.see("[x] Step 0", "[ ] Step 5", "Esc closes")
+        await hands.press("escape")
+        await hands.type("go on")
+        await hands.see("Over.", without="12 done ·")
+        await hands.type("/todos")
+        await hands.see("[x] Step 5", without="todos 12")
+
+
 async def test_agents_are_looked_at_and_spoken_to(world: Worlds, full: Opens) -> None:
     """Tab goes to the agents; the marked one's conversation is shown, m speaks to it, x stops it."""
     waits = call("Bash", {"command": "sleep 600"})

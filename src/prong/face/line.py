@@ -34,7 +34,7 @@ from prong.question import Question
 _SHOWN_LINES = 12
 _PREVIEWED = 30
 """Lines of a change that are shown before somebody asks for all of them."""
-_BOXES = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"}
+BOXES = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"}
 
 
 def stop_signals() -> tuple[signal.Signals, ...]:
@@ -52,7 +52,7 @@ def describe(event: Event) -> list[tuple[str, str]]:
         case ToolFinished():
             return _finished(event)
         case TodosChanged():
-            return [(f"  {_BOXES[todo.status]} {todo.content}", "") for todo in event.todos]
+            return [(f"  {BOXES[todo.status]} {todo.content}", "") for todo in event.todos]
         case Warned():
             return [(f"! {event.text}", "bad")]
         case ReplyDiscarded():

@@ -64,6 +64,7 @@ COMMANDS: tuple[Slash, ...] = (
     Slash("fork", "ONE / TWO", "split off several"),
     Slash("fork", "--worktree TEXT", "the same, each in a working copy and a branch of its own"),
     Slash("tasks", "", "what runs in the background, and what has ended"),
+    Slash("todos", "[ID]", "what the agent, or a fork, has on its list", "agent"),
     Slash("report", "ID", "what a fork or agent has reported, all of it", "agent"),
     Slash("tell", "ID TEXT", "send a message to a fork or agent", "agent"),
     Slash("stop", "ID", "stop a task", "task"),
@@ -109,7 +110,7 @@ HELP = _explained()
 SHOWN = frozenset(
     {"help", "cost", "usage", "context", "model", "effort", "mode", "resume", "rewind", "export"}
     | {"agents", "tasks", "receipt", "permissions", "hooks", "mcp", "outline"}
-    | {"memory", "doctor", "report"}
+    | {"memory", "doctor", "report", "todos"}
 )
 """What only shows something."""
 

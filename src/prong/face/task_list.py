@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from prong.errors import UnknownName
-from prong.event import AgentStarted, ReceiptIssued, TaskFinished, TaskStarted
-from prong.face.line import counted, describe, few
+from prong.event import AgentStarted, ReceiptIssued, TaskFinished, TaskStarted, Todo
+from prong.face.line import BOXES, counted, describe, few
 from prong.face.output import flat
 from prong.session import FanReceipt, Receipt, in_brief, money, saving
 from prong.view import AgentView, Replied, View
@@ -16,6 +16,22 @@ from prong.view import AgentView, Replied, View
 _REPORT_LINES = 3
 _SHORT = 60
 """Characters of a result that stands in the line of its task."""
+
+
+def list_todos(todos: Sequence[Todo]) -> list[str]:
+    """List what an agent has to do, and what of it is done."""
+    return [f"{BOXES[todo.status]} {todo.content}" for todo in todos] or ["no todos"]
+
+
+def todos_of(view: View, name: str) -> list[str]:
+    """List what an agent has to do, by its name; without one, the main agent.
+
+    Raises UsageError if there is no such agent.
+    """
+    agent = view.child(name) if name else view.main
+    if agent is None:
+        raise UnknownName(f"there is no agent {name!r}; /tasks lists them")
+    return list_todos(agent.todos)
 
 
 class TaskLines:

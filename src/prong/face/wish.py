@@ -10,7 +10,7 @@ import anyio.to_thread
 from prong.errors import NotPossibleNow, UnknownName
 from prong.face.line import describe_usage
 from prong.face.slash import HELP, Show
-from prong.face.task_list import list_tasks, whole_report
+from prong.face.task_list import list_tasks, todos_of, whole_report
 from prong.session import Session
 
 _WIDE = 70
@@ -161,6 +161,7 @@ _SHOWN: dict[str, Callable[[Session, str], Iterable[str]]] = {
     "plan": lambda session, _: [f"plan mode {session.records.plan_file}".strip()],
     "report": lambda session, rest: whole_report(session.view(), rest),
     "tasks": _tasks,
+    "todos": lambda session, rest: todos_of(session.view(), rest),
     "agents": _agents,
     "receipt": _receipts,
     "resume": _others,

@@ -7,15 +7,17 @@ import signal
 import time
 
 import anyio
+from msgspec.structs import replace
 from textual import events
 from textual.app import App, ComposeResult
 from textual.geometry import Offset, Region
 
 from prong.event import MAIN, PermissionAsked
 from prong.face.draw.header import draw_header
-from prong.face.draw.placement import Placement, arrange, aspect_of
-from prong.face.draw.row import Row, Span
+from prong.face.draw.placement import BESIDE, Placement, arrange, aspect_of
+from prong.face.draw.row import EMPTY, Row, Span
 from prong.face.draw.theme import ThemeName
+from prong.face.draw.todo_list import TODOS, draw_todos
 from prong.face.draw.tree import draw_fan, draw_tree
 from prong.face.edit.external import edit
 from prong.face.edit.key import PASTE, KeyPress
@@ -60,7 +62,14 @@ _KEYS = {
 }
 _LOW = 18
 """Lines below which a question may take nearly all of them."""
+_TALL = 30
+"""Lines from which a list of things to do has more than one row below the conversation."""
 _BUSY = ("Esc", "interrupt")
+
+
+def _listed(lines: int) -> int:
+    """Say how many rows of a list there may be below a conversation."""
+    return 1 if lines < _TALL else 5
 
 
 class Full(App[Handover]):
@@ -174,6 +183,8 @@ class Full(App[Handover]):
             return
         if event.board is self._page:
             self._control.looking.reader.press(event.line)
+        elif event.row.key == TODOS:
+            self._control.show_todos()
         elif event.board is self._agents and event.row.key:
             view = self._session.view()
             self._control.looking.select(event.row.key, view)
@@ -240,6 +251,7 @@ class Full(App[Handover]):
             above = control.asking.draw(columns, min(room - 3, max(6, lines * 2 // 5)), armed=armed)
         elif control.panel is not None:
             above = draw_panel(control.panel, columns, max(6, lines // 2))
+        todos = () if columns >= BESIDE else self._draw_todos(view, columns, _listed(lines))
         prompt = control.line.target.prompt
         if prompt == "> " and control.looking.reader.path != MAIN:
             prompt = "to main> "
@@ -248,6 +260,7 @@ class Full(App[Handover]):
             prompt=prompt,
             above=above,
             notes=tuple(control.notes),
+            todos=todos,
             keys=keys,
         )
         return draw_foot(view, content, columns, now=now, height=max(4, room))
@@ -256,14 +269,23 @@ class Full(App[Handover]):
         marked = self._control.looking.selected if self._control.looking.zone == "agents" else ""
         if not layout.agents[1]:
             return []
-        rows = draw_tree(view, aspect_of(layout, now=now, selected=marked))
-        width = layout.agents[0]
-        if layout.beside:
-            rows += draw_fan(view, width)
-            bar = Span("│", "dim")
-            shown = [Row((bar, *row.spans), row.lead, row.glue, row.key) for row in rows]
-            return [*shown, *[Row((bar,))] * (layout.agents[1] - len(shown))]
-        return [draw_rule("agents", width), *rows]
+        width, height = layout.agents
+        if not layout.beside:
+            rows = draw_tree(view, aspect_of(layout, now=now, selected=marked))
+            return [draw_rule("agents", width), *rows]
+        todos = self._draw_todos(view, width, height // 3)
+        room = replace(layout, agents=(width, max(1, height - len(todos) - 1)))
+        rows = draw_tree(view, aspect_of(room, now=now, selected=marked))
+        rows += draw_fan(view, width)
+        rows += [EMPTY, *todos] if todos else []
+        bar = Span("│", "dim")
+        shown = [Row((bar, *row.spans), row.lead, row.glue, row.key) for row in rows]
+        return [*shown, *[Row((bar,))] * (height - len(shown))]
+
+    def _draw_todos(self, view: View, width: int, most: int) -> list[Row]:
+        """Draw what the agent that is looked at has to do."""
+        agent = view.agents.get(self._control.looking.reader.path)
+        return draw_todos(agent.todos, width, most) if agent is not None else []
 
     def _place(self, layout: Placement, columns: int, lines: int, below: int) -> None:
         """Put the boards where they belong."""

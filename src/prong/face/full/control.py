@@ -61,7 +61,7 @@ from prong.face.full.looking import Addressed, Glance, Looking, Preferred, Wante
 from prong.face.handover import Following
 from prong.face.line import describe
 from prong.face.status import sources_of
-from prong.face.task_list import describe_leaving
+from prong.face.task_list import describe_leaving, list_todos
 from prong.question import Answer
 from prong.session import Session, SessionInfo, Subscription
 from prong.view import AskedView, View
@@ -187,6 +187,13 @@ class Control:
             self.panel = Panel(tuple(split))
         else:
             self.notes += split
+        self.stir()
+
+    def show_todos(self) -> None:
+        """Show all that the agent that is looked at has to do."""
+        agent = self._session.view().agents.get(self.looking.reader.path)
+        lines = list_todos(agent.todos) if agent is not None else []
+        self.panel = Panel(tuple((line, "") for line in lines))
         self.stir()
 
     async def agree(self, question: str) -> bool:

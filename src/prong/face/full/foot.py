@@ -49,6 +49,8 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     """A question or a panel."""
     notes: Sequence[tuple[str, str]] = ()
     """Lines that are told in passing, each with a style."""
+    todos: Sequence[Row] = ()
+    """What the agent that is looked at has to do."""
     keys: Sequence[tuple[str, str]] = ()
     """Keys, and what they do."""
 
@@ -59,6 +61,7 @@ def draw_foot(view: View, content: Content, width: int, *, now: float, height: i
     told = [row for text, style in notes for row in _note(text, style, width)][-_NOTES:]
     waiting = list(view.queued.values())[-_QUEUED:]
     told += [fit([Span(f"  waits: {flat(one.text)}", "dim")], width) for one in waiting]
+    told += content.todos
     if status := describe_status(view, now, alone=True):
         told.append(fit([Span(status, "dim")], width))
     laid = lay_out(content.editor, content.prompt, width, max(1, height // 3))
