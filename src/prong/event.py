@@ -192,6 +192,8 @@ class RequestFailed(_Event, tag="request_failed", frozen=True):
     why: str
     error: str
     """The name of the error; `cancelled` if somebody stopped it."""
+    text: str = ""
+    """What had come of its text by then: people have seen it, no conversation has it."""
     sidecar: str = ""
     latency: float = 0.0
     """Seconds from the request, or its last try, to the failure."""

@@ -18,7 +18,19 @@ from prong.face.draw.row import Row, Span
 from prong.face.draw.stack import Drawn, Plain, Stack
 from prong.face.draw.toolcall import Company, draw_call
 from prong.face.draw.transcript import Transcript, rows_of
-from prong.view import AgentView, Called, Item, Live, Replied, Restarted, Said, Series, View
+from prong.view import (
+    AgentView,
+    Called,
+    Item,
+    Live,
+    PartialReply,
+    Replied,
+    Restarted,
+    Said,
+    Series,
+    TurnEnded,
+    View,
+)
 
 pytestmark = pytest.mark.spec("X2")
 
@@ -37,6 +49,8 @@ ITEMS: st.SearchStrategy[Item] = st.one_of(
         TEXTS,
     ),
     st.builds(Restarted, st.just(0.0), st.just("clear"), TEXTS),
+    st.builds(PartialReply, st.just(0.0), TEXTS),
+    st.builds(TurnEnded, st.just(0.0), st.sampled_from(["done", "interrupted", "error"]), TEXTS),
 )
 
 

@@ -84,6 +84,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(InputTaken, kind=st.just("user"), text=IDS),
     st.just(TurnStarted()),
     st.just(TurnFinished(text="", why="done")),
+    st.just(TurnFinished(text="", why="interrupted", detail="it was stopped")),
     st.builds(
         RequestSent,
         request_id=IDS,
@@ -94,7 +95,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
         sidecar=st.sampled_from(["", "title"]),
     ),
     st.builds(reply, IDS, USAGE, COSTS, st.sampled_from(["", "title"])),
-    st.builds(RequestFailed, request_id=IDS, why=IDS, error=IDS, usage=USAGE, cost=COSTS),
+    st.builds(RequestFailed, request_id=IDS, why=IDS, error=IDS, text=IDS, usage=USAGE, cost=COSTS),
     st.builds(
         ReplyDiscarded,
         request_id=IDS,

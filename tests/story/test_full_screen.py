@@ -10,7 +10,7 @@ import pytest
 from textual import events
 
 from prong.face.full.board import Board
-from prong.testing import Script, Worlds, call, say, stall
+from prong.testing import Script, Worlds, call, fail, say, stall
 from shared.fullscreen import Hands, opened
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("X2")]
@@ -47,6 +47,31 @@ async def test_what_is_typed_while_a_turn_runs_waits_in_sight(world: Worlds, ful
         await hands.press("escape")
         await hands.see("(interrupted: ")
     assert not w.session.view().busy
+
+
+async def test_what_was_read_of_a_reply_stays(world: Worlds, full: Opens) -> None:
+    """Half a reply stays where it was read when Esc breaks it off, with why the turn has ended."""
+    script = [stall(600, then=say("Slowly, " * 20)), say("Yes.")]
+    async with world(script, attended=True) as w, full(w.session) as hands:
+        await hands.type("Begin")
+        await hands.see("Slowly,")
+        await hands.press("escape")
+        await hands.see("Slowly,", "… broken off; the model does not remember", "(interrupted: ")
+        await hands.type("Go on")
+        shown = await hands.see("Yes.", "Slowly,", "(interrupted: ")
+        assert shown.count("(interrupted: ") == 1
+    assert "Slowly" not in w.server.records[-1].body.decode()
+
+
+async def test_why_a_turn_failed_stays(world: Worlds, full: Opens) -> None:
+    """A message that got no answer stands there with the reason, also after the next one."""
+    script = [fail(400, "invalid_request_error", "it is bad"), say("Yes.")]
+    async with world(script, attended=True) as w, full(w.session) as hands:
+        await hands.type("Begin")
+        await hands.see("(error: ", "it is bad")
+        await hands.type("Go on")
+        shown = await hands.see("Yes.", "> Go on")
+    assert shown.index("> Begin") < shown.index("(error: ") < shown.index("> Go on")
 
 
 async def test_escape_leaves_the_background_alone(world: Worlds, full: Opens) -> None:

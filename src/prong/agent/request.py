@@ -85,6 +85,8 @@ class _Try:
     began: float | None = None
     usage: Usage = field(default_factory=Usage)
     """What the provider had counted when the response began."""
+    shown: list[str] = field(default_factory=list[str])
+    """What was shown of its text."""
 
 
 class _TrackedRequest:
@@ -127,6 +129,11 @@ class _TrackedRequest:
         self.now.began, self.now.usage = time.monotonic(), usage
         self.client.observer.began()
 
+    def show(self, text: str) -> None:
+        """Note what is shown of the reply; of a sidecar's nothing is."""
+        if not self.sidecar:
+            self.now.shown.append(text)
+
     def retry(self, why: str, wait: float, attempt: int) -> None:
         """Give this try up for another."""
         row = self._lose()
@@ -164,6 +171,7 @@ class _TrackedRequest:
             request_id=self.id,
             why=str(error) if failed else "it was stopped",
             error=type(error).__name__ if failed else "cancelled",
+            text="".join(self.now.shown),
             sidecar=self.sidecar,
             latency=time.monotonic() - self.now.start,
         )
@@ -249,6 +257,9 @@ async def _reply(exchange: _TrackedRequest, marks: Sequence[Mark], tail: Tail) -
                     exchange.begin(event.usage)
                 case Ended():
                     return exchange.finish(event)
+                case TextPiece(text=text):
+                    exchange.show(text)
+                    stream.show(event)
                 case _:
                     stream.show(event)
     raise BrokenReply("the reply ended without an end")

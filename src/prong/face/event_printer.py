@@ -20,7 +20,7 @@ from prong.event import (
     TurnFinished,
 )
 from prong.face.call import Calls
-from prong.face.line import describe
+from prong.face.line import describe, describe_end
 from prong.face.prose import Prose
 from prong.face.screen import InputLine, Screen
 from prong.face.task_list import TaskLines
@@ -85,10 +85,9 @@ class EventPrinter:
                 self._more(text)
             case ReplyFinished(sidecar="") | RequestFailed(sidecar=""):
                 self._rest()
-            case TurnFinished(why=why, detail=detail) if why != "done":
-                self._screen.line(f"({why}: {detail})", style="bad")
-            case TurnFinished(detail=detail) if detail:
-                self._screen.line(f"({detail})", style="dim")
+            case TurnFinished(why=why, detail=detail) if why != "done" or detail:
+                style = "dim" if why == "done" else "bad"
+                self._screen.line(describe_end(why, detail), style=style)
             case _:
                 pass
 

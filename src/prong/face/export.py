@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prong.view import Accounted, AgentView, Called, Replied, Restarted, Said, View
+from prong.face.line import describe_end
+from prong.view import (
+    Accounted,
+    AgentView,
+    Called,
+    Item,
+    PartialReply,
+    Replied,
+    Restarted,
+    Said,
+    TurnEnded,
+    View,
+)
 
 _LONGEST = 4_000
 """Characters of a tool's result that are written."""
@@ -19,22 +31,37 @@ def as_markdown(view: View) -> str:
 
 def _agent(agent: AgentView) -> Iterator[str]:
     for item in agent.transcript:
-        match item:
-            case Said(kind="user", text=text):
-                yield f"## User\n\n{text}\n"
-            case Said(kind="reply", text=text):
-                yield f"## Reply\n\n{text}\n"
-            case Said(kind=kind, text=text):
-                yield f"### {kind}\n\n{_fenced(text)}\n"
-            case Replied(text=text):
-                if text.strip():
-                    yield f"## Reply\n\n{text}\n"
-            case Called():
-                yield f"### {item.title or item.name} ({item.state})\n\n{_fenced(_result(item))}\n"
-            case Accounted(receipts=receipts):
-                yield "\n".join(f"- {one.text}" for one in receipts) + "\n"
-            case Restarted(reason=reason, detail=detail):
-                yield f"---\n\nA new prompt ({reason}): {detail}\n"
+        yield from (f"{part}\n" for part in _parts(item))
+
+
+def _parts(item: Item) -> Iterator[str]:
+    """Write an item in paragraphs."""
+    match item:
+        case Said():
+            yield from _said(item)
+        case Replied(text=text):
+            if text.strip():
+                yield f"## Reply\n\n{text}"
+        case PartialReply(text=text):
+            yield f"## Reply, broken off\n\n{text}"
+        case Called():
+            yield f"### {item.title or item.name} ({item.state})\n\n{_fenced(_result(item))}"
+        case Accounted(receipts=receipts):
+            yield "\n".join(f"- {one.text}" for one in receipts)
+        case Restarted(reason=reason, detail=detail):
+            yield f"---\n\nA new prompt ({reason}): {detail}"
+        case TurnEnded(why=why, detail=detail):
+            yield describe_end(why, detail)
+
+
+def _said(item: Said) -> Iterator[str]:
+    match item.kind:
+        case "user":
+            yield f"## User\n\n{item.text}"
+        case "reply":
+            yield f"## Reply\n\n{item.text}"
+        case kind:
+            yield f"### {kind}\n\n{_fenced(item.text)}"
 
 
 def _result(call: Called) -> str:

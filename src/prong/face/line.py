@@ -106,6 +106,11 @@ def _noted(event: Event) -> list[str]:
             return []
 
 
+def describe_end(why: str, detail: str) -> str:
+    """Say why a turn has ended, where its last reply does not."""
+    return f"({detail})" if why == "done" else f"({why.replace('_', ' ')}: {detail})"
+
+
 def describe_work(event: WorkKept) -> str:
     """Say where a child's work is, and how much of it there is."""
     much = f"{counted(len(event.commits), 'commit')}, {counted(len(event.files), 'file')}"

@@ -60,12 +60,14 @@ from prong.view.state import (
     Figures,
     Live,
     OpenRequest,
+    PartialReply,
     QueuedView,
     ReceiptView,
     Replied,
     Restarted,
     Said,
     TaskView,
+    TurnEnded,
     View,
 )
 
@@ -225,7 +227,7 @@ def _agent(agent: AgentView, event: Event, at: float) -> AgentView:
         case TurnStarted():
             return replace(agent, in_turn=True)
         case TurnFinished():
-            return replace(agent, in_turn=False)
+            return _turned(agent, event, at)
         case InputTaken(kind=kind, text=text) | EntryRecalled(kind=kind, text=text):
             return replace(agent, transcript=agent.transcript.add(Said(at, kind, text)))
         case PromptMoved():
@@ -254,6 +256,15 @@ def _noted(agent: AgentView, event: Event, at: float) -> AgentView:
             return replace(agent, missed=why)
         case _:
             return _exchange(agent, event, at)
+
+
+def _turned(agent: AgentView, event: TurnFinished, at: float) -> AgentView:
+    """End a turn; that it ended otherwise than by a reply stays in the transcript."""
+    # A reply that was cut off says so itself.
+    if event.why == "cut_off" or (event.why == "done" and not event.detail):
+        return replace(agent, in_turn=False)
+    ended = TurnEnded(at, event.why, event.detail)
+    return replace(agent, in_turn=False, transcript=agent.transcript.add(ended))
 
 
 def _started(agent: AgentView, event: AgentStarted, at: float) -> AgentView:
@@ -293,7 +304,7 @@ def _exchange(agent: AgentView, event: Event, at: float) -> AgentView:
             )
             return replace(_paid(agent, event), open_requests=tried, live=None)
         case RequestFailed():
-            return _answered(_paid(agent, event), event)
+            return _given_up(_answered(_paid(agent, event), event), event, at)
         case ReplyFinished():
             return _replied(_answered(_paid(agent, event), event), event, at)
         case ToolStarted():
@@ -313,6 +324,13 @@ def _paid(agent: AgentView, event: ReplyFinished | ReplyDiscarded | RequestFaile
 def _answered(agent: AgentView, event: ReplyFinished | RequestFailed) -> AgentView:
     left = tuple(one for one in agent.open_requests if one.id != event.request_id)
     return replace(agent, open_requests=left, live=agent.live if event.sidecar else None)
+
+
+def _given_up(agent: AgentView, event: RequestFailed, at: float) -> AgentView:
+    """Keep what had come of a reply: whoever has read it may look for it."""
+    if not event.text:
+        return agent
+    return replace(agent, transcript=agent.transcript.add(PartialReply(at, event.text)))
 
 
 def _replied(agent: AgentView, event: ReplyFinished, at: float) -> AgentView:

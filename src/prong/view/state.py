@@ -61,6 +61,22 @@ class Replied(msgspec.Struct, frozen=True, tag_field="type", tag="replied"):
     cost: float | None
 
 
+class PartialReply(msgspec.Struct, frozen=True, tag_field="type", tag="partial_reply"):
+    """What had come of a reply when its request ended; people have seen it, no model will."""
+
+    at: float
+    text: str
+
+
+class TurnEnded(msgspec.Struct, frozen=True, tag_field="type", tag="turn_ended"):
+    """Why a turn has ended, where its last reply does not say it."""
+
+    at: float
+    why: str
+    """As in `TurnFinished`."""
+    detail: str
+
+
 class Called(msgspec.Struct, frozen=True, tag_field="type", tag="called"):
     """A tool call, with its result once it has one."""
 
@@ -94,7 +110,7 @@ class Accounted(msgspec.Struct, frozen=True, tag_field="type", tag="accounted"):
     receipts: tuple[ReceiptView, ...]
 
 
-Item: TypeAlias = Said | Replied | Called | Restarted | Accounted
+Item: TypeAlias = Said | Replied | PartialReply | Called | Restarted | Accounted | TurnEnded
 """One line of a transcript."""
 
 

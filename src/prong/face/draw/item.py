@@ -13,8 +13,18 @@ from prong.face.draw.phrase import dollars
 from prong.face.draw.row import EMPTY, Row, Span, fit, split_lines, wrap
 from prong.face.draw.stack import Drawn, RowSource, Stack
 from prong.face.draw.toolcall import Company, draw_call
-from prong.face.line import counted
-from prong.view import Accounted, Called, Figures, Item, Replied, Restarted, Said
+from prong.face.line import counted, describe_end
+from prong.view import (
+    Accounted,
+    Called,
+    Figures,
+    Item,
+    PartialReply,
+    Replied,
+    Restarted,
+    Said,
+    TurnEnded,
+)
 
 _INDENT = Span("  ")
 _SUMMARY = re.compile(r"^<summary>(.*?)</summary>$", re.DOTALL | re.MULTILINE)
@@ -24,7 +34,6 @@ _LONG = 12
 """Lines of a message that are shown before it is unfolded."""
 _TASK = 3
 """Lines at the end of a long directive, where it says what is to be done."""
-_STOPS = {"length": "cut off at the output limit", "refusal": "the model refused to go on"}
 _NAMES: dict[EntryKind, str] = {
     "notice": "notice",
     "summary": "summary of what was before",
@@ -54,6 +63,11 @@ def draw_item(item: Item, setting: Setting) -> RowSource:
             rows = _said(item, setting)
         case Accounted():
             return Drawn(_accounted(item, setting))
+        case PartialReply():
+            rows = [*draw_markdown(item.text, setting.width), _broken_off(setting.width)]
+        case TurnEnded():
+            style = "dim" if item.why == "done" else "bad"
+            rows = wrap([Span(describe_end(item.why, item.detail), style)], setting.width)
         case Restarted():
             told = f"new prompt, {item.reason}: {item.detail}"
             rows = wrap([Span(told, "dim")], setting.width, first=[Span("── ", "dim")])
@@ -67,7 +81,7 @@ def guess_height(item: Item, width: int, *, unfolded: bool = False) -> int:
     # Thousands of them are guessed at once.
     if isinstance(item, Called):
         return _lines(item.shown or item.text, width) + 1 if unfolded else 1
-    if isinstance(item, (Replied, Said)):
+    if isinstance(item, (Replied, Said, PartialReply)):
         return _lines(item.text, width) if item.text else 1
     return 1 if isinstance(item, Accounted) else 2
 
@@ -80,8 +94,8 @@ def draw_reply(item: Replied, setting: Setting, body: list[Row]) -> RowSource:
     """Draw a reply whose text has been drawn already."""
     head = draw_thinking(item.thinking, setting) if item.thinking else []
     above = [EMPTY] if (head or body) and not setting.first else []
-    stop = _STOPS.get(item.stop)
-    below = [fit([Span(f"({stop})", "bad")], setting.width)] if stop else []
+    cut = "(cut off at the output limit)" if item.stop == "length" else ""
+    below = [fit([Span(cut, "bad")], setting.width)] if cut else []
     return Stack(Drawn([*above, *head]), Drawn(body), Drawn(below))
 
 
@@ -94,6 +108,10 @@ def draw_thinking(text: str, setting: Setting) -> list[Row]:
     for line in split_lines(text.strip()):
         rows += wrap([Span(line, "thinking")], setting.width, first=[_INDENT], rest=[_INDENT])
     return rows
+
+
+def _broken_off(width: int) -> Row:
+    return fit([Span("… broken off; the model does not remember this reply", "dim")], width)
 
 
 def _said(item: Said, setting: Setting) -> list[Row]:

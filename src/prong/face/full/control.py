@@ -59,7 +59,7 @@ from prong.face.full.asking import (
 from prong.face.full.foot import Panel
 from prong.face.full.looking import Addressed, Glance, Looking, Preferred, Wanted
 from prong.face.handover import Following
-from prong.face.line import describe
+from prong.face.line import describe, describe_end
 from prong.face.status import sources_of
 from prong.face.task_list import describe_leaving, list_todos
 from prong.question import Answer
@@ -175,8 +175,9 @@ class Control:
         elif isinstance(event, TurnFinished) and envelope.agent == MAIN:
             if event.why == "done":
                 self._titling.turned()
-            elif event.why:
-                self.notes.append((f"({event.why}: {event.detail})", "bad"))
+            elif self.looking.reader.path != MAIN:
+                # Else it stands in the conversation.
+                self.notes.append((describe_end(event.why, event.detail), "bad"))
 
     # What the carrier says and asks.
 
