@@ -18,7 +18,7 @@ from prong.agent.verdict import Verdict, settle
 from prong.entry import Call
 from prong.event import PermissionAsked
 from prong.host.sandbox import NONE
-from prong.tools.access import Access, Running
+from prong.tools.access import Access, Reading, Running, Writing
 from prong.tools.policy import Allow, Ask, Deny
 from prong.tools.tool import Failed, Previewing, Tool
 
@@ -128,6 +128,10 @@ async def _questioned(
         return isinstance(now, Allow) and settle("allow", before) == "allow"
 
     shown = await _preview(agent, tool, args)
+    if isinstance(shown, Failed):
+        if _may_know(agent, accesses):
+            return _refuse(checked, shown.why)
+        shown = ""
     refused = await _asked(agent, call, tool.title(args), shown, ask, moot)
     if refused is not None:
         return _refuse(checked, refused.why)
@@ -156,12 +160,25 @@ def _unless_denied(
     return checked
 
 
-async def _preview(agent: Agent, tool: Tool, args: Any) -> str:
+def _may_know(agent: Agent, accesses: Sequence[Access]) -> bool:
+    """Whether the agent may read what a call would write, and so may know why it would fail.
+
+    Then nobody need be asked about a call that can do nothing.
+    """
+    files = [Reading(access.path) for access in accesses if isinstance(access, Writing)]
+    resolve = agent.context.host.follow
+    return isinstance(agent.policy.decide("Read", files, resolve=resolve), Allow)
+
+
+async def _preview(agent: Agent, tool: Tool, args: Any) -> str | Failed:
     """Show what a call would change, to whoever decides on it."""
     if not isinstance(tool, Previewing) or not agent.questions.answerable:
         return ""
     with suppress(OSError):
-        lines = (await tool.preview(args, agent.context)).splitlines()
+        found = await tool.preview(args, agent.context)
+        if isinstance(found, Failed):
+            return found
+        lines = found.splitlines()
         kept = "\n".join(lines[:_PREVIEW_LINES])[:_PREVIEW].splitlines()
         more = len(lines) - len(kept)
         return "\n".join([*kept, *([f"… {more} more lines"] if more > 0 else [])])

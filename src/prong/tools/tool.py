@@ -184,8 +184,8 @@ class Context:
 class Previewing(Protocol):
     """A tool that can show what a call would change before it runs."""
 
-    async def preview(self, args: Any, context: Context) -> str:
-        """Show the change to whoever is asked for permission; empty if the call would fail.
+    async def preview(self, args: Any, context: Context) -> str | Failed:
+        """Show the change to whoever is asked for permission, or say why the call would fail.
 
         Raises OSError.
         """

@@ -53,30 +53,24 @@ class NotebookEdit:
         """Name the notebook that will be changed, links followed."""
         return [Writing(context.host.resolve(args.notebook_path))]
 
-    async def preview(self, args: NotebookArguments, context: Context) -> str:
+    async def preview(self, args: NotebookArguments, context: Context) -> str | Failed:
         """Compare the cell with what it would be."""
-        path = context.host.resolve(args.notebook_path)
-        data = await load(context, path)
-        notebook = parse(data) if isinstance(data, bytes) else ""
-        index = Failed("") if isinstance(notebook, str) else _find(notebook, args)
-        if isinstance(notebook, str) or isinstance(index, Failed):
-            return ""
-        return _compared(shown_path(context.host, path), notebook, args, index)
+        found = await self._locate(args, context)
+        if isinstance(found, Failed):
+            return found
+        _, notebook, index = found
+        name = shown_path(context.host, context.host.resolve(args.notebook_path))
+        return _compared(name, notebook, args, index)
 
     async def run(self, call_id: CallId, args: NotebookArguments, context: Context) -> CallOutcome:
         """Change the cell."""
         del call_id
         path = context.host.resolve(args.notebook_path)
         name = shown_path(context.host, path)
-        data = await load(context, path)
-        if isinstance(data, Failed):
-            return data
-        notebook = parse(data)
-        if isinstance(notebook, str):
-            return Failed(f"{name} is not a valid notebook: {notebook}")
-        index = _find(notebook, args)
-        if isinstance(index, Failed):
-            return index
+        found = await self._locate(args, context)
+        if isinstance(found, Failed):
+            return found
+        data, notebook, index = found
         raw: dict[str, Any] = msgspec.json.decode(data.removeprefix(BOM_UTF8))
         told = _change(raw, notebook, args, index, name)
         if isinstance(told, Failed):
@@ -84,6 +78,20 @@ class NotebookEdit:
         if (failed := await store(context, path, _dump(raw, data))) is not None:
             return failed
         return done(told, shown=_compared(name, notebook, args, index))
+
+    async def _locate(
+        self, args: NotebookArguments, context: Context
+    ) -> tuple[bytes, Notebook, int] | Failed:
+        """Read the notebook, and find the place of the cell in it."""
+        path = context.host.resolve(args.notebook_path)
+        data = await load(context, path)
+        if isinstance(data, Failed):
+            return data
+        notebook = parse(data)
+        if isinstance(notebook, str):
+            return Failed(f"{shown_path(context.host, path)} is not a valid notebook: {notebook}")
+        index = _find(notebook, args)
+        return index if isinstance(index, Failed) else (data, notebook, index)
 
 
 def _compared(name: str, notebook: Notebook, args: NotebookArguments, index: int) -> str:

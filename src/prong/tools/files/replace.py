@@ -63,11 +63,11 @@ class Edit:
             _summary(name, text, spans, args.new_string), shown=unified(name, text, changed)
         )
 
-    async def preview(self, args: EditArguments, context: Context) -> str:
+    async def preview(self, args: EditArguments, context: Context) -> str | Failed:
         """Compare the file with what it would be."""
         change = await self._change(args, context)
         if isinstance(change, Failed):
-            return ""
+            return change
         document, _, changed = change
         name = shown_path(context.host, context.host.resolve(args.file_path))
         return unified(name, document.text, changed)

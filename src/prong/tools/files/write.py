@@ -45,12 +45,12 @@ class Write:
         """Name the file that will be written, links followed."""
         return [Writing(context.host.resolve(args.file_path))]
 
-    async def preview(self, args: WriteArguments, context: Context) -> str:
+    async def preview(self, args: WriteArguments, context: Context) -> str | Failed:
         """Compare what is there with what would be."""
         path = context.host.resolve(args.file_path)
         before = await self._before(context, path)
         if isinstance(before, Failed):
-            return ""
+            return before
         old = before.text if before else ""
         return unified(shown_path(context.host, path), old, args.content)
 
