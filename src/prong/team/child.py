@@ -5,7 +5,6 @@ What happens to it is in `course`. Its fields change only through the methods he
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -13,55 +12,12 @@ import msgspec
 
 from prong.agent import Agent
 from prong.entry import Text, User
-from prong.event import Event, ReplyFinished, ToolStarted
 from prong.host.worktree import Kept, Removed, Worktree
-from prong.ids import AgentPath
 from prong.journal.note import ChildEnded, ChildRun, ChildSpec, ChildStatus, MessagesUnread
 from prong.team.account import ChildAccount
+from prong.team.emitter import Emitter
 from prong.team.fork import ForkReport, parse_report
 from prong.team.injection import Finding
-from prong.team.log import Log
-
-
-class Emitter:
-    """Tells the faces of events in a child's name, and keeps a log and a count of what it does."""
-
-    def __init__(
-        self,
-        path: AgentPath,
-        tell: Callable[[AgentPath, Event], None],
-        *,
-        text: str = "",
-        tool_uses: int = 0,
-    ) -> None:
-        """Take the child's path and the way to the faces; go on from what is known of it."""
-        self._path = path
-        self._tell = tell
-        self._log: Log | None = None
-        self.text = text
-        """The text of its last reply."""
-        self.tool_uses = tool_uses
-
-    def emit(self, event: Event) -> None:
-        """Tell of an event."""
-        match event:
-            case ReplyFinished(text=text, sidecar="") if text:
-                self.text = text
-                self._write(text)
-            case ToolStarted(title=title):
-                self.tool_uses += 1
-                self._write(f"* {title}")
-            case _:
-                pass
-        self._tell(self._path, event)
-
-    def _write(self, text: str) -> None:
-        if self._log is not None:
-            self._log.take(f"{text}\n".encode())
-
-    def log_to(self, log: Log) -> None:
-        """Write what the child says and does to the log of its run."""
-        self._log = log
 
 
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,9 +21,10 @@ from prong.ids import TaskId, below, depth_of
 from prong.journal.note import ChildSpec
 from prong.prompt import Node, Prompt
 from prong.team.account import ChildAccount, fork_account, typed_account
-from prong.team.child import Child, Emitter, RunStatus
+from prong.team.child import Child, RunStatus
 from prong.team.claim import FileBox, declared
 from prong.team.course import Services
+from prong.team.emitter import Emitter
 from prong.team.fanout import FanOut
 from prong.team.fileset import FileSet
 from prong.team.isolation import ChildFields, make_agent, nobody
