@@ -251,6 +251,7 @@ class Faulty:
     """Work that fails even when it is to say how it was stopped."""
 
     kind: str = "faulty"
+    endless: bool = False
 
     async def run(self, log: Log) -> Ending:
         del log
@@ -382,3 +383,19 @@ async def test_output_read_before_the_adoption_is_kept(tmp_path: Path) -> None:
         handle = await w.tasks.adopt(process, title="greet", first_output=b"one\nhello")
         await w.board.wait_idle()
         assert Path(handle.output_file).read_text() == "one\nhello world\n"
+
+
+async def test_no_id_is_given_twice(tmp_path: Path) -> None:
+    """An id is known from its start on and for ever: in the next process, and by its log alone."""
+    async with world(tmp_path) as w:
+        assert await w.start("true") == "task-1"
+        assert w.board.knows("task-1")
+        await w.board.wait_idle()
+        w.outbox.ack(["task-1"])
+    (tmp_path / "tasks" / "task-7.log").write_text("nobody knows of this\n")
+
+    async with world(tmp_path) as w:
+        assert all(map(w.board.knows, ["task-1", "task-7"]))
+        assert await w.start("true") == "task-8"
+        assert not w.board.knows("task-9")
+        await w.board.wait_idle()

@@ -23,19 +23,18 @@ def task(number: int, agent: str = "main") -> Expected:
 
 @pytest.mark.spec("T4")
 def test_a_reader_gets_what_waited_and_what_comes(tmp_path: Path) -> None:
-    """Notices from before a subscription and after it arrive once each; after its end none does."""
+    """Notices from before a reader came and after it arrive once each; when it has left none does."""
     with Outbox(str(tmp_path / "outbox")) as outbox:
         delivery, inbox = Delivery(outbox, lambda _: None), Inbox()
         delivery.send(task(1), ENDING)
         assert delivery.owes("main")
 
-        delivery.subscribe("main", inbox)
-        delivery.send(task(2), ENDING)
-        delivery.send(task(3, "main/other"), ENDING)
-        assert len(inbox.drain()) == 2
-        assert not delivery.owes("main")
+        with delivery.reading("main", inbox):
+            delivery.send(task(2), ENDING)
+            delivery.send(task(3, "main/other"), ENDING)
+            assert len(inbox.drain()) == 2
+            assert not delivery.owes("main")
 
-        delivery.unsubscribe("main")
         delivery.send(task(4), ENDING)
         assert not inbox
         assert [notice.id for notice in outbox.pending("main")] == ["task-4"]

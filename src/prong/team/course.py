@@ -153,7 +153,6 @@ class _StopDecision:
 async def _release(child: Child, services: Services) -> None:
     """Stop what a child has started and forget it: nothing of it outlives the child."""
     await services.board.stop_owned(child.spec.path)
-    services.board.delivery.unsubscribe(child.spec.path)
     if services.claims is not None:
         services.claims.leave(child.spec.task_id)
 
@@ -205,6 +204,7 @@ class ChildTask:
     child: Child
     services: Services
     ended: bool = False
+    endless: bool = False
 
     @property
     def kind(self) -> str:
@@ -213,8 +213,10 @@ class ChildTask:
 
     async def run(self, log: Log) -> Ending:
         """Lead the child to its end, its own background tasks included."""
-        self.child.emitter.log_to(log)
-        await course(self.child, self.services)
+        child, delivery = self.child, self.services.board.delivery
+        child.emitter.log_to(log)
+        with delivery.reading(child.spec.path, child.agent.inbox):
+            await course(child, self.services)
         return self._end()
 
     async def release(self) -> None:
@@ -309,7 +311,6 @@ def launch(child: Child, services: Services, *, resumed: bool = False) -> Launch
     Raises UsageError if the session is closing.
     """
     spec, board, behind = child.spec, services.board, ()
-    board.delivery.subscribe(spec.path, child.agent.inbox)
     if services.claims is not None and spec.kind == "typed" and not spec.isolation:
         behind = tuple(services.claims.enter(spec.task_id, declared(spec)))
     announce(child, resumed=resumed)
@@ -324,7 +325,6 @@ def launch(child: Child, services: Services, *, resumed: bool = False) -> Launch
             notify=spec.notify,
         )
     except BaseException:
-        board.delivery.unsubscribe(spec.path)
         if services.claims is not None:
             services.claims.leave(spec.task_id)
         child.end("failed", _NOT_STARTED)

@@ -8,7 +8,8 @@ that a crash can only make it longer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
@@ -91,9 +92,14 @@ class Delivery:
         self._stuck.discard(agent)
         self._hand_over(agent)
 
-    def unsubscribe(self, agent: str) -> None:
-        """Leave an agent's notices on disk from now on."""
-        self._readers.pop(agent, None)
+    @contextmanager
+    def reading(self, agent: str, inbox: Inbox) -> Generator[None]:
+        """Put an agent's notices into its inbox for a block; after it they stay on disk."""
+        self.subscribe(agent, inbox)
+        try:
+            yield
+        finally:
+            self._readers.pop(agent, None)
 
     def owes(self, agent: str) -> bool:
         """Whether there are notices that an agent will still be given."""
@@ -113,7 +119,7 @@ class Delivery:
     def _hand_over(self, agent: str) -> None:
         """Move notices from disk into an inbox, each to be acknowledged there."""
         reader = self._readers.get(agent)
-        if reader is None:
+        if reader is None or agent not in self.outbox.addressees:
             return
         try:
             notices = self.outbox.deliver(agent, hold=reader.hold)

@@ -154,6 +154,16 @@ class Outbox:
         """The ids of all notices that are expected, or were not acknowledged."""
         return frozenset((*self._expected, *self._waiting))
 
+    @property
+    def ids(self) -> frozenset[str]:
+        """All ids that have been used."""
+        return frozenset((*self._seen, *self._expected))
+
+    @property
+    def addressees(self) -> frozenset[str]:
+        """The agents for whom something waits that has not been handed to them."""
+        return frozenset(n.agent for n in self._waiting.values() if n.id not in self._handed)
+
     def waits(self, notice_id: str) -> bool:
         """Whether a notice is kept that nobody has acknowledged."""
         return notice_id in self._waiting

@@ -13,7 +13,8 @@ from prong.team.work import Ending, result_text
 
 def strays(board: TaskBoard) -> list[str]:
     """Name the commands that have left output and of which the outbox knows nothing."""
-    return [f"task-{n}" for n in numbers(board.folder) if not board.knows(f"task-{n}")]
+    knows = board.delivery.outbox.knows
+    return [f"task-{n}" for n in numbers(board.folder) if not knows(f"task-{n}")]
 
 
 def recover(

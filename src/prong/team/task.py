@@ -112,7 +112,10 @@ class TaskBoard:
         self._log_limit = log_limit
         self._tasks: dict[str, Task] = {}
         self._finished: dict[str, FinishedTask] = {}
-        self._last = max(numbers(self.folder), default=0)
+        logged = numbers(self.folder)
+        self._ids = {*delivery.outbox.ids, *(f"{prefix}task-{number}" for number in logged)}
+        """Of all tasks that there are or were, those of earlier processes included."""
+        self._last = max(logged, default=0)
         self._change = anyio.Event()
         self._closed = False
 
@@ -123,14 +126,13 @@ class TaskBoard:
 
     def knows(self, task_id: str) -> bool:
         """Whether there is or was a task of that id."""
-        known = task_id in self._tasks or task_id in self._finished
-        return known or self.delivery.outbox.knows(task_id)
+        return task_id in self._ids
 
     def _next_id(self) -> TaskId:
         self._last += 1
-        while self.delivery.outbox.knows(f"{self._prefix}task-{self._last}"):
+        while self.knows(task_id := f"{self._prefix}task-{self._last}"):
             self._last += 1
-        return TaskId(f"{self._prefix}task-{self._last}")
+        return TaskId(task_id)
 
     def start(
         self,
@@ -171,6 +173,7 @@ class TaskBoard:
             self.delivery.expect(task.expected)
         if first_output:
             log.take(first_output)
+        self._ids.add(task_id)
         self._tasks[task_id] = task
         task.emit(TaskStarted(task_id=task_id, title=title, kind=work.kind, output_file=log.path))
         self._group.start_soon(self._run, task, name=task_id)
@@ -210,6 +213,11 @@ class TaskBoard:
         """Whether a task is running."""
         return task_id in self._tasks
 
+    @property
+    def idle(self) -> bool:
+        """Whether no task runs that anybody could wait for."""
+        return all(task.work.endless for task in self._tasks.values())
+
     def running(self, agent: str | None = None) -> int:
         """Count the tasks that run: all, or those of one agent.
 
@@ -217,7 +225,7 @@ class TaskBoard:
         """
         # The agent first: hundreds of siblings may run, of which none is asked about.
         return sum(
-            not getattr(task.work, "endless", False)
+            not task.work.endless
             for task in self._tasks.values()
             if agent is None or task.agent == agent
         )

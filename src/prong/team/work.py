@@ -32,6 +32,11 @@ class Work(Protocol):
         """Name the kind of work, for people."""
         ...
 
+    @property
+    def endless(self) -> bool:
+        """Whether it never ends by itself, so that nobody can wait for it."""
+        ...
+
     async def run(self, log: Log) -> Ending:
         """Do it, writing to the log; cancelled when the task is stopped or the session ends."""
         ...
@@ -56,6 +61,7 @@ class Shell:
     title: str
     process: Process
     kind: str = "shell"
+    endless: bool = False
 
     async def run(self, log: Log) -> Ending:
         """Wait for its end, its output going to the log."""
