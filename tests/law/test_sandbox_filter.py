@@ -113,3 +113,38 @@ def test_working_may_change_modes_and_connect() -> None:
     assert judge(data, Call(41, (2,))) == 0
     assert judge(data, Call(41, (1,))) == errno.EACCES
     assert judge(data, Call(165)) == errno.EPERM
+
+
+def expected(found: tuple[seccomp.Test, ...], call: Call) -> set[int]:
+    """Work out by the list of tests alone which errors a call may meet; 0 if none applies."""
+    errors: set[int] = set()
+    for one in (one for one in found if one.number == call.number):
+        if one.at < 0:
+            errors.add(one.error)
+            continue
+        masked = call.args[one.at] & one.mask & 0xFFFFFFFF
+        met = masked != 0 if one.value < 0 else (masked == one.value) != one.unless
+        errors |= {one.error} if met else set()
+    return errors or {0}
+
+
+@pytest.mark.parametrize("kind", [X86, seccomp.Processor(0xC00000B7, 277, 1)])
+@given(data=st.data())
+def test_a_filter_says_what_its_tests_say(kind: seccomp.Processor, data: st.DataObject) -> None:
+    """However a filter finds a call, it answers as the list of its tests does, for every number."""
+    flags = st.booleans()
+    refusals = seccomp.Refusals(
+        attributes=data.draw(flags),
+        signals=data.draw(flags),
+        network=data.draw(flags),
+        unix=data.draw(flags),
+    )
+    found = seccomp.tests(kind, refusals)
+    listed = {n for one in found for n in (one.number - 1, one.number, one.number + 1)}
+    told = [v for one in found for v in (one.value, one.mask) if v >= 0]
+    argument = st.one_of(st.sampled_from(told), st.integers(0, 2**64 - 1))
+    number = data.draw(st.one_of(st.sampled_from(sorted(listed - {-1})), st.integers(0, 600)))
+    args = tuple(data.draw(st.lists(argument, min_size=6, max_size=6)))
+    call = Call(number, args, kind.audit)
+
+    assert judge(seccomp.program(kind, refusals), call) in expected(found, call)

@@ -19,6 +19,7 @@ from prong.host import process
 from prong.host.guardian import GUARDIAN
 from prong.host.host import FileKind, Finished, Process, Stat
 from prong.host.sandbox import NONE, Ability, Profile
+from prong.host.sandbox.places import NAMING
 from prong.host.sandbox.room import Room, allowed, furnish
 from prong.host.storage import LocalStorage
 
@@ -172,10 +173,12 @@ class Machine:
                 command, cwd=cwd, env=env, withhold=self.withheld, at_exit=at_exit
             )
         else:
-            room = self._furnish(profile, cwd, {**self.environment, **(env or {})})
-            env = {**(env or {}), **({"TMPDIR": room.temp} if room.temp else {})}
+            own = env or {}
+            sockets = {name: own.get(name, self.environment.get(name, "")) for name in NAMING}
+            room = self._furnish(profile, cwd, sockets)
+            own = {**own, **({"TMPDIR": room.temp} if room.temp else {})}
             started = process.start(
-                command, cwd=cwd, env=env, withhold=self.withheld, room=room, at_exit=at_exit
+                command, cwd=cwd, env=own, withhold=self.withheld, room=room, at_exit=at_exit
             )
         self._keep(started.group)
         return started

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import stat
 import struct
 from collections.abc import Iterable, Sequence
 
@@ -83,7 +82,11 @@ def version() -> int:
 
 
 def restrict(
-    abi: int, rules: Ruleset, writable: Iterable[str], readable: Sequence[str] = ()
+    abi: int,
+    rules: Ruleset,
+    writable: Iterable[str],
+    devices: Iterable[str] = (),
+    readable: Sequence[str] = (),
 ) -> None:
     """Bind the calling thread; what is not there is granted to nobody.
 
@@ -98,6 +101,8 @@ def restrict(
     try:
         for path in writable:
             _grant(ruleset, path, rules.granted)
+        for path in devices:
+            _grant(ruleset, path, rules.granted & _ON_FILES)
         for path in readable:
             _grant(ruleset, path, READ_FILE)
         if _libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
@@ -109,20 +114,25 @@ def restrict(
 
 def _grant(ruleset: int, path: str, rights: int) -> None:
     try:
-        # The paths are real ones: a link in their place was put there meanwhile.
+        # The paths are real ones: a link in their place was put there meanwhile, and a rule for
+        # the link itself grants nothing.
         place = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return
     try:
-        kind = os.fstat(place).st_mode
-        if stat.S_ISLNK(kind):
-            return
-        if not stat.S_ISDIR(kind):
-            rights &= _ON_FILES
-        beneath = struct.pack("=Qi", rights, place)
-        _checked(_ADD, ruleset, ctypes.c_int(_PATH_BENEATH), beneath, ctypes.c_uint32(0))
+        _add(ruleset, place, rights)
+    except OSError as error:
+        # So the kernel says that it is no folder.
+        if error.errno != errno.EINVAL or rights & _ON_FILES == rights:
+            raise
+        _add(ruleset, place, rights & _ON_FILES)
     finally:
         os.close(place)
+
+
+def _add(ruleset: int, place: int, rights: int) -> None:
+    beneath = struct.pack("=Qi", rights, place)
+    _checked(_ADD, ruleset, ctypes.c_int(_PATH_BENEATH), beneath, ctypes.c_uint32(0))
 
 
 def _checked(number: int, *args: object) -> int:

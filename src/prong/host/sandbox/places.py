@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 
@@ -27,6 +27,8 @@ _DAEMONS = (
     "/run/screen",
     "/tmp/.X11-unix",  # noqa: S108 - where X has it
 )
+NAMING = ("SSH_AUTH_SOCK", "TMUX", "DOCKER_HOST")
+"""Variables that say where services of the user can be reached."""
 _OF_HOME = (".docker/run", ".docker/desktop", ".colima", ".orbstack/run")
 
 
@@ -41,6 +43,7 @@ _OWNERS = {
     ".cache": "",
 }
 """Folders in which programs keep what they download, and who would make them."""
+_OWNED = tuple(f"/{name}" for name in _OWNERS)
 
 
 class TooMany(OSError):
@@ -118,6 +121,8 @@ def make_cache(path: str) -> None:
 
     It could not be made from inside: its place is open, the folder around it is not.
     """
+    if not path.endswith(_OWNED):
+        return
     for name, program in _OWNERS.items():
         if path.endswith(f"/{name}") and not os.path.lexists(path):
             if _is_installed(program):
@@ -165,6 +170,9 @@ def real(path: str) -> str | None:
     """
     if not hasattr(os, "O_PATH"):
         return os.path.realpath(path) if os.path.exists(path) else None  # noqa: PTH110
+    if not os.access(path, os.F_OK):
+        # Most of what is looked for is not there, and an exception costs three times as much.
+        return None
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
@@ -177,17 +185,19 @@ def real(path: str) -> str | None:
         os.close(place)
 
 
-def find_kept(paths: Sequence[str]) -> tuple[dict[str, bool], list[str]]:
+def find_kept(
+    paths: Sequence[str], spared: Collection[str] = ()
+) -> tuple[dict[str, bool], list[str]]:
     """Tell the paths that are there, links followed, from those that are not; `*` is any name.
 
-    Those that are there are given with whether they were named, and not found by a pattern.
+    Those that are there are given with whether they were named, and not found by a pattern; of
+    what a pattern finds, the spared are left out.
     """
     there: dict[str, bool] = {}
     absent: list[str] = []
     for path in paths:
         if "*" in path:
-            found = (real(one) for one in _matching(path))
-            there |= {one: there.get(one, False) for one in found if one is not None}
+            there |= {one: there.get(one, False) for one in _matching(path, spared)}
         elif (one := real(path)) is not None:
             there[one] = True
         else:
@@ -195,20 +205,30 @@ def find_kept(paths: Sequence[str]) -> tuple[dict[str, bool], list[str]]:
     return there, absent
 
 
-def _matching(path: str) -> Iterator[str]:
-    """Yield what may be there, by the names in one folder in the place of the only `*`."""
+def _matching(path: str, spared: Collection[str]) -> Iterator[str]:
+    """Yield what is there, by the names in one folder in the place of the only `*`."""
     folder, _, rest = path.partition("/*")
-    try:
-        names = os.listdir(folder)  # noqa: PTH208 - strings throughout
-    except OSError:
+    base = real(folder)
+    if base is None:
         return
-    yield from (f"{folder}/{name}{rest}" for name in names)
+    with suppress(OSError), os.scandir(base) as entries:
+        for entry in entries:
+            if f"{folder}/{entry.name}{rest}" in spared:
+                continue
+            if rest or entry.is_symlink():
+                found = real(f"{entry.path}{rest}")
+                if found is not None:
+                    yield found
+            else:
+                yield entry.path
 
 
 def daemon_sockets(
     env: Mapping[str, str], home: str, user: int, *, agents: bool = False
 ) -> list[str]:
     """List the sockets by which services of the user or the system do things outside.
+
+    Of the environment, what is `NAMING` is looked at.
 
     With `agents`, those that sign commits and log in by ssh for the user are left out.
     """

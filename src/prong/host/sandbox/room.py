@@ -102,14 +102,13 @@ def furnish(
 
     Raises OSError if it cannot be held as far as this system can.
     """
-    room = Room(profile, ability, os.path.realpath(cwd), aside=aside)
+    room = Room(profile, ability, places.real(cwd) or cwd, aside=aside)
     for path in profile.writable:
         places.make_cache(path)
     if profile.private:
         room.temp = os.path.realpath(make_folder())
-    there, absent = places.find_kept(profile.kept)
-    spared = {places.real(path) for path in profile.spared}
-    room.kept = tuple(path for path in there if path not in spared)
+    there, absent = places.find_kept(profile.kept, profile.spared)
+    room.kept = tuple(there)
     named = (*profile.writable, *((room.temp,) if room.temp else ()))
     opened = [found for one in named if (found := places.real(one)) is not None]
     room.writable = places.outermost(opened, room.kept)

@@ -2,7 +2,7 @@
 
 Landlock says nothing about modes and times of files, about sockets other than TCP, about mounts of
 one's own, and about much that only root can do. A filter is a small program for the kernel; it is
-built here, and each of its tests is one jump.
+built here, and finds a call by halves.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ import errno
 import os
 import platform
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from typing import TypeAlias
 
 from msgspec import Struct
 
 _SET_MODE_FILTER = 1
 _LOAD, _EQUAL, _SET, _ALU_AND, _RETURN, _GO = 0x20, 0x15, 0x45, 0x54, 0x06, 0x05
+_AT_LEAST, _FARTHEST = 0x35, 255
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _NUMBER, _ARCH = 0, 4
 _X32 = 0x40000000
@@ -218,33 +220,63 @@ def program(kind: Processor, refusals: Refusals) -> bytes:
         (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
     ]
     if kind.column == 0:
-        lines += [(_LOAD, 0, 0, _NUMBER), (0x35, 0, 1, _X32), (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
-    found = tests(kind, refusals)
-    # Every call of a program passes through this: one jump for each number where that will do.
-    plain = [one.number for one in found if one.at < 0 and one.error == errno.EPERM]
-    lines.append((_LOAD, 0, 0, _NUMBER))
-    lines += [(_EQUAL, len(plain) - at, 0, number) for at, number in enumerate(plain)]
-    lines += [(_GO, 0, 0, 1), (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
-    for test in found:
-        if test.number not in plain:
-            lines += _lines(test)
-    lines.append((_RETURN, 0, 0, _ALLOW))
+        refuse = (_RETURN, 0, 0, _ERRNO | errno.EPERM)
+        lines += [(_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), refuse]
+    lines += [(_LOAD, 0, 0, _NUMBER), *_search(_ranges(tests(kind, refusals)))]
     return b"".join(struct.pack("=HBBI", *line) for line in lines)
 
 
-def _lines(test: Test) -> list[tuple[int, int, int, int]]:
-    refuse = (_RETURN, 0, 0, _ERRNO | test.error)
-    load = (_LOAD, 0, 0, _NUMBER)
-    if test.at < 0:
-        return [load, (_EQUAL, 0, 1, test.number), refuse]
-    argument = (_LOAD, 0, 0, 16 + 8 * test.at)
-    if test.value < 0:
-        check = [(_SET, 0, 1, test.mask)]
-    elif test.unless:
-        check = [(_ALU_AND, 0, 0, test.mask), (_EQUAL, 1, 0, test.value)]
-    else:
-        check = [(_ALU_AND, 0, 0, test.mask), (_EQUAL, 0, 1, test.value)]
-    return [load, (_EQUAL, 0, 2 + len(check), test.number), argument, *check, refuse]
+_FilterLine: TypeAlias = tuple[int, int, int, int]
+"""An instruction: what to do, how many lines to skip if so and if not, and a value."""
+_PASS: _FilterLine = (_RETURN, 0, 0, _ALLOW)
+
+
+def _ranges(found: Iterable[Test]) -> list[tuple[int, tuple[_FilterLine, ...]]]:
+    """Cut the numbers of calls into ranges that are judged alike: where each begins, and how."""
+    by_number: dict[int, list[Test]] = {}
+    for test in found:
+        by_number.setdefault(test.number, []).append(test)
+    cut: dict[int, tuple[_FilterLine, ...]] = {0: (_PASS,)}
+    for number, of_one in sorted(by_number.items()):
+        cut[number] = _judgement(of_one)
+        cut[number + 1] = (_PASS,)
+    kept: list[tuple[int, tuple[_FilterLine, ...]]] = []
+    for number, lines in cut.items():
+        if not kept or kept[-1][1] != lines:
+            kept.append((number, lines))
+    return kept
+
+
+def _search(ranges: Sequence[tuple[int, tuple[_FilterLine, ...]]]) -> list[_FilterLine]:
+    """Find the range of a number by halves; every way through ends in a judgement.
+
+    The kernel tries a new filter for each number that there is, and later for each call that
+    depends on arguments: a long row of comparisons would cost more than all else of it.
+    """
+    if len(ranges) == 1:
+        return list(ranges[0][1])
+    half = len(ranges) // 2
+    below, above = _search(ranges[:half]), _search(ranges[half:])
+    if len(below) <= _FARTHEST:
+        return [(_AT_LEAST, len(below), 0, ranges[half][0]), *below, *above]
+    return [(_AT_LEAST, 0, 1, ranges[half][0]), (_GO, 0, 0, len(below)), *below, *above]
+
+
+def _judgement(of_one: Sequence[Test]) -> tuple[_FilterLine, ...]:
+    """Judge one call by its arguments, as each of its tests says."""
+    lines: list[_FilterLine] = []
+    for test in of_one:
+        refuse = (_RETURN, 0, 0, _ERRNO | test.error)
+        if test.at < 0:
+            return (*lines, refuse)
+        lines.append((_LOAD, 0, 0, 16 + 8 * test.at))
+        if test.value < 0:
+            lines.append((_SET, 0, 1, test.mask))
+        else:
+            passes = int(test.unless)
+            lines += [(_ALU_AND, 0, 0, test.mask), (_EQUAL, passes, 1 - passes, test.value)]
+        lines.append(refuse)
+    return (*lines, _PASS)
 
 
 def install(kind: Processor, data: bytes) -> None:

@@ -67,9 +67,10 @@ def _binding(room: Room) -> Callable[[], None]:
     rules = landlock.rules_for(
         ability.abi, network=profile.network, signals=profile.signals, devices=not reading
     )
-    granted = (*room.writable, *DEVICES, *(() if reading else ("/dev/shm",)))  # noqa: S108
+    granted = (*room.writable, *(() if reading else ("/dev/shm",)))  # noqa: S108
+    devices = DEVICES
     if is_viewed(profile, ability) and has_terminals():
-        granted = (*granted, "/dev/ptmx", "/dev/pts")
+        granted, devices = (*granted, "/dev/pts"), (*devices, "/dev/ptmx")
     kind = seccomp.machine() if ability.filters else None
     refusals = seccomp.Refusals(
         attributes=not profile.attributes,
@@ -79,11 +80,12 @@ def _binding(room: Room) -> Callable[[], None]:
     )
     program = seccomp.program(kind, refusals) if kind is not None else b""
 
-    readable = (*places.beside(room.hidden), *granted) if reading and room.hidden else ()
+    shown = reading and room.hidden
+    readable = (*places.beside(room.hidden), *granted, *devices) if shown else ()
 
     def bind() -> None:
         privilege.shed()
-        landlock.restrict(ability.abi, rules, granted, readable)
+        landlock.restrict(ability.abi, rules, granted, devices, readable)
         if kind is not None:
             seccomp.install(kind, program)
 
@@ -93,7 +95,7 @@ def _binding(room: Room) -> Callable[[], None]:
 def _view(room: Room) -> mounts.Mounts:
     shared = ("/dev/shm",) if room.profile.name != "reading" else ()  # noqa: S108
     writable = (*room.writable, *(one for one in shared if os.path.isdir(one)))  # noqa: PTH112
-    pinned = [os.path.realpath(one) for one in room.profile.pinned]
+    pinned = [found for one in room.profile.pinned if (found := places.real(one)) is not None]
     masks: list[tuple[str, str]] = []
     for path in room.hidden:
         folder = os.path.isdir(path)  # noqa: PTH112
