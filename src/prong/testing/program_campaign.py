@@ -24,7 +24,6 @@ import msgspec
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from prong.host import LocalHost
-from prong.host.sandbox import with_file
 from prong.testing.shell_campaign import PROGRAMS, generate, mutate
 from prong.testing.torture import Trial
 from prong.tools.commandline import Parsed, Simple, parse_command
@@ -89,7 +88,7 @@ class Recorder:
         self.host = LocalHost(self.work, str(self.work), storage=str(folder / "store"))
         box = Sandboxing(on=True, ability=self.host.ability)
         policy = Policy(root=str(self.work), home=str(self.work), sandbox=box)
-        self._profile = with_file(reading(policy), str(self._log))
+        self._profile = msgspec.structs.replace(reading(policy), writable=(str(self._log),))
 
     def _note(self, name: str) -> None:
         real = shutil.which(name) or "/bin/true"
