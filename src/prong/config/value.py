@@ -66,6 +66,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     cache_marks: bool | None = None
     titles: bool = True
     memory: bool = False
+    suggest: bool = False
     confirm_above_usd: float | None = None
     ui: Literal["full", "line"] | None = None
     theme: Literal["ansi", "dark", "light", "none"] | None = None

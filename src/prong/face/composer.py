@@ -87,7 +87,16 @@ class Composer:
     def switch(self, prompt: InputPrompt) -> None:
         """Let the line that is being typed belong to another prompt."""
         self._prompt = prompt
+        if prompt.key:
+            # What was thought of as a message is no answer.
+            self._editor = self._editor.hinted("")
         self.draw()
+
+    def hint(self, text: str) -> None:
+        """Show what may be said next, as long as nothing is typed."""
+        if not self._prompt.key:
+            self._editor = self._editor.hinted(text)
+            self.draw()
 
     def tell(self, status: str, waiting: tuple[str, ...]) -> None:
         """Say in a row above the line what is being done, and which messages wait."""
@@ -107,7 +116,7 @@ class Composer:
         height = max(1, min(lines - len(above) - 2, lines * 2 // 3))
         rows = lay_out(self._editor, printable(self._prompt.text), columns, height)
         shown = (*above, *rows.rows)[: max(1, lines - 1)]
-        self._screen.show(Rows(shown, rows.row + len(above), rows.column))
+        self._screen.show(Rows(shown, rows.row + len(above), rows.column, rows.tail))
 
     def restore(self, buffer: Buffer) -> None:
         """Put back what was sent and taken back."""

@@ -48,6 +48,7 @@ from prong.face.handover import Handover, Left, Swapped
 from prong.face.line import stop_signals
 from prong.face.screen import InputLine, InputPrompt, Screen
 from prong.face.status import describe_status, sources_of
+from prong.face.suggestion import Suggesting
 from prong.face.task_list import describe_leaving
 from prong.face.terminal import Terminal
 from prong.session import Session, Subscription
@@ -91,6 +92,7 @@ class Talk:
         self._questions = Questions(self._screen, self._input)
         self._transcript = EventPrinter(session, self._screen)
         self._titling = Titling(session)
+        self._suggesting = Suggesting(session)
         self._ready = anyio.Event()
         self._carrier = Carrier(session, self)
         self._composing = anyio.CancelScope()
@@ -125,6 +127,7 @@ class Talk:
                 self._carrier.rest(idle=isinstance(await self._session.send(TakeUp()), Refused))
             if isinstance(self._input, Composer):
                 group.start_soon(self._tick)
+                group.start_soon(self._suggesting.run, self._input.hint)
                 with self._composing:
                     await self._compose(self._input, group)
             else:
@@ -265,6 +268,7 @@ class Talk:
     async def _message(self, line: InputLine, *, echoed: bool) -> None:
         """Say something to the agent; it is written here once, at once or when it is taken in."""
         self._remember(line)
+        self._suggesting.cancel()
         message = line.buffer.message() if line.buffer is not None else Say(line.text)
         outcome = await self._carrier.say(message)
         waits = isinstance(outcome, Accepted) and outcome.ids
@@ -310,6 +314,7 @@ class Talk:
 
     def _take_in(self, envelope: Envelope) -> None:
         event = envelope.event
+        self._suggesting.heed(envelope)
         match event:
             case PermissionAsked() | QuestionAsked():
                 self._questions.add(envelope.agent, event)

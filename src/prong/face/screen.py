@@ -237,6 +237,8 @@ class Screen:
     def _draw(self, rows: Rows) -> str:
         columns = self.size[0]
         lines = [self._styled(cut(text, columns - 1), style) for text, style in rows.rows]
+        if lines and rows.tail:
+            lines[rows.row] += self._styled(rows.tail, "dim")
         self._drawn = rows
         right = f"\x1b[{rows.column}C" if rows.column else ""
         return "\r\n".join(lines) + _up(len(lines) - 1 - rows.row) + "\r" + right

@@ -81,6 +81,11 @@ class Records:
         return allowed and not self._parts.journal.tally.title
 
     @property
+    def suggests(self) -> bool:
+        """Whether settings ask for suggestions of what to say next."""
+        return self._parts.place.settings.values.suggest
+
+    @property
     def began(self) -> int:
         """The number of the last event before this process opened the session."""
         return self._parts.bus.began

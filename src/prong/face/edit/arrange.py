@@ -17,6 +17,8 @@ class Rows(msgspec.Struct, frozen=True):
     rows: tuple[tuple[str, str], ...] = ()
     row: int = 0
     column: int = 0
+    tail: str = ""
+    """What follows dimly in the row of the cursor."""
 
 
 def lay_out(editor: Editor, prompt: str, columns: int, height: int) -> Rows:
@@ -38,7 +40,8 @@ def lay_out(editor: Editor, prompt: str, columns: int, height: int) -> Rows:
     start = max(0, min(row - height + 1, len(rows) - height)) if len(rows) > height else 0
     start = min(start, row)
     visible = [(text, "") for text in rows[start : start + max(1, height)]]
-    return Rows((*visible, *_menu(editor, room)), row - start, column)
+    hint = cut("".join(map(shown, clusters(editor.hint))), room - column)
+    return Rows((*visible, *_menu(editor, room)), row - start, column, hint)
 
 
 def cut(text: str, columns: int) -> str:

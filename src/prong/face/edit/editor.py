@@ -27,11 +27,22 @@ class Editor(msgspec.Struct, frozen=True):
     menu: Completion | None = None
     chosen: int = -1
     """Which proposal of the menu is marked; -1 for none."""
+    ghost: str = ""
+    """What may be meant, shown while nothing is typed: Tab or Right takes it."""
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing has been typed, and nothing is open."""
         return not self.buffer.text and self.search is None
+
+    @property
+    def hint(self) -> str:
+        """What is shown in the place of what is typed; empty once something is."""
+        return "" if self.buffer.text or self.menu is not None else self.ghost
+
+    def hinted(self, ghost: str) -> Editor:
+        """Show what may be meant, or with an empty text no longer."""
+        return replace(self, ghost=ghost)
 
     def press(self, key: KeyPress, sources: Sources) -> tuple[Editor, str]:
         """Take a key in; gives the editor afterwards, and what the face has to do."""
@@ -41,6 +52,8 @@ class Editor(msgspec.Struct, frozen=True):
             changed = self.buffer.insert if key.name == TEXT else self.buffer.paste
             return self._with(changed(key.text)), _NOTHING
         action = meaning(key.name)
+        if self.hint and action in {"complete", "right"}:
+            return self.typed(self.hint), _NOTHING
         if self.menu is not None and action in {"up", "down", "complete", "send", "escape"}:
             return self._choose(self.menu, action)
         if (edited := press(self.buffer, action)) is not None:

@@ -61,6 +61,7 @@ from prong.face.full.looking import Addressed, Glance, Looking, Preferred, Wante
 from prong.face.handover import Following
 from prong.face.line import describe, describe_end
 from prong.face.status import sources_of
+from prong.face.suggestion import Suggesting
 from prong.face.task_list import describe_leaving, list_todos
 from prong.question import Answer
 from prong.session import Session, SessionInfo, Subscription
@@ -103,6 +104,10 @@ class TypedLine:
         self.editor = editor
         self.target = Addressee()
 
+    def address(self, target: Addressee) -> None:
+        """Type for somebody else from now on; what was thought of for one is not for another."""
+        self.target, self.editor = target, self.editor.hinted("")
+
     def retype(self, text: str) -> None:
         """Put a text in the place of what was typed."""
         self.editor = self.editor.typed(text)
@@ -126,6 +131,7 @@ class Control:
         self._group = group
         self._carrier = Carrier(session, self)
         self._titling = Titling(session)
+        self._suggesting = Suggesting(session)
         self._consent = OwnQuestion()
         self._leaves_until = 0.0
         """Until when another Ctrl+C leaves."""
@@ -156,6 +162,7 @@ class Control:
         """Say the first words, or take up what was left; listen from now on."""
         self._group.start_soon(self.follow)
         self._group.start_soon(self._titling.run)
+        self._group.start_soon(self._suggesting.run, self._hint)
         if first:
             self._group.start_soon(self._message, Say(first))
         elif not taken_over:
@@ -169,6 +176,7 @@ class Control:
 
     def _take_in(self, envelope: Envelope) -> None:
         event = envelope.event
+        self._suggesting.heed(envelope)
         if isinstance(event, _NOTED):
             badge = "" if envelope.agent == MAIN else f"[{envelope.agent}] "
             self.notes += [(badge + text, style) for text, style in describe(event)]
@@ -245,7 +253,7 @@ class Control:
             case Wanted(command=command):
                 self._group.start_soon(self._carrier.carry_out, command)
             case Addressed(task_id=task_id):
-                self.line.target = Addressee(f"to {task_id}> ", task_id) if task_id else Addressee()
+                self.line.address(Addressee(f"to {task_id}> ", task_id) if task_id else Addressee())
             case Preferred(request_id=request_id):
                 self.asking.prefer(request_id)
             case _:
@@ -273,7 +281,7 @@ class Control:
             case Answer():
                 await self._give(response)
             case Wording():
-                self.line.target = Addressee(response.prompt, answers=response)
+                self.line.address(Addressee(response.prompt, answers=response))
                 self.line.editor = replace(
                     self.line.editor, buffer=Buffer(response.text, len(response.text))
                 )
@@ -319,7 +327,8 @@ class Control:
     async def _type(self, key: KeyPress, at: float) -> ScreenAction:
         if key.name == PASTE and (path := picture_path(key.text)) and await self._attach(path):
             return ""
-        if key.name == "tab" and self.line.editor.is_empty and self.line.editor.menu is None:
+        free = self.line.editor.is_empty and self.line.editor.menu is None
+        if key.name == "tab" and free and not self.line.editor.hint:
             self.looking.go_on(self._session.view())
             return ""
         completing = meaning(key.name) == "complete"
@@ -424,7 +433,14 @@ class Control:
             await anyio.lowlevel.checkpoint()
         return ""
 
+    def _hint(self, text: str) -> None:
+        """Show what may be said next, as long as nothing is typed."""
+        if self.line.target == Addressee():
+            self.line.editor = self.line.editor.hinted(text)
+            self.stir()
+
     async def _message(self, message: Say) -> None:
+        self._suggesting.cancel()
         outcome = await self._carrier.say(message)
         if isinstance(outcome, Refused) and self.line.editor.is_empty:
             self.line.editor = self.line.editor.typed(message.text)

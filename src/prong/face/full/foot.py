@@ -66,6 +66,8 @@ def draw_foot(view: View, content: Content, width: int, *, now: float, height: i
         told.append(fit([Span(status, "dim")], width))
     laid = lay_out(content.editor, content.prompt, width, max(1, height // 3))
     typed = [Row((Span(text, style),)) for text, style in laid.rows]
+    if laid.tail:
+        typed[laid.row] = Row((*typed[laid.row].spans, Span(laid.tail, "dim")))
     rule = draw_rule("", width)
     last = draw_keys(content.keys, width, note=describe_work(view))
     top = [*content.above, *told]
