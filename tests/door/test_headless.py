@@ -214,6 +214,7 @@ EXITS: list[tuple[Any, list[str], int, bytes]] = [
     ([], ["--model", "mystery"], 2, b"does not say which API"),
     ([], ["--allowed-tools", "Bash("], 2, b"wrong"),
     ([], ["--resume", "nothing"], 1, b"nothing"),
+    ([], ["--resume"], 2, b"'prong sessions' lists them"),
     ([], ["-C", "/nowhere/at/all"], 2, b"not a folder"),
     ([], ["--header", "nonsense"], 2, b"Name: value"),
     ([], ["--json-schema", '{"type": "array"}'], 2, b"must describe an object"),

@@ -66,12 +66,13 @@ async def opened(
     size: tuple[int, int] = (80, 24),
     quiet: float = 0.0,
     theme: ThemeName = "none",
+    first: str = "",
 ) -> AsyncGenerator[Hands]:
     """Open the full screen on a session."""
     async with anyio.create_task_group() as group:
         events = session.events(since=session.records.began)
         control = Control(session, events, group, draft=Buffer(), quiet=quiet)
-        app = Full(session, control, theme, "", taken_over=False)
+        app = Full(session, control, theme, first, taken_over=False)
         async with app.run_test(size=size) as pilot:
             yield Hands(app, pilot, control)
         group.cancel_scope.cancel()

@@ -313,6 +313,20 @@ async def test_commands_show_in_a_panel(world: Worlds, full: Opens) -> None:
     assert hands.control.following.draft.text == "First words"
 
 
+async def test_a_session_to_go_on_with_is_chosen_at_the_start(world: Worlds, full: Opens) -> None:
+    """A screen that opens with /resume lists the other sessions, and Enter takes the marked one."""
+    async with world([say("Aye.")], opens=False, attended=True) as w:
+        async with w.open() as session:
+            await session.run("Earlier words")
+        async with w.open() as other, full(other, first="/resume") as hands:
+            await hands.see("$", "Earlier words", "Enter chooses")
+            await hands.press("enter")
+            with anyio.fail_after(10):
+                while hands.control.following is None:
+                    await anyio.sleep(0.02)
+    assert hands.control.following.id == session.id
+
+
 async def test_a_costly_command_asks_first(world: Worlds, full: Opens) -> None:
     """What gives up the cache says what that costs, and above a sum asks; no leaves it as it was."""
     async with world([say("Aye.")], attended=True, settings='{"confirmAboveUsd": 0}') as w:

@@ -263,7 +263,8 @@ def _work(args: argparse.Namespace) -> int:
     from prong.face import interactive
 
     wanted = "full" if args.full else "line" if args.plain else ""
-    return anyio.run(lambda: interactive.run(options, _text(args.prompt or ""), wanted))
+    first = "/resume" if args.resume == "" else _text(args.prompt or "")
+    return anyio.run(lambda: interactive.run(options, first, wanted))
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -273,6 +274,11 @@ def _check(args: argparse.Namespace) -> None:
     streams = args.input_format == "stream-json"
     if streams and args.prompt:
         raise BadInput("with --input-format stream-json the prompt comes on standard input")
+    if args.resume == "" and (args.print or streams or args.prompt or args.fork_session):
+        raise BadInput(
+            "--resume alone lets you choose in the terminal; here it needs the id or name of a "
+            "session: 'prong sessions' lists them"
+        )
     if (args.plain or args.full) and (args.print or streams):
         flag = "--plain" if args.plain else "--full"
         raise BadInput(f"{flag} talks in a terminal and -p works without one; give one of them")
@@ -314,7 +320,7 @@ def _options(args: argparse.Namespace) -> Options:
         api=args.api,
         headers=dict(_header(text) for text in args.header),
         proxy=args.proxy,
-        resume=args.resume,
+        resume=args.resume or None,
         continue_last=args.continue_last,
         fork_session=args.fork_session,
         session_id=args.session_id,
@@ -456,7 +462,8 @@ def _add_session(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("session")
     add = group.add_argument
     add("-c", "--continue", dest="continue_last", action="store_true", help="the last one here")
-    add("-r", "--resume", metavar="ID|NAME", help="go on with a session")
+    told = "go on with a session; alone, choose one"
+    add("-r", "--resume", nargs="?", const="", metavar="ID|NAME", help=told)
     add("--fork-session", action="store_true", help="go on in a copy of it")
     add("--session-id", metavar="ID", help="id for a new session")
     add("-n", "--name", help="a name to find the session by")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import anyio.to_thread
 
 from prong.errors import NotPossibleNow, UnknownName
+from prong.face.draw.phrase import dollars
 from prong.face.line import describe_usage
 from prong.face.slash import HELP, Show
 from prong.face.task_list import list_tasks, todos_of, whole_report
-from prong.session import Session
+from prong.session import Session, SessionInfo
 
 _WIDE = 70
 
@@ -144,8 +146,14 @@ def _memory(session: Session, _: str) -> list[str]:
 
 def _others(session: Session, _: str) -> Iterator[str]:
     for info in session.records.others()[:20]:
-        yield f"{info.id}  {info.title[:60]}"
+        yield f"{info.id}  {describe_session(info)[:55]}"
     yield "/resume ID goes on with one"
+
+
+def describe_session(info: SessionInfo) -> str:
+    """Say when a session was last used, what it cost, and what it is about."""
+    day = time.strftime("%m-%d %H:%M", time.localtime(info.modified))
+    return f"{day}  {dollars(info.cost):>8}  {info.damage or info.title}"
 
 
 def _tasks(session: Session, _: str) -> list[str]:

@@ -63,6 +63,7 @@ from prong.face.line import describe, describe_end
 from prong.face.status import sources_of
 from prong.face.suggestion import Suggesting
 from prong.face.task_list import describe_leaving, list_todos
+from prong.face.wish import describe_session
 from prong.question import Answer
 from prong.session import Session, SessionInfo, Subscription
 from prong.view import AskedView, View
@@ -164,7 +165,7 @@ class Control:
         self._group.start_soon(self._titling.run)
         self._group.start_soon(self._suggesting.run, self._hint)
         if first:
-            self._group.start_soon(self._message, Say(first))
+            self._start(Say(first))
         elif not taken_over:
             self._group.start_soon(self._session.send, TakeUp())
 
@@ -421,17 +422,22 @@ class Control:
         if text.strip() in {"/quit", "/exit"}:
             return "leave"
         self._session.records.history.add(text)
+        self._start(buffer.message(), target.agent)
+        # What a line begins is begun before the next key counts.
+        await anyio.lowlevel.checkpoint()
+        return ""
+
+    def _start(self, message: Say, agent: str = "") -> None:
+        """Begin what a line asks for: a command, or a message to an agent."""
+        text = message.text
         if text.startswith("/"):
             self._group.start_soon(self._carry, text)
         elif text.startswith("!"):
             self._group.start_soon(self._carrier.carry_out, RunShell(text[1:].strip()))
-        elif target.agent:
-            self._group.start_soon(self._carrier.carry_out, Tell(target.agent, text))
+        elif agent:
+            self._group.start_soon(self._carrier.carry_out, Tell(agent, text))
         else:
-            self._group.start_soon(self._message, buffer.message())
-            # What a line begins is begun before the next key counts.
-            await anyio.lowlevel.checkpoint()
-        return ""
+            self._group.start_soon(self._message, message)
 
     def _hint(self, text: str) -> None:
         """Show what may be said next, as long as nothing is typed."""
@@ -448,7 +454,7 @@ class Control:
 
     async def _carry(self, line: str) -> None:
         if line.strip() == "/resume" and (others := self._others()):
-            lines = tuple((f"{one.id}  {one.title}", "") for one in others)
+            lines = tuple((describe_session(one), "") for one in others)
             self.panel = Panel(lines, tuple(f"/resume {one.id}" for one in others))
         elif line.strip() == "/rewind":
             await self._pick_message()
