@@ -74,6 +74,19 @@ async def test_why_a_turn_failed_stays(world: Worlds, full: Opens) -> None:
     assert shown.index("> Begin") < shown.index("(error: ") < shown.index("> Go on")
 
 
+async def test_a_request_that_is_tried_again_says_so_in_one_row(world: Worlds, full: Opens) -> None:
+    """As long as a request is tried again one row says so and why; then nothing is left of it."""
+    tries = [fail(429, "rate_limit_error", "slow down", wait) for wait in (0.0, 0.0, 30.0)]
+    script = [*tries, say("Yes.")]
+    async with world(script, attended=True) as w, full(w.session) as hands:
+        await hands.type("Begin")
+        shown = await hands.see("· tries again: ", "slow down")
+        assert shown.count("slow down") == 1
+        await hands.press("escape")
+        await hands.type("Go on")
+        await hands.see("Yes.", without="tries again")
+
+
 async def test_escape_leaves_the_background_alone(world: Worlds, full: Opens) -> None:
     """Esc interrupts the turn and never the background; Ctrl+C twice leaves with nothing to stop."""
     slow = call("Bash", {"command": "sleep 600"})

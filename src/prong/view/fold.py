@@ -299,7 +299,9 @@ def _exchange(agent: AgentView, event: Event, at: float) -> AgentView:
             return replace(agent, open_requests=opened, sent_at=sent_at, lives=lives)
         case ReplyDiscarded():
             tried = tuple(
-                replace(one, tries=one.tries + 1) if one.id == event.request_id else one
+                replace(one, tries=one.tries + 1, void=event.why)
+                if one.id == event.request_id
+                else one
                 for one in agent.open_requests
             )
             return replace(_paid(agent, event), open_requests=tried, live=None)

@@ -134,6 +134,8 @@ class OpenRequest(msgspec.Struct, frozen=True):
     at: float
     sidecar: str = ""
     tries: int = 1
+    void: str = ""
+    """Why the last try was given up, if one was."""
 
 
 State: TypeAlias = Literal["waiting", "idle", "working", "asking", "completed", "failed", "killed"]
@@ -227,7 +229,10 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
             return f"writes {self.live.writing}"
         if self.live is not None and self.live.text:
             return "writes"
-        return self.open_requests[-1].sidecar or "thinks"
+        request = self.open_requests[-1]
+        if request.void:
+            return f"tries again: {request.void}"
+        return request.sidecar or "thinks"
 
 
 class TaskView(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,7 +33,6 @@ from prong.event import (
     CacheMissed,
     Envelope,
     MemoryKept,
-    ReplyDiscarded,
     TurnFinished,
     Warned,
     WorkKept,
@@ -85,7 +84,7 @@ ScreenAction: TypeAlias = Literal[
 
 _TYPING = frozenset({TEXT, PASTE, "enter", "backspace"})
 """Keys by which one sees that somebody is at something else than a question."""
-_NOTED = Warned | MemoryKept | WorkKept | ReplyDiscarded | CacheMissed
+_NOTED = Warned | MemoryKept | WorkKept | CacheMissed
 
 
 class Addressee(msgspec.Struct, frozen=True):
