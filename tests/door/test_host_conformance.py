@@ -59,6 +59,13 @@ async def test_paths_resolve(host: Host) -> None:
     assert host.resolve("missing/x") == f"{host.root}/missing/x"
 
 
+async def test_a_path_means_one_place_where_nothing_is_inherited(host: Host) -> None:
+    """What a path means to a tool is then what it means to a process."""
+    assert not host.inherited
+    for path in (".", "~", "top.txt", "link.txt", "out/s.txt", "loop", "dir/../missing/x", "a\0b"):
+        assert host.resolve(path) == host.follow(path)
+
+
 async def test_a_link_out_of_the_root_resolves_to_its_target(host: Host) -> None:
     """What lies behind a link is named by its real place."""
     assert not host.resolve("out/s.txt").startswith(host.root + "/")

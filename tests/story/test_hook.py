@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio.lowlevel
 import pytest
 
 from prong import Answer, PermissionAsked, QuestionAsked
+from prong.agent import Verdict
 from prong.errors import ConfigError
 from prong.event import RequestSent, ToolFinished, ToolStarted, Warned
-from prong.testing import Worlds, call, calls, say
+from prong.testing import Worlds, call, calls, inside, say
+from prong.tools.rule import Rule, parse_rule
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L11")]
 
@@ -58,6 +62,50 @@ async def test_hooks_of_an_untrusted_folder_stop_nothing(world: Worlds) -> None:
     async with world([say("Hello.")], files=files) as w:
         assert (await w.session.run("Hi")).text == "Hello."
         assert any("'async'" in warning for warning in w.warnings)
+
+
+class Meddling:
+    """Hooks that say nothing, but let something happen while they are waited for."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act = act
+
+    async def fire(self, event: str, payload: dict[str, Any], matcher: str = "") -> Verdict:
+        """Wait, and let it happen."""
+        del payload, matcher
+        if event == "PreToolUse":
+            await anyio.lowlevel.checkpoint()
+            self._act()
+        return Verdict()
+
+
+@pytest.mark.spec("L5")
+@pytest.mark.parametrize("what", ["mode", "rule", "link"])
+async def test_what_changes_while_hooks_are_waited_for_counts(world: Worlds, what: str) -> None:
+    """A mode, a rule or a link that changed meanwhile decides, though no hook has a word to say."""
+    files = {"open.txt": "open", "secret.txt": "hidden"}
+    step = call("Bash", {"command": "cat link.txt && touch made"})
+    options: dict[str, Any] = {"mode": "bypassPermissions", "deny": ("Read(secret.txt)",)}
+    async with world([step, say("I see.")], files=files, **options) as w:
+        link = w.root / "link.txt"
+        link.symlink_to("open.txt")
+        agent = inside(w.session).agent
+
+        def act() -> None:
+            if what == "mode":
+                agent.policy.set_mode("plan")
+            elif what == "rule":
+                rule = parse_rule("Bash(touch *)", effect="deny", source="session")
+                assert isinstance(rule, Rule)
+                agent.policy = agent.policy.narrow(rules=(rule,))
+            else:
+                link.unlink()
+                link.symlink_to("secret.txt")
+
+        agent.hooks = Meddling(act)
+        await w.session.run("Go")
+        assert w.told(ToolFinished)[0].refused
+        assert not (w.root / "made").exists()
 
 
 LIST = call("Bash", {"command": "ls"})

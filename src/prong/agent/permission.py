@@ -14,7 +14,7 @@ import msgspec
 
 from prong.agent.agent import Agent
 from prong.agent.gate import CheckedCall
-from prong.agent.verdict import Verdict, settle
+from prong.agent.verdict import UNASKED, Verdict, settle
 from prong.entry import Call
 from prong.event import PermissionAsked
 from prong.host.sandbox import NONE
@@ -59,6 +59,9 @@ async def ask_permission(agent: Agent, call: Call, tool: Tool, args: Any) -> Che
             asks = Ask(before.reason or "a hook asks for leave")
             ask = decision if isinstance(decision, Ask) else asks
             return await _questioned(agent, checked, accesses, ask, before)
+        case "allow" if before is UNASKED and not agent.context.host.inherited:
+            # Nothing was waited for, and no path means two places: it is decided already.
+            return _held(agent, checked, accesses)
         case "allow":
             return _unless_denied(agent, checked, accesses)
 
@@ -152,6 +155,13 @@ def _unless_denied(
     decision = agent.policy.decide(checked.call.name, accesses, resolve=resolve)
     if isinstance(decision, Deny):
         return _refuse(checked, decision.why)
+    return _held(agent, checked, accesses, approved=approved)
+
+
+def _held(
+    agent: Agent, checked: CheckedCall, accesses: Sequence[Access], *, approved: bool = False
+) -> CheckedCall:
+    """Say what the processes of a call are held to."""
     for access in accesses:
         if isinstance(access, Running):
             follow = agent.context.host.follow

@@ -30,6 +30,10 @@ class Verdict(msgspec.Struct, frozen=True):
     """Why the turn must end now; None if it may go on."""
 
 
+UNASKED = Verdict()
+"""Given by hooks that have nobody to tell and waited for nothing; known by identity alone."""
+
+
 class Hooks(Protocol):
     """Commands of the user that watch and guard what an agent does."""
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import anyio
 import msgspec
 
-from prong.agent.verdict import Permission, Verdict
+from prong.agent.verdict import UNASKED, Permission, Verdict
 from prong.config.hook import ENDS, GATES, Hook
 from prong.host import Finished, Host
 
@@ -63,7 +63,7 @@ class CommandHooks(msgspec.Struct, frozen=True, kw_only=True):
         """Run the hooks of an event together and join what they say, in the order of settings."""
         chosen = list(dict.fromkeys(h for h in self.hooks if h.matches(event, matcher)))
         if not chosen:
-            return Verdict()
+            return UNASKED
         said: list[Verdict] = [Verdict()] * len(chosen)
         stdin = msgspec.json.encode(
             {
