@@ -108,10 +108,12 @@ async def test_a_child_of_another_process_is_held_to_nothing_it_cannot_know(worl
         conversation, client = child.agent.conversation, child.agent.client
         rule = replace(client.rule(conversation.prompt.head), lasting=True)
         resumed = ChildAccount(child.account.receipt, rule.ttl, rows=child.account.rows)
-        conversation.answered(Sent(usage=Usage(uncached=50_000), at=1.0))
+        left = Sent(usage=Usage(uncached=50_000), at=1.0)
         cold = replace(child.account.rows[0], usage=Usage(uncached=50_100))
 
+        conversation.answered(replace(left, recalled=True))
         resumed.paid(conversation, cold, rule=rule, at=2.0, diagnostics=b"")
         assert not w.told(CacheMissed)
+        conversation.answered(left)
         resumed.paid(conversation, cold, rule=rule, at=3.0, diagnostics=b"")
         assert [missed.predicted for missed in w.told(CacheMissed)] == [50_000]

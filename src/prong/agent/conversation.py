@@ -39,6 +39,8 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     """The provider's id of the reply."""
     at: float = 0.0
     """When it was sent, on the agent's clock; 0 if none was."""
+    recalled: bool = False
+    """Whether an earlier process sent it: what keeps its prompt now may be another."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -135,5 +137,6 @@ def recalled(replay: Replay, path: str, prompt: Prompt) -> Sent:
                 length=len(then),
                 response_id=row.response_id,
                 at=paid.at - row.latency,
+                recalled=True,
             )
     return Sent()

@@ -69,9 +69,7 @@ class CacheWatch:
     """
 
     def __init__(self) -> None:
-        """Nothing has been read yet."""
-        self._here = False
-        """Whether the last request was made by this process."""
+        """Nobody is followed yet."""
         self._ahead: list[CacheWriter] = []
 
     def follow(self, writer: CacheWriter) -> None:
@@ -97,51 +95,49 @@ class CacheWatch:
         diagnostics: bytes,
     ) -> None:
         """Say so if a reply read less than it should have."""
-        if not row.is_turn:
-            return
-        left = self.left(conversation, rule, at)
-        if left.read >= rule.minimum and not _forgets(conversation, rule):
-            self.hold(conversation, row, left, rule=rule, diagnostics=diagnostics)
-
-    def left(self, conversation: Conversation, rule: CacheRule, at: float) -> Prediction:
-        """Predict a request, sent `at` a time, by what the last one should have left in the cache.
-
-        Asked once for each reply, while it is being entered: the last usage is not yet overwritten
-        by the reply's. A provider that keeps all it reads does not count what it writes; one of an
-        earlier process may have been another.
-        """
-        used, here, self._here = conversation.last.usage, self._here, True
-        read = used.input if here and rule.lasting else used.read + used.written
-        return Prediction(read, at - conversation.last.at)
-
-    def hold(
-        self,
-        conversation: Conversation,
-        row: Charge,
-        prediction: Prediction,
-        *,
-        rule: CacheRule,
-        diagnostics: bytes,
-    ) -> str:
-        """Say so if a reply read less than predicted; gives why, as far as can be told."""
-        untimed = rule.lasting or prediction.in_flight
-        circumstance = Circumstance(
-            diagnostics=diagnostics,
-            minimum=rule.minimum,
-            idle=None if untimed else prediction.idle,
-            ttl=rule.ttl,
-            in_flight=prediction.in_flight,
-            drops_thinking=prediction.drops_thinking,
-            marks=row.marks,
-            rounds_to=rule.rounds_to,
-        )
-        if why := reconcile(prediction.read, row.usage, circumstance):
-            conversation.emit(CacheMissed(predicted=prediction.read, read=row.usage.read, why=why))
-        return why
+        if row.is_turn:
+            hold(conversation, row, None, rule=rule, at=at, diagnostics=diagnostics)
 
 
-def _forgets(conversation: Conversation, rule: CacheRule) -> bool:
-    """Whether the model drops earlier thinking for what came last: less is read by design."""
-    tip = conversation.prompt.tip
-    text_came = tip is not None and tip.kind != "results"
-    return text_came and not rule.keeps_thinking
+def hold(
+    conversation: Conversation,
+    row: Charge,
+    known: Prediction | None,
+    *,
+    rule: CacheRule,
+    at: float,
+    diagnostics: bytes,
+) -> str:
+    """Say so if a reply read less than it should have; gives why, as far as can be told.
+
+    What it should have read, if it is not `known`, is what the last request has left.
+    """
+    predicted = known or _left(conversation, rule, at)
+    untimed = rule.lasting or predicted.in_flight
+    circumstance = Circumstance(
+        diagnostics=diagnostics,
+        minimum=rule.minimum,
+        idle=None if untimed else predicted.idle,
+        ttl=rule.ttl,
+        in_flight=predicted.in_flight,
+        drops_thinking=predicted.drops_thinking,
+        marks=row.marks,
+        rounds_to=rule.rounds_to,
+    )
+    if why := reconcile(predicted.read, row.usage, circumstance):
+        conversation.emit(CacheMissed(predicted=predicted.read, read=row.usage.read, why=why))
+    return why
+
+
+def _left(conversation: Conversation, rule: CacheRule, at: float) -> Prediction:
+    """Say what the last request has left for one that was sent `at` a time.
+
+    Nothing is expected of a prefix that is too short, nor where the model drops earlier thinking
+    for what came last: less is read by design.
+    """
+    last, tip = conversation.last, conversation.prompt.tip
+    # A provider that keeps all it reads does not count what it writes.
+    kept = rule.lasting and not last.recalled
+    read = last.usage.input if kept else last.usage.read + last.usage.written
+    forgets = not rule.keeps_thinking and tip is not None and tip.kind != "results"
+    return Prediction(0 if forgets or read < rule.minimum else read, at - last.at)

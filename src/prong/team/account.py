@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from prong.agent import CacheWatch, Conversation
+from prong.agent.observer import hold
 from prong.cost import Charge, Price
 from prong.cost.cache import CacheRule
 from prong.cost.receipt import DeliveryState, Receipt, diagnosis, settle
@@ -65,18 +66,16 @@ class ChildAccount(CacheWatch):
         self.rows.append(row)
         if not row.is_turn:
             return
-        predicted = self.left(conversation, rule, at)
-        if self.fan is None or self.fan.carrier is None:
-            predicted = replace(predicted, drops_thinking=not rule.keeps_thinking)
+        known = None
         if first:
             self.receipt = replace(self.receipt, bytes_first=len(conversation.prompt))
-            task_id = self.receipt.task_id
-            if self.fan is not None and (known := self.fan.predictions.get(task_id)) is not None:
-                predicted = known
-                self._enter_first(known.read, row, diagnostics)
-                # A resumed session has no plan to predict from, so what was predicted is stored.
-                conversation.note(ReceiptOpened(self.receipt))
-        why = self.hold(conversation, row, predicted, rule=rule, diagnostics=diagnostics)
+            if self.fan is not None:
+                known = self.fan.predictions.get(self.receipt.task_id)
+        if known is not None:
+            self._enter_first(known.read, row, diagnostics)
+            # A resumed session has no plan to predict from, so what was predicted is stored.
+            conversation.note(ReceiptOpened(self.receipt))
+        why = hold(conversation, row, known, rule=rule, at=at, diagnostics=diagnostics)
         self.receipt = replace(self.receipt, miss=self.receipt.miss or why)
 
     def _enter_first(self, predicted: int, row: Charge, diagnostics: bytes) -> None:
