@@ -121,7 +121,7 @@ def test_columns(text: str, columns: int) -> None:
 def test_one_backspace_takes_one_character() -> None:
     """A family, a flag, an accented letter and a label go with one key each."""
     buffer = Buffer().insert("a👩\u200d💻🇩🇪e\u0301").paste("x\n" * 30)
-    assert buffer.text == "a👩\u200d💻🇩🇪e\u0301[pasted 31 lines #1]"
+    assert buffer.text == "a👩\u200d💻🇩🇪e\u0301[pasted 30 lines #1]"
     for rest in ("a👩\u200d💻🇩🇪e\u0301", "a👩\u200d💻🇩🇪", "a👩\u200d💻", "a", ""):
         buffer = buffer.erase_left()
         assert buffer.text == rest
@@ -195,6 +195,13 @@ def test_what_was_folded_is_sent_whole() -> None:
     buffer = Buffer().insert("See ").paste(text).insert(" and ").attach("shot 1.png", PICTURE)
     assert buffer.text == "See [pasted 120 lines #1] and [image shot_1.png #2]"
     assert buffer.message() == Say(f"See {text} and [image shot_1.png #2]", (PICTURE,))
+
+
+@pytest.mark.parametrize(("lines", "text"), [(10, ""), (11, "[pasted 11 lines #1]")])
+def test_a_break_at_the_end_is_no_line(lines: int, text: str) -> None:
+    """Eleven lines are folded and counted as eleven, whether or not the last has a break."""
+    for paste in ("\n".join(["x"] * lines), "x\n" * lines):
+        assert Buffer().paste(paste).text == (text or paste)
 
 
 def test_a_label_that_was_typed_is_only_text() -> None:

@@ -253,5 +253,5 @@ def counted(number: int, noun: str) -> str:
 
 def describe_usage(usage: Usage) -> str:
     """Say tokens in one line; many providers do not tell what they write."""
-    written = f"{usage.written} written to cache, " if usage.written else ""
-    return f"{usage.uncached} new, {written}{usage.read} read from cache, {usage.output} out"
+    written = f"{usage.written:,} written to cache, " if usage.written else ""
+    return f"{usage.uncached:,} new, {written}{usage.read:,} read from cache, {usage.output:,} out"

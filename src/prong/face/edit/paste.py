@@ -55,7 +55,12 @@ def clean(text: str) -> str:
 
 def is_long(text: str) -> bool:
     """Whether a paste is better folded."""
-    return len(text) > FOLD_CHARACTERS or text.count("\n") >= FOLD_LINES
+    return len(text) > FOLD_CHARACTERS or _lines(text) > FOLD_LINES
+
+
+def _lines(text: str) -> int:
+    """Count lines; the break at the end of the last one begins none."""
+    return text.removesuffix("\n").count("\n") + 1
 
 
 def label(folded: Folded, number: int) -> str:
@@ -63,7 +68,7 @@ def label(folded: Folded, number: int) -> str:
     if isinstance(folded, Attached):
         name = re.sub(r"[\[\]\s]", "_", folded.name) or "picture"
         return f"[image {name} #{number}]"
-    lines = folded.text.count("\n") + 1
+    lines = _lines(folded.text)
     much = f"{lines} lines" if lines > 1 else f"{len(folded.text)} characters"
     return f"[pasted {much} #{number}]"
 
