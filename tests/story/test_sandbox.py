@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from prong.config.option import Options
+from prong.config.place import look_around, make_policy
 from prong.errors import UsageError
 from prong.event import PermissionAsked, QuestionAsked, ToolFinished, Warned
 from prong.host.sandbox import Ability
@@ -16,6 +18,7 @@ from prong.host.sandbox.ability import detect
 from prong.question import Answer
 from prong.testing import MemoryHost, Script, Worlds, call, forks, report, say
 from prong.testing.repository import Repo
+from prong.tools.ground import Sandboxing
 from shared.typed import agent
 
 ABLE = detect()
@@ -261,3 +264,46 @@ async def test_commands_have_no_keys_of_servers(
         async with w.open(mcp_config=(config,), settings=text, env=env) as session:
             await session.run("Go")
         assert [one.text for one in w.told(ToolFinished)] == [seen]
+
+
+@pytest.mark.parametrize("mode", ["bypassPermissions", "default"])
+async def test_keys_of_teams_are_for_nobody(world: Worlds, tmp_path: Path, mode: Any) -> None:
+    """No tool and no command of an agent shows a key, however much it is allowed."""
+    store = tmp_path / "home/.prong"
+    key = f"{store}/teams/red/keys/ann"
+    script = [
+        call("Read", {"file_path": key}),
+        call("Grep", {"pattern": "KEY", "path": str(store), "output_mode": "content"}),
+        call("Glob", {"pattern": "**/ann", "path": str(store)}),
+        bash(f"cat {key}"),
+        bash(
+            "python3 -c \"import glob; print(open(glob.glob(r'../home/.p*/t*/red/k*/ann')[0]).read())\""
+        ),
+        say("Done."),
+    ]
+    files = {"~/.prong/teams/red/keys/ann": "the-KEY\n"}
+    async with world(script, files=files, mode=mode, respond=yes) as w:
+        await w.session.run("Look")
+        read, grep, glob, named, hidden = w.told(ToolFinished)
+
+        assert "keys of a team" in read.text
+        assert "keys of a team" in named.text
+        assert "keys/ann" not in glob.text
+        held = [read, grep, glob, named, *([hidden] if ABLE.writes and ABLE.views else [])]
+        assert not [one for one in held if "the-KEY" in one.text]
+
+
+def test_keys_are_sealed_wherever_the_state_folder_is(tmp_path: Path) -> None:
+    """PRONG_HOME moves the folder, and a program may: each place is sealed, by all its names."""
+    (tmp_path / "project").mkdir()
+    (tmp_path / "real").mkdir()
+    (tmp_path / "moved").symlink_to("real")
+    env = {"HOME": str(tmp_path / "home"), "PRONG_HOME": str(tmp_path / "moved")}
+    chosen = Options(cwd=str(tmp_path / "project"), env=env, store=str(tmp_path / "chosen"))
+    place = look_around(chosen)
+    policy = make_policy(
+        place, home=env["HOME"], storage=f"{tmp_path}/chosen/s", sandbox=Sandboxing()
+    )
+
+    for name in ("home/.prong", "moved", "real", "chosen"):
+        assert f"{tmp_path}/{name}/teams/*/keys" in policy.sealed

@@ -24,6 +24,7 @@ from prong.journal import store
 from prong.tools.ground import Sandboxing
 from prong.tools.policy import Mode, Policy
 from prong.tools.rule import BadRule, Effect, Rule, parse_rule
+from prong.tools.seal import sealed_in
 from prong.tools.skill import Skill
 
 
@@ -73,8 +74,8 @@ def look_around(options: Options, *, cwd: str | None = None) -> Place:
     trust = Trust(home)
     trusted = trust.is_trusted(root)
     settings = Settings() if options.bare else _settings(home, root, options, trusted=trusted)
-    policy = _reading_policy(options, settings, root=root, home=home)
     kept = Path(options.store).absolute() if options.store else store.home(env)
+    policy = _reading_policy(options, settings, root=root, home=home, kept=kept, env=env)
     instructions, skills, servers = None, Found(), Configured()
     if not options.bare:
         notes = str(note_file(root, kept).folder) if remembers(options, settings) else ""
@@ -150,14 +151,29 @@ def _settings(home: str, root: str, options: Options, *, trusted: bool) -> Setti
     return settings
 
 
-def _reading_policy(options: Options, settings: Settings, *, root: str, home: str) -> Policy:
+def _reading_policy(
+    options: Options,
+    settings: Settings,
+    *,
+    root: str,
+    home: str,
+    kept: Path,
+    env: Mapping[str, str],
+) -> Policy:
     """Give the rules about single files, which hold for what a session takes in by itself."""
     rules = read_rules(options, settings)
     return Policy(
         root=root,
         home=os.path.realpath(home),
         rules=tuple(rule for rule in rules if rule.specifier is not None),
+        sealed=_sealed(kept, home, env),
     )
+
+
+def _sealed(kept: Path, home: str, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Name what no agent reads: where this session keeps things, and where others do."""
+    stores = (str(kept), str(store.home(env)), f"{home}/.prong")
+    return sealed_in(path for one in stores for path in (one, os.path.realpath(one)))
 
 
 def make_policy(place: Place, *, home: str, storage: str, sandbox: Sandboxing) -> Policy:
@@ -174,6 +190,7 @@ def make_policy(place: Place, *, home: str, storage: str, sandbox: Sandboxing) -
         rules=read_rules(options, place.settings),
         # What the session keeps of itself may be read; nobody but the session writes there.
         protected=(os.path.realpath(storage), str(note_file(place.root, place.store).folder)),
+        sealed=_sealed(place.store, home, place.env),
         sandbox=sandbox,
         folders=tuple(
             os.path.realpath(os.path.join(place.cwd, os.path.expanduser(folder)))  # noqa: PTH111, PTH118

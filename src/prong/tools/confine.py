@@ -79,7 +79,7 @@ def _trespass(
 ) -> str:
     """Give the first path of a forebear that a command line names; empty if there is none."""
     # Reading command lines is heavy, and a first request has no use for it.
-    from prong.tools.running import paths_named
+    from prong.tools.case import paths_named
 
     here = replace(policy, root=ground.root)
     for path, writing in paths_named(here, run, os.path.normpath):

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from prong.host.sandbox import NONE, Concealed, Profile
 from prong.tools.ground import Ground, Policy, is_inside
 from prong.tools.rule import READING, Rule, path_base, path_pattern
+from prong.tools.seal import seal_pattern
 
 _SETTINGS = ("settings.json", "settings.local.json", "agents", "hooks", "commands", "skills")
 _IN_PROJECT = (
@@ -80,7 +81,7 @@ def working(policy: Policy, cwd: str = "", opened: Sequence[str] = ()) -> Profil
         writable=writable,
         kept=tuple(_still_kept(kept, writable, opened)),
         opened=tuple(opened),
-        pinned=repositories,
+        pinned=(*repositories, *_leading(policy, writable)),
         hidden=hidden(policy),
         network=policy.sandbox.network != "none",
         daemons=policy.sandbox.daemons,
@@ -109,7 +110,7 @@ def worktree(policy: Policy, ground: Ground) -> Profile:
         writable=tuple(dict.fromkeys(writable)),
         kept=tuple(kept),
         spared=spared,
-        pinned=(ground.git,) if ground.git else (),
+        pinned=(*((ground.git,) if ground.git else ()), *_leading(policy, writable)),
         hidden=hidden(policy),
         network=policy.sandbox.network != "none",
         signals=False,
@@ -120,13 +121,15 @@ def worktree(policy: Policy, ground: Ground) -> Profile:
 
 
 def hidden(policy: Policy) -> tuple[Concealed, ...]:
-    """Give what rules forbid to be read."""
-    return tuple(
+    """Give what rules forbid to be read, and what is sealed."""
+    sealed = (Concealed(regex=seal_pattern(one), base=one, deep=False) for one in policy.sealed)
+    ruled = (
         _pattern(rule, root, policy.home)
         for rule in policy.rules
         if rule.effect == "deny" and rule.tool in READING and rule.specifier is not None
         for root in (policy.root, *policy.folders)
     )
+    return (*ruled, *sealed)
 
 
 def _pattern(rule: Rule, root: str, home: str) -> Concealed:
@@ -160,6 +163,15 @@ def _between(root: str, folder: str) -> Iterator[str]:
     while is_inside(folder, root) and folder != root:
         yield folder
         folder = folder.rpartition("/")[0]
+
+
+def _leading(policy: Policy, writable: Sequence[str]) -> Iterator[str]:
+    """Yield the folders in open ones that lead to what is sealed: put away, it would be found."""
+    for pattern in policy.sealed:
+        folder = pattern.partition("/*")[0]
+        around = [one for one in writable if is_inside(folder, one)]
+        if around:
+            yield from _between(min(around, key=len), folder)
 
 
 def _still_kept(

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from prong.host.sandbox import Ability
 from prong.tools.rule import READING, WRITING, Effect, Rule, fits_path, points_below
+from prong.tools.seal import is_sealed
 
 Mode: TypeAlias = Literal[
     "default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions", "bubble"
@@ -95,6 +96,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     """More folders that count as the project's (`additionalDirectories`)."""
     protected: tuple[str, ...] = ()
     """More paths whose change is always asked for, with all that is in them."""
+    sealed: tuple[str, ...] = ()
+    """Folders that no agent reads, whatever rules and the mode say; a part may be `*`."""
     plan_file: str = ""
     """The one file that may be written in plan mode."""
     reader: bool = False
@@ -252,7 +255,7 @@ def keeps_back(policy: Policy, path: str, *, within: str = "") -> bool:
 
     What holds for the folder that was searched as well was decided on before the search.
     """
-    if find_rule(policy, "deny", "Read", path, writing=False):
+    if is_sealed(policy.sealed, path) or find_rule(policy, "deny", "Read", path, writing=False):
         return True
     rule = find_rule(policy, "ask", "Read", path, writing=False)
     if rule is not None and not (within and _fits(policy, rule, within)):
@@ -265,11 +268,19 @@ def why_unread(policy: Policy, path: str) -> str:
     for effect in ("deny", "ask"):
         if rule := find_rule(policy, effect, "Read", path, writing=False):
             return f"reading it is under {rule.named}"
-    return "it holds secrets" if is_secret(policy, path) else ""
+    secret = is_secret(policy, path) or is_sealed(policy.sealed, path)
+    return "it holds secrets" if secret else ""
+
+
+def sealing(path: str) -> str:
+    """Say why nothing opens a sealed folder."""
+    return f"{path} holds keys of a team, which are for nobody; work without them"
 
 
 def decide_reading(policy: Policy, tool: str, path: str) -> Decision:
     """Decide on reading one path."""
+    if is_sealed(policy.sealed, path):
+        return Deny(sealing(path))
     if rule := find_rule(policy, "deny", tool, path, writing=False):
         return Deny(f"reading {path} is forbidden by {rule.named}; work without it")
     if rule := find_rule(policy, "ask", tool, path, writing=False):
@@ -300,6 +311,8 @@ def planned(policy: Policy, what: str) -> str:
 
 def decide_writing(policy: Policy, tool: str, path: str) -> Decision:
     """Decide on writing one path."""
+    if is_sealed(policy.sealed, path):
+        return Deny(sealing(path))
     if rule := find_rule(policy, "deny", tool, path, writing=True):
         return Deny(f"writing {path} is forbidden by {rule.named}; leave it as it is")
     if policy.mode == "plan" and path != policy.plan_file:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
@@ -12,8 +11,19 @@ from msgspec.structs import replace
 
 from prong.tools.access import Running
 from prong.tools.argv import read_options
-from prong.tools.commandline import Folders, Parsed, Simple, Target, parse_command
-from prong.tools.derive import frees
+from prong.tools.case import (
+    FREE,
+    Case,
+    Resolve,
+    join_paths,
+    path_words,
+    paths_of,
+    possible_paths,
+    read_case,
+    sure_paths,
+)
+from prong.tools.commandline import Simple, Target
+from prong.tools.derive import frees, holds, working
 from prong.tools.ground import (
     Allow,
     Ask,
@@ -30,44 +40,22 @@ from prong.tools.ground import (
     is_secret,
     planned,
     reads_only,
+    sealing,
     strictest,
 )
 from prong.tools.harmless import has_safe_env, prove_read_only, reads_folder
 from prong.tools.match import EXACT, match_line, match_strictly
-from prong.tools.reach import find_reach, landing
+from prong.tools.reach import find_reach
 from prong.tools.risk import FILE_COMMANDS, is_change, is_risky, suggest
 from prong.tools.rule import READING, WRITING, Rule, command_pattern
-from prong.tools.shape import Shape, landings, read_shape
+from prong.tools.seal import holds_sealed, is_sealed, speaks_of_sealed
+from prong.tools.shape import landings
 from prong.tools.word import Word
-
-Resolve = Callable[[str], str]
-"""Turns an absolute path with dots and links into the one it stands for."""
 
 _KEPT = ("settings.json", "agents", "git")
 """Names that are protected in a folder whose other files are not."""
 _CONFIGURING = frozenset(["config", "remote", "submodule", "init", "clone", "-u", "--set-upstream"])
 """Words by which git is told to write its settings."""
-_FREE = re.compile(r"/dev/(?:null|stdout|stderr|tty|fd/\d+)")
-
-
-class Case(Struct, frozen=True):
-    """A command line under judgement."""
-
-    policy: Policy
-    line: str
-    parsed: Parsed
-    resolve: Resolve
-    shape: Shape
-
-    def settles(self, place: int, path: str) -> bool:
-        """Whether a path is still what it was when a part of the line comes to use it."""
-        free = path.removesuffix("/.") == self.policy.root or _FREE.fullmatch(path) is not None
-        return free or self.shape.settles(place, path, self.resolve)
-
-
-def _case(policy: Policy, run: Running, resolve: Resolve) -> Case:
-    parsed = parse_command(run.command, run.cwd, policy.home)
-    return Case(policy, run.command.strip(), parsed, resolve, read_shape(parsed, resolve))
 
 
 def decide_running(policy: Policy, run: Running, resolve: Resolve) -> Decision:
@@ -75,7 +63,7 @@ def decide_running(policy: Policy, run: Running, resolve: Resolve) -> Decision:
 
     Where the system holds all that the mode promises, what cannot be told need not be.
     """
-    case = _case(policy, run, resolve)
+    case = read_case(policy, run, resolve)
     free = frees(policy)
     forbidden = _settled(_by_rules(case), free=free)
     if isinstance(forbidden, Deny):
@@ -109,20 +97,25 @@ class Nature(Struct, frozen=True):
 
 def look_at(policy: Policy, run: Running, resolve: Resolve) -> Nature:
     """Read a command line for what decides on its profile."""
-    case = _case(policy, run, resolve)
+    case = read_case(policy, run, resolve)
     commands, opaque = case.parsed.commands, case.parsed.opaque
-    wild = [t for t in case.parsed.writes if not _FREE.fullmatch(t.word.text)]
-    patterns = [command_pattern(text) for text in policy.sandbox.outside]
-    named = {p for p, writing in _named_paths(case) if writing and is_protected(policy, p)}
+    wild = [t for t in case.parsed.writes if not FREE.fullmatch(t.word.text)]
+    named = {p for p, writing in paths_of(case) if writing and is_protected(policy, p)}
     for simple in commands:
         named |= _configured(policy, simple)
     return Nature(
         reads=not opaque and not wild and all(prove_read_only(s) is not None for s in commands),
-        outside=bool(commands)
-        and not opaque
-        and all(any(match_strictly(p, s) for p in patterns) for s in commands),
+        outside=_is_outside(case),
         protected=tuple(sorted(named)),
     )
+
+
+def _is_outside(case: Case) -> bool:
+    """Whether each part of a line is one that the user lets run without a sandbox."""
+    commands, patterns = case.parsed.commands, case.policy.sandbox.outside
+    known = [command_pattern(text) for text in patterns]
+    whole = bool(commands) and not case.parsed.opaque
+    return whole and all(any(match_strictly(p, s) for p in known) for s in commands)
 
 
 def _configured(policy: Policy, simple: Simple) -> set[str]:
@@ -138,6 +131,7 @@ def _configured(policy: Policy, simple: Simple) -> set[str]:
 def _by_rules(case: Case) -> Iterator[Decision]:
     """Apply deny and ask rules, to commands and to the paths they name."""
     yield Allow("no rule is against it")
+    yield from _sealed(case)
     for rule in case.policy.rules:
         if rule.effect == "allow" or not rule.covers("Bash"):
             continue
@@ -153,6 +147,22 @@ def _by_rules(case: Case) -> Iterator[Decision]:
     yield from _path_rules(case)
 
 
+def _sealed(case: Case) -> Iterator[Decision]:
+    """Refuse what names a sealed folder; ask about what may come there, if nothing hides it."""
+    sealed = case.policy.sealed
+    yield from (Deny(sealing(p)) for p, _ in paths_of(case) if is_sealed(sealed, p))
+    if not sealed or (holds(case.policy, working(case.policy)) and not _is_outside(case)):
+        return
+    told = speaks_of_sealed(case.line)
+    for simple in case.parsed.commands:
+        reach = find_reach(simple)
+        for word in reach.words if reach is not None and reach.reads else ():
+            for path in sure_paths(case, word, simple.folders, simple.place) or ():
+                told = told or holds_sealed(sealed, path)
+    if told:
+        yield Ask("the command may come to the keys of a team", unsure=_plans(case))
+
+
 def _path_rules(case: Case) -> Iterator[Decision]:
     """Apply the deny and ask rules of file tools: they are about files, however one comes there."""
     kept = [r for r in case.policy.rules if r.effect != "allow" and r.tool in READING | WRITING]
@@ -164,7 +174,7 @@ def _path_rules(case: Case) -> Iterator[Decision]:
     policy = replace(case.policy, rules=single)
     # What may not be read is hidden, and where nothing is written nothing need be kept.
     held = all(r.effect == "deny" and (r.tool in READING or _plans(case)) for r in single)
-    for path, writing in _named_paths(case):
+    for path, writing in paths_of(case):
         yield from _forbidden(policy, path, f"the command names {path}, which", writing=writing)
     for simple in case.parsed.commands:
         words = prove_read_only(simple)
@@ -172,8 +182,8 @@ def _path_rules(case: Case) -> Iterator[Decision]:
             why = f"it cannot be told which files `{simple.source}` reads"
             yield Ask(why, unsure=held)
         yield from _reached(case, policy, simple, held=held)
-    for word, folders, place in _path_words(case):
-        if not all(case.settles(place, path) for path in _joined(case, word, folders)):
+    for word, folders, place in path_words(case):
+        if not all(case.settles(place, path) for path in join_paths(case, word, folders)):
             yield Ask(f"what `{word.text}` is may change before it is used", unsure=held)
 
 
@@ -198,7 +208,7 @@ def _whole_rules(case: Case, policy: Policy) -> Iterator[Decision]:
             yield from _forbidden(policy, "", what, writing=False)
     for targets, writing in ((case.parsed.reads, False), (case.parsed.writes, True)):
         for target in targets:
-            if not _FREE.fullmatch(target.word.text):
+            if not FREE.fullmatch(target.word.text):
                 yield from _forbidden(policy, "", f"`{target.word.text}`", writing=writing)
 
 
@@ -208,7 +218,7 @@ def _reached(case: Case, policy: Policy, simple: Simple, *, held: bool) -> Itera
     if reach is None or not reach.reads:
         return
     for word in reach.words:
-        for path in _paths(case, word, simple.folders, simple.place) or ("/",):
+        for path in sure_paths(case, word, simple.folders, simple.place) or ("/",):
             for effect in ("deny", "ask"):
                 if rule := find_below(policy, effect, path, writing=False):
                     yield Ask(
@@ -216,60 +226,6 @@ def _reached(case: Case, policy: Policy, simple: Simple, *, held: bool) -> Itera
                         "some files; the Grep tool leaves those out",
                         unsure=held,
                     )
-
-
-def _named_paths(case: Case) -> Iterator[tuple[str, bool]]:
-    """Yield every path that a word may name, and whether it may be written there."""
-    for simple in case.parsed.commands:
-        changes = prove_read_only(simple) is None
-        for word in (*simple.words[1:], *landings(simple), *landing(simple)):
-            for path in _possible(case, word, simple.folders):
-                yield path, False
-                if changes:
-                    yield path, True
-    for targets, writing in ((case.parsed.reads, False), (case.parsed.writes, True)):
-        for target in targets:
-            for path in _possible(case, target.word, target.folders):
-                yield path, writing
-
-
-def paths_named(policy: Policy, run: Running, resolve: Resolve) -> Iterator[tuple[str, bool]]:
-    """Yield every path that a command line may name or work in, and whether it may write there."""
-    case = _case(policy, run, resolve)
-    yield from _named_paths(case)
-    for simple in case.parsed.commands:
-        for folder in simple.folders or ():
-            yield resolve(folder), prove_read_only(simple) is None
-
-
-def _path_words(case: Case) -> Iterator[tuple[Word, Folders, int]]:
-    for simple in case.parsed.commands:
-        proven = prove_read_only(simple)
-        for word in simple.words[1:] if proven is None else proven:
-            yield word, simple.folders, simple.place
-    for target in (*case.parsed.reads, *case.parsed.writes):
-        yield target.word, target.folders, target.place
-
-
-def _joined(case: Case, word: Word, folders: Folders) -> list[str]:
-    return [os.path.join(f, word.text) for f in folders or (case.policy.root,)]  # noqa: PTH118 - pure text
-
-
-def _possible(case: Case, word: Word, folders: Folders) -> Iterator[str]:
-    """Yield the paths that a word may stand for, also behind an option's name."""
-    texts = [word.text]
-    if word.text.startswith("-"):
-        # Behind a letter that takes a value, wherever it stands among others.
-        letters = re.match(r"-[A-Za-z0-9]{0,12}", word.text)
-        texts = [word.text[at:] for at in range(2, len(letters[0]) + 1 if letters else 2)]
-    if "=" in word.text:
-        texts.append(word.text.partition("=")[2])
-    if ":" in word.text:
-        texts += word.text.split(":")
-    for text in texts:
-        if text:
-            for folder in folders or (case.policy.root,):
-                yield case.resolve(os.path.join(folder, text))  # noqa: PTH118 - pure text
 
 
 def _in_plan(case: Case) -> Iterator[Decision]:
@@ -288,7 +244,7 @@ def _in_plan(case: Case) -> Iterator[Decision]:
 
 
 def _guarded(case: Case) -> Iterator[Decision]:
-    for path, writing in _named_paths(case):
+    for path, writing in paths_of(case):
         if writing and is_protected(case.policy, path):
             yield Ask(f"{path} is protected, so changing it is asked for every time")
         elif is_secret(case.policy, path):
@@ -305,7 +261,7 @@ def _reaches_guarded(case: Case, simple: Simple) -> bool:
     if any(hidden) or any(is_protected(case.policy, f) for f in simple.folders or ()):
         return True
     words = () if simple.name in {"mkdir", "rmdir"} else (*simple.words[1:], *landings(simple))
-    paths = (path for word in words for path in _possible(case, word, simple.folders))
+    paths = (path for word in words for path in possible_paths(case, word, simple.folders))
     return any(_holds_protected(case.policy, path) for path in paths)
 
 
@@ -377,28 +333,16 @@ def _one(case: Case, simple: Simple) -> Decision:
     return Allow("the command is not known to be risky")
 
 
-def _paths(case: Case, word: Word, folders: Folders, place: int) -> tuple[str, ...] | None:
-    """Return the absolute paths a word stands for at its place, or None if nobody knows."""
-    if not word.sure or (word.glob and re.search(r"(?:^|/)\.[^/]*[*?\[]", word.text)):
-        return None
-    if folders is None:
-        return (case.resolve(word.text),) if word.text.startswith("/") else None
-    joined = _joined(case, word, folders)
-    if not all(case.settles(place, path) for path in joined):
-        return None
-    return tuple(case.resolve(path) for path in joined)
-
-
 def _on_pad(case: Case, simple: Simple) -> bool:
     """Whether everything that a command names is in the scratchpad."""
     pad = case.policy.scratchpad
     named = [word for word in simple.words[1:] if not word.text.startswith("-")]
-    found = [_paths(case, word, simple.folders, simple.place) for word in named]
+    found = [sure_paths(case, word, simple.folders, simple.place) for word in named]
     return bool(pad and found) and all(p and all(is_inside(one, pad) for one in p) for p in found)
 
 
 def _on_own_ground(case: Case, word: Word, simple: Simple) -> bool:
-    paths = _paths(case, word, simple.folders, simple.place)
+    paths = sure_paths(case, word, simple.folders, simple.place)
     return paths is not None and all(is_own_ground(case.policy, path) for path in paths)
 
 
@@ -432,13 +376,11 @@ def _read_word(case: Case, word: Word, simple: Simple) -> Decision:
     # What a substitution hands over is a pipe; the command in it is decided by itself.
     if re.fullmatch(r"-|<\(.*\)", word.text, re.DOTALL):
         return Allow("a pipe")
-    paths = _paths(case, word, simple.folders, simple.place)
+    paths = sure_paths(case, word, simple.folders, simple.place)
     if paths is None:
         why = f"it cannot be told which files `{simple.source}` reads"
         return Ask(why, suggest(simple), unsure=True)
-    return strictest(
-        decide_reading(case.policy, "Bash", p) for p in paths if not _FREE.fullmatch(p)
-    )
+    return strictest(decide_reading(case.policy, "Bash", p) for p in paths if not FREE.fullmatch(p))
 
 
 def _file_command(case: Case, simple: Simple) -> Decision:
@@ -466,7 +408,7 @@ def _targets(
 ) -> Iterator[Decision]:
     for target in targets:
         word = target.word
-        paths = None if word.glob else _paths(case, word, target.folders, target.place)
+        paths = None if word.glob else sure_paths(case, word, target.folders, target.place)
         if paths is None:
             why = f"it cannot be told which file `{word.text}` is"
             plan = case.policy.mode == "plan" and decide is decide_writing
@@ -474,5 +416,5 @@ def _targets(
             yield Deny(only, unsure=True) if plan else Ask(why, unsure=True)
             continue
         for path in paths:
-            if not _FREE.fullmatch(path):
+            if not FREE.fullmatch(path):
                 yield decide(case.policy, "Bash", path)

@@ -79,6 +79,8 @@ def find_hidden(patterns: Sequence[Concealed]) -> list[str]:
     for one in patterns:
         if one.deep:
             deep.setdefault(one.base, []).append(one.regex)
+        elif "*" in one.base:
+            found.update(_matching(one.base, ()))
         elif os.path.lexists(one.base):
             found.add(os.path.realpath(one.base))
     left = MOST

@@ -22,7 +22,7 @@ class Concealed(Struct, frozen=True):
     base: str
     """The folder below which they can be."""
     deep: bool = True
-    """Whether they can be anywhere below; if not, `base` itself is the one path."""
+    """Whether they can be anywhere below; if not, `base` is the one path, or a part is `*`."""
 
 
 class Profile(Struct, frozen=True, kw_only=True):

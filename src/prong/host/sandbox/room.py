@@ -121,7 +121,7 @@ def furnish(
     _acquaint(room)
     if ability.kind == "landlock":
         try:
-            room.hidden = _hidden(profile, ability, env, home)
+            room.hidden = _hidden(room, env, home)
         except OSError:
             room.leave()
             raise
@@ -141,11 +141,15 @@ def _acquaint(room: Room) -> None:
     _ROOMS.add(room)
 
 
-def _hidden(
-    profile: Profile, ability: Ability, env: Mapping[str, str], home: str
-) -> tuple[str, ...]:
-    viewed = is_viewed(profile, ability)
-    found = places.find_hidden(profile.hidden) if viewed or profile.name == "reading" else []
+def _hidden(room: Room, env: Mapping[str, str], home: str) -> tuple[str, ...]:
+    profile = room.profile
+    viewed = is_viewed(profile, room.ability)
+    if viewed or profile.name == "reading":
+        found = places.find_hidden(profile.hidden)
+    else:
+        # Landlock alone can hide what lies where the command makes nothing.
+        single = places.find_hidden([one for one in profile.hidden if not one.deep])
+        found = [path for path in single if not places.is_below(path, room.writable)]
     if viewed and not profile.daemons:
         found += places.daemon_sockets(env, home, os.geteuid(), agents=profile.agents)
     # What lies in a folder that is hidden is hidden with it, and cannot be reached to be covered.

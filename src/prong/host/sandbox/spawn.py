@@ -80,8 +80,8 @@ def _binding(room: Room) -> Callable[[], None]:
     )
     program = seccomp.program(kind, refusals) if kind is not None else b""
 
-    shown = reading and room.hidden
-    readable = (*places.beside(room.hidden), *granted, *devices) if shown else ()
+    bare = room.hidden and not is_viewed(profile, ability)
+    readable = (*places.beside(room.hidden), *granted, *devices) if bare else ()
 
     def bind() -> None:
         privilege.shed()

@@ -1,0 +1,44 @@
+"""Folders that no agent reads, whatever rules and the mode say; pure.
+
+The keys by which members of a team know each other lie there. Who reads them can speak for
+another, so neither a tool nor a command gets at them, and no rule and no mode opens them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+_KEYS = "teams/*/keys"
+_SPOKEN = re.compile(r"\bteams/[^/\s]+/keys\b", re.IGNORECASE)
+
+
+def sealed_in(stores: Iterable[str]) -> tuple[str, ...]:
+    """Name them for the folders in which Prong keeps what outlives a session; `*` is any name."""
+    return tuple(dict.fromkeys(f"{store.rstrip('/')}/{_KEYS}" for store in stores))
+
+
+def seal_pattern(pattern: str) -> str:
+    """Write one as a regular expression for whole paths, with all that is in it."""
+    return "[^/]+".join(re.escape(part) for part in pattern.split("*")) + r"(?:/.*)?"
+
+
+def is_sealed(patterns: Sequence[str], path: str) -> bool:
+    """Whether a path is one of them or lies in one; case does not matter."""
+    flags = re.IGNORECASE | re.DOTALL
+    return any(re.fullmatch(seal_pattern(one), path, flags) for one in patterns)
+
+
+def holds_sealed(patterns: Sequence[str], folder: str) -> bool:
+    """Whether one of them may lie in a folder, or is it."""
+    names = [name for name in folder.lower().split("/") if name]
+    for pattern in patterns:
+        parts = [part for part in pattern.lower().split("/") if part]
+        if all(part in {name, "*"} for part, name in zip(parts, names, strict=False)):
+            return True
+    return False
+
+
+def speaks_of_sealed(line: str) -> bool:
+    """Whether a command line has the look of naming one, though its words cannot be told."""
+    return _SPOKEN.search(line) is not None
