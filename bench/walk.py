@@ -70,12 +70,13 @@ GROUND = {
         "host",
         "cost",
     ),
-    *("journal", "tool", "tools", "config", "agent", "view", "command"),
+    *("journal", "mail", "tool", "tools", "config", "agent", "view", "command"),
 }
 """Packages that stay; whatever else there is, under whatever name, is the upper floor."""
 
 LAYERS = (
-    *("face", "session", "team", "config", "agent", "tool", "tools", "journal", "cost", "provider"),
+    *("face", "session", "team", "config", "agent", "tool", "tools", "mail"),
+    *("journal", "cost", "provider"),
     *(
         "host",
         "prompt",

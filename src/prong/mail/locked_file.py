@@ -1,0 +1,154 @@
+"""Files of lines that many processes append to.
+
+A line is one write at the end of the file, under the kernel's lock on it. Whoever is killed in the
+midst of a write leaves a torn line without a newline; the next writer adds the newline first, so
+that the torn line stands alone. What was written is synced after the lock is let go: writers
+that come close together share one sync.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from prong.errors import JournalFull, NotPossibleNow
+from prong.journal.lock import remedy
+
+_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""A file of ours is neither a link nor a pipe; neither is followed or waited for."""
+
+PATIENCE = 10.0
+"""Seconds to wait for a lock that is held for microseconds by whoever is not stopped."""
+
+
+def open_file(path: Path, flags: int) -> int:
+    """Open a file that must be an ordinary one of our own.
+
+    Raises FileNotFoundError, and NotPossibleNow if it is something else.
+    """
+    try:
+        fd = os.open(path, flags | _FLAGS)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        why = "it is a link" if error.errno == errno.ELOOP else error.strerror
+        raise NotPossibleNow(f"{path} cannot be used: {why}; remove it or mend it") from error
+    found = os.fstat(fd)
+    if stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid():
+        return fd
+    os.close(fd)
+    why = "it is another user's" if stat.S_ISREG(found.st_mode) else "it is no ordinary file"
+    raise NotPossibleNow(f"{path} cannot be used: {why}; remove it")
+
+
+@contextmanager
+def locked(path: Path) -> Generator[int]:
+    """Hold a file open to append to, with no other writer beside."""
+    while True:
+        fd = open_file(path, os.O_RDWR | os.O_APPEND)
+        try:
+            lock(fd, path)
+            # It may have been put aside for a new one while this waited.
+            if _is_at(fd, path):
+                yield fd
+                return
+        finally:
+            os.close(fd)
+
+
+def lock(fd: int, path: Path) -> None:
+    """Wait for the lock on an open file; raises NotPossibleNow if that takes unduly long."""
+    until, pause = time.monotonic() + PATIENCE, 0.00005
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError as error:
+            if time.monotonic() > until:
+                raise NotPossibleNow(
+                    f"{path} has been locked by another process for {PATIENCE:.0f} seconds; "
+                    f"look for one that is stopped (ps, state T) and continue or end it"
+                ) from error
+            time.sleep(pause)
+            pause = min(pause * 2, 0.002)
+
+
+def unlock(fd: int) -> None:
+    """Let others write, before what was written is synced."""
+    fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def append(fd: int, path: Path, line: bytes) -> None:
+    """Add a line to a file that is locked, on a line of its own, whole or not at all.
+
+    Raises JournalFull.
+    """
+    size = os.fstat(fd).st_size
+    data = line if size == 0 or os.pread(fd, 1, size - 1) == b"\n" else b"\n" + line
+    try:
+        _write(fd, data)
+    except OSError as error:
+        with suppress(OSError):
+            os.ftruncate(fd, size)
+        raise JournalFull(f"{path}: nothing could be added ({error}); {remedy(error)}") from error
+
+
+def _write(fd: int, data: bytes) -> None:
+    written = os.write(fd, data)
+    if written < len(data):
+        raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes could be written")
+
+
+def sync(fd: int, path: Path) -> None:
+    """Wait until what was written would survive a loss of power; raises JournalFull."""
+    try:
+        getattr(os, "fdatasync", os.fsync)(fd)
+    except OSError as error:
+        raise JournalFull(
+            f"{path}: it is uncertain whether the last line is stored ({error}); {remedy(error)}"
+        ) from error
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder survive a loss of power."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Put a file in place of another, at once and for its owner alone; raises JournalFull."""
+    new = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                new.unlink()
+            raise
+    except OSError as error:
+        raise JournalFull(f"{path} cannot be written ({error}); {remedy(error)}") from error
+    sync_folder(path.parent)
+
+
+def _is_at(fd: int, path: Path) -> bool:
+    found = os.fstat(fd)
+    try:
+        there = path.lstat()
+    except FileNotFoundError:
+        return False
+    return (found.st_dev, found.st_ino) == (there.st_dev, there.st_ino)

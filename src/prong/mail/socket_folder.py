@@ -1,0 +1,74 @@
+"""Where the sockets of a team are: short paths, in a folder for the user alone."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+
+from prong.errors import NotPossibleNow
+
+PATH_LIMIT = 103
+"""Bytes that the path of a socket may have everywhere, the zero at its end left out."""
+
+
+def socket_paths(folder: Path, member: str, kind: str) -> Iterator[Path]:
+    """Give where a member's socket may be, likeliest first.
+
+    Two processes of one user need not agree on the environment, so that whoever connects looks
+    in all of these; the name is made from the team's folder and says nothing.
+    """
+    name = blake2b(os.fsencode(f"{folder.resolve()}\0{member}\0{kind}"), digest_size=12).hexdigest()
+    seen = set[Path]()
+    for place in _folders():
+        path = place / name
+        if path not in seen and len(os.fsencode(path)) <= PATH_LIMIT:
+            seen.add(path)
+            yield path
+
+
+def new_socket_path(folder: Path, member: str, kind: str) -> Path:
+    """Give where a member's socket is to be made, its folder made and checked.
+
+    Raises NotPossibleNow if there is no folder that is ours alone.
+    """
+    refused = list[str]()
+    for path in socket_paths(folder, member, kind):
+        if why := _unfit(path.parent):
+            refused.append(f"{path.parent} {why}")
+        else:
+            return path
+    told = "; ".join(refused) or "their paths are too long"
+    raise NotPossibleNow(f"there is no folder for sockets ({told}); set XDG_RUNTIME_DIR to one")
+
+
+def _folders() -> Iterator[Path]:
+    uid = os.getuid()
+    if given := os.environ.get("XDG_RUNTIME_DIR"):
+        yield Path(given) / "prong"
+    yield Path(f"/run/user/{uid}/prong")
+    yield Path(tempfile.gettempdir()) / f"prong-{uid}"
+    yield Path("/tmp") / f"prong-{uid}"  # noqa: S108 - ours alone, and checked
+
+
+def _unfit(folder: Path) -> str:
+    """Make a folder; says why it cannot be used."""
+    with suppress(FileExistsError):
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            return f"cannot be made ({error.strerror})"
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        return "is no folder"
+    if found.st_uid != os.getuid():
+        return "is another user's"
+    if found.st_mode & 0o077:
+        return "is open to others (chmod 700)"
+    return "" if os.access(folder, os.W_OK | os.X_OK) else "cannot be written"
