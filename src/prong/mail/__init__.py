@@ -1,5 +1,6 @@
 """Teams as files: members, mailboxes, the shared task list; no model and no agent."""
 
+from prong.mail.aside import SetAside
 from prong.mail.authority import EVERYONE, LEADER, OUTSIDE, check_name, may
 from prong.mail.body import (
     Idle,
@@ -15,7 +16,8 @@ from prong.mail.body import (
     ShutdownResponse,
 )
 from prong.mail.doorbell import Doorbell, ring
-from prong.mail.mailbox import Cursor, MailBatch, SetAside
+from prong.mail.line_scan import Cursor
+from prong.mail.mailbox import MailBatch
 from prong.mail.shared_task import ClaimOutcome, SharedStatus, SharedTask
 from prong.mail.socket_folder import new_socket_path, socket_paths
 from prong.mail.task_log import SharedTasks

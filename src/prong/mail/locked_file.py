@@ -28,7 +28,7 @@ PATIENCE = 10.0
 
 
 def open_file(path: Path, flags: int) -> int:
-    """Open a file that must be an ordinary one of our own.
+    """Open a file, or a folder if the flags say so, that must be our own and no link.
 
     Raises FileNotFoundError, and NotPossibleNow if it is something else.
     """
@@ -40,30 +40,52 @@ def open_file(path: Path, flags: int) -> int:
         why = "it is a link" if error.errno == errno.ELOOP else error.strerror
         raise NotPossibleNow(f"{path} cannot be used: {why}; remove it or mend it") from error
     found = os.fstat(fd)
-    if stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid():
+    fits = stat.S_ISREG(found.st_mode) or flags & os.O_DIRECTORY
+    if fits and found.st_uid == os.getuid():
         return fd
     os.close(fd)
-    why = "it is another user's" if stat.S_ISREG(found.st_mode) else "it is no ordinary file"
+    why = "it is another user's" if fits else "it is no ordinary file"
     raise NotPossibleNow(f"{path} cannot be used: {why}; remove it")
 
 
 @contextmanager
 def locked(path: Path) -> Generator[int]:
-    """Hold a file open to append to, with no other writer beside."""
+    """Hold a file open to append to, with no other writer beside.
+
+    Raises FileNotFoundError, and NotPossibleNow if it cannot be had.
+    """
+    fd = _open_locked(path, os.O_RDWR | os.O_APPEND)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def locked_folder(path: Path) -> Generator[None]:
+    """Hold the lock on a folder; raises FileNotFoundError, and NotPossibleNow."""
+    fd = _open_locked(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield
+    finally:
+        os.close(fd)
+
+
+def _open_locked(path: Path, flags: int) -> int:
     while True:
-        fd = open_file(path, os.O_RDWR | os.O_APPEND)
+        fd = open_file(path, flags)
         try:
-            lock(fd, path)
+            _lock(fd, path)
             # It may have been put aside for a new one while this waited.
             if _is_at(fd, path):
-                yield fd
-                return
-        finally:
+                return fd
+        except BaseException:
             os.close(fd)
+            raise
+        os.close(fd)
 
 
-def lock(fd: int, path: Path) -> None:
-    """Wait for the lock on an open file; raises NotPossibleNow if that takes unduly long."""
+def _lock(fd: int, path: Path) -> None:
     until, pause = time.monotonic() + PATIENCE, 0.00005
     while True:
         try:

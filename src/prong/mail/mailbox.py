@@ -6,55 +6,35 @@ to its end and large is put aside as `NAME.jsonl.1` and begun anew, one generati
 
 A cursor knows the bytes before it. If they are no longer there (the file was restored, edited, or
 cut by a loss of power after a mail was read and before it was synced) the box is read from its
-beginning, and what the reader knows by its id is left out.
+beginning, and what the reader knows by its id is left out. So is a line that somebody copied:
+ids begin with the sender's name, and nobody can use up another's.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
+import re
+from collections.abc import Container
 from contextlib import suppress
 from pathlib import Path
-from zlib import crc32
 
 import msgspec
 
-from prong.errors import JournalFull, NotPossibleNow
+from prong.errors import NotPossibleNow
 from prong.journal.record import check, reseal
+from prong.mail.aside import AsideFile, SetAside
 from prong.mail.authority import EVERYONE, may
 from prong.mail.body import Mail, MailBody
-from prong.mail.locked_file import append, locked, open_file, sync_folder, write_whole
-from prong.mail.signed_line import LINE_LIMIT, VERSION, Unsound, claimed_sender, is_signed, sign
+from prong.mail.keyring import Keyring, Verifier
+from prong.mail.line_scan import Cursor, LineScan, stands
+from prong.mail.locked_file import locked, open_file, write_whole
+from prong.mail.signed_line import LINE_LIMIT, NOT_UNDERSTOOD, VERSION, Unsound, sign
 from prong.wire.raw import dump
 
 ROTATE_OVER = 1_048_576
 """Bytes past which a box that is read to its end is begun anew."""
-BATCH = 4 * LINE_LIMIT
-"""Bytes that are read at once."""
-ASIDE_LIMIT = 1_048_576
-"""Bytes past which nothing more is kept of what is set aside; it is told nevertheless."""
-_KEPT = 4_096
-_CHECKED = 64
-
-
-class Cursor(msgspec.Struct, frozen=True):
-    """How far a box was read; to be stored together with what was read."""
-
-    generation: int = 0
-    offset: int = 0
-    check: int = 0
-    """Of the bytes before it."""
-
-
-class SetAside(msgspec.Struct, frozen=True):
-    """A piece of a box that is no mail, and why."""
-
-    generation: int
-    offset: int
-    length: int
-    why: str
-    sender: str = ""
-    """Whose it claims to be, if that much can be read."""
+_HEADER_LIMIT = 4_096
+_ID = re.compile(r"[0-9a-f]{16,64}")
 
 
 class MailBatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,238 +67,157 @@ class _MailLine(msgspec.Struct, frozen=True, kw_only=True):
     body: MailBody
 
 
-class _AsideRecord(msgspec.Struct, frozen=True, kw_only=True):
-    what: SetAside
-    data: str
-
-
-Keys = Callable[[str], bytes | None]
-"""Gives the key of whoever has one in the team."""
-
-
 class Mailbox:
     """The box of one member."""
 
     def __init__(self, folder: Path, name: str, team: str) -> None:
         """Name the box of a member; nothing is touched."""
         self.path = folder / "inbox" / f"{name}.jsonl"
+        self._previous = self.path.with_name(f"{name}.jsonl.1")
+        self._aside = AsideFile(self.path.with_name(f"{name}.aside.jsonl"))
         self._name = name
         self._team = team
         self._place = f"inbox/{name}"
 
     def create(self) -> None:
         """Begin a box, or begin one anew that was another member's of that name."""
-        generation = 1
-        with suppress(FileNotFoundError):
-            generation = _generation(self.path) + 1
-        write_whole(self.path, self._header(generation))
-        for old in (self._previous, self._aside):
-            old.unlink(missing_ok=True)
+        if not self.path.exists():
+            write_whole(self.path, self._header(1))
+            return
+        with locked(self.path) as fd:
+            self._replace(max(_generation(fd), 0) + 1)
+        self._previous.unlink(missing_ok=True)
+        self._aside.path.unlink(missing_ok=True)
 
     def line(self, mail: Mail, key: bytes) -> bytes:
         """Make the line of a mail in this box; raises BadInput if it is too long."""
         line = _MailLine(id=mail.id, sender=mail.sender, to=mail.to, at=mail.at, body=mail.body)
         return sign(line, key=key, team=self._team, place=self._place)
 
-    def read(self, cursor: Cursor, keys: Keys, known: Collection[str] = ()) -> MailBatch:
+    def read(self, cursor: Cursor, keys: Keyring, known: Container[str] = ()) -> MailBatch:
         """Read on from a cursor; what is no mail is set aside.
 
-        `known` are the ids that the reader has; they are left out.
+        `known` holds the ids of mails and of damaged pieces that the reader has; they are left out.
+        Raises FileNotFoundError, and NotPossibleNow if the file cannot be used.
         """
-        current = _generation(self.path)
-        notes: list[str] = []
-        path = self.path
-        if 0 < cursor.generation < current:
-            before = _generation(self._previous) if self._previous.exists() else 0
-            if before == cursor.generation:
-                path = self._previous
-            else:
-                cursor = Cursor(current)
-        fd = open_file(path, os.O_RDONLY)
+        fd = open_file(self.path, os.O_RDONLY)
         try:
-            start, again = _start(fd, cursor), False
-            if start is None:
-                start, again = 0, True
-                notes.append(
-                    f"{path} is not what it was when it was last read; "
-                    f"it was read again from its beginning"
-                )
-            generation = cursor.generation if path != self.path else current
-            scan = _Scan(fd, start, generation)
-            batch = self._sort(scan, keys, known, again=again)
-            cursor, more = scan.cursor(), scan.more
+            generation = _generation(fd)
+            current = cursor.generation in {0, generation} or generation == _UNKNOWN
+            if current and stands(fd, cursor):
+                begun = max(generation, cursor.generation)
+                return self._read(LineScan(fd, cursor, begun), keys, known)
+            if (batch := self._read_previous(cursor, generation, keys, known)) is not None:
+                return batch
+            note = (
+                f"{self.path} is not what it was when it was last read; it was read again from "
+                f"its beginning"
+            )
+            begun = max(generation, 0)
+            batch = self._read(LineScan(fd, Cursor(), begun), keys, known)
+            return msgspec.structs.replace(batch, notes=(note,))
         finally:
             os.close(fd)
-        if path != self.path and not more:
-            cursor, more = Cursor(current), True
-        mails, damaged = batch
-        return MailBatch(mails=mails, damaged=damaged, notes=tuple(notes), cursor=cursor, more=more)
 
     def prune(self, cursor: Cursor) -> bool:
         """Begin the box anew if it is large and was read to its end; the cursor must be stored."""
         if self.path.stat().st_size <= ROTATE_OVER:
             return False
         with locked(self.path) as fd:
-            size = os.fstat(fd).st_size
-            generation = _generation(self.path)
-            if size != cursor.offset or generation != cursor.generation:
+            read = os.fstat(fd).st_size == cursor.offset and stands(fd, cursor)
+            if not read or _generation(fd) not in {cursor.generation, _UNKNOWN}:
                 return False
-            if _start(fd, cursor) is None:
-                return False
-            new = self.path.with_name(f".{self.path.name}.next")
-            write_whole(new, self._header(generation + 1))
             self._previous.unlink(missing_ok=True)
             # At every moment there is a box under its name, and what was read is somewhere.
             os.link(self.path, self._previous)
-            new.replace(self.path)
-        sync_folder(self.path.parent)
+            self._replace(cursor.generation + 1)
         return True
 
-    @property
-    def _previous(self) -> Path:
-        return self.path.with_name(f"{self.path.name}.1")
-
-    @property
-    def _aside(self) -> Path:
-        return self.path.with_name(f"{self._name}.aside.jsonl")
+    def _replace(self, generation: int) -> None:
+        for torn in self.path.parent.glob(f".{self.path.name}.*"):
+            torn.unlink(missing_ok=True)
+        write_whole(self.path, self._header(generation))
 
     def _header(self, generation: int) -> bytes:
         return reseal(dump(_BoxHeader(box=self._place, generation=generation))[1:], 0)[0]
 
-    def _sort(
-        self, scan: _Scan, keys: Keys, known: Collection[str], *, again: bool
-    ) -> tuple[tuple[tuple[Mail, Cursor], ...], tuple[SetAside, ...]]:
+    def _read_previous(
+        self, cursor: Cursor, generation: int, keys: Keyring, known: Container[str]
+    ) -> MailBatch | None:
+        """Read the rest of the box before this one, if that is where the cursor stands."""
+        try:
+            fd = open_file(self._previous, os.O_RDONLY)
+        except (FileNotFoundError, NotPossibleNow):
+            return None
+        try:
+            there = _generation(fd)
+            known_place = there == cursor.generation or (there == _UNKNOWN and cursor.offset)
+            if not known_place or not stands(fd, cursor):
+                return None
+            batch = self._read(LineScan(fd, cursor, cursor.generation), keys, known)
+        finally:
+            os.close(fd)
+        if batch.more:
+            return batch
+        return msgspec.structs.replace(batch, cursor=Cursor(max(generation, 0)), more=True)
+
+    def _read(self, scan: LineScan, keys: Keyring, known: Container[str]) -> MailBatch:
         mails: list[tuple[Mail, Cursor]] = []
         damaged: list[tuple[SetAside, bytes]] = []
         found = set[str]()
-        held = dict[str, bytes | None]()
-        for offset, line in scan:
-            if offset == 0 and _is_header(line):
+        verifier = Verifier(keys, team=self._team, place=self._place)
+        for offset, length, line in scan:
+            if not line or (offset == 0 and _header_of(line) is not None):
                 continue
-            sender = ""
             try:
-                sender = claimed_sender(line)
-                if sender not in held:
-                    held[sender] = keys(sender)
-                mail = self._proved(line, held[sender])
+                mail = self._proved(line, length, verifier)
             except Unsound as error:
-                what = SetAside(scan.generation, offset, len(line), str(error), sender)
+                what = SetAside.of(scan.generation, offset, length, line, str(error))
                 damaged.append((what, line))
                 continue
             if mail.id not in found and mail.id not in known:
                 found.add(mail.id)
-                mails.append((mail, scan.cursor()))
-            elif not again:
-                why = f"a mail with its id {mail.id} was there before"
-                damaged.append((SetAside(scan.generation, offset, len(line), why, sender), line))
-        return tuple(mails), self._set_aside(damaged, again=again)
+                mails.append((mail, scan.cursor))
+        if damaged:
+            self._aside.add(damaged)
+        return MailBatch(
+            mails=tuple(mails),
+            damaged=tuple(what for what, _ in damaged if what.id not in known),
+            cursor=scan.cursor,
+            more=scan.more,
+        )
 
-    def _proved(self, line: bytes, key: bytes | None) -> Mail:
-        if key is None or not is_signed(line, key=key, team=self._team, place=self._place):
-            raise Unsound("it is not signed by whom it names")
+    def _proved(self, line: bytes, length: int, verifier: Verifier) -> Mail:
+        if length >= LINE_LIMIT:
+            raise Unsound(f"it has {length:,} bytes, and at most {LINE_LIMIT:,} are allowed")
+        sender = verifier.sender(line)
         try:
             found = msgspec.json.decode(line, type=_MailLine)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except NOT_UNDERSTOOD as error:
             raise Unsound(f"it is not understood ({error})") from error
         if found.to not in {self._name, EVERYONE}:
-            raise Unsound(f"it is addressed to {found.to}")
-        if why := may(found.body, found.sender, found.to):
+            raise Unsound(f"it is addressed to {found.to[:40]!r}")
+        name, _, rest = found.id.partition(".")
+        if name != sender or not _ID.fullmatch(rest):
+            raise Unsound(f"its id {found.id[:40]!r} is not one of {sender}")
+        if why := may(found.body, sender, found.to if found.to == EVERYONE else self._name):
             raise Unsound(why)
-        return Mail(id=found.id, sender=found.sender, to=found.to, at=found.at, body=found.body)
-
-    def _set_aside(
-        self, damaged: list[tuple[SetAside, bytes]], *, again: bool
-    ) -> tuple[SetAside, ...]:
-        if not damaged:
-            return ()
-        there = self._kept_aside()
-        new = [(what, line) for what, line in damaged if what not in there]
-        with suppress(OSError, JournalFull, NotPossibleNow):
-            # What cannot be kept beside still stands in the box, and is told.
-            fd = os.open(
-                self._aside, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-            )
-            os.close(fd)
-            with locked(self._aside) as fd:
-                for what, line in new:
-                    if os.fstat(fd).st_size > ASIDE_LIMIT:
-                        break
-                    data = line[:_KEPT].decode("utf-8", "backslashreplace")
-                    record = dump(_AsideRecord(what=what, data=data)) + b"\n"
-                    append(fd, self._aside, record)
-        return tuple(what for what, _ in (new if again else damaged))
-
-    def _kept_aside(self) -> set[SetAside]:
-        found = set[SetAside]()
-        try:
-            fd = open_file(self._aside, os.O_RDONLY)
-        except (FileNotFoundError, NotPossibleNow):
-            return found
-        with os.fdopen(fd, "rb") as file:
-            for line in file:
-                with suppress(msgspec.MsgspecError, UnicodeDecodeError):
-                    found.add(msgspec.json.decode(line, type=_AsideRecord).what)
-        return found
+        return Mail(id=found.id, sender=sender, to=found.to, at=found.at, body=found.body)
 
 
-class _Scan:
-    """The whole lines of a file from an offset on, up to a bound, without their newlines."""
-
-    def __init__(self, fd: int, start: int, generation: int) -> None:
-        self.generation = generation
-        self.more = False
-        self._fd = fd
-        self._offset = start
-
-    def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        until = self._offset + BATCH
-        at, data = self._offset, b""
-        while True:
-            piece = os.pread(self._fd, LINE_LIMIT, at)
-            if not piece:
-                return
-            at += len(piece)
-            *lines, data = (data + piece).split(b"\n")
-            for line in lines:
-                offset = self._offset
-                self._offset = offset + len(line) + 1
-                yield offset, line
-                if self._offset >= until:
-                    self.more = True
-                    return
-
-    def cursor(self) -> Cursor:
-        """Say where the last line ended."""
-        return Cursor(self.generation, self._offset, _check(self._fd, self._offset))
+_UNKNOWN = -1
+"""The generation of a box whose header is damaged."""
 
 
-def _check(fd: int, offset: int) -> int:
-    start = max(0, offset - _CHECKED)
-    return crc32(os.pread(fd, offset - start, start))
-
-
-def _start(fd: int, cursor: Cursor) -> int | None:
-    """Give where to read on; None if what stood before it does so no longer."""
-    if cursor.offset == 0:
-        return 0
-    return cursor.offset if _check(fd, cursor.offset) == cursor.check else None
-
-
-def _is_header(line: bytes) -> bool:
+def _header_of(line: bytes) -> _BoxHeader | None:
     if check(line, 0) is None:
-        return False
-    try:
-        msgspec.json.decode(line, type=_BoxHeader)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return False
-    return True
+        return None
+    with suppress(*NOT_UNDERSTOOD):
+        return msgspec.json.decode(line, type=_BoxHeader)
+    return None
 
 
-def _generation(path: Path) -> int:
-    """Read the generation of a box; 0 if its header is damaged."""
-    fd = open_file(path, os.O_RDONLY)
-    try:
-        line = os.pread(fd, 4_096, 0).partition(b"\n")[0]
-    finally:
-        os.close(fd)
-    return msgspec.json.decode(line, type=_BoxHeader).generation if _is_header(line) else 0
+def _generation(fd: int) -> int:
+    line = os.pread(fd, _HEADER_LIMIT, 0).partition(b"\n")[0]
+    header = _header_of(line)
+    return _UNKNOWN if header is None else header.generation

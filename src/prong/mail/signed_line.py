@@ -24,6 +24,9 @@ VERSION = 1
 LINE_LIMIT = 1_048_576
 """Bytes that a line may have, its newline included."""
 
+NOT_UNDERSTOOD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What reading foreign JSON may raise."""
+
 _LEAD = b'"mac":"'
 _REST_AT = len(_LEAD) + 64 + len('",')
 
@@ -56,13 +59,11 @@ def sign(value: msgspec.Struct, *, key: bytes, team: str, place: str) -> bytes:
 
 def claimed_sender(line: bytes) -> str:
     """Say whose a line claims to be, newline left out; raises Unsound if it is damaged or newer."""
-    if len(line) >= LINE_LIMIT:
-        raise Unsound(f"it has {len(line):,} bytes and at most {LINE_LIMIT:,} are allowed")
     if check(line, 0) is None:
         raise Unsound("its checksum does not match")
     try:
         claim = msgspec.json.decode(line, type=_SenderClaim)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except NOT_UNDERSTOOD as error:
         raise Unsound(f"it is not understood ({error})") from error
     if claim.v > VERSION:
         raise Unsound(f"a newer Prong wrote it (version {claim.v}, this one reads {VERSION})")

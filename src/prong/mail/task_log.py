@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from threading import Lock
 from zlib import crc32
 
 import msgspec
 
-from prong.errors import UnknownName, UsageError
+from prong.errors import NotPossibleNow, UnknownName, UsageError
+from prong.mail.authority import LEADER, OUTSIDE
+from prong.mail.doorbell import ring
+from prong.mail.keyring import Keyring, Verifier
 from prong.mail.locked_file import append, locked, open_file, sync, unlock
 from prong.mail.shared_task import (
     ClaimOutcome,
@@ -35,73 +38,68 @@ from prong.mail.shared_task import (
     open_needs,
     unclaimable,
 )
-from prong.mail.signed_line import VERSION, Unsound, claimed_sender, is_signed, sign
+from prong.mail.signed_line import NOT_UNDERSTOOD, VERSION, Unsound, sign
+from prong.mail.team_file import TeamFile
 
 _PLACE = "tasks"
 _CHECKED = 64
 
-_Event = TypeVar("_Event", bound=TaskEvent)
-
 
 class _TaskLine(msgspec.Struct, frozen=True, kw_only=True):
     v: int = VERSION
-    id: str
+    n: int
+    """Each has a higher one than those before it: a line that is copied down counts once."""
     sender: str = msgspec.field(name="from")
     at: float
     body: TaskEvent
 
 
 class SharedTasks:
-    """The tasks of one team; any number of processes have one each."""
+    """The tasks of one team; any number of processes and threads use them at once."""
 
-    def __init__(
-        self,
-        path: Path,
-        team: str,
-        keys: Callable[[str], bytes | None],
-        rung: Callable[[str], None],
-    ) -> None:
-        """Read and write a file, with the keys of a team; `rung` is told who changes it."""
+    def __init__(self, path: Path, team: TeamFile, keys: Keyring) -> None:
+        """Read and write the task list of a team, with its members' keys."""
         self.path = path
         self.damage: list[str] = []
         """Lines that do not count, and why."""
         self._team = team
-        self._key_of = keys
-        self._tell = rung
+        self._keys = keys
+        # Members in one process share this, each in a thread of its own.
+        self._mutex = Lock()
         self._tasks: dict[str, SharedTask] = {}
+        self._number = 0
         self._offset = 0
         self._check = 0
 
     def list(self) -> tuple[SharedTask, ...]:
         """Give all tasks, oldest first."""
-        self._look()
-        return tuple(self._tasks.values())
+        with self._looked():
+            return tuple(self._tasks.values())
 
     def get(self, id_: str) -> SharedTask:
         """Give a task; raises UnknownName."""
-        self._look()
-        return find(self._tasks, id_)
+        with self._looked():
+            return find(self._tasks, id_)
 
     def waits_for(self, id_: str) -> tuple[str, ...]:
         """Name the tasks that a task still waits for."""
-        self._look()
-        return open_needs(self._tasks, find(self._tasks, id_))
+        with self._looked():
+            return open_needs(self._tasks, find(self._tasks, id_))
 
     def free(self, by: str) -> SharedTask | None:
         """Give the first task that a member could claim."""
-        self._look()
-        return claimable(self._tasks, by)
+        with self._looked():
+            return claimable(self._tasks, by)
 
     def create(
         self, title: str, description: str = "", *, by: str, needs: tuple[str, ...] = ()
     ) -> SharedTask:
         """Add a task; raises UsageError."""
-
-        def decide() -> TaskCreated:
+        with self._changing(by) as fd:
             id_ = str(len(self._tasks) + 1)
-            return TaskCreated(id=id_, title=title, description=description, needs=needs)
-
-        return self._tasks[self._change(by, decide).id]
+            event = TaskCreated(id=id_, title=title, description=description, needs=needs)
+            self._append(fd, event, by)
+            return self._tasks[id_]
 
     def update(
         self,
@@ -115,108 +113,120 @@ class SharedTasks:
         needs: tuple[str, ...] | None = None,
     ) -> SharedTask:
         """Change fields of a task; raises UsageError if it is another's, or if it cannot be."""
-        if owner and self._key_of(owner) is None:
-            raise UnknownName(f"there is no member {owner[:40]!r} in this team to own a task")
+        if owner:
+            self._check_owner(owner)
         event = TaskChanged(
             id=id_, status=status, owner=owner, title=title, description=description, needs=needs
         )
-        self._change(by, lambda: event)
-        return self._tasks[id_]
+        with self._changing(by) as fd:
+            self._append(fd, event, by)
+            return self._tasks[id_]
 
     def claim(self, id_: str, *, by: str) -> ClaimOutcome:
         """Take a task that is free; one of many that ask at once gets it."""
-        with self._locked() as fd:
+        with self._changing(by) as fd:
             task = find(self._tasks, id_)
             if why := unclaimable(self._tasks, task, by):
                 return ClaimOutcome(task, why)
+            self._check_owner(by)
             self._append(fd, TaskClaimed(id=id_), by)
-        self._tell(by)
-        return ClaimOutcome(self._tasks[id_])
+            return ClaimOutcome(self._tasks[id_])
 
     def claim_next(self, *, by: str) -> SharedTask | None:
         """Take the first task that is free, if there is one."""
-        with self._locked() as fd:
+        with self._changing(by) as fd:
             task = claimable(self._tasks, by)
             if task is None:
                 return None
+            self._check_owner(by)
             self._append(fd, TaskClaimed(id=task.id), by)
-        self._tell(by)
-        return self._tasks[task.id]
+            return self._tasks[task.id]
 
-    def release(self, owner: str, *, by: str = "leader") -> tuple[SharedTask, ...]:
+    def release(self, owner: str, *, by: str = LEADER) -> tuple[SharedTask, ...]:
         """Free what a member was working on; gives those tasks."""
-        with self._locked() as fd:
+        with self._changing(by) as fd:
             held = [task.id for task in self._tasks.values() if held_by(task, owner)]
             if not held:
                 return ()
             self._append(fd, TasksReleased(owner=owner), by)
-        self._tell(by)
-        return tuple(self._tasks[id_] for id_ in held)
-
-    def _change(self, by: str, decide: Callable[[], _Event]) -> _Event:
-        with self._locked() as fd:
-            event = decide()
-            self._append(fd, event, by)
-        self._tell(by)
-        return event
+            return tuple(self._tasks[id_] for id_ in held)
 
     @contextmanager
-    def _locked(self) -> Generator[int]:
+    def _looked(self) -> Generator[None]:
+        with self._mutex:
+            try:
+                fd = open_file(self.path, os.O_RDONLY)
+            except FileNotFoundError as error:
+                raise UnknownName(f"the team {self._team.name} is gone") from error
+            try:
+                self._read(fd)
+            finally:
+                os.close(fd)
+            yield
+
+    @contextmanager
+    def _changing(self, by: str) -> Generator[int]:
         """Hold the lock with all that others have added read; what is appended is synced after."""
-        with locked(self.path) as fd:
-            self._read(fd)
-            before = self._offset
-            yield fd
-            unlock(fd)
-            if self._offset != before:
-                sync(fd, self.path)
+        with self._mutex:
+            try:
+                with locked(self.path) as fd:
+                    self._read(fd)
+                    before = self._offset
+                    yield fd
+                    if self._offset == before:
+                        return
+                    unlock(fd)
+                    sync(fd, self.path)
+            except FileNotFoundError as error:
+                raise UnknownName(f"the team {self._team.name} is gone") from error
+        for name in self._team.read().names:
+            if name != by:
+                ring(self.path.parent, name)
 
     def _append(self, fd: int, event: TaskEvent, by: str) -> None:
-        key = self._key_of(by)
+        # Read under the lock: whoever was let go before its tasks were freed takes no new ones.
+        key = self._keys.key(by) if by in {*self._team.read().names, OUTSIDE} else None
         if key is None:
             raise UnknownName(f"{by[:40]!r} is not in this team, so it cannot change its tasks")
-        changed = apply_event(self._tasks, event, by)
-        line = _TaskLine(id=os.urandom(8).hex(), sender=by, at=time.time(), body=event)
-        append(fd, self.path, sign(line, key=key, team=self._team, place=_PLACE))
-        self._tasks.update(changed)
-        self._offset = os.fstat(fd).st_size
-        self._check = self._checked(fd)
+        apply_event(self._tasks, event, by)
+        line = _TaskLine(n=self._number + 1, sender=by, at=time.time(), body=event)
+        append(fd, self.path, sign(line, key=key, team=self._team.name, place=_PLACE))
+        self._read(fd)
 
-    def _look(self) -> None:
-        fd = open_file(self.path, os.O_RDONLY)
-        try:
-            self._read(fd)
-        finally:
-            os.close(fd)
+    def _check_owner(self, name: str) -> None:
+        if name == OUTSIDE:
+            raise NotPossibleNow("from outside no task can be taken; create one, or tell a member")
+        if name not in self._team.read().names:
+            raise UnknownName(f"there is no {name[:40]!r} in {self._team.name} to own a task")
 
     def _read(self, fd: int) -> None:
         if self._check != self._checked(fd):
             # It was restored or cut: what this process has read is no longer what is there.
-            self._tasks, self._offset = {}, 0
-        data = b""
-        while piece := os.pread(fd, 1 << 20, self._offset + len(data)):
-            data += piece
-        *lines, _ = data.split(b"\n")
+            self._tasks, self._number, self._offset = {}, 0, 0
+        pieces: list[bytes] = []
+        at = self._offset
+        while piece := os.pread(fd, 1 << 20, at):
+            pieces.append(piece)
+            at += len(piece)
+        *lines, _torn = b"".join(pieces).split(b"\n")
+        verifier = Verifier(self._keys, team=self._team.name, place=_PLACE)
         for line in lines:
-            self._take(line)
+            if line:
+                self._take(line, verifier)
             self._offset += len(line) + 1
         self._check = self._checked(fd)
 
-    def _take(self, line: bytes) -> None:
+    def _take(self, line: bytes, verifier: Verifier) -> None:
         try:
-            by = self._proved_sender(line)
+            by = verifier.sender(line)
             found = msgspec.json.decode(line, type=_TaskLine)
-            self._tasks.update(apply_event(self._tasks, found.body, by))
-        except (Unsound, UsageError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-            if line:
-                self.damage.append(f"{self.path}, byte {self._offset}: {error}")
-
-    def _proved_sender(self, line: bytes) -> str:
-        by = claimed_sender(line)
-        key = self._key_of(by)
-        if key is None or not is_signed(line, key=key, team=self._team, place=_PLACE):
-            raise Unsound("it is not signed by whom it names")
-        return by
+            if found.n > self._number:
+                self._tasks.update(apply_event(self._tasks, found.body, by))
+                self._number = found.n
+        except (Unsound, UsageError, *NOT_UNDERSTOOD) as error:
+            told = f"{self.path}, byte {self._offset}: {error}"
+            if told not in self.damage:
+                self.damage.append(told)
 
     def _checked(self, fd: int) -> int:
         start = max(0, self._offset - _CHECKED)

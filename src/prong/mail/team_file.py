@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from prong.errors import NotPossibleNow
+from prong.errors import BadInput, NotPossibleNow, UnknownName
+from prong.mail.authority import LEADER
+from prong.mail.locked_file import locked_folder, open_file, write_whole
+from prong.wire.raw import dump
 
 TEAM_VERSION = 1
 """Of the file that this program writes, and the newest it reads."""
@@ -42,11 +48,18 @@ class Team(msgspec.Struct, frozen=True, kw_only=True):
     leader: str
     """The leader's session."""
     created: float = 0.0
+    """Seconds since the epoch."""
     members: tuple[Member, ...] = ()
+    """Without the leader."""
 
     def member(self, name: str) -> Member | None:
         """Give the member of that name."""
         return next((member for member in self.members if member.name == name), None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Everybody who has a box, the leader first."""
+        return (LEADER, *(member.name for member in self.members))
 
     @property
     def active(self) -> tuple[Member, ...]:
@@ -58,22 +71,60 @@ class _Versioned(msgspec.Struct, frozen=True):
     version: int
 
 
-def decode_team(data: bytes, path: Path) -> Team:
-    """Read a team's file; raises NotPossibleNow if it is damaged or newer."""
-    try:
-        version = msgspec.json.decode(data, type=_Versioned).version
-        if version > TEAM_VERSION:
+class TeamFile:
+    """The file of one team."""
+
+    def __init__(self, path: Path) -> None:
+        """Name the file; the team's name is that of its folder."""
+        self.path = path
+        self.name = path.parent.name
+
+    def read(self) -> Team:
+        """Read it; raises UsageError if it is gone, damaged or newer."""
+        try:
+            fd = open_file(self.path, os.O_RDONLY)
+        except FileNotFoundError as error:
+            raise UnknownName(f"the team {self.name} is gone") from error
+        with os.fdopen(fd, "rb") as file:
+            team = self._decode(file.read())
+        if team.name != self.name:
             raise NotPossibleNow(
-                f"{path} was written by a newer Prong (version {version}, this one reads "
-                f"{TEAM_VERSION}); update Prong"
+                f"{self.path} is of a team {team.name!r}; its mail is signed for that name, so "
+                f"give the folder its name again"
             )
-        return msgspec.json.decode(data, type=Team)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return team
+
+    def store(self, team: Team) -> None:
+        """Replace it, under the lock; raises BadInput if a field is of a wrong type."""
+        data = dump(team)
+        try:
+            msgspec.json.decode(data, type=Team)
+        except msgspec.MsgspecError as error:
+            raise BadInput(f"a team cannot be stored so: {error}") from error
+        for torn in self.path.parent.glob(f".{self.path.name}.*"):
+            torn.unlink(missing_ok=True)
+        write_whole(self.path, msgspec.json.format(data, indent=2) + b"\n")
+
+    @contextmanager
+    def changing(self) -> Generator[Team]:
+        """Hold the lock on the team's folder, so that what is read may be replaced."""
+        try:
+            with locked_folder(self.path.parent):
+                yield self.read()
+        except FileNotFoundError as error:
+            raise UnknownName(f"the team {self.name} is gone") from error
+
+    def _decode(self, data: bytes) -> Team:
+        try:
+            version = msgspec.json.decode(data, type=_Versioned).version
+            if version <= TEAM_VERSION:
+                return msgspec.json.decode(data, type=Team)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise NotPossibleNow(
+                f"{self.path} is damaged ({error}); mend it, or remove its folder and create the "
+                f"team anew"
+            ) from error
         raise NotPossibleNow(
-            f"{path} is damaged ({error}); mend it, or remove the folder and create the team anew"
-        ) from error
-
-
-def encode_team(team: Team) -> bytes:
-    """Write a team's file."""
-    return msgspec.json.format(msgspec.json.encode(team), indent=2) + b"\n"
+            f"{self.path} was written by a newer Prong (version {version}, this one reads "
+            f"{TEAM_VERSION}); update Prong"
+        )
