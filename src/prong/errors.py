@@ -23,6 +23,7 @@ ProngError
 │   ├── JournalFull          a record could not be written
 │   └── NoSuchSession        no session of that name
 ├── GitFailed            git did not do what was asked; carries its own words
+├── PaneFailed           a terminal program did not do what was asked; carries its own words
 ├── BudgetSpent          a bound on tokens, money or time was reached before a single request
 └── Contained            a fork kept asking for what is closed to it
 
@@ -175,6 +176,15 @@ class NoSuchSession(JournalError):
 
 class GitFailed(ProngError):
     """Git did not do what was asked; the message holds its own words."""
+
+
+class PaneFailed(ProngError):
+    """A terminal program did not open, list or close a pane; the message holds its own words."""
+
+    def __init__(self, message: str, *, detail: str = "") -> None:
+        """Keep what the program itself said beside the sentence."""
+        self.detail = detail
+        super().__init__(message)
 
 
 class WorkerFailed(ProngError):

@@ -14,7 +14,7 @@ _REASON = re.compile(r"prong: in use by process (\d+) \(started (\d+)\) on (.*)"
 def reason() -> str:
     """Name this process so that another can tell whether it still lives."""
     pid = os.getpid()
-    return f"prong: in use by process {pid} (started {_started(pid)}) on {os.uname().nodename}"
+    return f"prong: in use by process {pid} (started {started(pid)}) on {os.uname().nodename}"
 
 
 def is_gone(text: str) -> bool:
@@ -33,7 +33,7 @@ def is_gone(text: str) -> bool:
     except PermissionError:
         pass
     # The number may have been given to another process since.
-    return _started(pid) != int(found[2])
+    return started(pid) != int(found[2])
 
 
 def tag() -> str:
@@ -55,7 +55,7 @@ def is_gone_tag(text: str) -> bool:
     return False
 
 
-def _started(pid: int) -> int:
+def started(pid: int) -> int:
     """Give the moment a process was started, in the kernel's ticks; 0 where there is no /proc."""
     with suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
