@@ -12,6 +12,8 @@ from functools import cache
 from prong.host.sandbox import landlock, mounts, seccomp
 from prong.host.sandbox.profile import Ability
 
+_SOME = mounts.Mounts(writable=("/dev",))
+"""A view that takes every call which a view can need."""
 _REMEDY = {
     "darwin": "sandbox-exec is not there",
     "linux": "the kernel has no Landlock, or the container does not allow it; Linux 5.13 has it, "
@@ -49,9 +51,15 @@ def _detect(user: int) -> Ability:
     if sys.platform != "linux":
         return assess(sys.platform)
     abi = landlock.version()
-    if abi < 1:
+    if abi < 1 or _try_rules(abi):
         return assess("linux")
     return assess("linux", abi=abi, filters=_try_filter() == "", views=_try_view())
+
+
+def _try_rules(abi: int) -> str:
+    """Bind a thread by rules: a container may tell the version and forbid the use."""
+    rules = landlock.rules_for(abi, network=False, signals=False, devices=False)
+    return _tried(lambda: landlock.restrict(abi, rules, _SOME.writable, (), _SOME.writable))
 
 
 def _try_filter() -> str:
@@ -69,15 +77,15 @@ def enters_by_thread() -> bool:
 
 @cache
 def _enters(user: int) -> bool:
-    return user == 0 and _tried(lambda: mounts.enter(mounts.Mounts(), user=False, cwd="/")) == ""
+    return user == 0 and _tried(lambda: mounts.enter(_SOME, user=False, cwd="/")) == ""
 
 
 def _try_view() -> str:
-    if enters_by_thread() or _forked(mounts.Mounts()):
+    if enters_by_thread() or _forked(_SOME):
         return ""
     return (
-        "namespaces of users are not allowed here (kernel.unprivileged_userns_clone, "
-        "user.max_user_namespaces, AppArmor or the container)"
+        "namespaces of users, or mounts in them, are not allowed here "
+        "(kernel.unprivileged_userns_clone, user.max_user_namespaces, AppArmor or the container)"
     )
 
 
