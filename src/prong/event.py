@@ -73,6 +73,8 @@ class AgentStarted(_Event, tag="agent_started", frozen=True):
     """How often it has begun: a message to an agent that has ended lets it go on."""
     resumed: bool = False
     """Whether it goes on from where an earlier process left it."""
+    session: str = ""
+    """The session of its own that it works in; what it costs is in the books there."""
 
 
 class AgentFinished(_Event, tag="agent_finished", frozen=True):

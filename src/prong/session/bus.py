@@ -217,6 +217,11 @@ class Bus:
                 raise SessionEnded("the session has ended; open another, or resume it")
             await self._changed.wait()
 
+    @property
+    def seq(self) -> int:
+        """The number of the last event that is recorded."""
+        return self._log.seq
+
     def subscribe(self, since: int | None, limit: int = LIMIT) -> Subscription:
         """Listen: to what was recorded after a number and then live, or from now on."""
         now = self._log.seq

@@ -132,6 +132,9 @@ def _session(view: View, envelope: Envelope, event: Event) -> View:
         case PromptMoved(model=model) if model and envelope.agent == MAIN:
             return replace(view, model=model)
         case ReplyFinished() | ReplyDiscarded() | RequestFailed():
+            if envelope.agent in view.agents and view.agents[envelope.agent].session:
+                # It is in the books of the session that it works in.
+                return view
             return replace(
                 view,
                 usage=view.usage + event.usage,
@@ -278,6 +281,7 @@ def _started(agent: AgentView, event: AgentStarted, at: float) -> AgentView:
         call_id=event.call_id,
         model=event.model,
         isolation=event.isolation,
+        session=event.session,
         notify=event.notify,
         run=event.run,
         started_at=at,

@@ -153,6 +153,8 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str = ""
     model: str = ""
     isolation: str = ""
+    session: str = ""
+    """The session of its own that it works in, if that is not this one."""
     branch: str = ""
     """That of its worktree, for as long as that is there."""
     kept: bool = False
