@@ -172,6 +172,8 @@ class Group:
 
     async def kill(self) -> None:
         """Ask the group to end, force it after a moment, wait until it is gone."""
+        if self.empty:
+            return
         with anyio.CancelScope(shield=True):
             if self.signal(signal.SIGTERM):
                 with anyio.move_on_after(GRACE):
@@ -284,13 +286,13 @@ class Pipe:
         loop = asyncio.get_running_loop()
         rest = CHUNK
         while rest > 0:
-            # A flood must not keep the loop from everything else.
-            await anyio.lowlevel.checkpoint()
             late = loop.time() >= group.deadline
             data = self.read_nowait()
             if data:
                 rest -= len(data) if late else 0
                 yield data
+                # A flood must not keep the loop from everything else.
+                await anyio.lowlevel.checkpoint()
             elif late or data is not None:
                 break
             else:

@@ -140,7 +140,7 @@ class Session:
     async def wait_settled(self) -> None:
         """Wait until no turn runs, nothing waits for the agent, and no background task runs."""
         parts = self._parts
-        await parts.bus.until(lambda: not parts.busy and parts.tasks.idle and not parts.owed)
+        await parts.bus.until(lambda: not (parts.busy or parts.tasks.busy() or parts.owed))
 
     async def fork(
         self,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -213,22 +214,22 @@ class TaskBoard:
         """Whether a task is running."""
         return task_id in self._tasks
 
-    @property
-    def idle(self) -> bool:
-        """Whether no task runs that anybody could wait for."""
-        return all(task.work.endless for task in self._tasks.values())
-
     def running(self, agent: str | None = None) -> int:
         """Count the tasks that run: all, or those of one agent.
 
         Those that would never end by themselves do not count: nobody can wait for them.
         """
-        # The agent first: hundreds of siblings may run, of which none is asked about.
-        return sum(
-            not task.work.endless
-            for task in self._tasks.values()
-            if agent is None or task.agent == agent
-        )
+        return sum(self._ending(agent))
+
+    def busy(self, agent: str | None = None) -> bool:
+        """Whether a task runs, as `running` counts them; hundreds are not gone through for it."""
+        return any(self._ending(agent))
+
+    def _ending(self, agent: str | None) -> Iterator[bool]:
+        """Go through the tasks, of one agent or all, by whether they end by themselves."""
+        for task in self._tasks.values():
+            if agent is None or task.agent == agent:
+                yield not task.work.endless
 
     @property
     def closing(self) -> bool:
@@ -246,7 +247,7 @@ class TaskBoard:
 
     async def wait_idle(self, agent: str | None = None) -> None:
         """Wait until no task runs: none at all, or none of one agent."""
-        while self.running(agent):
+        while self.busy(agent):
             await self._change.wait()
 
     async def close(self) -> None:
@@ -270,6 +271,8 @@ class TaskBoard:
             self._finish(task, _last(task, ending))
 
     async def _stop_all(self, tasks: list[Task]) -> None:
+        if not tasks:
+            return
         async with anyio.create_task_group() as group:
             for task in tasks:
                 group.start_soon(self._stop, task)

@@ -61,7 +61,7 @@ class TaskSet:
 
     def busy(self) -> bool:
         """Whether a task of this agent runs; the notice of one that has ended is in its inbox."""
-        return self.board.running(self.agent) > 0
+        return self.board.busy(self.agent)
 
 
 def _unknown(task_id: str) -> Failed:

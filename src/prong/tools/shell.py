@@ -214,12 +214,9 @@ class _Run:
             with anyio.move_on_after(seconds):
                 self._code = await self._wait(group)
                 # What the shell left running may hold the pipe open for ever.
-                with anyio.move_on_after(GRACE):
-                    await self._drained.wait()
-                self._held_open = not self._drained.is_set()
+                self._held_open = not await self._wait_drained()
             await self._process.kill()
-            with anyio.move_on_after(GRACE):
-                await self._drained.wait()
+            await self._wait_drained()
             group.cancel_scope.cancel()
         self._take(self._cleaner.finish())
         self._show()
@@ -265,6 +262,13 @@ class _Run:
                     self._flooded = True
                     await self._process.kill()
         self._drained.set()
+
+    async def _wait_drained(self) -> bool:
+        """Wait a moment until all that was printed is read; most often it is already."""
+        if not self._drained.is_set():
+            with anyio.move_on_after(GRACE):
+                await self._drained.wait()
+        return self._drained.is_set()
 
     async def _wait(self, group: TaskGroup) -> int:
         """Wait for the end; whoever takes longer than a moment is shown while it goes on."""
