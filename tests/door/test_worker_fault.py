@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import signal
@@ -57,7 +56,7 @@ def replace_worker(w: World, fault: str, waits: Waits) -> None:
     command = (sys.executable, "-m", "prong.testing.worker", fault)
     supervisor = w.parts.supervisor
     runner = Processes(command, waits=waits)
-    supervisor.services = dataclasses.replace(supervisor.services, runner=runner)
+    supervisor.services = msgspec.structs.replace(supervisor.services, runner=runner)
 
 
 @pytest.mark.spec("T4", "S9")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import anyio
 import pytest
+from msgspec import Struct
 from msgspec.structs import replace
 
 from prong.agent import Agent, CacheWatch, Client, Conversation, RunState, Sent, TurnLimits
@@ -40,7 +40,7 @@ from prong.tools.tool import Context, Reads, Tool
 
 pytestmark = [pytest.mark.spec("S9")]
 
-PARTS: dict[str, tuple[type, Mapping[str, Share], Callable[[Agent], Any]]] = {
+PARTS: dict[str, tuple[type[Struct], Mapping[str, Share], Callable[[Agent], Any]]] = {
     "agent": (Agent, AGENT, lambda agent: agent),
     "conversation": (Conversation, CONVERSATION, lambda agent: agent.conversation),
     "client": (Client, CLIENT, lambda agent: agent.client),
@@ -200,11 +200,10 @@ def _is(how: How, name: str, mine: Any, its: Any, fresh: Any) -> bool:
     return its == fresh and its != mine
 
 
-def _fresh(cls: type, name: str) -> Any:
-    (field,) = (each for each in dataclasses.fields(cls) if each.name == name)
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return field.default
+def _fresh(cls: type[Struct], name: str) -> Any:
+    defaults = reversed(cls.__struct_defaults__)
+    default: Any = dict(zip(reversed(cls.__struct_fields__), defaults, strict=False)).get(name)
+    return default.factory() if hasattr(default, "factory") else default
 
 
 async def _observe() -> dict[tuple[str, str, str], bool]:
@@ -262,11 +261,10 @@ def test_every_field_has_a_row(part: str):
     """A field that is added without a row is found here, and a row without a field too."""
     cls, table, _ = PARTS[part]
 
-    assert {field.name for field in dataclasses.fields(cls)} == set(table)
+    assert set(cls.__struct_fields__) == set(table)
 
 
-@dataclasses.dataclass(slots=True, kw_only=True)
-class _Wider(Context):
+class _Wider(Context, kw_only=True):
     """A context to which somebody has added a field."""
 
     secret: str = ""

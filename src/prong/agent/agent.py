@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from prong.agent.client import Client
 from prong.agent.conversation import Conversation, Reason
@@ -36,8 +37,7 @@ class Gate(Protocol):
         ...
 
 
-@dataclass(slots=True, kw_only=True)
-class Agent:
+class Agent(Struct, kw_only=True):
     """One agent."""
 
     path: AgentPath

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -35,14 +34,13 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to ask the provider for its own cache diagnostics."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Client:
+class Client(msgspec.Struct, kw_only=True):
     """What a request needs beside the conversation that it sends."""
 
     provider: Provider
     billing: Billing
-    settings: ModelSettings = field(default_factory=ModelSettings)
-    observer: Observer = field(default_factory=CacheWatch)
+    settings: ModelSettings = msgspec.field(default_factory=ModelSettings)
+    observer: Observer = msgspec.field(default_factory=CacheWatch)
     clock: Callable[[], float] = time.time
     """Seconds since the epoch."""
 

@@ -8,7 +8,6 @@ is stored.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -43,8 +42,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     """Whether an earlier process sent it: what keeps its prompt now may be another."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Conversation:
+class Conversation(msgspec.Struct, kw_only=True):
     """One conversation, and where it is stored and told of."""
 
     path: AgentPath
@@ -52,9 +50,9 @@ class Conversation:
     prompt: Prompt
     recorder: Recorder
     emit: Callable[[Event], None]
-    secrets: Secrets = field(default_factory=Secrets)
+    secrets: Secrets = msgspec.field(default_factory=Secrets)
     """Keys, which are masked in whatever comes from outside."""
-    last: Sent = field(default_factory=Sent)
+    last: Sent = msgspec.field(default_factory=Sent)
     """The last request of this lineage that was answered."""
     base: Node | None = None
     """The fork base, for as long as it is part of the prompt."""

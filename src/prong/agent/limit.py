@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
@@ -30,16 +29,15 @@ class TurnLimits(msgspec.Struct, frozen=True, kw_only=True):
         return Spent("limit", f"the limit of {self.max_turns} turns was reached")
 
 
-@dataclass(slots=True, kw_only=True)
-class RunState:
+class RunState(msgspec.Struct, kw_only=True):
     """The run at hand: its bounds, and what ends it after the calls at hand, if anything."""
 
-    limits: TurnLimits = field(default_factory=TurnLimits)
+    limits: TurnLimits = msgspec.field(default_factory=TurnLimits)
     halted: str = ""
     """Why it ends, if a hook wants it."""
     finale: str = ""
     """The text with which it ends, if a tool has given one."""
-    repeats: Repeats = field(default_factory=Repeats)
+    repeats: Repeats = msgspec.field(default_factory=Repeats)
     """What was called, for the guard against loops."""
 
     def begin(self) -> None:

@@ -8,12 +8,12 @@ answer goes back to that child alone.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol, TypeAlias, cast, get_args
 
 import anyio
 import msgspec
+from msgspec import Struct, field
 
 from prong.errors import BadInput, ProngError
 from prong.event import Event, PermissionAsked, QuestionAsked, RequestSettled, Warned
@@ -162,8 +162,7 @@ class OpenQuestions:
                 self.settle(Answer(request_id))
 
 
-@dataclass(slots=True)
-class _PendingAnswer:
+class _PendingAnswer(Struct):
     """Where the answer to one question goes; its arrival ends the wait for it."""
 
     moot: Callable[[], bool] | None

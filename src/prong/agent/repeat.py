@@ -9,7 +9,6 @@ something (they took a while, or read a task's output) may be repeated: that is 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -30,8 +29,7 @@ _EXEMPT = frozenset({AgentTool.name, SendMessage.name, TaskOutput.name})
 """What these give does not say what they did: equal forks are a fan-out, not a loop."""
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(msgspec.Struct):
     """One call, as often as it came since anything was changed."""
 
     count: int = 0
@@ -43,16 +41,17 @@ class _Seen:
     """The last of them."""
 
 
-@dataclass(slots=True)
-class Repeats:
+class Repeats(msgspec.Struct):
     """What an agent has called since anything was changed."""
 
     stuck: str = ""
     """Why the turn should end, if it should."""
-    _seen: dict[tuple[str, str], _Seen] = field(default_factory=dict[tuple[str, str], _Seen])
-    _known: set[tuple[str, str, int]] = field(default_factory=set[tuple[str, str, int]])
+    _seen: dict[tuple[str, str], _Seen] = msgspec.field(
+        default_factory=dict[tuple[str, str], _Seen]
+    )
+    _known: set[tuple[str, str, int]] = msgspec.field(default_factory=set[tuple[str, str, int]])
     _reply: int = 0
-    _closed: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    _closed: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter[tuple[str, str]])
 
     def forget(self) -> None:
         """Begin anew: something was said or changed."""

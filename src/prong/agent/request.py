@@ -6,10 +6,10 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, TypeVar
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from prong.agent.client import Client
@@ -75,8 +75,7 @@ class _StreamTranslator:
                 pass
 
 
-@dataclass(slots=True)
-class _Try:
+class _Try(Struct):
     """One try of a request, as far as the ledger needs it."""
 
     at: float

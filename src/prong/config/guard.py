@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os.path
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -21,8 +20,7 @@ class _Paths(msgspec.Struct):
     notebook_path: str = ""
 
 
-@dataclass(slots=True, kw_only=True)
-class Guard:
+class Guard(msgspec.Struct, kw_only=True):
     """Runs the user's hooks, shows nested instructions, and sees to a structured answer."""
 
     hooks: Hooks

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -33,8 +32,7 @@ from prong.wire.brief import readable
 _DEFAULTS = (("ANTHROPIC_API_KEY", "claude-sonnet-5-5"), ("OPENAI_API_KEY", "gpt-6.1-sol"))
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(msgspec.Struct, frozen=True):
     """A model as the user named it, and the way to it."""
 
     named: str
@@ -43,7 +41,7 @@ class Chosen:
     base_url: str | None = None
     """As asked for; None is the vendor's own, or what the environment says."""
     api: str | None = None
-    patience: Patience = field(default_factory=Patience)
+    patience: Patience = msgspec.field(default_factory=Patience)
     diagnose: bool = False
     """Whether to ask for the provider's own cache diagnostics."""
 

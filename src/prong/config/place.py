@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast, get_args
+
+from msgspec import Struct, field
 
 from prong.agent.spec import AgentTypes
 from prong.config.agents import find_types
@@ -28,8 +29,7 @@ from prong.tools.seal import sealed_in
 from prong.tools.skill import Skill
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """The surroundings of a session, read once."""
 
     options: Options

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from prong.cost.budget import Budget
@@ -11,8 +10,7 @@ from prong.cost.ledger import Charge, Ledger
 from prong.cost.price import Prices
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
-class Billing:
+class Billing(Struct, frozen=True, kw_only=True):
     """Prices requests, enters each once, and says when nothing more may be spent."""
 
     prices: Prices

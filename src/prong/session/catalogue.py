@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -87,12 +86,11 @@ def explain(words: Sequence[str], say: Say) -> Explanation:
     return compare(*_Requests(say).two(words), _prices())
 
 
-@dataclass(slots=True)
-class _Requests:
+class _Requests(msgspec.Struct):
     """Finds requests by the words of a user; reads each session once."""
 
     say: Say
-    _read: dict[str, Replay] = field(default_factory=dict[str, Replay])
+    _read: dict[str, Replay] = msgspec.field(default_factory=dict[str, Replay])
 
     def two(self, words: Sequence[str]) -> tuple[Side, Side]:
         match words:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from prong.agent import Agent, CacheWatch, Client, Conversation, Sent, request
 from prong.config.model import Chosen

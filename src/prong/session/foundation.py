@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from prong.agent import OpenQuestions
 from prong.config.model import Chosen
@@ -22,8 +23,7 @@ from prong.tools.policy import PolicyBox
 from prong.tools.structured import StructuredOutput
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Foundation:
+class Foundation(Struct, frozen=True, kw_only=True):
     """The parts of a session that its agents share; nobody owns them but the session."""
 
     place: Place

@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -34,8 +33,7 @@ class _Uttered(msgspec.Struct, frozen=True):
 _READ = msgspec.json.Decoder(_Uttered)
 
 
-@dataclass(frozen=True, slots=True)
-class InputHistory:
+class InputHistory(msgspec.Struct, frozen=True):
     """The file, and the project whose lines come first."""
 
     path: Path

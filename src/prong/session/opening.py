@@ -6,7 +6,6 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import anyio
 import anyio.abc
 import msgspec
+from msgspec.structs import replace
 
 from prong.agent import Agent, Life, OpenQuestions, Respond, Turn
 from prong.agent.lineage import COORDINATOR, told_by

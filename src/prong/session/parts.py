@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from prong.agent import Agent, Life
 from prong.config.place import Place
@@ -20,8 +21,7 @@ from prong.team.supervisor import Supervisor
 from prong.team.task import TaskBoard
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class Parts(Struct, frozen=True, kw_only=True):
     """The parts of a session that has been opened; they change, their places do not."""
 
     agent: Agent

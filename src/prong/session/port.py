@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeVar
 
@@ -96,8 +95,7 @@ class Port:
             slot.came.set()
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(msgspec.Struct):
     came: anyio.Event
     value: bytes = b""
 

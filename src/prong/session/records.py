@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 import anyio.to_thread
 import msgspec
@@ -54,8 +53,7 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of the head and of each kind of entry."""
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
+class Records(msgspec.Struct, frozen=True):
     """Looks up what a face may show and no event tells."""
 
     _parts: Parts

@@ -5,7 +5,6 @@ What happens to it is in `course`. Its fields change only through the methods he
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
 
 import msgspec
@@ -35,17 +34,16 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What became of the child's worktree."""
 
 
-@dataclass(slots=True)
-class Child:
+class Child(msgspec.Struct):
     """One child, running or not."""
 
     spec: ChildSpec
     agent: Agent
     account: ChildAccount
     emitter: Emitter
-    run: RunStatus = field(default_factory=RunStatus)
+    run: RunStatus = msgspec.field(default_factory=RunStatus)
     """The latest."""
-    unread: list[str] = field(default_factory=list[str])
+    unread: list[str] = msgspec.field(default_factory=list[str])
     """Messages that it has not taken yet."""
 
     @property

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 import anyio
+from msgspec import Struct, field
 
 from prong.host import Host
 from prong.ids import TaskId
@@ -29,8 +29,7 @@ _LAST = frozenset({"cp", "ln", "install"})
 """Commands that change only the last file they name."""
 
 
-@dataclass(slots=True)
-class _Claim:
+class _Claim(Struct):
     task_id: TaskId
     files: FileSet | None
     written: set[str] = field(default_factory=set[str])

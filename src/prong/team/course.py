@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +45,7 @@ _GRACE = 10.0
 _NOT_STARTED = "it could not be started"
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
-class Services:
+class Services(msgspec.Struct, frozen=True, kw_only=True):
     """What the children of a session use together."""
 
     board: TaskBoard
@@ -56,7 +54,7 @@ class Services:
     registry: Registry
     journal: Path
     worktrees: WorktreeSettings
-    runner: Runner = field(default_factory=Inline)
+    runner: Runner = msgspec.field(default_factory=Inline)
     """Where their agents run."""
     claims: Claims | None = None
     """Keeps writers of the same files apart, if the session's agents have files of their own."""
@@ -122,8 +120,7 @@ def _begin(child: Child, workspace: Workspace | None) -> None:
     agent.emit(InputTaken(kind="directive" if spec.kind == "fork" else "user", text=told))
 
 
-@dataclass(slots=True)
-class _StopDecision:
+class _StopDecision(msgspec.Struct):
     """Decides after every turn of a child whether it may stop."""
 
     child: Child
@@ -197,8 +194,7 @@ async def _tell_end(child: Child) -> None:
         await _announce(child, "SubagentStop", status=status, stop_hook_active=False)
 
 
-@dataclass(slots=True)
-class ChildTask:
+class ChildTask(msgspec.Struct):
     """A child's course as background work: one run of it, which ends exactly once."""
 
     child: Child

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from prong.agent import Inbox
@@ -29,8 +29,7 @@ Emit: TypeAlias = Callable[[Event], None]
 _READ = "[You have read all of this by TaskOutput already.]"
 
 
-@dataclass(slots=True, frozen=True)
-class _Recipient:
+class _Recipient(Struct, frozen=True):
     """An agent that is at work."""
 
     inbox: Inbox
@@ -38,8 +37,7 @@ class _Recipient:
     """Tasks whose notices have to wait on disk for the moment."""
 
 
-@dataclass(slots=True)
-class _QueuedEntry:
+class _QueuedEntry(Struct):
     """An entry that waits in an inbox, and the notices it is made of."""
 
     inbox: Inbox
@@ -47,8 +45,7 @@ class _QueuedEntry:
     notices: list[Notice]
 
 
-@dataclass(slots=True)
-class Delivery:
+class Delivery(Struct):
     """The notices of a session on their way to their readers."""
 
     outbox: Outbox

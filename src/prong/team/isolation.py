@@ -12,9 +12,7 @@ without a row here is a mistake that a test and every spawn find.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
 import msgspec
@@ -28,7 +26,7 @@ from prong.tools.tool import Context
 How: TypeAlias = Literal["shared", "cloned", "empty", "new", "wrapped"]
 ChildKind: TypeAlias = Literal["fork", "typed"]
 
-_T = TypeVar("_T")
+_T = TypeVar("_T", bound=msgspec.Struct)
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -144,8 +142,8 @@ def _build(
     kind: ChildKind,
     given: Mapping[str, Any],
 ) -> _T:
-    fields = _fields(cls)
-    assert fields.keys() == table.keys(), f"no row for {fields.keys() ^ table.keys()}"
+    fields = {*cls.__struct_fields__}
+    assert fields == table.keys(), f"no row for {fields ^ table.keys()}"
     assert not given.keys() - table.keys(), f"{cls.__name__} has no {given.keys() - table.keys()}"
     values: dict[str, Any] = {}
     for name, row in table.items():
@@ -156,16 +154,9 @@ def _build(
             values[name] = getattr(parent, name)
         elif how == "cloned":
             values[name] = _clone(getattr(parent, name))
-        elif how == "empty":
-            values[name] = _default(fields[name])
-        else:
+        elif how != "empty":
             raise AssertionError(f"{cls.__name__}.{name} is {how} and was not given")
     return cls(**values)
-
-
-@cache
-def _fields(cls: type[Any]) -> Mapping[str, dataclasses.Field[Any]]:
-    return {each.name: each for each in dataclasses.fields(cls)}
 
 
 def _clone(value: Any) -> Any:
@@ -174,13 +165,6 @@ def _clone(value: Any) -> Any:
     if isinstance(value, str | tuple):
         return value  # pyright: ignore[reportUnknownVariableType] # cannot be changed
     return value.clone()
-
-
-def _default(field: dataclasses.Field[Any]) -> Any:
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    assert field.default is not dataclasses.MISSING, field.name
-    return field.default
 
 
 async def nobody(questions: Sequence[Question]) -> str | None:

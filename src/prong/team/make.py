@@ -7,7 +7,6 @@ whose rules are added.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -114,8 +113,7 @@ def typed_spec(
     )
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
-class Start:
+class Start(msgspec.Struct, frozen=True, kw_only=True):
     """What a child starts from: its first conversation, or its stored one."""
 
     prompt: Prompt
@@ -124,9 +122,9 @@ class Start:
     """The last request of its lineage; None for the parent's, if it is a fork."""
     base: Node | None = None
     """The fork base, as long as it is part of the conversation."""
-    beside: Mapping[str, object] = field(default_factory=dict[str, object])
+    beside: Mapping[str, object] = msgspec.field(default_factory=dict[str, object])
     """What it has of its own in its context, by field."""
-    run: RunStatus = field(default_factory=RunStatus)
+    run: RunStatus = msgspec.field(default_factory=RunStatus)
     text: str = ""
     """The last that it said."""
     tool_uses: int = 0

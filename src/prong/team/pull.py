@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 import anyio
@@ -79,8 +78,7 @@ def read_reference(text: str) -> Pull | None:
     )
 
 
-@dataclass(slots=True, kw_only=True)
-class Pulls:
+class Pulls(msgspec.Struct, kw_only=True):
     """All pull requests that a session watches."""
 
     host: Host
@@ -88,9 +86,9 @@ class Pulls:
     agent: AgentPath
     recorder: Recorder
     emit: Callable[[Event], None]
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    env: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     seconds: float = SECONDS
-    seen: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    seen: dict[str, list[str]] = msgspec.field(default_factory=dict[str, list[str]])
     """Keys of what was told or was there before, by pull request."""
 
     async def subscribe(self, pull_request: str) -> CallOutcome:
@@ -254,8 +252,7 @@ def _state(item: Mapping[str, Any]) -> Iterator[Happening]:
         yield Happening(f"state-{how}", f"it was {how}")
 
 
-@dataclass(slots=True)
-class _Watch:
+class _Watch(msgspec.Struct):
     """One pull request as a task that nobody waits for."""
 
     pulls: Pulls

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from prong.agent import Agent
 from prong.cost import Prices
@@ -15,8 +16,7 @@ from prong.team.child import Child
 from prong.team.task import TaskBoard
 
 
-@dataclass(slots=True, kw_only=True)
-class Registry:
+class Registry(Struct, kw_only=True):
     """Finds children, names new ones, and lets go of those that ended a while ago."""
 
     board: TaskBoard
@@ -98,8 +98,7 @@ class Registry:
         return [*self._archive.receipts(), *map(self.receipt, self._children.values())]
 
 
-@dataclass(slots=True, frozen=True)
-class Held:
+class Held(Struct, frozen=True):
     """The tasks of children whose notices wait for their siblings."""
 
     registry: Registry

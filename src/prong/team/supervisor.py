@@ -8,7 +8,6 @@ once, one plan is made, and then they start.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
 
 import anyio
 import msgspec
@@ -71,24 +70,22 @@ class TeamSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether children may work while their parent goes on; if not, each is waited for."""
 
 
-@dataclass(slots=True, frozen=True)
-class _Waited:
+class _Waited(msgspec.Struct, frozen=True):
     """A typed child that its parent waits for."""
 
     child: Child
     notes: tuple[str, ...] = ()
 
 
-@dataclass(slots=True, kw_only=True)
-class Supervisor:
+class Supervisor(msgspec.Struct, kw_only=True):
     """All agents of a session but the first."""
 
     services: Services
     settings: TeamSettings
     resolver: TypeResolver
     """Finds what typed children are made of."""
-    _foreground: Foreground = field(default_factory=Foreground)
-    _owed: set[str] = field(default_factory=set[str])
+    _foreground: Foreground = msgspec.field(default_factory=Foreground)
+    _owed: set[str] = msgspec.field(default_factory=set[str])
     """Calls whose answer was lost with the process, so that a notice has to bring it."""
 
     @property
@@ -450,8 +447,7 @@ class Supervisor:
         )
 
 
-@dataclass(slots=True, frozen=True)
-class _OwnDelegation:
+class _OwnDelegation(msgspec.Struct, frozen=True):
     """The supervisor as one agent's tools see it."""
 
     supervisor: Supervisor

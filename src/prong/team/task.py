@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
@@ -33,8 +32,7 @@ LOG_LIMIT = 64 * 1024 * 1024
 _GRACE = 1.0
 
 
-@dataclass(slots=True)
-class Task:
+class Task(msgspec.Struct):
     """One running task."""
 
     id: TaskId
@@ -52,8 +50,8 @@ class Task:
     """Bytes of the file that TaskOutput has given out."""
     whole: bool = True
     """Whether nothing of it was left out, and the task's own agent has asked."""
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    ended: anyio.Event = field(default_factory=anyio.Event)
+    scope: anyio.CancelScope = msgspec.field(default_factory=anyio.CancelScope)
+    ended: anyio.Event = msgspec.field(default_factory=anyio.Event)
 
     @property
     def expected(self) -> Expected:
@@ -68,8 +66,7 @@ class Task:
         return _told(f"{self.id} is running.", fresh.text + self.log.held, self.log.path)
 
 
-@dataclass(slots=True)
-class FinishedTask:
+class FinishedTask(msgspec.Struct):
     """What is remembered of a finished task."""
 
     agent: AgentPath

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
+from msgspec import Struct
 
 from prong.host import Process
 from prong.ids import AgentPath
@@ -15,8 +15,7 @@ from prong.team.work import Shell
 from prong.tools.tool import CallOutcome, Failed, TaskHandle, Tasks, done
 
 
-@dataclass(slots=True, frozen=True)
-class TaskSet:
+class TaskSet(Struct, frozen=True):
     """The tasks of a board that an agent may see: its own, and those of its descendants."""
 
     board: TaskBoard

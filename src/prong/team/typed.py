@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from prong.agent import Agent, Hooks, ModelSettings
@@ -72,8 +72,7 @@ def filtered(
     )
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
-class TypedParts:
+class TypedParts(Struct, frozen=True, kw_only=True):
     """What a typed child is made of, beside what the tables of isolation say."""
 
     kind: AgentType
@@ -98,8 +97,7 @@ def _settings(parent: Agent, chosen: Chosen | None) -> ModelSettings:
     return own if chosen is None else replace(own, context_tokens=None, max_output=None)
 
 
-@dataclass(slots=True, kw_only=True)
-class TypeResolver:
+class TypeResolver(Struct, kw_only=True):
     """Finds the model, the tools and the head for types of agents, in one session."""
 
     place: Place

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -54,8 +53,7 @@ class Work(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Shell:
+class Shell(msgspec.Struct):
     """A background command."""
 
     title: str

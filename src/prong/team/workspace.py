@@ -9,7 +9,6 @@ the child ended: unchanged it is removed, and what was done in it is kept and to
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -74,8 +73,7 @@ def barred(parent: Agent, isolation: str) -> str | None:
     return None
 
 
-@dataclass(slots=True, frozen=True)
-class Workspace:
+class Workspace(msgspec.Struct, frozen=True):
     """A child's worktree while it works there, and where the child was before."""
 
     worktree: Worktree

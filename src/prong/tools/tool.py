@@ -8,7 +8,6 @@ or `Failed`. A failure the model can repair is never an exception.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
@@ -55,13 +54,12 @@ def done(text: str, *, shown: str = "") -> Done:
     return Done((Text(text),), shown)
 
 
-@dataclass(slots=True)
-class Reads:
+class Reads(msgspec.Struct):
     """Which files an agent has read, by content hash. Each agent has its own."""
 
-    hashes: dict[str, str] = field(default_factory=dict[str, str])
+    hashes: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     """Resolved path to the digest of the bytes that the agent knows."""
-    unseen: set[str] = field(default_factory=set[str])
+    unseen: set[str] = msgspec.field(default_factory=set[str])
     """Those of them that only a forebear has read: their content is not in this conversation."""
 
     def clone(self) -> Reads:
@@ -122,8 +120,7 @@ def _nothing(path: str, folder: str) -> bool:
     return False
 
 
-@dataclass(slots=True, kw_only=True)
-class Context:
+class Context(msgspec.Struct, kw_only=True):
     """What the tools of one agent may touch."""
 
     host: Host
@@ -136,7 +133,7 @@ class Context:
     cwd: str = ""
     """Where shell commands start; follows `cd` and never leaves the allowed folders."""
     todos: tuple[Todo, ...] = ()
-    env: dict[str, str] = field(default_factory=dict[str, str])
+    env: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     """Added to the environment of processes."""
     images: bool = True
     """Whether the model can see pictures."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import IO, TypedDict
 from weakref import WeakSet
+
+from msgspec import Struct, field
 
 from prong.host.sandbox import places
 from prong.host.sandbox.profile import Ability, Profile
@@ -28,8 +29,7 @@ class Given(TypedDict):
     start_new_session: bool
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True)
-class Room:
+class Room(Struct, eq=False, weakref=True):
     """What one process is held to, and what has to be seen to after its end."""
 
     profile: Profile

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -128,8 +127,7 @@ class Draft:
         return len(self.made) % _LOOK == 0 and is_stuck(self.made)
 
 
-@dataclass(slots=True, eq=False)
-class Job:
+class Job(msgspec.Struct, eq=False):
     """A request under way."""
 
     ask: CompletionRequest

@@ -9,13 +9,13 @@ its room is needed; the one that was used longest ago goes first.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 _STRIDE = 256
 
 
-@dataclass(slots=True, eq=False)
-class Strand:
+class Strand(Struct, eq=False):
     """A sequence in the cache."""
 
     id: int
