@@ -19,8 +19,7 @@ from prong.session.move import move
 from prong.session.parts import Parts
 from prong.session.preference import answer_schema
 from prong.team.announce import announce, tell_end
-from prong.team.recovery import recover, strays
-from prong.team.resume import told
+from prong.team.recovery import recover
 from prong.team.workspace import may_hold_worktrees, tidy
 
 
@@ -34,9 +33,7 @@ async def begin(parts: Parts, base: Foundation, group: anyio.abc.TaskGroup) -> N
         journal.note(MAIN, Titled(options.name or ""))
         agent.emit(TitleChanged(title=options.name or ""))
     running = _revive(parts, base, base.replay) if base.replay else set[str]()
-    found = strays(parts.tasks)
-    unknown = set(found) - told(base.replay, found) if base.replay else set[str]()
-    for lost in recover(parts.tasks, MAIN, keep=running, strays=sorted(unknown)):
+    for lost in recover(parts.tasks, MAIN, base.replay, keep=running):
         warn(f"{lost} ended with the process that started it; its agent is told so")
     delivery, outbox = parts.tasks.delivery, parts.tasks.delivery.outbox
     delivery.subscribe(MAIN, agent.inbox, hold=parts.supervisor.held)

@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container
 
 from prong.ids import AgentPath, TaskId
+from prong.journal.replay import Replay
 from prong.team.log import numbers, read_tail
 from prong.team.outbox import Expected
+from prong.team.resume import told
 from prong.team.task import TaskBoard
 from prong.team.work import Ending, result_text
 
 
-def strays(board: TaskBoard) -> list[str]:
-    """Name the commands that have left output and of which the outbox knows nothing."""
-    knows = board.delivery.outbox.knows
-    return [f"task-{n}" for n in numbers(board.folder) if not knows(f"task-{n}")]
-
-
 def recover(
-    board: TaskBoard, agent: AgentPath, *, keep: Container[str] = (), strays: Sequence[str] = ()
+    board: TaskBoard, agent: AgentPath, replay: Replay | None = None, *, keep: Container[str] = ()
 ) -> list[str]:
     """Report tasks as killed that died with an earlier process of this session; gives which.
 
-    Those in `keep` are taken up again by somebody else. Of `strays` nobody knows whose they are, so
+    Those in `keep` are taken up again by somebody else. Of commands that have left output, and of
+    which neither the outbox nor the `replay` of the session knows, nobody knows whose they are, so
     that `agent` is told.
     """
-    known = [Expected(n, agent, TaskId(n), n, str(board.folder / f"{n}.log")) for n in strays]
-    lost = [
-        one
-        for one in (*board.delivery.outbox.orphans(), *known)
-        if not board.runs(one.task_id) and one.task_id not in keep
-    ]
+    known = board.delivery.outbox.orphans()
+    if replay is not None:
+        known += [
+            Expected(name, agent, TaskId(name), name, str(board.folder / f"{name}.log"))
+            for name in _strays(board, replay)
+        ]
+    lost = [one for one in known if not board.runs(one.task_id) and one.task_id not in keep]
     for one in lost:
         ending = Ending(
             status="killed",
@@ -39,3 +37,9 @@ def recover(
         )
         board.delivery.send(one, ending)
     return [f"{one.task_id} ({one.title})" for one in lost]
+
+
+def _strays(board: TaskBoard, replay: Replay) -> list[str]:
+    knows = board.delivery.outbox.knows
+    found = [f"task-{n}" for n in numbers(board.folder) if not knows(f"task-{n}")]
+    return sorted(set(found) - told(replay, found))
