@@ -63,9 +63,11 @@ class Conversation(msgspec.Struct, kw_only=True):
         counted = self.last.usage.input + self.last.usage.output
         return counted + max(0, len(self.prompt) - self.last.length) // 4
 
-    def store(self) -> None:
-        """Store the conversation as it begins."""
+    def store(self, *notes: Note) -> None:
+        """Store the conversation as it begins, and values beside it."""
         self.recorder.keep(self.path, self.prompt)
+        for note in notes:
+            self.note(note)
 
     def append(self, *entries: Entry) -> None:
         """Add entries, storing them first; keys in them are masked.

@@ -311,6 +311,20 @@ class MainNotes(msgspec.Struct, frozen=True, kw_only=True):
     """The digest of the conversation when its last turn ended."""
 
 
+class ChildNotes(msgspec.Struct, frozen=True, kw_only=True):
+    """What was noted last of a child, of each kind but its spec; None where nothing was."""
+
+    ended: ChildEnded = ChildEnded()
+    runs: int = 1
+    """How often it has been started."""
+    receipt: Receipt | None = None
+    unread: list[str] = []
+    """Messages that it has not taken yet."""
+    reads: dict[str, str] | None = None
+    todos: tuple[Todo, ...] | None = None
+    cwd: str | None = None
+
+
 def encode_note(note: Note) -> msgspec.Raw:
     """Give what is stored of a note beside its name."""
     # Plain values first: only those are repaired if a text in them is not Unicode.

@@ -21,14 +21,20 @@ from prong.errors import JournalDamaged, JournalError, NoSuchSession, ProngError
 from prong.journal.note import (
     AnyNote,
     Begun,
+    ChildEnded,
+    ChildNotes,
+    ChildRun,
     CoordinatorSet,
     FilesRead,
     FolderEntered,
     MainNotes,
+    MessagesUnread,
     ModelChosen,
     ModeSet,
     PlanKept,
     PullsSeen,
+    ReceiptClosed,
+    ReceiptOpened,
     Titled,
     TodosKept,
     TurnSettled,
@@ -128,6 +134,21 @@ class Replay:
             todos=(self.last(agent, TodosKept) or TodosKept()).value,
             cwd=(self.last(agent, FolderEntered) or FolderEntered()).value,
             settled=(self.last(agent, TurnSettled) or TurnSettled()).value,
+        )
+
+    def noted_child(self, agent: str) -> ChildNotes:
+        """Give what a child goes on with beside its conversation; raises as `last` does."""
+        receipt = self.last(agent, ReceiptClosed) or self.last(agent, ReceiptOpened)
+        reads, todos = self.last(agent, FilesRead), self.last(agent, TodosKept)
+        folder = self.last(agent, FolderEntered)
+        return ChildNotes(
+            ended=self.last(agent, ChildEnded) or ChildEnded(),
+            runs=(self.last(agent, ChildRun) or ChildRun()).value,
+            receipt=receipt.value if receipt is not None else None,
+            unread=(self.last(agent, MessagesUnread) or MessagesUnread()).value,
+            reads=reads.value if reads is not None else None,
+            todos=todos.value if todos is not None else None,
+            cwd=folder.value if folder is not None else None,
         )
 
     def each(self, kind: type[AnyNote]) -> Iterator[tuple[str, AnyNote]]:

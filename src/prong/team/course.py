@@ -287,9 +287,7 @@ def begin(child: Child, services: Services) -> Launched:
             if not fan.first:
                 conversation.recorder.note(spec.parent, FanPlanned(spec.task_id, fan.stored))
             fan.join(spec.task_id)
-        conversation.store()
-        for note in (ReceiptOpened(child.account.receipt), spec):
-            conversation.note(note)
+        conversation.store(ReceiptOpened(child.account.receipt), spec)
         services.registry.add(child)
         return launch(child, services)
     except BaseException:

@@ -8,7 +8,7 @@ stands in the journal, which knows better than the outbox.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
@@ -20,17 +20,7 @@ from prong.cost.mark import ttl_of
 from prong.cost.receipt import Receipt
 from prong.entry import Reply, User, plain
 from prong.ids import AgentPath, is_below
-from prong.journal.note import (
-    ChildEnded,
-    ChildRun,
-    ChildSpec,
-    FilesRead,
-    FolderEntered,
-    MessagesUnread,
-    ReceiptClosed,
-    ReceiptOpened,
-    TodosKept,
-)
+from prong.journal.note import ChildNotes, ChildSpec
 from prong.journal.replay import Replay
 from prong.prompt import Node, Prompt
 from prong.team.account import ChildAccount
@@ -61,67 +51,54 @@ def specs(replay: Replay) -> Iterator[ChildSpec]:
             yield spec
 
 
-def stored_start(spec: ChildSpec, replay: Replay, ttl: Ttl | None) -> Start:
+def stored_start(spec: ChildSpec, noted: ChildNotes, replay: Replay, *, ttl: Ttl | None) -> Start:
     """Start a child from what is stored of it; `ttl` is what the user has set."""
-    prompt = replay.agents[spec.path]
-    last, run = _last_run(spec, replay)
-    noted = replay.last(spec.path, ReceiptClosed) or replay.last(spec.path, ReceiptOpened)
-    receipt = (
-        noted.value
-        if noted is not None
-        else Receipt(task_id=spec.task_id, agent=spec.path, kind=spec.kind, base=spec.base)
+    prompt, run = replay.agents[spec.path], _last_run(noted)
+    receipt = noted.receipt or Receipt(
+        task_id=spec.task_id, agent=spec.path, kind=spec.kind, base=spec.base
     )
-    sent = recalled(replay, spec.path, prompt)
-    uses = max(last.tool_uses, _uses(prompt, spec)) if run.status == "running" else last.tool_uses
+    sent, uses = recalled(replay, spec.path, prompt), noted.ended.tool_uses
     return Start(
         prompt=prompt,
         account=ChildAccount(receipt, ttl_of(prompt.head, ttl), rows=replay.rows(spec.path)),
         last=sent if sent.node is not None else Sent(node=_last_sent(prompt)),
         base=_base(prompt, spec),
-        beside=_beside(spec, replay),
+        beside=_beside(noted),
         run=run,
         text=_last_text(prompt),
-        tool_uses=uses,
+        tool_uses=max(uses, _uses(prompt, spec)) if run.status == "running" else uses,
     )
 
 
-def _last_run(spec: ChildSpec, replay: Replay) -> tuple[ChildEnded, RunStatus]:
-    """Say how a child's last run that has ended did so, and where its latest run is."""
-    last = replay.last(spec.path, ChildEnded) or ChildEnded()
-    number = max(1, (replay.last(spec.path, ChildRun) or ChildRun()).value)
+def _last_run(noted: ChildNotes) -> RunStatus:
+    """Say where a child's latest run is, or how it ended."""
+    last, number = noted.ended, max(1, noted.runs)
     if last.run < number:
-        return last, RunStatus(number=number, since=(last.requests, last.tool_uses))
-    run = RunStatus(
+        return RunStatus(number=number, since=(last.requests, last.tool_uses))
+    return RunStatus(
         number=number,
         since=last.since,
         status=last.status,
         detail=last.detail,
         outcome=last.outcome,
     )
-    return last, run
 
 
-def _beside(spec: ChildSpec, replay: Replay) -> dict[str, object]:
+def _beside(noted: ChildNotes) -> dict[str, object]:
     """Give what a child had beside its conversation, as far as it differed from its parent's."""
-    found: dict[str, object] = {}
-    if (reads := replay.last(spec.path, FilesRead)) is not None:
-        found["reads"] = Reads(reads.value)
-    if (todos := replay.last(spec.path, TodosKept)) is not None:
-        found["todos"] = todos.value
-    if (folder := replay.last(spec.path, FolderEntered)) is not None:
-        found["cwd"] = folder.value
-    return found
+    reads = None if noted.reads is None else Reads(noted.reads)
+    kept = {"reads": reads, "todos": noted.todos, "cwd": noted.cwd}
+    return {name: value for name, value in kept.items() if value is not None}
 
 
-def take_up(child: Child, replay: Replay) -> Child:
+def take_up(child: Child, unread: Sequence[str]) -> Child:
     """Answer the calls that were open when a child was cut off, and tell it what it missed."""
     if child.status == "running" and child.has_begun:
         results = interrupted(child.agent.conversation.prompt)
         if results is not None:
             child.agent.conversation.append(results)
-    unread = replay.last(child.spec.path, MessagesUnread)
-    if unread is not None and unread.value:
-        child.tell(*unread.value)
+    if unread:
+        child.tell(*unread)
     return child
 
 

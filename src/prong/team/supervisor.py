@@ -19,7 +19,7 @@ from prong.entry import CallId, Result, Results, Text
 from prong.errors import NotPossibleNow, ProngError, UnknownName
 from prong.event import Warned
 from prong.ids import AgentPath, TaskId, is_below, root_of
-from prong.journal.note import ChildSpec
+from prong.journal.note import ChildNotes, ChildSpec
 from prong.journal.replay import Replay, read_journal
 from prong.prompt import Prompt
 from prong.team import fork
@@ -379,19 +379,20 @@ class Supervisor(msgspec.Struct, kw_only=True):
         agents = self.registry.agents
         parent = agents.get(spec.parent) or agents[root_of(spec.parent)]
         try:
-            return take_up(self._remade(parent, spec, replay), replay)
+            noted = replay.noted_child(spec.path)
+            return take_up(self._remade(parent, spec, noted, replay), noted.unread)
         except ProngError as error:
             warned = Warned(text=f"the agent {spec.task_id} cannot be taken up again: {error}")
             self.services.emit(parent.path, warned)
             return None
 
-    def _remade(self, parent: Agent, spec: ChildSpec, replay: Replay) -> Child:
+    def _remade(self, parent: Agent, spec: ChildSpec, noted: ChildNotes, replay: Replay) -> Child:
         """Make a child again.
 
         Raises ProngError if its type or its model is not there any more.
         """
         budget, agents = spent_budget(parent, spec, replay), self.for_agent(spec.path)
-        start = stored_start(spec, replay, parent.client.settings.ttl)
+        start = stored_start(spec, noted, replay, ttl=parent.client.settings.ttl)
         if spec.kind == "fork":
             return make_fork(parent, spec, start, budget, self.services, agents)
         kind = self.resolver.types.get(spec.type)
