@@ -49,6 +49,11 @@ class User(msgspec.Struct, frozen=True):
     parts: tuple[Part, ...]
     kind: Literal["user", "notice", "directive", "summary", "reminder"] = "user"
 
+    @property
+    def text(self) -> str:
+        """All of it as text."""
+        return plain(self.parts)
+
 
 class Call(msgspec.Struct, frozen=True):
     """One tool call of a reply."""
@@ -65,6 +70,11 @@ class Result(msgspec.Struct, frozen=True):
     call_id: CallId
     parts: tuple[Part, ...]
     failed: bool = False
+
+    @property
+    def text(self) -> str:
+        """All of it as text."""
+        return plain(self.parts)
 
 
 class Results(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from prong.agent.limit import RunState, Spent
 from prong.agent.lineage import Lineage
 from prong.agent.open_questions import OpenQuestions
 from prong.agent.verdict import Hooks, Verdict
-from prong.entry import Call, plain
+from prong.entry import Call
 from prong.event import Event, InputTaken, Warned
 from prong.host import Host
 from prong.ids import AgentPath
@@ -90,7 +90,7 @@ class Agent(Struct, kw_only=True):
             self.run.repeats.forget()
         for entry, taken in items:
             self.conversation.append(entry)
-            self.emit(InputTaken(kind=entry.kind, text=plain(entry.parts)))
+            self.emit(InputTaken(kind=entry.kind, text=entry.text))
             if taken is not None:
                 taken()
         return len(items)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import anyio
 
-from prong.entry import User, plain
+from prong.entry import User
 
 
 class Inbox:
@@ -29,9 +29,9 @@ class Inbox:
     @property
     def text(self) -> str:
         """What the user said of all that waits; if the user said nothing, what else there is."""
-        said = [plain(entry.parts) for entry, _ in self._items if entry.kind == "user"]
+        said = [entry.text for entry, _ in self._items if entry.kind == "user"]
         said = [*([self._owed] if self._owed else []), *said]
-        return "\n\n".join(said or [plain(entry.parts) for entry, _ in self._items])
+        return "\n\n".join(said or [entry.text for entry, _ in self._items])
 
     def put(self, entry: User, *, taken: Callable[[], None] | None = None) -> None:
         """Add an entry; `taken` is called when it has been stored."""

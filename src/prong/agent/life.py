@@ -19,7 +19,7 @@ from prong.agent import loop
 from prong.agent.agent import Agent
 from prong.agent.answer import awaits_reply
 from prong.cost import total
-from prong.entry import Reply, Text, Usage, User, plain
+from prong.entry import Reply, Text, Usage, User
 from prong.errors import JournalError, ProngError
 from prong.event import TurnFinished, TurnStarted, Warned
 from prong.journal.note import FilesRead, FolderEntered, TodosKept, TurnSettled
@@ -133,7 +133,7 @@ class Life:
             return None
         last = next((one for one in reversed(prompt.nodes()) if one.kind == "user"), None)
         said = None if last is None else prompt.head.dialect.read(last.role, last.data)
-        text = plain(said.parts) if isinstance(said, User) else ""
+        text = said.text if isinstance(said, User) else ""
         self._agent.inbox.recall(text)
         return text
 

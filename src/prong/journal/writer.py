@@ -20,7 +20,7 @@ import anyio.to_thread
 import msgspec
 
 from prong.cost import Charge
-from prong.entry import EntryKind, User, plain
+from prong.entry import EntryKind, User
 from prong.errors import JournalError, JournalFull, NoSuchSession, SessionEnded
 from prong.journal.lock import create_file, holder, lock, remedy
 from prong.journal.note import Begun, Note, encode_note
@@ -337,6 +337,6 @@ def _about(head: Head, nodes: list[Node]) -> str:
     for node in nodes:
         if node.kind == "user":
             entry = head.dialect.read(node.role, node.data)
-            text = plain(entry.parts) if isinstance(entry, User) else ""
+            text = entry.text if isinstance(entry, User) else ""
             return " ".join(text.split())[:_ABOUT_LENGTH]
     return ""

@@ -9,7 +9,7 @@ import anyio.abc
 from prong.agent import Agent
 from prong.agent.answer import interrupted
 from prong.config.model import left_out
-from prong.entry import Reply, Results, User, plain
+from prong.entry import Reply, Results, User
 from prong.event import MAIN, EntryRecalled, TitleChanged, Warned
 from prong.journal.note import Titled
 from prong.journal.replay import Replay
@@ -91,13 +91,11 @@ def _recall(agent: Agent) -> None:
     """Tell of a conversation that has no recorded events."""
     for kind, entry in agent.conversation.prompt.entries():
         match entry:
-            case User(parts=said):
-                agent.emit(EntryRecalled(kind=kind, text=plain(said)))
-            case Reply(text=text):
+            case User(text=text) | Reply(text=text):
                 agent.emit(EntryRecalled(kind=kind, text=text))
             case Results(results=results):
                 for result in results:
-                    agent.emit(EntryRecalled(kind=kind, text=plain(result.parts)))
+                    agent.emit(EntryRecalled(kind=kind, text=result.text))
 
 
 def _compare(agent: Agent, base: Foundation) -> None:

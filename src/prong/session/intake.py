@@ -47,7 +47,7 @@ class Intake:
         entry = User(tuple(message))
         notes, self._notes = self._notes, []
         prompt = self._agent.conversation.prompt
-        if (reminder := self._planner.reminder(prompt, plain(entry.parts))) is not None:
+        if (reminder := self._planner.reminder(prompt, entry.text)) is not None:
             notes.append(reminder)
         for note in notes:
             self._agent.inbox.put(note)
@@ -60,7 +60,7 @@ class Intake:
         self._count += 1
         message_id = f"message-{self._count}"
         self._queued[message_id] = entry
-        self._agent.emit(MessageQueued(message_id=message_id, text=plain(entry.parts)))
+        self._agent.emit(MessageQueued(message_id=message_id, text=entry.text))
 
         def take() -> None:
             self._unqueue(message_id, "taken")
@@ -84,7 +84,7 @@ class Intake:
         if entry is None or not self._agent.inbox.withdraw(entry):
             return None
         self._unqueue(message_id, "withdrawn")
-        return message_id, plain(entry.parts)
+        return message_id, entry.text
 
     def close(self) -> None:
         """Say that what still waits will not be put before the agent any more."""

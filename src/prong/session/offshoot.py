@@ -10,7 +10,7 @@ from functools import partial
 import anyio.to_thread
 import msgspec
 
-from prong.entry import User, plain
+from prong.entry import User
 from prong.errors import UnknownName
 from prong.event import MAIN, Warned
 from prong.journal import store
@@ -43,7 +43,7 @@ async def messages(parts: Parts) -> list[TurnOpener]:
         # A message that steered a turn stands after results, which wait for a reply.
         if node.kind == "user" and before in {"reply", "summary"} and node.digest in lines:
             said = prompt.head.dialect.read(node.role, node.data)
-            text = plain(said.parts) if isinstance(said, User) else ""
+            text = said.text if isinstance(said, User) else ""
             found.append(TurnOpener(len(found) + 1, text, lines[node.digest]))
         before = before if node.kind in {"reminder", "notice"} else node.kind
     return found

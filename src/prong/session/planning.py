@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from prong.agent import OpenQuestions
 from prong.config.place import read_mode
-from prong.entry import CallId, Text, User, plain
+from prong.entry import CallId, Text, User
 from prong.errors import NotPossibleNow
 from prong.event import MAIN, Event, ModeChanged, PermissionAsked, Warned
 from prong.host import Host
@@ -226,7 +226,7 @@ class Planner:
         if not self.file:
             return False
         return any(
-            kind == "reminder" and isinstance(entry, User) and self.file in plain(entry.parts)
+            kind == "reminder" and isinstance(entry, User) and self.file in entry.text
             for kind, entry in prompt.entries()
         )
 

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from prong.entry import Entry, Reply, Results, User, plain
+from prong.entry import Entry, Reply, Results, User
 from prong.prompt import Node, Prompt
 from prong.team.confusable import looks
 
@@ -326,9 +326,9 @@ def _written(entry: Entry | None) -> str:
             said = [f"It said: {_cut(entry.text)}"] if entry.text else []
             return "\n".join([*said, *(f"It called: {call}" for call in calls)])
         case Results():
-            return "\n".join(f"It read: {_cut(plain(r.parts))}" for r in entry.results)
+            return "\n".join(f"It read: {_cut(r.text)}" for r in entry.results)
         case User():
-            return f"It was told: {_cut(plain(entry.parts))}"
+            return f"It was told: {_cut(entry.text)}"
         case None:
             return ""
 
@@ -353,7 +353,7 @@ def _results(prompt: Prompt, base: str) -> Iterator[str]:
             continue
         entry = prompt.head.dialect.read(node.role, node.data)
         if isinstance(entry, Results):
-            yield from (plain(result.parts) for result in entry.results)
+            yield from (result.text for result in entry.results)
 
 
 def _hinted(data: bytes) -> bool:

@@ -18,7 +18,7 @@ from prong.cost import markable
 from prong.cost.budget import Budget
 from prong.cost.mark import ttl_of
 from prong.cost.receipt import Receipt
-from prong.entry import Reply, User, plain
+from prong.entry import Reply, User
 from prong.ids import AgentPath, is_below
 from prong.journal.note import ChildNotes, ChildSpec
 from prong.journal.replay import Replay
@@ -111,7 +111,7 @@ def told(replay: Replay, ids: Collection[str]) -> set[str]:
             continue
         entry = placed.prompt.head.dialect.read(tip.role, tip.data)
         if isinstance(entry, User):
-            text = plain(entry.parts)
+            text = entry.text
             found |= {name for name in ids if mentions(text, name)}
     return found
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 import anyio
 
-from prong.entry import User, plain
+from prong.entry import User
 from prong.event import MAIN, Warned
 from prong.ids import TaskId
 from prong.team.notice import Notice, mentions, neutral, render
@@ -133,7 +133,7 @@ async def _session(rng: random.Random) -> str:
         await w.session.run("Go")
         await w.session.wait_settled()
         entries = [e for k, e in w.parts.agent.conversation.prompt.entries() if k == "notice"]
-        texts = [plain(entry.parts) for entry in entries if isinstance(entry, User)]
+        texts = [entry.text for entry in entries if isinstance(entry, User)]
         warned = [one.text for one in w.told(Warned) if "notice" in one.text]
     notices = re.findall(r"(?i)<[^\w<>/]*task[\W_]*notification", seen("\n".join(texts)))
     if len(texts) != 1 or len(notices) != 1:

@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from prong.entry import Call, Result, plain
+from prong.entry import Call, Result
 
 NAME = '{"name": '
 
@@ -83,7 +83,7 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
         return self._weave(parts)
 
     def _answer(self, one: Result, number: int) -> str:
-        text = f"{'Error: ' if one.failed else ''}{plain(one.parts)}"
+        text = f"{'Error: ' if one.failed else ''}{one.text}"
         if self.numbered:
             return json.dumps({"content": text, "call_id": f"{number:09}"}, ensure_ascii=False)
         return json.dumps(text, ensure_ascii=False) if self.results == "ipython" else text
