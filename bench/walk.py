@@ -21,6 +21,13 @@ module of the upper floor from another module, all of them, for each child: the 
 child more makes. The table names the module that has the most. Telling of an event (`emit`) is the
 one way up that everybody has; it is neither counted as leading back up nor as an entry.
 
+Two more counts of crossings make this tree and older ones comparable; the strict one stands beside
+them. *Less values* leaves out calls into packages of `VALUES`: there is nothing behind them but
+the value itself, nobody is asked, told or handed anything, and a text that is put together by a
+function of its own in place of three lines at the caller is no longer path. *As before* counts by
+the packages of before: what was cut out of one then (`PARTED`) is a part of it again, so that a
+call into it crosses as much as it did, and values are left out, too.
+
 Each walk is played once for warmth and then five times. A hop counts if all five passed it, and
 of entries the smallest number is taken: the rest is the noise of scheduling.
 
@@ -55,42 +62,47 @@ import prong
 from prong.testing import Script, ServerProcess, Step, call, delay, forks, report, say
 from prong.testing.repository import make_repo
 
+VALUES = {"about", "command", "entry", "errors", "event", "ids", "question"}
+"""Packages of frozen values and pure functions on them, below everything that does something."""
+
 GROUND = {
+    *VALUES,
     *(
-        "about",
-        "entry",
-        "errors",
-        "event",
-        "ids",
-        "question",
         "text",
         "wire",
         "prompt",
         "provider",
         "host",
         "cost",
+        "journal",
+        "mail",
+        "tool",
+        "tools",
+        "config",
     ),
-    *("journal", "mail", "tool", "tools", "config", "agent", "view", "command"),
+    *("agent", "view"),
 }
 """Packages that stay; whatever else there is, under whatever name, is the upper floor."""
 
+PARTED = {"journal": "session", "config": "session", "view": "session"}
+"""Packages that were part of another, or of none, at commit d7a3d0a."""
+
 LAYERS = (
-    *("face", "session", "team", "config", "agent", "tool", "tools", "mail"),
-    *("journal", "cost", "provider"),
     *(
-        "host",
-        "prompt",
-        "wire",
-        "view",
-        "command",
-        "event",
-        "entry",
-        "ids",
-        "question",
-        "errors",
-        "about",
-        "text",
+        "face",
+        "session",
+        "team",
+        "config",
+        "agent",
+        "tool",
+        "tools",
+        "mail",
+        "journal",
+        "cost",
+        "provider",
     ),
+    *("host", "prompt", "wire", "view", "command", "event", "entry", "ids", "question", "errors"),
+    *("about", "text"),
 )
 """From above, under the names of today and of before."""
 
@@ -351,6 +363,19 @@ class Trail:
         return [(a, b) for a, b in self.hops if a is not None and a.package != b.package]
 
     @property
+    def less_values(self) -> int:
+        return sum(1 for _, b in self.crossings if b.package not in VALUES)
+
+    @property
+    def as_before(self) -> int:
+        parted = (
+            (PARTED.get(a.package, a.package), PARTED.get(b.package, b.package))
+            for a, b in self.crossings
+            if b.package not in VALUES
+        )
+        return sum(1 for a, b in parted if a != b)
+
+    @property
     def upper(self) -> int:
         return sum(1 for a, b in self.crossings if a.upper or b.upper)
 
@@ -420,17 +445,20 @@ def main() -> None:
     threading.setprofile(recorder)
     sys.setprofile(recorder)
     print(
-        "| walk | hops | modules | crossings | of the upper floor | back up |"
-        " most entries per child |"
+        "| walk | hops | modules | crossings | less values | as before | of the upper floor |"
+        " back up | most entries per child |"
     )
-    print("|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|")
     shown: list[tuple[Walk, Trail, Counter[str]]] = []
     for walk, larger in zip(_walks(0), _walks(1), strict=True):
         path, child = _measure(walk, recorder), Counter[str]()
         if walk.script != larger.script or walk.killed != larger.killed:
             child = _measure(larger, recorder).entries - path.entries
         most = ", ".join(f"`{m.removeprefix('prong.')}` {n}" for m, n in child.most_common(1))
-        figures = (len(path.hops), path.modules, len(path.crossings), path.upper, path.back_up)
+        figures = (
+            *(len(path.hops), path.modules, len(path.crossings), path.less_values),
+            *(path.as_before, path.upper, path.back_up),
+        )
         print("|", " | ".join([walk.title, *map(str, figures), most or "-"]), "|", flush=True)
         shown.append((walk, path, child))
     if asked.trace:
