@@ -75,7 +75,6 @@ async def playing(
 
 def still(text: str) -> str:
     """Take out of a screen what differs from run to run."""
-    text = re.sub(r"toolu_0*(\d+)", lambda found: f"fork-{int(found[1]) - 2}".ljust(12), text)
     text = re.sub(r"warm \d:\d\d", "warm 4:58", text)
     # The folder's path is in the prompt, and differs in length.
     text = re.sub(r"shared [\d,]+ B", "shared 16,000 B", text)
@@ -92,20 +91,20 @@ async def test_80_by_24(world: Worlds) -> None:
     async with playing(world, (80, 24)) as (_, hands):
         assert still(hands.text) == snapshot("""\
 prong  claude-sonnet-5-5 · default      $0.02  saved $0.07  cache 96%  warm 4:58
-▸ Agent fork: part 3  fork-3        completed  1 s
+▸ Agent fork: part 3  fork-3  completed  1 s
 
 While they work I read on.
-▸ fork-3      : shared 16,000 B, paid $0.0010, saved $0.0010 (90%)
+▸ fork-3: shared 16,000 B, paid $0.0010, saved $0.0010 (90%)
 
 ▸ notice: fork "part 3" completed
 
 I see.
 ── agents ──────────────────────────────────────────────────────────────────────
-● main          96%  $0.02
-◐ fork-1        96% $0.0010 sleep 600
-? fork-2        96% $0.0010 asks: git push --force origin main
-○ fork-3        96% $0.0010 done
-──  fork-2        may it? git push --force origin main ─────────────────────────
+● main    96%  $0.02
+◐ fork-1  96% $0.0010 sleep 600
+? fork-2  96% $0.0010 asks: git push --force origin main
+○ fork-3  96% $0.0010 done
+──  fork-2  may it? git push --force origin main ───────────────────────────────
     git push --force origin main
   `git push --force origin main` would be run
   [y] once
@@ -123,26 +122,26 @@ async def test_a_wide_one(world: Worlds) -> None:
     async with playing(world, (140, 30)) as (_, hands):
         assert still(hands.text) == snapshot("""\
 prong  claude-sonnet-5-5 · default · main · A title                                                 $0.02  saved $0.07  cache 96%  warm 4:58
-The wait grows without bound. I'll split this in three:                     │● main           6t ███████▋  96%  $0.02
-                                                                            │├◐ fork-1        1t ███████▋  96% $0.0010 sleep 600
-1. a test that fails                                                        │├? fork-2        1t ███████▋  96% $0.0010 asks: git push --for…
-2. the callers, who may rely on it                                          │└○ fork-3        1t ███████▋  96% $0.0010 done
+The wait grows without bound. I'll split this in three:                     │● main     6t ███████▋  96%  $0.02
+                                                                            │├◐ fork-1  1t ███████▋  96% $0.0010 sleep 600
+1. a test that fails                                                        │├? fork-2  1t ███████▋  96% $0.0010 asks: git push --force ori…
+2. the callers, who may rely on it                                          │└○ fork-3  1t ███████▋  96% $0.0010 done
 3. other places like it                                                     │fan-out 1: base 4,000 tok · read 100 %
                                                                             │
   wait = min(60, 2 ** attempt)  # seconds                                   │
                                                                             │
 > go on                                                                     │
-◐ Agent fork: part 1  fork-1        running  1 s                            │
-? Agent fork: part 2  fork-2        waits for you  1 s                      │
-▸ Agent fork: part 3  fork-3        completed  1 s                          │
+◐ Agent fork: part 1  fork-1  running  1 s                                  │
+? Agent fork: part 2  fork-2  waits for you  1 s                            │
+▸ Agent fork: part 3  fork-3  completed  1 s                                │
                                                                             │
 While they work I read on.                                                  │
-▸ fork-3      : shared 16,000 B, paid $0.0010, saved $0.0010 (90%)          │
+▸ fork-3: shared 16,000 B, paid $0.0010, saved $0.0010 (90%)                │
                                                                             │
 ▸ notice: fork "part 3" completed                                           │
                                                                             │
 I see.                                                                      │
-──  fork-2        may it? git push --force origin main ─────────────────────────────────────────────────────────────────────────────────────
+──  fork-2  may it? git push --force origin main ───────────────────────────────────────────────────────────────────────────────────────────
     git push --force origin main
   `git push --force origin main` would be run
   [y] once

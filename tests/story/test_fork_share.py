@@ -196,7 +196,7 @@ async def test_tasks_go_by_call_id_or_name(world: Worlds) -> None:
     async with world(script, mode="bypassPermissions") as w:
         await w.session.run("Go")
         ids = [c.spec.task_id for c in w.parts.supervisor.children]
-        assert ids == ["lexer", "toolu_000002"]
+        assert ids == ["lexer", "fork-1"]
         assert "choose another name" in w.told(ToolFinished)[-1].text
 
 

@@ -72,7 +72,9 @@ async def test_what_is_typed_takes_its_place(world: Worlds) -> None:
 
 async def test_it_gives_way_to_a_message(world: Worlds) -> None:
     """A suggestion that is still being asked for is given up when the user says something."""
-    script = Script([say("Hello."), say("Yes.")], {ASKED: [stall(600, then=say("Late.")), say("And?")]})
+    script = Script(
+        [say("Hello."), say("Yes.")], {ASKED: [stall(600, then=say("Late.")), say("And?")]}
+    )
     async with (
         world(script, attended=True, settings=SET) as w,
         opened(w.session) as hands,

@@ -183,6 +183,8 @@ class ChildSpec(_Note, frozen=True, kw_only=True):
     description: str
     call_id: str = ""
     """The call it came of, if one did."""
+    counted: bool = False
+    """Whether its name is but a number of its kind, since the call gave none."""
     notify: bool = True
     """Whether its end becomes a notice for the parent."""
     base_depth: int = 0

@@ -51,6 +51,8 @@ class PlannedFork(msgspec.Struct, frozen=True):
     description: str
     directive: str
     isolated: bool
+    counted: bool = False
+    """Whether the call that asks for it names it not."""
 
 
 def fork_spec(
@@ -74,6 +76,7 @@ def fork_spec(
         brief=part.directive,
         carrier=fan.carrier,
         call_id=call_id,
+        counted=part.counted,
         notify=notify,
         base_depth=fan.base.depth,
         base=fan.base.digest,
@@ -104,6 +107,7 @@ def typed_spec(
         description=args.description,
         brief="\n\n".join(part for part in (kind.initial_prompt, args.prompt) if part),
         call_id=call_id,
+        counted=not args.name,
         notify=notify,
         files=files.patterns if files is not None else None,
         model=made.model,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 
 from msgspec import Struct, field
 
@@ -25,6 +26,8 @@ class Registry(Struct, kw_only=True):
     """Every agent in memory by its path, the main agent included."""
     _children: dict[str, Child] = field(default_factory=dict[str, Child])
     _archive: Archive = field(default_factory=Archive)
+    _numbers: dict[str, int] = field(default_factory=dict[str, int])
+    """The last number that was given to each kind."""
 
     def __iter__(self) -> Iterator[Child]:
         """Go through those in memory, in the order in which they began."""
@@ -35,8 +38,8 @@ class Registry(Struct, kw_only=True):
         return len(self._children) + len(self._archive)
 
     def get(self, name: str) -> Child | None:
-        """Find one in memory by its name or task id."""
-        return self._children.get(name)
+        """Find one in memory by its name, or by the id of the call that started it."""
+        return self._children.get(self.board.id_of(name))
 
     def at(self, path: str) -> Child | None:
         """Find one in memory by its path."""
@@ -44,22 +47,27 @@ class Registry(Struct, kw_only=True):
 
     def archived(self, name: str) -> ChildSpec | None:
         """Say what a child was that only the journal still has."""
-        return self._archive.spec(name)
+        return self._archive.spec(self.board.id_of(name))
 
     def has(self, name: str | None) -> bool:
         """Whether there is or was a child of that name."""
         return name in self._children or name in self._archive
 
-    def free(self, name: str) -> TaskId:
-        """Give a name that no other agent has and no task had."""
-        found, number = name, 1
-        while self.has(found) or self.board.knows(found):
-            number += 1
-            found = f"{name}-{number}"
-        return TaskId(found)
+    def is_free(self, name: str) -> bool:
+        """Whether no other agent has a name, and no task had it."""
+        return not self.has(name) and not self.board.knows(name)
+
+    def numbered(self, kind: str) -> TaskId:
+        """Give the next name of a kind that is free: fork-1, fork-2."""
+        for number in count(self._numbers.get(kind, 0) + 1):
+            if self.is_free(name := f"{kind}-{number}"):
+                self._numbers[kind] = number
+                return TaskId(name)
+        raise AssertionError("numbers do not end")
 
     def add(self, child: Child) -> None:
         """Take a child in."""
+        self.board.know_as(child.spec.call_id, child.spec.task_id)
         self._archive.drop(child.spec.task_id)
         self._children[child.spec.task_id] = child
         self.agents[child.spec.path] = child.agent

@@ -18,6 +18,7 @@ from prong.cost.budget import Bounds, Budget
 from prong.entry import CallId, Result, Results, Text
 from prong.errors import NotPossibleNow, ProngError, UnknownName
 from prong.event import Warned
+from prong.host.slug import slug_from
 from prong.ids import AgentPath, TaskId, is_below, root_of
 from prong.journal.note import ChildNotes, ChildSpec
 from prong.journal.replay import Replay, read_journal
@@ -161,9 +162,10 @@ class Supervisor(msgspec.Struct, kw_only=True):
     ) -> CallOutcome | _Waited:
         if isinstance(decided, NoRoute):
             return Failed(decided.why)
-        name = self.registry.free(args.name or call_id)
-        if args.name and name != args.name:
+        if args.name and not self.registry.is_free(args.name):
             return Failed(f"{args.name!r} is taken already; choose another name")
+        kind = slug_from(decided.type.lower()) if isinstance(decided, TypedRoute) else "fork"
+        name = TaskId(args.name) if args.name else self.registry.numbered(kind)
         try:
             if isinstance(decided, TypedRoute):
                 return self._start_typed(parent, call_id, name, args, decided.type)
@@ -185,7 +187,9 @@ class Supervisor(msgspec.Struct, kw_only=True):
         budget = self._budget(parent, task_id)
         if isinstance(budget, str):
             return Failed(f"no fork was started: {budget}")
-        part = PlannedFork(args.description, args.prompt, isolated=bool(args.isolation))
+        part = PlannedFork(
+            args.description, args.prompt, isolated=bool(args.isolation), counted=not args.name
+        )
         self._fork(parent, fan, task_id, part, call_id=call_id, budget=budget)
         return _DISPATCHED
 
@@ -214,11 +218,10 @@ class Supervisor(msgspec.Struct, kw_only=True):
             assert prompt.tip is not None
             prompt = Prompt(prompt.head, prompt.tip.parent)
         fan, _ = self._plan(parent, prompt, directives, notify=notify)
-        number = len(self.registry)
         parts = [PlannedFork(_short(text), text, isolated=isolated) for text in directives]
         return [
-            self._fork(parent, fan, self.registry.free(f"fork-{number + i}"), part, notify=notify)
-            for i, part in enumerate(parts, 1)
+            self._fork(parent, fan, self.registry.numbered("fork"), part, notify=notify)
+            for part in parts
         ]
 
     def _plan(

@@ -110,6 +110,8 @@ class TaskBoard:
         self._log_limit = log_limit
         self._tasks: dict[str, Task] = {}
         self._finished: dict[str, FinishedTask] = {}
+        self._calls: dict[str, TaskId] = {}
+        """Tasks by the ids of the calls that started them."""
         logged = numbers(self.folder)
         self._ids = {*delivery.outbox.ids, *(f"{prefix}task-{number}" for number in logged)}
         """Of all tasks that there are or were, those of earlier processes included."""
@@ -121,6 +123,15 @@ class TaskBoard:
     def folder(self) -> Path:
         """Where the output of tasks is."""
         return Path(self.storage, "tasks")
+
+    def know_as(self, call_id: str, task_id: TaskId) -> None:
+        """Let a task be found by the id of the call that started it, too."""
+        if call_id:
+            self._calls[call_id] = task_id
+
+    def id_of(self, name: str) -> str:
+        """Give the id of the task that goes by a name: its own, or that of its call."""
+        return self._calls.get(name, name)
 
     def knows(self, task_id: str) -> bool:
         """Whether there is or was a task of that id."""
@@ -189,6 +200,7 @@ class TaskBoard:
 
     def find(self, task_id: str, agent: AgentPath) -> Task | FinishedTask | None:
         """Find a task that an agent may see: its own, or a descendant's."""
+        task_id = self.id_of(task_id)
         found = self._tasks.get(task_id) or self._finished.get(task_id)
         if found is None and (told := self.delivery.outbox.told(task_id)) is not None:
             # It ended in an earlier process of this session; its output is still there.

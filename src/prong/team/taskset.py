@@ -54,8 +54,8 @@ class TaskSet(Struct, frozen=True):
                 return _unknown(task_id)
             case FinishedTask(summary=summary):
                 return Failed(f"Too late. {summary}.")
-            case Task(log=log):
-                await self.board.stop(task_id)
+            case Task(id=found, log=log):
+                await self.board.stop(found)
                 return done(f"{task_id} and everything it started was stopped. Output: {log.path}")
 
     def busy(self) -> bool:

@@ -144,8 +144,9 @@ def _is_apart(folder: str, inherited: tuple[str, ...]) -> bool:
 
 def _slug(spec: ChildSpec) -> str:
     """Name a worktree by the child's own name, or by its work if it has none."""
-    nameless = spec.call_id and spec.task_id.startswith(spec.call_id)
-    return slug_from(spec.description if nameless else spec.task_id)
+    # Older journals have children that are named after their calls.
+    old = spec.call_id and spec.task_id.startswith(spec.call_id)
+    return slug_from(spec.description if spec.counted or old else spec.task_id)
 
 
 async def close_workspace(child: Child, workspace: Workspace) -> None:
