@@ -9,8 +9,13 @@ import anyio
 import pytest
 from textual import events
 
+from prong.face.edit.buffer import Buffer
+from prong.face.full.app import Full
 from prong.face.full.board import Board
+from prong.face.full.control import Control
+from prong.face.full.fullscreen import short_trace
 from prong.testing import Script, Worlds, call, fail, say, stall
+from prong.testing.service import Options
 from shared.fullscreen import Hands, opened
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("X2")]
@@ -365,6 +370,43 @@ async def test_the_wheel_does_not_stop_the_screen(world: Worlds, full: Opens) ->
         await anyio.sleep(0.3)
         await w.session.run("And?")
         await hands.see("More.")
+
+
+async def test_a_failure_is_told_in_few_words(world: Worlds) -> None:
+    """What is told of a failure of the screen has no values in it but the error's own words."""
+    key = "sk-test-0123456789abcdef"
+
+    def fails() -> None:
+        secret = f"{key} in a variable"
+        raise ExceptionGroup("several", [ValueError(f"no\x1b[31m {len(secret)}")])
+
+    async with world([], attended=True, api_key=key) as w, anyio.create_task_group() as group:
+        control = Control(w.session, w.session.events(), group, draft=Buffer(), quiet=0.0)
+        app = Full(w.session, control, "none", "", taken_over=False)
+        try:
+            fails()
+        except ExceptionGroup:
+            app._fatal_error()  # pyright: ignore[reportPrivateUsage] - as Textual does
+        assert app.failure is not None
+        told = short_trace(app.failure)
+        assert told.splitlines()[0].startswith("ValueError: no")
+        assert "\x1b" not in told
+        assert "variable" not in told
+        error = RuntimeError(f"with {key}")
+        assert key not in w.session.records.mask(short_trace(error))
+
+
+async def test_models_are_proposed(world: Worlds, full: Opens) -> None:
+    """After /model Tab proposes what the server has and what settings name, the current one first."""
+    settings = '{"exploreModel": "claude-haiku-4-5", "titles": false}'
+    serving = Options(models=("claude-sonnet-5-5", "house-model"))
+    given = {"attended": True, "settings": settings, "serving": serving}
+    async with world([], **given) as w, full(w.session) as hands:
+        await hands.press(*"/model ", "tab")
+        await hands.see("claude-sonnet-5-5", "house-model", "claude-haiku-4-5")
+        await hands.press(*"ho", "tab")
+        await hands.see("> /model house-model")
+        assert not [one for one in w.server.records if one.path != "/v1/models"]
 
 
 async def test_a_paste_is_one_message(world: Worlds, full: Opens) -> None:

@@ -29,7 +29,7 @@ async def test_it_is_shown_and_taken_by_a_key(world: Worlds) -> None:
     ):
         assert not w.server.records
         await hands.type("Hi there")
-        await hands.see("Hello.", "> Run the tests.")
+        await hands.see("Hello.", "> Run the tests.", "Tab take it")
         await hands.press("enter")
         assert len(w.server.records) == 2
         await hands.press("tab", "enter")

@@ -113,6 +113,11 @@ _VERSION = re.compile(
 )
 
 
+def names() -> tuple[str, ...]:
+    """Give the models of the table."""
+    return tuple(_TABLE)
+
+
 def listed(model: str) -> ModelListing | None:
     """Look a model up by its exact name; None if nobody knows it."""
     name = model.lower()

@@ -47,7 +47,7 @@ from prong.face.event_printer import EventPrinter
 from prong.face.handover import Handover, Left, Swapped
 from prong.face.line import stop_signals
 from prong.face.screen import InputLine, InputPrompt, Screen
-from prong.face.status import describe_status, sources_of
+from prong.face.status import describe_status, find_sources
 from prong.face.suggestion import Suggesting
 from prong.face.task_list import describe_leaving
 from prong.face.terminal import Terminal
@@ -240,8 +240,7 @@ class Talk:
 
     async def _sources(self, text: str) -> Sources:
         """Give what a text can be completed with."""
-        files = await self._session.records.files() if "@" in text else []
-        return sources_of(self._session.view(), self._session.records, files)
+        return await find_sources(self._session.view(), self._session.records, text)
 
     async def _take(self, line: InputLine, *, echoed: bool = True) -> None:
         """Do what a line says: a command, the answer to the question it stands under, a message."""

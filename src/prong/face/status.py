@@ -78,8 +78,14 @@ def recount(view: View, began: int) -> Iterator[tuple[str, str]]:
             yield line, "dim"
 
 
-def sources_of(view: View, records: Records, files: Sequence[str]) -> Sources:
-    """Give what commands and their arguments can be completed with."""
+async def find_sources(view: View, records: Records, text: str) -> Sources:
+    """Find what a text can be completed with; what takes a while only where it is wanted."""
+    files = await records.files() if "@" in text else ()
+    models = await records.models() if text.startswith("/model ") else ()
+    return _sources(view, records, files, models)
+
+
+def _sources(view: View, records: Records, files: Sequence[str], models: Sequence[str]) -> Sources:
     children = [one for one in view.agents.values() if one.task_id]
     values = {
         "mode": [Proposal(mode) for mode in (*CYCLE, "dontAsk", "bypassPermissions", "next")],
@@ -88,7 +94,7 @@ def sources_of(view: View, records: Records, files: Sequence[str]) -> Sources:
         "session": [Proposal(one.id, one.title) for one in records.others()[:50]],
         "type": [Proposal(name) for name in records.types],
         "effort": [Proposal(level) for level in ("low", "medium", "high")],
-        "model": [Proposal(view.model)] if view.model else [],
+        "model": [Proposal(name) for name in models],
     }
     commands: dict[str, str] = {}
     for name, told in [*((one.name, one.help) for one in COMMANDS), *records.skills.items()]:

@@ -11,7 +11,7 @@ import msgspec
 from anyio.lowlevel import checkpoint
 
 from prong.about import __version__
-from prong.errors import BadRequest, BrokenReply, ProviderError, Unreachable
+from prong.errors import BadRequest, BrokenReply, ProngError, ProviderError, Unreachable
 from prong.prompt import Mark, Prompt
 from prong.provider.address import is_loopback, read_url
 from prong.provider.provider import Endpoint, Provider, Retrying, Streamed, Trait
@@ -53,6 +53,19 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
             # Never sooner than asked, and not all agents at the same instant.
             return asked + random.uniform(0, min(1.0, asked / 10))
         return random.uniform(0, min(self.longest, self.first * 2 ** (attempt - 1)))
+
+
+_OK = 200
+_LISTING, _LISTING_SECONDS = 1 << 20, 2.0
+"""Bytes that a list of models may have, and seconds it is waited for."""
+
+
+class _ModelRow(msgspec.Struct):
+    id: str
+
+
+class _ModelRows(msgspec.Struct):
+    data: list[_ModelRow] = []
 
 
 class Api:
@@ -228,6 +241,21 @@ class Api:
             kind=kind, message=message, status=response.status, headers=response.headers
         )
         return mapped(refusal, self.endpoint, model)
+
+    async def models(self) -> list[str]:
+        """Ask the server which models it has; none if it does not say so at once."""
+        url = address(self.endpoint.base_url, "/v1/models")
+        try:
+            with anyio.fail_after(_LISTING_SECONDS):
+                async with self.transport.request("GET", url, self._headers) as response:
+                    data = await read(response, _LISTING)
+                    response.settle()
+            if response.status != _OK:
+                return []
+            found = msgspec.json.decode(data, type=_ModelRows)
+        except (ProngError, TimeoutError, msgspec.MsgspecError):
+            return []
+        return [model.id for model in found.data if model.id.isprintable()]
 
     def _headers_for(self, prompt: Prompt, who: str, sidecar: str) -> list[tuple[str, str]]:
         headers = list(self._headers)

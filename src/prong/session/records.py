@@ -143,6 +143,18 @@ class Records(msgspec.Struct, frozen=True):
         folders = {f"{name.rpartition('/')[0]}/" for name in files if "/" in name}
         return sorted(files) + sorted(folders)
 
+    async def models(self) -> list[str]:
+        """List the models that one could go on with, the one that answers now first."""
+        from prong.session.model_list import list_models
+
+        client = self._parts.agent.client
+        now = self._parts.agent.conversation.prompt.head.model
+        return await list_models(self._parts.place, client.provider, client.billing.prices, now)
+
+    def mask(self, text: str) -> str:
+        """Put something else in the place of known keys."""
+        return self._parts.agent.conversation.secrets.mask(text)
+
     def loss(self, command: Command) -> Loss | None:
         """Say what a command would cost more than going on; None if it gives up no cache."""
         client, said = self._parts.agent.client, self._parts.agent.conversation

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 
 import anyio
@@ -64,6 +65,7 @@ _LOW = 18
 """Lines below which a question may take nearly all of them."""
 _TALL = 30
 """Lines from which a list of things to do has more than one row below the conversation."""
+_TAKE = ("Tab", "take it")
 _BUSY = ("Esc", "interrupt")
 
 
@@ -90,11 +92,18 @@ class Full(App[Handover]):
         self._control = control
         self._first = first
         self._taken_over = taken_over
+        self.failure: BaseException | None = None
+        """What the screen itself has failed of, if it has."""
         painter = Painter(theme)
         self._header = Board(painter, "header")
         self._page = Page(painter, "conversation")
         self._agents = Board(painter, "agents")
         self._foot = Board(painter, "foot")
+
+    def _fatal_error(self) -> None:
+        """Keep what went wrong, for one who can say it: Textual would print all variables too."""
+        self.failure = self.failure or sys.exception()
+        self._close_messages_no_wait()
 
     def compose(self) -> ComposeResult:
         """Make the boards."""
@@ -242,6 +251,8 @@ class Full(App[Handover]):
         columns, lines = self.size
         control = self._control
         keys = _KEYS[control.looking.zone]
+        if control.line.editor.hint and control.looking.zone == "line":
+            keys = tuple(_TAKE if key == "Tab" else (key, does) for key, does in keys)
         if view.busy and control.looking.zone == "line":
             keys = (_BUSY, *keys)
         room = lines - 2 if lines < _LOW else lines * 2 // 3

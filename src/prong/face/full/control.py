@@ -59,7 +59,7 @@ from prong.face.full.foot import Panel
 from prong.face.full.looking import Addressed, Glance, Looking, Preferred, Wanted
 from prong.face.handover import Following
 from prong.face.line import describe, describe_end
-from prong.face.status import sources_of
+from prong.face.status import find_sources
 from prong.face.suggestion import Suggesting
 from prong.face.task_list import describe_leaving, list_todos
 from prong.face.wish import describe_session
@@ -479,6 +479,5 @@ class Control:
         return False
 
     async def _sources(self) -> Sources:
-        records = self._session.records
-        files = await records.files() if "@" in self.line.editor.buffer.text else []
-        return sources_of(self._session.view(), records, files)
+        text = self.line.editor.buffer.text
+        return await find_sources(self._session.view(), self._session.records, text)

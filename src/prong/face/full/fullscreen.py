@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import traceback
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import get_args
+from typing import cast, get_args
 
 import anyio
 
@@ -17,9 +18,11 @@ from prong.face.full.press import know_alt_enter
 from prong.face.full.scrollback import print_last_turn
 from prong.face.handover import Handover, Left, Swapped
 from prong.face.line import stop_signals
-from prong.face.output import control, drawable, tell
+from prong.face.output import control, drawable, flat, tell
 from prong.session import Session, Subscription
 
+_WORDS, _FRAMES = 300, 5
+"""Characters of an error and places in the program that are told of a failure."""
 QUIET = 0.5
 """Seconds without a key after which a question takes one for its answer."""
 
@@ -35,6 +38,7 @@ async def run_full(
     """Talk on the full screen until the user leaves, or wants another session or face."""
     left: Handover | None = None
     typed = draft
+    failure: BaseException | None = None
     async with anyio.create_task_group() as group:
         hands = Control(session, events, group, draft=draft, quiet=QUIET)
         theme = chosen_theme(session.records.theme)
@@ -45,15 +49,29 @@ async def run_full(
             with _measured(), _named(session):
                 left = await app.run_async()
         finally:
-            typed = hands.line.editor.buffer
+            typed, failure = hands.line.editor.buffer, app.failure
             group.cancel_scope.cancel()
     if left is None:
-        # What went wrong has been printed; the session has lost nothing and goes on.
-        tell("the full screen failed; going on line by line")
+        # The session has lost nothing and goes on.
+        why = session.records.mask(short_trace(failure)) if failure is not None else ""
+        tell(f"the full screen failed; going on line by line\n{why}".rstrip())
         return Swapped(typed)
     if isinstance(left, Left):
         print_last_turn(session.view())
     return left
+
+
+def short_trace(error: BaseException) -> str:
+    """Say what went wrong and where, without the values that were at hand: they may be secret."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    told = flat(f"{type(error).__name__}: {error}")[:_WORDS]
+    frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
+    places = ["/".join(one.filename.split("/")[-3:]) for one in frames]
+    where = [
+        f"  {place}:{one.lineno} in {one.name}" for place, one in zip(places, frames, strict=True)
+    ]
+    return "\n".join([told, *where])
 
 
 @contextmanager
