@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 from collections.abc import Callable
@@ -28,7 +29,8 @@ HEAD = "prong  claude-sonnet-5-5"
 
 async def test_one_session_in_both_faces(world: Worlds, terminal: Terminal) -> None:
     """Ctrl+O prints the conversation and goes on line by line in the same session, and returns."""
-    async with world(Script(forever=say("Aye.")), opens=False) as w:
+    later = {"Third words": [say("Third.")], "Last words": [say("Last.")]}
+    async with world(Script([], later, forever=say("Aye.")), opens=False) as w:
         async with terminal(w, "--full", TERM="screen-256color") as screen:
             await screen.see(HEAD, "Ctrl+O")
             screen.type("First words")
@@ -44,9 +46,20 @@ async def test_one_session_in_both_faces(world: Worlds, terminal: Terminal) -> N
             await screen.see("> begun here\nAye.")
             screen.key("C-o")
             await screen.see(HEAD, "Ctrl+O line by line")
+            screen.type("Third words")
+            await screen.see("Third.")
+            screen.key("C-o")
+            shown = await screen.see("(line by line; Ctrl+O brings the full screen back)\n> ")
+            for words in ("First words", "begun here", "Third words"):
+                assert shown.count(f"> {words}\n") == 1, "nothing is printed twice"
+            screen.key("C-o")
+            await screen.see(HEAD, "Ctrl+O line by line")
+            screen.type("Last words")
+            await screen.see("Last.")
             screen.type("/quit")
             shown = await screen.see("exit=0")
-            assert shown.rstrip().endswith("> begun here\n\nAye.\nexit=0"), "the last turn stands"
+            told = shown.rstrip().rpartition("> Last words\n\nLast.\n")[2]
+            assert re.fullmatch(r"\(\$0\.\d+; prong --resume \S+ goes on with it\)\nexit=0", told)
             screen.type("typed after the end")
             await screen.see("typed after the end\ntyped after the end")
         sessions = {record.request.last_text for record in w.server.records}

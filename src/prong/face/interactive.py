@@ -9,24 +9,27 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 
 import anyio
 import msgspec
 
 from prong.command import Remember, SetMemory
-from prong.event import MemoryKept, Warned
+from prong.event import Envelope, MemoryKept, Warned
 from prong.face.composer import LineReader
+from prong.face.draw.phrase import dollars
 from prong.face.edit.buffer import Buffer
 from prong.face.handover import Following, Handover, Left, Swapped
 from prong.face.line import describe, describe_outcome, dumb, stop_signals
 from prong.face.output import flat
 from prong.face.plain import Talk
 from prong.face.screen import InputPrompt, Screen
-from prong.face.status import recount
+from prong.face.status import recount, settled_items
 from prong.face.task_list import tell_stopping
 from prong.face.terminal import Terminal
 from prong.session import Options, Session, Subscription, open_session
+from prong.view import View
 
 _COLUMNS, _LINES = 80, 24
 """The least that a full screen needs."""
@@ -55,7 +58,8 @@ async def _run(options: Options, first: str, wanted: str, terminal: Terminal) ->
             left = await shown.talk(first, draft, wanted)
             await _end(session, left)
         # What only the end of the session has told.
-        _say_rest(events)
+        _say_rest(events.drain())
+        _say_way_back(session.view(), left)
         match left:
             case Following():
                 options, first, draft = _resumed(options, left.id), "", left.draft
@@ -98,6 +102,8 @@ class _Shown:
         self._events = events
         self.face = "line"
         """The face that has it, or had it last."""
+        self._printed = 0
+        """Items of the conversation, from the first on, that stand in the scrollback for good."""
 
     async def talk(self, first: str, draft: Buffer, wanted: str) -> Handover:
         """Talk in the face that is wanted, or in the other, until the user leaves the session."""
@@ -127,17 +133,30 @@ class _Shown:
         if self.face == "full":
             from prong.face.full.fullscreen import run_full
 
-            return await run_full(
+            left = await run_full(
                 self._session, self._events, first=first, draft=draft, taken_over=taken_over
             )
+            if isinstance(left, Left):
+                self._print(last_turn=True)
+            return left
         if taken_over:
-            from prong.face.full.scrollback import print_conversation
-
             # What is printed now is not told again.
-            self._events.drain()
-            print_conversation(self._session.view())
+            missed = self._events.drain()
+            self._print()
+            _say_rest(missed)
+            Screen().line("(line by line; Ctrl+O brings the full screen back)", style="dim")
         talk = Talk(self._session, self._terminal, self._events, swaps=not full_hindered())
-        return await talk.run(first, draft, taken_over=taken_over)
+        left = await talk.run(first, draft, taken_over=taken_over)
+        if taken_over or not self._session.records.began:
+            # Else only the end of what was said earlier has been told.
+            self._printed = settled_items(self._session.view().main)
+        return left
+
+    def _print(self, *, last_turn: bool = False) -> None:
+        """Print what is not yet in the scrollback of the conversation, or of its last turn."""
+        from prong.face.full.scrollback import print_conversation
+
+        print_conversation(self._session.view(), self._printed, last_turn=last_turn)
 
 
 def _recount(session: Session) -> None:
@@ -181,12 +200,20 @@ async def _heed_signals(scope: anyio.CancelScope) -> None:
             scope.cancel()
 
 
-def _say_rest(events: Subscription) -> None:
+def _say_rest(missed: Iterable[Envelope]) -> None:
+    """Say what no face has told and no conversation has."""
     screen = Screen()
-    for envelope in events.drain():
+    for envelope in missed:
         if isinstance(envelope.event, MemoryKept | Warned):
             for text, style in describe(envelope.event):
                 screen.line(text, style=style)
+
+
+def _say_way_back(view: View, left: Handover) -> None:
+    """Say what it cost, and how to go on with it another time."""
+    if isinstance(left, Left) and left.asked and view.main.transcript and sys.stdout.isatty():
+        told = f"({dollars(view.cost)}; prong --resume {view.session_id} goes on with it)"
+        Screen().line(told, style="dim")
 
 
 async def _ask_trust(options: Options) -> None:

@@ -78,6 +78,11 @@ def recount(view: View, began: int) -> Iterator[tuple[str, str]]:
             yield line, "dim"
 
 
+def settled_items(agent: AgentView) -> int:
+    """Count the items at the beginning of a transcript that will not change any more."""
+    return min(agent.open_calls.values(), default=len(agent.transcript))
+
+
 async def find_sources(view: View, records: Records, text: str) -> Sources:
     """Find what a text can be completed with; what takes a while only where it is wanted."""
     files = await records.files() if "@" in text else ()

@@ -15,7 +15,6 @@ from prong.face.edit.buffer import Buffer
 from prong.face.full.app import Full
 from prong.face.full.control import Control
 from prong.face.full.press import know_alt_enter
-from prong.face.full.scrollback import print_last_turn
 from prong.face.handover import Handover, Left, Swapped
 from prong.face.line import stop_signals
 from prong.face.output import control, drawable, flat, tell
@@ -56,8 +55,6 @@ async def run_full(
         why = session.records.mask(short_trace(failure)) if failure is not None else ""
         tell(f"the full screen failed; going on line by line\n{why}".rstrip())
         return Swapped(typed)
-    if isinstance(left, Left):
-        print_last_turn(session.view())
     return left
 
 

@@ -11,33 +11,32 @@ from prong.face.draw.row import Row
 from prong.face.draw.theme import THEMES, Look, look
 from prong.face.draw.transcript import Transcript, rows_of
 from prong.face.output import control
-from prong.view import Said, View
+from prong.view import Item, Said, Series, View
 
 _COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 _CODES = (("bold", "1"), ("dim", "2"), ("italic", "3"), ("underline", "4"), ("strike", "9"))
 
 
-def print_conversation(view: View) -> None:
-    """Print all of the main agent's conversation."""
-    _print(_rows(view))
-
-
-def print_last_turn(view: View) -> None:
-    """Print the conversation from the user's last message on."""
+def print_conversation(view: View, first: int = 0, *, last_turn: bool = False) -> None:
+    """Print the main agent's conversation from an item on; of the last turn only, if so wanted."""
     items = view.main.transcript
-    for place in range(len(items) - 1, -1, -1):
-        item = items[place]
-        if isinstance(item, Said) and item.kind == "user":
-            _print(_rows(view, place))
-            return
-
-
-def _rows(view: View, first: int = 0) -> list[Row]:
+    if last_turn:
+        first = max(first, _last_message(items))
     columns = shutil.get_terminal_size().columns
     transcript = Transcript(MAIN)
     transcript.show(view, max(20, columns - 1), now=view.at, unfolded=frozenset())
     rows = rows_of(transcript)
-    return rows[transcript.row_of(first) :]
+    _print(rows[transcript.row_of(first) :])
+
+
+def _last_message(items: Series[Item]) -> int:
+    """Find the user's last message; behind the end if there is none."""
+    places = range(len(items) - 1, -1, -1)
+    return next((place for place in places if _of_user(items[place])), len(items))
+
+
+def _of_user(item: Item) -> bool:
+    return isinstance(item, Said) and item.kind == "user"
 
 
 def _print(rows: Iterable[Row]) -> None:
