@@ -32,7 +32,7 @@ _COUNTED = 20_000
 """Characters of a result up to which its lines are counted."""
 
 
-class Child(msgspec.Struct, frozen=True):
+class StartedAgent(msgspec.Struct, frozen=True):
     """What the line of a call says of the agent that it has started."""
 
     name: str
@@ -41,7 +41,7 @@ class Child(msgspec.Struct, frozen=True):
     ended_at: float | None
 
     @classmethod
-    def of(cls, agent: AgentView) -> Child:
+    def of(cls, agent: AgentView) -> StartedAgent:
         """Take it from an agent."""
         return cls(name_of(agent), agent.state, agent.started_at, agent.ended_at)
 
@@ -51,7 +51,7 @@ class Company(msgspec.Struct, frozen=True):
 
     now: int = 0
     """The time, while it runs."""
-    child: Child | None = None
+    child: StartedAgent | None = None
     """The agent that it has started."""
     output: str = ""
     """The last that it has written while it runs."""

@@ -18,7 +18,7 @@ from prong.face.draw.item import Setting, draw_item, draw_reply, draw_thinking, 
 from prong.face.draw.markdown import Flow
 from prong.face.draw.row import EMPTY, Row, Span, fit
 from prong.face.draw.stack import Drawn, RowSource, Stack
-from prong.face.draw.toolcall import Child, Company
+from prong.face.draw.toolcall import Company, StartedAgent
 from prong.ids import AgentPath
 from prong.view import AgentView, Called, Item, Live, Replied, Series, View
 
@@ -158,7 +158,7 @@ class Transcript:
             index = self._calls[call_id]
             if index >= 0:
                 child = children.get(call_id)
-                known = None if child is None else Child.of(child)
+                known = None if child is None else StartedAgent.of(child)
                 ended = known is not None and known.ended_at is not None
                 now = 0 if ended else int(self._now)
                 self._moving[index] = Company(now, known, outputs.get(call_id, ""))
