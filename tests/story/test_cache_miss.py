@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from prong.agent import Sent
+from prong.agent.observer import Payment
 from prong.command import Clear, Compact
 from prong.cost.receipt import describe, line
 from prong.entry import Usage
@@ -109,11 +110,12 @@ async def test_a_child_of_another_process_is_held_to_nothing_it_cannot_know(worl
         rule = replace(client.rule(conversation.prompt.head), lasting=True)
         resumed = ChildAccount(child.account.receipt, rule.ttl, rows=child.account.rows)
         left = Sent(usage=Usage(uncached=50_000), at=1.0)
-        cold = replace(child.account.rows[0], usage=Usage(uncached=50_100))
+        row = replace(child.account.rows[0], usage=Usage(uncached=50_100))
+        cold = Payment(row=row, rule=rule, at=2.0, diagnostics=b"")
 
         conversation.answered(replace(left, recalled=True))
-        resumed.paid(conversation, cold, rule=rule, at=2.0, diagnostics=b"")
+        resumed.paid(conversation, cold)
         assert not w.told(CacheMissed)
         conversation.answered(left)
-        resumed.paid(conversation, cold, rule=rule, at=3.0, diagnostics=b"")
+        resumed.paid(conversation, cold)
         assert [missed.predicted for missed in w.told(CacheMissed)] == [50_000]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from prong.agent.conversation import Conversation, Sent
-from prong.agent.observer import CacheWatch, Observer
+from prong.agent.observer import CacheWatch, Observer, Payment
 from prong.cost import Billing, Charge, window
 from prong.cost.cache import CacheRule, cache_rule
 from prong.prompt import Head
@@ -67,7 +67,8 @@ class Client(msgspec.Struct, kw_only=True):
         conversation.recorder.request(row)
         self.billing.enter(row)
         rule = self.rule(conversation.prompt.head)
-        self.observer.paid(conversation, row, rule=rule, at=at, diagnostics=diagnostics)
+        payment = Payment(row=row, rule=rule, at=at, diagnostics=diagnostics)
+        self.observer.paid(conversation, payment)
         if row.is_turn:
             conversation.answered(
                 Sent(

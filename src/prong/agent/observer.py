@@ -17,6 +17,19 @@ from prong.cost.receipt import Circumstance, reconcile
 from prong.event import CacheMissed
 
 
+class Payment(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that was paid for."""
+
+    row: Charge
+    """What it read, wrote and cost."""
+    rule: CacheRule
+    """How the provider keeps what was sent."""
+    at: float
+    """When it was sent, on the agent's clock."""
+    diagnostics: bytes
+    """The provider's own of its cache, as they came."""
+
+
 class Observer(Protocol):
     """Looks on at the requests of one agent; a sidecar's request is not held up."""
 
@@ -26,16 +39,8 @@ class Observer(Protocol):
     def began(self) -> None:
         """Note that a response has begun: what its request wrote can be read from now on."""
 
-    def paid(
-        self,
-        conversation: Conversation,
-        row: Charge,
-        *,
-        rule: CacheRule,
-        at: float,
-        diagnostics: bytes,
-    ) -> None:
-        """Note what a request, sent `at` a time to a cache of that rule, has cost.
+    def paid(self, conversation: Conversation, payment: Payment) -> None:
+        """Note what a request has cost.
 
         The conversation still remembers the request before it as its last.
         """
@@ -85,37 +90,22 @@ class CacheWatch:
     def began(self) -> None:
         """Take no note."""
 
-    def paid(
-        self,
-        conversation: Conversation,
-        row: Charge,
-        *,
-        rule: CacheRule,
-        at: float,
-        diagnostics: bytes,
-    ) -> None:
+    def paid(self, conversation: Conversation, payment: Payment) -> None:
         """Say so if a reply read less than it should have."""
-        if row.is_turn:
-            hold(conversation, row, None, rule=rule, at=at, diagnostics=diagnostics)
+        if payment.row.is_turn:
+            hold(conversation, payment)
 
 
-def hold(
-    conversation: Conversation,
-    row: Charge,
-    known: Prediction | None,
-    *,
-    rule: CacheRule,
-    at: float,
-    diagnostics: bytes,
-) -> str:
+def hold(conversation: Conversation, payment: Payment, known: Prediction | None = None) -> str:
     """Say so if a reply read less than it should have; gives why, as far as can be told.
 
     What it should have read, if it is not `known`, is what the last request has left.
     """
-    predicted = known or _left(conversation, rule, at)
+    row, rule = payment.row, payment.rule
+    predicted = known or _left(conversation, rule, payment.at)
     untimed = rule.lasting or predicted.in_flight
     circumstance = Circumstance(
-        diagnostics=diagnostics,
+        diagnostics=payment.diagnostics,
         minimum=rule.minimum,
         idle=None if untimed else predicted.idle,
         ttl=rule.ttl,

@@ -17,8 +17,8 @@ import msgspec
 
 from prong.agent import Agent, Conversation, Turn, Verdict
 from prong.agent.gate import CheckedCall
+from prong.agent.observer import Payment
 from prong.cost import Charge
-from prong.cost.cache import CacheRule
 from prong.entry import Call, CallId
 from prong.errors import BudgetSpent
 from prong.event import Event, PromptMoved
@@ -160,18 +160,11 @@ class PortObserver:
         """Say that a response has begun."""
         self._port.say(ResponseBegan())
 
-    def paid(
-        self,
-        conversation: Conversation,
-        row: Charge,
-        *,
-        rule: CacheRule,
-        at: float,
-        diagnostics: bytes,
-    ) -> None:
+    def paid(self, conversation: Conversation, payment: Payment) -> None:
         """Say what a request has cost."""
-        del conversation, rule
-        self._port.say(RequestPaid(row=row, at=at, diagnostics=diagnostics))
+        del conversation
+        told = RequestPaid(row=payment.row, at=payment.at, diagnostics=payment.diagnostics)
+        self._port.say(told)
 
 
 class PortHooks:

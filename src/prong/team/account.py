@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from prong.agent import CacheWatch, Conversation
-from prong.agent.observer import hold
+from prong.agent.observer import Payment, hold
 from prong.cost import Charge, Price
 from prong.cost.cache import CacheRule
 from prong.cost.receipt import DeliveryState, Receipt, diagnosis, settle
@@ -52,19 +52,11 @@ class ChildAccount(CacheWatch):
         """Run by itself from now on: nothing is predicted by the fan-out any more."""
         self.fan = None
 
-    def paid(
-        self,
-        conversation: Conversation,
-        row: Charge,
-        *,
-        rule: CacheRule,
-        at: float,
-        diagnostics: bytes,
-    ) -> None:
+    def paid(self, conversation: Conversation, payment: Payment) -> None:
         """Enter what the child paid, and say so if it read less than it should have."""
         first = not any(row.is_turn for row in self.rows)
-        self.rows.append(row)
-        if not row.is_turn:
+        self.rows.append(payment.row)
+        if not payment.row.is_turn:
             return
         known = None
         if first:
@@ -72,23 +64,24 @@ class ChildAccount(CacheWatch):
             if self.fan is not None:
                 known = self.fan.predictions.get(self.receipt.task_id)
         if known is not None:
-            self._enter_first(known.read, row, diagnostics)
+            self._enter_first(known.read, payment)
             # A resumed session has no plan to predict from, so what was predicted is stored.
             conversation.note(ReceiptOpened(self.receipt))
-        why = hold(conversation, row, known, rule=rule, at=at, diagnostics=diagnostics)
+        why = hold(conversation, payment, known)
         self.receipt = replace(self.receipt, miss=self.receipt.miss or why)
 
-    def _enter_first(self, predicted: int, row: Charge, diagnostics: bytes) -> None:
+    def _enter_first(self, predicted: int, payment: Payment) -> None:
         """Enter the first reply of a fork."""
-        computed = max(0, row.usage.input - predicted)
-        counts = self.receipt.counts_writes or row.usage.written > 0
+        usage = payment.row.usage
+        computed = max(0, usage.input - predicted)
+        counts = self.receipt.counts_writes or usage.written > 0
         self.receipt = replace(
             self.receipt,
             predicted_read=predicted,
             predicted_write=computed if counts else 0,
             predicted_computed=computed,
             counts_writes=counts,
-            diagnosis=diagnosis(diagnostics),
+            diagnosis=diagnosis(payment.diagnostics),
         )
 
     def settled(self, status: ChildStatus, price: Price | None) -> Receipt:
