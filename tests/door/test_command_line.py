@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from prong.testing import Worlds, call, say
+from prong.testing.program import Program
 from prong.testing.repository import Repo
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L12")]
@@ -138,3 +139,19 @@ async def test_no_colour_where_none_is_wanted(
         screen.type("Go")
         await screen.see("* ", "(the last reply had no text)")
         assert "\x1b[" not in screen.tmux("capture-pane", "-p", "-e", "-t", "it")
+
+
+@pytest.mark.spec("X2")
+@pytest.mark.parametrize(
+    ("ssh", "remedy"), [("", ""), ("10.0.0.1 1 10.0.0.2 22", "; ssh -t makes one")]
+)
+async def test_without_a_terminal_it_says_why(
+    world: Worlds, program: Program, ssh: str, remedy: str
+) -> None:
+    """Piped, it goes line by line and says why on standard error, and over ssh what would help."""
+    more = {"SSH_CONNECTION": ssh} if ssh else {}
+    async with world([say("Hello.")], opens=False) as w:
+        done = await program.run(w, stdin=b"Hi\n", **more)
+        told = f"(line by line: standard input is no terminal{remedy})\n"
+        assert (done.returncode, done.stderr.decode()) == (0, told)
+        assert b"Hello." in done.stdout

@@ -22,7 +22,7 @@ from prong.face.draw.phrase import dollars
 from prong.face.edit.buffer import Buffer
 from prong.face.handover import Following, Handover, Left, Swapped
 from prong.face.line import describe, describe_outcome, dumb, stop_signals
-from prong.face.output import flat
+from prong.face.output import flat, tell
 from prong.face.plain import Talk
 from prong.face.screen import InputPrompt, Screen
 from prong.face.status import recount, settled_items
@@ -84,13 +84,19 @@ def full_hindered() -> str:
     """Say why there can be no full screen here; empty if there can."""
     for stream, name in ((sys.stdin, "input"), (sys.stdout, "output"), (sys.stderr, "error")):
         if not stream.isatty():
-            return f"standard {name} is no terminal"
+            remedy = "; ssh -t makes one" if _unasked_by_ssh() else ""
+            return f"standard {name} is no terminal{remedy}"
     if dumb():
         return "TERM is dumb"
     size = os.get_terminal_size(sys.stderr.fileno())
     if size.columns < _COLUMNS or size.lines < _LINES:
         return f"the terminal has {size.columns}x{size.lines}, and 80x24 are needed"
     return ""
+
+
+def _unasked_by_ssh() -> bool:
+    """Whether ssh was given a command, and so has made no terminal."""
+    return "SSH_CONNECTION" in os.environ and "SSH_TTY" not in os.environ
 
 
 class _Shown:
@@ -124,8 +130,10 @@ class _Shown:
         if asked == "line":
             return "line"
         if why := full_hindered():
-            if asked or sys.stdout.isatty():
+            if sys.stdout.isatty():
                 Screen().line(f"(line by line: {why})", style="dim")
+            else:
+                tell(f"(line by line: {why})", lead="")
             return "line"
         return "full"
 
