@@ -38,6 +38,24 @@ async def test_a_message_is_sent_and_answered(world: Worlds, full: Opens) -> Non
     assert w.server.records[0].request.last_text.endswith("Hi there")
 
 
+async def test_a_first_screen_says_what_can_be_typed(world: Worlds, full: Opens) -> None:
+    """As long as nothing was said the folder stands there, and what can be typed."""
+    async with world([say("Aye.")], attended=True) as w, full(w.session) as hands:
+        await hands.see(w.root.name, "Say what is to be done.", "/ and Tab a command")
+        await hands.type("Hi there")
+        await hands.see("Aye.", without="Say what is to be done.")
+
+
+async def test_a_long_message_is_unfolded_by_keys(world: Worlds, full: Opens) -> None:
+    """Of a long message the beginning is shown; Tab goes to it and Enter shows all of it."""
+    lines = "\n".join(f"line {n}" for n in range(1, 16))
+    async with world([say("Aye.")], attended=True) as w, full(w.session) as hands:
+        await w.session.run(lines)
+        await hands.see("line 11", "▸ 4 more lines", without="line 12")
+        await hands.press("tab", "enter")
+        await hands.see("line 12", "line 15")
+
+
 async def test_what_is_typed_while_a_turn_runs_waits_in_sight(world: Worlds, full: Opens) -> None:
     """A message sent while a turn runs is shown as waiting, and Up takes it back to be changed."""
     script = [stall(600, then=say("Slowly, " * 20)), say("Yes.")]

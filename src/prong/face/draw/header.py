@@ -1,4 +1,4 @@
-"""The line at the top of a screen, and the one with the keys at its bottom."""
+"""The line at the top of a screen, the one with the keys, and what stands between them at first."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from prong.event import MAIN
 from prong.face.draw.phrase import dollars, lasted, percent
-from prong.face.draw.row import Row, Span, cells, fit
+from prong.face.draw.row import EMPTY, Row, Span, cells, fit, wrap
 from prong.face.line import counted
 from prong.view import View
 
@@ -69,6 +69,18 @@ def draw_keys(keys: Sequence[tuple[str, str]], width: int, *, note: str = "") ->
             break
         shown += piece
     return fit([*spans, Span(" " * max(0, room - _long(shown))), *shown], width)
+
+
+def draw_hints(view: View, width: int) -> list[Row]:
+    """Say where one is and what can be typed, as long as nothing has been said."""
+    hints = (
+        Span(view.cwd, "strong"),
+        Span(
+            "Say what is to be done. @ and Tab name a file, / and Tab a command; !ls runs ls.",
+            "dim",
+        ),
+    )
+    return [EMPTY, *(row for hint in hints for row in wrap([hint], width))]
 
 
 def describe_work(view: View) -> str:

@@ -76,6 +76,21 @@ def draw_item(item: Item, setting: Setting) -> RowSource:
     return Drawn([EMPTY, *rows] if rows and not setting.first else rows)
 
 
+def is_foldable(item: Item) -> bool:
+    """Whether there is more of an item than is shown at first."""
+    match item:
+        case Called() | Accounted():
+            return True
+        case Replied(thinking=thinking):
+            return bool(thinking)
+        case Said(kind="user" | "directive", text=text):
+            return len(split_lines(text.rstrip("\n"))) > _LONG
+        case Said(kind=kind):
+            return kind in _NAMES
+        case PartialReply() | Restarted() | TurnEnded():
+            return False
+
+
 def guess_height(item: Item, width: int, *, unfolded: bool = False) -> int:
     """Guess how many rows an item takes, without drawing it."""
     # Thousands of them are guessed at once.

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from prong.event import MAIN
+from prong.face.draw.header import draw_hints
+from prong.face.draw.item import is_foldable
 from prong.face.draw.row import Row, Span
 from prong.face.draw.transcript import Excerpt, Transcript
 from prong.ids import AgentPath
-from prong.view import AgentView, Called, Item, View
+from prong.view import AgentView, View
 
 _KEPT = 4
 """Conversations that stay drawn when others are looked at."""
@@ -45,6 +47,8 @@ class ConversationReader:
         unfolded = self._unfolded.get(self.path, frozenset())
         transcript.show(view, max(10, width), now=now, unfolded=unfolded)
         self._height = height
+        if not transcript.total and self.path == MAIN:
+            return draw_hints(view, width), 0
         if self._top is None:
             self._window = transcript.bottom(height)
         else:
@@ -98,7 +102,7 @@ class ConversationReader:
             step = -1
         place = start + step
         while 0 <= place < len(items):
-            if _folds(items[place]):
+            if is_foldable(items[place]):
                 self.cursor = place
                 self._reveal(place)
                 return
@@ -129,18 +133,6 @@ class ConversationReader:
         while len(self._transcripts) > _KEPT:
             self._transcripts.popitem(last=False)
         return found
-
-
-def _folds(item: Item) -> bool:
-    """Whether there is more of an item than is shown at first."""
-    match item:
-        case Called():
-            return True
-        case _:
-            text: str = getattr(item, "thinking", "")
-            kind: str = getattr(item, "kind", "")
-            receipts: tuple[object, ...] = getattr(item, "receipts", ())
-            return bool(text or receipts) or kind in {"notice", "summary", "reminder", "results"}
 
 
 def _marked(row: Row) -> Row:
