@@ -7,12 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from prong.command import Accepted, Branch, Clear, Compact, Refused, Say, SetEffort, SetModel
+from prong.command import (
+    Accepted,
+    Branch,
+    Clear,
+    Compact,
+    Interrupt,
+    Refused,
+    Say,
+    SetEffort,
+    SetModel,
+)
 from prong.errors import UsageError
+from prong.event import TextDelta, ToolStarted
 from prong.face.export import as_markdown
 from prong.face.slash import COMMANDS, SHOWN, Show, read_slash
 from prong.face.wish import shown
-from prong.testing import Script, Worlds, call, say
+from prong.testing import Script, Worlds, call, say, stall
 from prong.view import View
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("X2")]
@@ -62,6 +73,24 @@ async def test_a_message_that_steered_is_no_place_to_go_back_to(world: Worlds) -
         texts = [one.text for one in await w.session.records.messages()]
         assert "next" in texts
         assert len(texts) <= 3
+
+
+async def test_one_can_go_back_to_after_a_turn_that_was_stopped(world: Worlds) -> None:
+    """What follows a turn that was interrupted, in a reply or in a call, is listed too."""
+    slow = call("Bash", {"command": "sleep 600"})
+    script = [stall(600, then=say("Slowly, " * 20)), slow, say("Yes.")]
+    async with world(script, mode="bypassPermissions") as w:
+        for text, sign in (("one", TextDelta), ("two", ToolStarted)):
+            with w.session.events(since=None) as events:
+                await w.session.send(Say(text))
+                async for envelope in events:
+                    if isinstance(envelope.event, sign):
+                        break
+            await w.session.send(Interrupt())
+            await w.session.wait_settled()
+        await w.session.run("three")
+        listed = await w.session.records.messages()
+        assert [one.text for one in listed] == ["one", "two", "three"]
 
 
 @pytest.mark.moves_prefix("the effort is changed")

@@ -109,6 +109,8 @@ class Replay:
         """How many bytes of an unfinished line follow."""
         self.unended = False
         """Whether only the newline of the last good line is missing."""
+        self._ends: list[bytes] = []
+        """Notes of the ends of turns."""
         self._notes: dict[tuple[str, str], bytes] = {}
         self._rows: dict[str, list[Charge]] = {}
 
@@ -157,6 +159,13 @@ class Replay:
             if name == kind.tag:
                 yield agent, decode_note(kind, value)
 
+    def rests(self) -> Iterator[Prompt]:
+        """Give the prompts with which turns have ended; raises as `last` does."""
+        for value in self._ends:
+            prompt = self.known.get(decode_note(TurnSettled, value).value)
+            if prompt is not None:
+                yield prompt
+
     def rows(self, agent: str) -> list[Charge]:
         """Give the requests of an agent."""
         return list(self._rows.get(agent, ()))
@@ -199,7 +208,9 @@ class Replay:
             self.tally = charged(self.tally, record.row)
 
     def _take_note(self, record: NoteRecord) -> None:
-        self._notes[record.agent, record.name] = bytes(record.value)
+        value = self._notes[record.agent, record.name] = bytes(record.value)
+        if record.name == TurnSettled.tag:
+            self._ends.append(value)
         self.tally = noted(self.tally, record)
 
     def _move(self, agent: str, prompt: Prompt) -> None:

@@ -36,16 +36,21 @@ async def messages(parts: Parts) -> list[TurnOpener]:
     replay = await anyio.to_thread.run_sync(read_journal, parts.journal.path)
     placed = [(one.prompt.tip, one.seq) for one in replay.entries if one.agent == MAIN]
     lines = {tip.digest: seq for tip, seq in placed if tip is not None}
+    rests = {one.tip.digest for one in replay.rests() if one.tip is not None}
     found: list[TurnOpener] = []
     before = "reply"
     prompt = parts.agent.conversation.prompt
     for node in prompt.nodes():
-        # A message that steered a turn stands after results, which wait for a reply.
+        # A message that steered a turn stands after results, which wait for a reply; after a turn
+        # that was stopped nothing does, whatever it ends with.
         if node.kind == "user" and before in {"reply", "summary"} and node.digest in lines:
             said = prompt.head.dialect.read(node.role, node.data)
             text = said.text if isinstance(said, User) else ""
             found.append(TurnOpener(len(found) + 1, text, lines[node.digest]))
-        before = before if node.kind in {"reminder", "notice"} else node.kind
+        if node.digest in rests:
+            before = "reply"
+        elif node.kind not in {"reminder", "notice"}:
+            before = node.kind
     return found
 
 
