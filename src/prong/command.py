@@ -47,6 +47,10 @@ class RunShell(_Command, frozen=True, tag="run_shell"):
     line: str
 
 
+OWN_COMMAND = "Shell"
+"""What events call the tool that has run a command line of the user's own."""
+
+
 class UseSkill(_Command, frozen=True, tag="use_skill"):
     """Start a skill by its name, as a message of the user."""
 

@@ -10,7 +10,7 @@ from prong.errors import UsageError
 from prong.event import PermissionAsked, QuestionAsked, ToolFinished, ToolStarted
 from prong.face.ask_in_turn import read_answer
 from prong.face.call import Calls
-from prong.face.line import chosen, counted, describe_question
+from prong.face.line import chosen, counted, describe, describe_question
 from prong.face.slash import HELP
 from prong.ids import RequestId
 from prong.question import Answer, Choice, Question
@@ -152,3 +152,14 @@ def test_words_fit() -> None:
     """Help fits a terminal of 80 columns, and one thing is not said to be several."""
     assert max(map(len, HELP.splitlines())) <= 80
     assert (counted(1, "file"), counted(2, "file")) == ("1 file", "2 files")
+
+
+def test_only_a_diff_is_coloured_like_one() -> None:
+    """A list of files begins its lines with a dash, and none of them was taken away."""
+
+    def styles(shown: str) -> list[str]:
+        ended = ToolFinished(call_id=CallId("a"), name="x", failed=False, text="", shown=shown)
+        return [style for _, style in describe(ended)]
+
+    assert styles("-rw-r--r-- a\n+x") == ["", ""]
+    assert styles("--- a\n+++ a\n-x\n+y")[2:] == ["bad", "good"]

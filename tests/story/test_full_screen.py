@@ -56,6 +56,15 @@ async def test_a_long_message_is_unfolded_by_keys(world: Worlds, full: Opens) ->
         await hands.see("line 12", "line 15")
 
 
+async def test_what_a_command_of_ones_own_prints_is_shown(world: Worlds, full: Opens) -> None:
+    """The output of a command of the user's own is shown at once, of a long one the beginning."""
+    async with world([], attended=True) as w, full(w.session) as hands:
+        await hands.type("!echo one; echo two")
+        await hands.see("▸ !echo one; echo two", "  one\n  two")
+        await hands.type("!seq 101 120")
+        await hands.see("  112", "  ▸ 8 more lines", without="  113")
+
+
 async def test_what_is_typed_while_a_turn_runs_waits_in_sight(world: Worlds, full: Opens) -> None:
     """A message sent while a turn runs is shown as waiting, and Up takes it back to be changed."""
     script = [stall(600, then=say("Slowly, " * 20)), say("Yes.")]

@@ -149,7 +149,8 @@ def _finished(event: ToolFinished) -> list[tuple[str, str]]:
     if event.failed:
         return [(f"  failed: {line}", "bad") for line in few(event.text, 4)]
     if event.shown:
-        return [(f"  {line}", diff_style(line)) for line in few(event.shown, 40)]
+        change = event.shown.startswith("--- ")
+        return [(f"  {line}", diff_style(line) if change else "") for line in few(event.shown, 40)]
     return [(f"  {line}", "dim") for line in few(event.text, 4)]
 
 

@@ -13,7 +13,7 @@ import anyio
 import msgspec
 
 from prong.agent import Agent
-from prong.command import Accepted, Outcome, Refused
+from prong.command import OWN_COMMAND, Accepted, Outcome, Refused
 from prong.entry import CallId, Text, User, plain
 from prong.errors import BadInput
 from prong.event import ToolFinished, ToolStarted
@@ -23,8 +23,6 @@ from prong.tools.shell import Bash, WaitedArguments
 from prong.tools.tool import CallOutcome as ToolOutcome
 from prong.tools.tool import Failed
 
-NAME = "Shell"
-"""What a command of the user is called in events."""
 _LONGEST = 600_000
 _STOPPED = Failed("The user stopped it.")
 
@@ -55,7 +53,7 @@ async def _run(agent: Agent, line: str) -> ToolOutcome:
     bash, args = Bash(background=False), WaitedArguments(command=line, timeout=_LONGEST)
     call_id, title = CallId(f"shell-{uuid4().hex[:8]}"), f"!{bash.title(args)}"
     arguments = msgspec.json.encode({"command": line}).decode()
-    agent.emit(ToolStarted(call_id=call_id, name=NAME, arguments=arguments, title=title))
+    agent.emit(ToolStarted(call_id=call_id, name=OWN_COMMAND, arguments=arguments, title=title))
     began, outcome, stopped = anyio.current_time(), _STOPPED, True
     try:
         outcome = await bash.run(call_id, args, agent.context)
@@ -65,7 +63,7 @@ async def _run(agent: Agent, line: str) -> ToolOutcome:
         agent.emit(
             ToolFinished(
                 call_id=call_id,
-                name=NAME,
+                name=OWN_COMMAND,
                 failed=isinstance(outcome, Failed),
                 text=text,
                 shown=text,

@@ -7,6 +7,7 @@ from typing import cast
 
 import msgspec
 
+from prong.command import OWN_COMMAND
 from prong.face.draw.patch import diff_size, draw_diff, is_diff
 from prong.face.draw.phrase import lasted, name_of
 from prong.face.draw.row import Row, Span, cells, fit, wrap
@@ -26,6 +27,8 @@ _CHILDREN = {
 _STYLES = {"running": "asks", "done": "good"}
 _WORTH = 10
 """Cells that the first line of a result must have to be worth showing."""
+_OWN = 12
+"""Rows of the output of a command of the user's own that are shown at once."""
 _PEEK = 400
 """Characters of a result that are looked at for its first line."""
 _COUNTED = 20_000
@@ -61,8 +64,24 @@ def draw_call(call: Called, width: int, company: Company, *, unfolded: bool) -> 
     """Draw a call, and if it is unfolded all of it."""
     head = _head(call, width, company, unfolded=unfolded)
     if not unfolded:
-        return Drawn([head])
+        return Drawn([head, *_glimpse(call, width)])
     return Stack(Drawn([head, *_arguments(call, width)]), _result(call, width, company))
+
+
+def _is_own(call: Called) -> bool:
+    """Whether it is a command of the user's own that has ended: its output is why it was run."""
+    return call.name == OWN_COMMAND and call.state != "running"
+
+
+def _glimpse(call: Called, width: int) -> list[Row]:
+    """Draw what is shown of a result before it is unfolded."""
+    if not _is_own(call):
+        return []
+    result = _result(call, width, Company())
+    rows = list(result.window(0, _OWN))
+    if (more := len(result) - _OWN) > 0:
+        rows.append(fit([_LEAD, Span(f"▸ {counted(more, 'more line')}", "dim")], width, lead=2))
+    return rows
 
 
 def _head(call: Called, width: int, company: Company, *, unfolded: bool) -> Row:
@@ -72,7 +91,7 @@ def _head(call: Called, width: int, company: Company, *, unfolded: bool) -> Row:
         glyph, style = _CHILDREN.get(company.child.state, (glyph, style))
     glyph = "▾" if unfolded and not failed else glyph
     state = _state(call, company)
-    peek = "" if unfolded else _peek(call, company)
+    peek = "" if unfolded or _is_own(call) else _peek(call, company)
     title = Span(call.title or call.name, "strong")
     room = width - 2 - (cells(state) + 2 if state else 0)
     # A title is cut before the state is: a reader must see at least whether it went well.
