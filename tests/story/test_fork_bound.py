@@ -397,7 +397,7 @@ async def test_what_is_a_forks_own(world: Worlds) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({}, "nobody is here to answer"),
+        ({}, "nobody is here to answer.*; choose the mode dontAsk"),
         ({"mode": "dontAsk", "settings": '{"fork": {"enabled": false}}'}, "fork.enabled is false"),
         ({"mode": "dontAsk", "coordinator": True}, "workers start from nothing"),
     ],

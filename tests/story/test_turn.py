@@ -28,6 +28,13 @@ async def test_a_plain_answer(world: Worlds, api: str) -> None:
         assert (turn.text, turn.why, turn.turns) == ("Hello there.", "done", 1)
 
 
+@pytest.mark.spec("X4")
+async def test_a_session_names_itself(world: Worlds) -> None:
+    """At a Python prompt a session shows by which id it can be resumed, its model and its mode."""
+    async with world([], mode="plan") as w:
+        assert repr(w.session) == f"<Session {w.session.id} claude-sonnet-5-5 plan>"
+
+
 @pytest.mark.spec("L1", "L2", "L9")
 @pytest.mark.parametrize("api", APIS)
 async def test_tool_round_trips(world: Worlds, api: str) -> None:

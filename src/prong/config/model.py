@@ -75,8 +75,8 @@ def choose(place: Place, named: str | None, before: ModelChosen | None = None) -
         name = next((model for key, model in _DEFAULTS if env.get(key)), None)
     if not name:
         raise BadInput(
-            "no model was named and no key is set: use --model, PRONG_MODEL, or set "
-            "ANTHROPIC_API_KEY or OPENAI_API_KEY; --model local needs no key"
+            "no model was named and no key is set: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or "
+            "name a model (--model, PRONG_MODEL, model=); the model local needs no key"
         )
     same = not named or named == recorded.model
     old = recorded if same else ModelChosen("")

@@ -330,7 +330,8 @@ class _Maker:
         if self._questions.answerable or never_asks or options.allow:
             return ForkMode(on=True)
         why = "nobody is here to answer a fork's permission requests, and no policy was given"
-        return ForkMode(on=False, why_off=why)
+        remedy = "choose the mode dontAsk, allow something by rules, or give somebody to respond"
+        return ForkMode(on=False, why_off=why, remedy=remedy)
 
     async def _server_tools(self) -> tuple[McpTool, ...]:
         if not self._place.servers.servers:

@@ -38,6 +38,9 @@ class Session:
         self.records = Records(parts)
         """What is stored of this session and of others."""
 
+    def __repr__(self) -> str:
+        return f"<Session {self.id} {self.model} {self.mode}>"
+
     @property
     def id(self) -> str:
         """The session's id, by which it can be resumed."""

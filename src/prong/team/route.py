@@ -30,6 +30,8 @@ class ForkMode(msgspec.Struct, frozen=True):
 
     on: bool
     why_off: str = ""
+    remedy: str = ""
+    """What whoever opened the session can do about it; the model cannot."""
 
 
 class ForkRoute(msgspec.Struct, frozen=True):

@@ -210,7 +210,9 @@ class Supervisor(msgspec.Struct, kw_only=True):
         Raises UsageError if forks are off, or are to be `isolated` and may not.
         """
         if not self.settings.forks.on:
-            raise NotPossibleNow(f"forks are off: {self.settings.forks.why_off}")
+            mode = self.settings.forks
+            remedy = f"; {mode.remedy}" if mode.remedy else ""
+            raise NotPossibleNow(f"forks are off: {mode.why_off}{remedy}")
         if isolated and (why := barred(parent, "worktree")) is not None:
             raise NotPossibleNow(why)
         prompt = parent.conversation.prompt
