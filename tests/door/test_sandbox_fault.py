@@ -189,3 +189,89 @@ async def test_what_was_made_by_leave_is_not_taken_away(bench: Bench) -> None:
     assert list(running.leave()) == []
     assert (bench.root / ".claude/agents/a.md").read_bytes() == b"approved"
     assert (bench.root / ".mcp.json").exists()
+
+
+LEAVING = {
+    "setsid": "setsid sh -c '{late}' >/dev/null 2>&1 & sleep 0.1",
+    "twice": "( ( setsid sh -c '{late}' >/dev/null 2>&1 & ) & ); sleep 0.1",
+    "nohup": "nohup setsid sh -c '{late}' >/dev/null 2>&1 & disown; sleep 0.1",
+    "closed": "setsid sh -c 'exec 0<&- 1>&- 2>&-; cd /; {late}' & sleep 0.1",
+    "cleared": "env -i /usr/bin/setsid /bin/sh -c '{late}' >/dev/null 2>&1 & sleep 0.1",
+}
+"""Ways of a process to leave its group, its session and its streams."""
+
+
+@views
+@pytest.mark.parametrize("way", LEAVING)
+async def test_what_a_daemon_makes_late_is_taken_away(bench: Bench, road: str, way: str) -> None:
+    """A process that outlives its command makes a protected file: the next command finds it."""
+    profile = working(bench.policy())
+    late = f"until test -e {bench.root}/go; do sleep 0.02; done; echo x > {bench.root}/.mcp.json; "
+    late += f"touch {bench.root}/did; sleep 60"
+    with anyio.fail_after(20):
+        assert (await bench.run(LEAVING[way].format(late=late), profile)).undone == []
+        (bench.root / "go").touch()
+        while not (bench.root / "did").exists():
+            await anyio.sleep(0.02)
+        ended = await bench.run("cat .mcp.json", profile)
+
+    assert [text for text in ended.undone if ".mcp.json is protected" in text], ended
+    assert "x" not in ended.text
+    assert not (bench.root / ".mcp.json").exists()
+
+
+@views
+async def test_no_daemon_outlives_the_host(bench: Bench, road: str) -> None:
+    """What left its command's group ends with the host, is named, and has made nothing by then."""
+    told: list[str] = []
+    bench.host.warn = told.append
+    trap = (
+        'trap "echo x > .claude; exec sleep 60" TERM; echo $$ > pid; while :; do sleep 0.05; done'
+    )
+    with anyio.fail_after(20):
+        await bench.run(
+            f"setsid sh -c '{trap}' >/dev/null 2>&1 & sleep 0.2", working(bench.policy())
+        )
+        pid = int((bench.root / "pid").read_text())
+        os.kill(pid, 0)
+        await bench.host.close()
+
+    state = Path(f"/proc/{pid}/stat")
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+    assert [text for text in told if str(pid) in text]
+    assert not (bench.root / ".claude").exists()
+
+
+@views
+async def test_what_others_make_later_stays(bench: Bench, road: str) -> None:
+    """Once nothing of a command is left, or by leave, what appears at a protected path is let be."""
+    profile = working(bench.policy())
+    await bench.run("true", profile)
+    (bench.root / ".mcp.json").write_text("mine")
+    await bench.run("setsid sleep 60 >/dev/null 2>&1 & sleep 0.1", profile)
+    await bench.host.write(f"{bench.root}/.claude/agents/a.md", b"approved")
+
+    assert (await bench.run("true", profile)).undone == []
+    assert (bench.root / ".mcp.json").read_text() == "mine"
+    assert (bench.root / ".claude/agents/a.md").exists()
+
+
+@views
+@pytest.mark.parametrize(
+    "line",
+    [
+        "systemd-run --wait touch {made}",
+        "systemd-run --user --wait touch {made}",
+        "echo 'touch {made}' | at now",
+        "echo 'touch {made}' | batch",
+        "echo '* * * * * touch {made}' | crontab -",
+        "echo '* * * * * root touch {made}' > /etc/cron.d/made",
+    ],
+)
+async def test_nobody_else_does_it_later(bench: Bench, road: str, line: str) -> None:
+    """Services that run things at another time, or for others, take no orders from a command."""
+    with anyio.fail_after(30):
+        ended = await bench.run(line.format(made=bench.outside / "made"), working(bench.policy()))
+
+    assert ended.code != 0
+    assert not (bench.outside / "made").exists()

@@ -20,7 +20,7 @@ from prong.host.guardian import GUARDIAN
 from prong.host.host import FileKind, Finished, Process, Stat
 from prong.host.sandbox import NONE, Ability, Profile
 from prong.host.sandbox.places import NAMING
-from prong.host.sandbox.room import Room, allowed, furnish
+from prong.host.sandbox.room import Room, allowed, dissolve, furnish
 from prong.host.storage import LocalStorage
 
 INLINE = 1 << 20
@@ -59,6 +59,7 @@ class Machine:
         self._storage = LocalStorage(storage)
         self._ability = ability
         self._groups: list[process.Group] = []
+        self._lingering: list[Room] = []
         GUARDIAN.hold(self)
 
     @property
@@ -191,6 +192,7 @@ class Machine:
             env=env,
             home=self._home,
             aside=f"{self._storage.path or '/tmp'}/taken",  # noqa: S108 - as a last resort
+            lingering=self._lingering,
         )
 
     def _keep(self, group: process.Group) -> None:
@@ -199,11 +201,14 @@ class Machine:
         self._groups.append(group)
 
     async def close(self) -> None:
-        """End every process group that was started here and still lives."""
+        """End every process group that was started here and still lives, and what left them."""
         async with anyio.create_task_group() as tasks:
             for group in self._groups:
                 tasks.start_soon(group.kill)
         self._groups = []
+        for text in await dissolve(self._lingering):
+            if self.warn is not None:
+                self.warn(text)
         GUARDIAN.release(self)
 
 

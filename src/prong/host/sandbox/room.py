@@ -1,7 +1,8 @@
 """What one process is held to, made ready before its start and seen to after its end.
 
 What is to be kept but is not there cannot be mounted over. It is looked at again when the process
-has ended: what was made there meanwhile is taken away, and that is said.
+has ended: what was made there meanwhile is taken away, and that is said. If something that it
+started goes on by then, it is looked at whenever another ends, and at the end of the host.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from msgspec import Struct, field
 
 from prong.host.sandbox import places
 from prong.host.sandbox.profile import Ability, Profile
+from prong.host.sandbox.remnant import NOBODY, Offspring, end_members
 
 
 class Given(TypedDict):
@@ -47,6 +49,16 @@ class Room(Struct, eq=False, weakref=True):
     """Device and inode of the paths to keep."""
     aside: str = ""
     """Where things are put that were made where nothing may be."""
+    lingering: list[Room] = field(default_factory=list["Room"])
+    """Rooms of the same host whose process has ended while something that it started goes on."""
+    before: tuple[str, ...] = ()
+    """What was undone when it was made, of what those had made meanwhile."""
+    offspring: Offspring = NOBODY
+    """Its process with all that it has started."""
+
+    def note_start(self, offspring: Offspring) -> None:
+        """Take note of the process that was started."""
+        self.offspring = offspring
 
     def excuse(self, paths: Iterable[str]) -> None:
         """Take note that somebody else may make these paths: they are not to be taken away."""
@@ -58,15 +70,34 @@ class Room(Struct, eq=False, weakref=True):
 
     def leave(self) -> list[str]:
         """See to what is left after the end; gives what was undone, a sentence each."""
-        _ROOMS.discard(self)
-        told = [self._undo(path) for path in self.absent if os.path.lexists(path)]
+        told = [*self.before, *self.look()]
         for path, number in self.numbers.items():
             if _number(path) != number:
                 told.append(f"{path} is protected, and another file stands in its place now")
+        told += look_again(self.lingering)
         if self.temp:
             _remove(self.temp)
-        self.absent, self.numbers, self.temp = (), {}, ""
+        self.numbers, self.temp = {}, ""
+        if self.absent and self.goes_on():
+            self.lingering.append(self)
+        else:
+            self.forget()
         return told
+
+    def forget(self) -> None:
+        """Look no more at what is made where nothing may be."""
+        if self in self.lingering:
+            self.lingering.remove(self)
+        self.absent = ()
+        _ROOMS.discard(self)
+
+    def look(self) -> list[str]:
+        """Take away what was made where nothing may be; gives what was done, a sentence each."""
+        return [self._undo(path) for path in self.absent if os.path.lexists(path)]
+
+    def goes_on(self) -> bool:
+        """Whether anything that was started in it still runs."""
+        return bool(self.offspring.members())
 
     def _undo(self, path: str) -> str:
         """Take away what was made where nothing may be."""
@@ -95,14 +126,46 @@ def allowed(path: str) -> None:
         room.excuse((path,))
 
 
+def look_again(lingering: list[Room]) -> list[str]:
+    """Take away what was made since by what goes on in rooms; gives what was done."""
+    told: list[str] = []
+    for room in tuple(lingering):
+        goes_on = room.goes_on()
+        told += room.look()
+        if not goes_on:
+            room.forget()
+    return told
+
+
+async def dissolve(lingering: list[Room]) -> list[str]:
+    """End what goes on in rooms whose process has ended; gives what was done, a sentence each."""
+    told: list[str] = []
+    for room in tuple(lingering):
+        ended = await end_members(room.offspring)
+        if ended:
+            told.append(f"{', '.join(ended)} went on after the command that started it: ended")
+        told += room.look()
+        room.forget()
+    return told
+
+
 def furnish(
-    profile: Profile, ability: Ability, *, cwd: str, env: Mapping[str, str], home: str, aside: str
+    profile: Profile,
+    ability: Ability,
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    home: str,
+    aside: str,
+    lingering: list[Room],
 ) -> Room:
     """Find and make what a process needs that is held to a profile.
 
     Raises OSError if it cannot be held as far as this system can.
     """
-    room = Room(profile, ability, places.real(cwd) or cwd, aside=aside)
+    room = Room(profile, ability, places.real(cwd) or cwd, aside=aside, lingering=lingering)
+    # What they have made must not pass for something that was there.
+    room.before = tuple(look_again(lingering))
     for path in profile.writable:
         places.make_cache(path)
     if profile.private:

@@ -13,6 +13,7 @@ import errno
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -20,6 +21,7 @@ from typing import Unpack
 
 from prong.host.sandbox import landlock, mounts, places, privilege, seccomp
 from prong.host.sandbox.ability import enters_by_thread, has_terminals
+from prong.host.sandbox.remnant import Offspring, own_view
 from prong.host.sandbox.room import Given, Room, is_viewed, make_folder
 from prong.host.sandbox.seatbelt import profile_text
 
@@ -46,17 +48,27 @@ def spawn(argv: Sequence[str], room: Room, **given: Unpack[Given]) -> subprocess
     if room.ability.kind == "seatbelt":
         words = ["/usr/bin/sandbox-exec", "-p", profile_text(room.profile, room.temp), *argv]
         return subprocess.Popen(words, **given)
+    began = time.monotonic()
+    started, view = _spawn(argv, room, given)
+    room.note_start(Offspring(view, started.pid, began))
+    return started
+
+
+def _spawn(argv: Sequence[str], room: Room, given: Given) -> tuple[subprocess.Popen[bytes], int]:
+    """Start it; gives the number of its view too, 0 if it has none."""
     bind = _binding(room)
     if not is_viewed(room.profile, room.ability):
-        return _in_thread(bind, argv, given)
+        return _in_thread(bind, argv, given), 0
     seen = _view(room)
     if enters_by_thread():
+        views: list[int] = []
 
         def enter_and_bind() -> None:
             mounts.enter(seen, user=False, cwd=room.cwd)
+            views.append(own_view())
             bind()
 
-        return _in_thread(enter_and_bind, argv, given)
+        return _in_thread(enter_and_bind, argv, given), views[0]
     return _by_fork(seen, bind, argv, room.cwd, given)
 
 
@@ -144,27 +156,34 @@ def _by_fork(
     argv: Sequence[str],
     cwd: str,
     given: Given,
-) -> subprocess.Popen[bytes]:
+) -> tuple[subprocess.Popen[bytes], int]:
     source, sink = os.pipe()
 
     def enter() -> None:
         try:
             mounts.enter(seen, user=True, cwd=cwd)
+            os.write(sink, f"{own_view()}\n".encode())
             bind()
         except OSError as error:
             os.write(sink, f"{error.errno} {error.strerror}".encode())
             raise
 
     try:
-        return subprocess.Popen(list(argv), preexec_fn=enter, **given)  # noqa: PLW1509 - one thread in the child
+        started = subprocess.Popen(list(argv), preexec_fn=enter, **given)  # noqa: PLW1509 - one thread in the child
     except subprocess.SubprocessError as error:
-        os.set_blocking(source, False)
-        told = b""
-        with suppress(BlockingIOError):
-            told = os.read(source, 4096)
-        number, _, why = told.decode(errors="replace").partition(" ")
+        number, _, why = _told(source).rpartition("\n")[2].partition(" ")
         code = int(number) if number.isdecimal() else errno.EPERM
         raise OSError(code, why or "the sandbox could not be made") from error
+    else:
+        return started, int(_told(source) or 0)
     finally:
         os.close(source)
         os.close(sink)
+
+
+def _told(source: int) -> str:
+    """Read what the child has written, if anything."""
+    os.set_blocking(source, False)
+    with suppress(BlockingIOError):
+        return os.read(source, 4096).decode(errors="replace")
+    return ""
