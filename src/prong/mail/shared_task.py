@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from prong.errors import BadInput, NotPossibleNow, UnknownName
-from prong.mail.authority import LEADER
+from prong.mail.authority import LEADER, OUTSIDE
 
 TITLE_LENGTH = 200
 DESCRIPTION_LENGTH = 65_536
@@ -28,7 +28,7 @@ class SharedTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     description: str = ""
     status: SharedStatus = "pending"
     owner: str = ""
-    """Who works on it, or did."""
+    """Who works on it or did; of a pending one, who is to."""
     by: str
     """Who created it."""
     needs: tuple[str, ...] = ()
@@ -133,15 +133,17 @@ def unclaimable(tasks: TaskMap, task: SharedTask, by: str) -> str:
     """Say why a member cannot take a task; empty if it can."""
     if task.over:
         return f"task {task.id} is {task.status}"
-    if task.owner:
-        return f"task {task.id} is {'yours already' if task.owner == by else f'{task.owner}’s'}"
+    if task.owner not in {"", by}:
+        return f"task {task.id} is {task.owner}’s"
+    if task.status == "in_progress":
+        return f"task {task.id} is yours already"
     if waits := open_needs(tasks, task):
         return f"task {task.id} waits for {', '.join(waits)}"
     return ""
 
 
 def held_by(task: SharedTask, owner: str) -> bool:
-    """Whether somebody works on a task."""
+    """Whether somebody works on a task, or is to."""
     return task.owner == owner and not task.over
 
 
@@ -175,12 +177,7 @@ def _changed(tasks: TaskMap, event: TaskChanged, by: str) -> SharedTask:
         )
     fields = {name: getattr(event, name) for name in event.__struct_fields__}
     task = msgspec.structs.replace(old, **{n: v for n, v in fields.items() if v is not None})
-    if event.status == "pending" and event.owner is None:
-        task = msgspec.structs.replace(task, owner="")
-    elif event.status in {"in_progress", "completed"} and not task.owner:
-        task = msgspec.structs.replace(task, owner=by)
-    if event.owner and event.status is None and task.status == "pending":
-        task = msgspec.structs.replace(task, status="in_progress")
+    task = _settled(task, event, by)
     _check_texts(task)
     if event.needs is not None:
         task = msgspec.structs.replace(task, needs=tuple(dict.fromkeys(event.needs)))
@@ -189,6 +186,19 @@ def _changed(tasks: TaskMap, event: TaskChanged, by: str) -> SharedTask:
     if begins and (waits := open_needs(tasks, task)):
         raise NotPossibleNow(f"task {task.id} waits for {', '.join(waits)}; it cannot begin yet")
     return task
+
+
+def _settled(task: SharedTask, event: TaskChanged, by: str) -> SharedTask:
+    """Let owner and status agree: who begins a task owns it, and what nobody owns is pending."""
+    if event.status == "pending" and event.owner is None:
+        return msgspec.structs.replace(task, owner="")
+    if task.status != "in_progress" or task.owner:
+        return task
+    if event.status is None:
+        return msgspec.structs.replace(task, status="pending")
+    if by == OUTSIDE:
+        raise NotPossibleNow("from outside no task can be begun; name a member as its owner")
+    return msgspec.structs.replace(task, owner=by)
 
 
 def _freed(task: SharedTask) -> SharedTask:

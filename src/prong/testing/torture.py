@@ -51,6 +51,8 @@ CAMPAIGNS = {
     "escapes": Campaign("lines that try to leave their sandbox", 4000, "escape_campaign"),
     "kills": Campaign("kill -9 of sessions with children, resumed", 40, "kill_campaign"),
     "merges": Campaign("kill -9 of `prong merge`, run again", 40, "merge_campaign"),
+    "mail": Campaign("kill -9 of 8 writers and a reader of one mailbox", 10, "mail_campaign"),
+    "claims": Campaign("kill -9 of 8 who claim tasks of one list", 10, "claim_campaign"),
     "bytes": Campaign("changed and missing bytes of what is stored", 20_000, "damage_campaign"),
     "streams": Campaign("spoilt replies of three APIs over HTTP", 600, "stream_campaign"),
     "forgeries": Campaign("forged tags and notices in content", 20_000, "forgery_campaign"),
