@@ -6,7 +6,9 @@ import os
 import re
 import resource
 import stat
+import time
 from pathlib import Path
+from threading import Thread
 
 import msgspec
 import pytest
@@ -153,7 +155,9 @@ def write(
         (Line(to="*", body=Idle()), {}, "this is for the leader alone"),
     ],
 )
-def test_what_is_not_proved_is_set_aside(folder: TeamFolder, line: Line, more: dict, why: str):
+def test_what_is_not_proved_is_set_aside(
+    folder: TeamFolder, line: Line, more: dict[str, str], why: str
+):
     """A forged, strange or forbidden line is told and kept beside; what stands around it is read."""
     folder.post("ann", "bob", Message(text="before"))
     write(folder, line, **more)
@@ -253,6 +257,30 @@ def test_a_large_box_that_was_read_begins_anew(folder: TeamFolder):
         "bob.jsonl",
         "bob.jsonl.1",
     }
+
+
+@pytest.mark.spec("M5")
+def test_who_waits_for_a_box_writes_to_the_new_one(folder: TeamFolder):
+    """A writer that waited for the lock on a box that was then begun anew writes to the new box."""
+    path = folder.path / "inbox/bob.jsonl"
+    header = path.read_bytes()
+    writer = Thread(target=folder.post, args=("ann", "bob", Message(text="in time")))
+    with locked_file.locked(path):
+        writer.start()
+        time.sleep(0.1)  # It has opened the old box by now, and if not the claim holds anyway.
+        locked_file.write_whole(path, header)
+    writer.join()
+
+    assert texts(folder, "bob") == ["in time"]
+
+
+@pytest.mark.spec("M1")
+def test_who_is_in_a_team_is_never_out_of_date(folder: TeamFolder, tmp_path: Path):
+    """Each change by one process is seen by another at once, however fast they follow."""
+    other = TeamFolder.open(tmp_path, "crew")
+    for pid in range(1000, 1040):
+        folder.change("ann", pid=pid)
+        assert other.team.members[0].pid == folder.team.members[0].pid == pid
 
 
 @pytest.mark.spec("M5")
@@ -544,7 +572,7 @@ async def test_a_doorbell_that_cannot_be_says_so(
     """Without a folder of one's own the bell tells why, and waiting only waits."""
     (tmp_path / "prong").mkdir(mode=0o755)
     (tmp_path / "prong").chmod(0o755)
-    monkeypatch.setattr(socket_folder, "_folders", lambda: [tmp_path / "prong"])
+    monkeypatch.setattr(socket_folder, "_folders", lambda given: (tmp_path / "prong",))
     async with folder.doorbell("ann") as bell:
         assert "is open to others (chmod 700)" in bell.fault
         assert not await bell.wait(0.01)

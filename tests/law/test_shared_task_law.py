@@ -167,6 +167,8 @@ def test_a_member_that_was_let_go_takes_no_task(folder: TeamFolder) -> None:
     assert folder.tasks.get("1").status == "pending"
     with pytest.raises(UnknownName, match="no 'ann' in crew"):
         folder.tasks.claim("1", by="ann")
+    with pytest.raises(UnknownName, match="'ann' is not in this team"):
+        folder.tasks.create("Rest", by="ann")
     assert folder.tasks.claim("1", by="bob").granted
 
 

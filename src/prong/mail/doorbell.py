@@ -30,7 +30,7 @@ def ring(folder: Path, member: str) -> None:
         for path in socket_paths(folder, member, _KIND):
             # Full is as good as rung; a dead or missing one is nobody's.
             with suppress(OSError):
-                sender.sendto(b"!", str(path))
+                sender.sendto(b"!", os.fspath(path))
 
 
 class Doorbell:

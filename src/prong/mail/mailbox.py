@@ -73,8 +73,6 @@ class Mailbox:
     def __init__(self, folder: Path, name: str, team: str) -> None:
         """Name the box of a member; nothing is touched."""
         self.path = folder / "inbox" / f"{name}.jsonl"
-        self._previous = self.path.with_name(f"{name}.jsonl.1")
-        self._aside = AsideFile(self.path.with_name(f"{name}.aside.jsonl"))
         self._name = name
         self._team = team
         self._place = f"inbox/{name}"
@@ -132,6 +130,14 @@ class Mailbox:
             os.link(self.path, self._previous)
             self._replace(cursor.generation + 1)
         return True
+
+    @property
+    def _previous(self) -> Path:
+        return self.path.with_name(f"{self._name}.jsonl.1")
+
+    @property
+    def _aside(self) -> AsideFile:
+        return AsideFile(self.path.with_name(f"{self._name}.aside.jsonl"))
 
     def _replace(self, generation: int) -> None:
         for torn in self.path.parent.glob(f".{self.path.name}.*"):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
@@ -16,19 +15,22 @@ PATH_LIMIT = 103
 """Bytes that the path of a socket may have everywhere, the zero at its end left out."""
 
 
-def socket_paths(folder: Path, member: str, kind: str) -> Iterator[Path]:
+def socket_paths(folder: Path, member: str, kind: str) -> tuple[Path, ...]:
     """Give where a member's socket may be, likeliest first.
 
     Two processes of one user need not agree on the environment, so that whoever connects looks
     in all of these; the name is made from the team's folder and says nothing.
     """
+    return _socket_paths(folder, member, kind, _folders(os.environ.get("XDG_RUNTIME_DIR")))
+
+
+@lru_cache(maxsize=256)
+def _socket_paths(
+    folder: Path, member: str, kind: str, places: tuple[Path, ...]
+) -> tuple[Path, ...]:
     name = blake2b(os.fsencode(f"{folder.resolve()}\0{member}\0{kind}"), digest_size=12).hexdigest()
-    seen = set[Path]()
-    for place in _folders():
-        path = place / name
-        if path not in seen and len(os.fsencode(path)) <= PATH_LIMIT:
-            seen.add(path)
-            yield path
+    paths = dict.fromkeys(place / name for place in places)
+    return tuple(path for path in paths if len(os.fsencode(path)) <= PATH_LIMIT)
 
 
 def new_socket_path(folder: Path, member: str, kind: str) -> Path:
@@ -46,13 +48,18 @@ def new_socket_path(folder: Path, member: str, kind: str) -> Path:
     raise NotPossibleNow(f"there is no folder for sockets ({told}); set XDG_RUNTIME_DIR to one")
 
 
-def _folders() -> Iterator[Path]:
+@lru_cache(maxsize=8)
+def _folders(given: str | None) -> tuple[Path, ...]:
+    import tempfile
+
     uid = os.getuid()
-    if given := os.environ.get("XDG_RUNTIME_DIR"):
-        yield Path(given) / "prong"
-    yield Path(f"/run/user/{uid}/prong")
-    yield Path(tempfile.gettempdir()) / f"prong-{uid}"
-    yield Path("/tmp") / f"prong-{uid}"  # noqa: S108 - ours alone, and checked
+    first = (Path(given) / "prong",) if given else ()
+    return (
+        *first,
+        Path(f"/run/user/{uid}/prong"),
+        Path(tempfile.gettempdir()) / f"prong-{uid}",
+        Path("/tmp") / f"prong-{uid}",  # noqa: S108 - ours alone, and checked
+    )
 
 
 def _unfit(folder: Path) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -17,6 +18,9 @@ from prong.wire.raw import dump
 
 TEAM_VERSION = 1
 """Of the file that this program writes, and the newest it reads."""
+
+_FRESH = 100_000_000
+"""Nanoseconds for which what was read of a file may be out of date and still look the same."""
 
 MemberState = Literal["starting", "working", "idle", "ended"]
 
@@ -71,6 +75,17 @@ class _Versioned(msgspec.Struct, frozen=True):
     version: int
 
 
+class _Version(NamedTuple):
+    """By what a file is told from the one that replaced it."""
+
+    device: int
+    inode: int
+    changed: int
+    size: int
+    fresh: bool
+    """Whether it may be replaced by one that looks the same: clocks of file systems are coarse."""
+
+
 class TeamFile:
     """The file of one team."""
 
@@ -78,21 +93,14 @@ class TeamFile:
         """Name the file; the team's name is that of its folder."""
         self.path = path
         self.name = path.parent.name
+        self._last: tuple[_Version, Team] | None = None
 
     def read(self) -> Team:
-        """Read it; raises UsageError if it is gone, damaged or newer."""
-        try:
-            fd = open_file(self.path, os.O_RDONLY)
-        except FileNotFoundError as error:
-            raise UnknownName(f"the team {self.name} is gone") from error
-        with os.fdopen(fd, "rb") as file:
-            team = self._decode(file.read())
-        if team.name != self.name:
-            raise NotPossibleNow(
-                f"{self.path} is of a team {team.name!r}; its mail is signed for that name, so "
-                f"give the folder its name again"
-            )
-        return team
+        """Give what it holds now; raises UsageError if it is gone, damaged or newer."""
+        last, version = self._last, self._version()
+        if last is None or last[0] != version or version.fresh:
+            last = self._last = (version, self._load())
+        return last[1]
 
     def store(self, team: Team) -> None:
         """Replace it, under the lock; raises BadInput if a field is of a wrong type."""
@@ -113,6 +121,28 @@ class TeamFile:
                 yield self.read()
         except FileNotFoundError as error:
             raise UnknownName(f"the team {self.name} is gone") from error
+
+    def _version(self) -> _Version:
+        try:
+            found = self.path.lstat()
+        except FileNotFoundError as error:
+            raise UnknownName(f"the team {self.name} is gone") from error
+        fresh = abs(time.time_ns() - found.st_mtime_ns) < _FRESH
+        return _Version(found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size, fresh)
+
+    def _load(self) -> Team:
+        try:
+            fd = open_file(self.path, os.O_RDONLY)
+        except FileNotFoundError as error:
+            raise UnknownName(f"the team {self.name} is gone") from error
+        with os.fdopen(fd, "rb") as file:
+            team = self._decode(file.read())
+        if team.name != self.name:
+            raise NotPossibleNow(
+                f"{self.path} is of a team {team.name!r}; its mail is signed for that name, so "
+                f"give the folder its name again"
+            )
+        return team
 
     def _decode(self, data: bytes) -> Team:
         try:

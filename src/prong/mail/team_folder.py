@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import time
 from collections.abc import Container, Sequence
@@ -26,6 +25,9 @@ from prong.mail.mailbox import MailBatch, Mailbox
 from prong.mail.network_mount import network_type
 from prong.mail.task_log import SharedTasks
 from prong.mail.team_file import Member, Team, TeamFile
+
+MEMBERS = 100
+"""Members that a team may have, its leader left out."""
 
 
 def teams_folder(home: Path) -> Path:
@@ -80,7 +82,7 @@ class TeamFolder:
                 ) from error
             raise JournalFull(f"{path} cannot be made ({error}); {remedy(error)}") from error
         finally:
-            shutil.rmtree(new, ignore_errors=True)
+            _remove(new)
         return cls(path)
 
     @classmethod
@@ -110,6 +112,8 @@ class TeamFolder:
                 raise NotPossibleNow(
                     f"there is a member {member.name} in {self.name} already; take another name"
                 )
+            if len(team.members) >= MEMBERS:
+                raise NotPossibleNow(f"a team has at most {MEMBERS} members; remove one first")
             self._keys.make(member.name)
             Mailbox(self.path, member.name, self.name).create()
             self._file.store(msgspec.structs.replace(team, members=(*team.members, member)))
@@ -145,7 +149,7 @@ class TeamFolder:
                 names = ", ".join(member.name for member in team.active)
                 raise NotPossibleNow(f"{names} of {self.name} still run; end them first")
             self.path.rename(gone)
-        shutil.rmtree(gone, ignore_errors=True)
+        _remove(gone)
         sync_folder(self.path.parent)
 
     def post(self, sender: str, to: str, body: MailBody) -> str:
@@ -246,12 +250,18 @@ def _member(team: Team, name: str) -> Member:
 def _sweep(folder: Path) -> None:
     """Remove what killed processes have left of teams, half made or half deleted."""
     for path in folder.glob(".*.gone.*"):
-        shutil.rmtree(path, ignore_errors=True)
+        _remove(path)
     for path in folder.glob(".*.new.*"):
         with suppress(OSError):
             # Making one takes milliseconds.
             if path.lstat().st_mtime < time.time() - 3_600:
-                shutil.rmtree(path, ignore_errors=True)
+                _remove(path)
+
+
+def _remove(path: Path) -> None:
+    import shutil
+
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def _refuse_network(folder: Path) -> None:
