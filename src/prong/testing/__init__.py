@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from prong.testing.ledger import Rates
     from prong.testing.model import Model
     from prong.testing.process import ServerProcess
+    from prong.testing.program_recorder import ProgramRecorder, RecordedCall
     from prong.testing.request import Request
     from prong.testing.scene import World, Worlds, inside, world
     from prong.testing.script import (
@@ -48,8 +49,10 @@ __all__ = [
     "MemoryHost",
     "Model",
     "Options",
+    "ProgramRecorder",
     "Rates",
     "Record",
+    "RecordedCall",
     "Request",
     "Script",
     "Server",
@@ -86,8 +89,10 @@ _HOMES = {
     "MemoryHost": "host",
     "Model": "model",
     "Options": "service",
+    "ProgramRecorder": "program_recorder",
     "Rates": "ledger",
     "Record": "service",
+    "RecordedCall": "program_recorder",
     "Request": "request",
     "Server": "server",
     "ServerProcess": "process",
