@@ -27,6 +27,8 @@ COLOURS: tuple[PaneColour, ...] = get_args(PaneColour)
 
 PATIENCE = 10.0
 """Seconds in which a terminal program must have answered."""
+COLUMNS, LINES = 50, 12
+"""The least size in which a teammate's face can be read."""
 BESIDE = 2
 """Teammates that are shown beside their leader; more of them get a window of their own."""
 
@@ -121,10 +123,10 @@ class PaneSpec(msgspec.Struct, frozen=True, kw_only=True):
         return shown_title(self.title or self.member)
 
 
-def shown_title(text: str) -> str:
-    """Make a text fit to be shown above a pane: one line, without control characters."""
+def shown_title(text: str, most: int = _TITLE) -> str:
+    """Make a text fit to be shown: one line, without control characters, not too long."""
     words = "".join(char if char.isprintable() else " " for char in text)
-    return " ".join(words.split())[:_TITLE]
+    return " ".join(words.split())[:most]
 
 
 class OpenedPane(msgspec.Struct, frozen=True):

@@ -7,10 +7,9 @@ from typing import Literal
 
 import msgspec
 
+from prong.host.pane.pane import COLUMNS, LINES
 from prong.host.pane.tmux_server import TmuxPane
 
-COLUMNS, LINES = 50, 12
-"""The least size in which a teammate's face can be read."""
 WINDOW = "prong-team"
 OUTSIDE = "Prong does not run inside tmux"
 
