@@ -7,7 +7,14 @@ import pytest
 from prong.config import setting
 from prong.config.hook import EVENTS
 from prong.config.setting_type import INSIDE
-from prong.config.value import AgentValues, ForkValues, HandbackValues, SandboxValues, Values
+from prong.config.value import (
+    AgentValues,
+    ForkValues,
+    HandbackValues,
+    SandboxValues,
+    TeamValues,
+    Values,
+)
 
 PAGE = (Path(__file__).parents[2] / "docs/settings.md").read_text("utf-8")
 KEYS = PAGE.partition("## Keys")[2].partition("## Trust")[0]
@@ -22,7 +29,7 @@ def test_every_key_is_documented_and_no_other():
     """docs/settings.md lists exactly the keys that are read."""
     known = {*setting._KINDS, *setting._STRUCTURED} - {"$schema"}
     inner = {"enabled", "dispatch", "schedule", "turns", "breakEven", "wake"}
-    inner |= {"base", "symlinkDirectories", "permissionMode", "backend", *INSIDE["sandbox"]}
+    inner |= {"base", "symlinkDirectories", "permissionMode", *INSIDE["team"], *INSIDE["sandbox"]}
 
     assert set(rows(KEYS)) == known | inner
 
@@ -49,6 +56,7 @@ def test_every_key_has_a_type():
     [
         ("fork", ForkValues),
         ("agents", AgentValues),
+        ("team", TeamValues),
         ("handback", HandbackValues),
         ("sandbox", SandboxValues),
     ],

@@ -9,6 +9,7 @@ import msgspec
 
 from prong.agent.spec import INHERIT
 from prong.cost.budget import Bounds
+from prong.host.pane import BESIDE
 from prong.wire import Ttl
 
 
@@ -29,6 +30,14 @@ class AgentValues(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     backend: Literal["inline", "process"] = "inline"
     model: str = INHERIT
     permission_mode: Literal["default", "acceptEdits"] = "default"
+
+
+class TeamValues(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The setting `team`."""
+
+    backend: str = "auto"
+    window: int = BESIDE
+    command: tuple[str, ...] = ()
 
 
 class HandbackValues(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +90,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     worktree: Mapping[str, Any] = {}
     fork: ForkValues = ForkValues()
     agents: AgentValues = AgentValues()
+    team: TeamValues = TeamValues()
     retry: Mapping[str, Any] = {}
     explore_model: str | None = None
     worker_tools: str | None = None

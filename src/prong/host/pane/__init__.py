@@ -1,6 +1,7 @@
 """Panes of the user's terminal: opened, listed, named, hidden and closed."""
 
 from prong.host.pane.pane import (
+    BESIDE,
     OpenedPane,
     Pane,
     PaneBackend,
@@ -12,6 +13,7 @@ from prong.host.pane.pane import (
 )
 
 __all__ = [
+    "BESIDE",
     "OpenedPane",
     "Pane",
     "PaneBackend",
