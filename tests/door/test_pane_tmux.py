@@ -109,6 +109,8 @@ async def test_focus_and_layout_are_as_before(here, host, tmp_path):
     second = await panes.open(waiting("bob", tmp_path))
     between = here.ask("user:", "#{pane_id}")
     windows = {here.ask(pane.id, "#{window_id}") for pane in (first, second)}
+    # Left to itself tmux would give the room of ours to whatever is beside it now.
+    here.tmux("select-layout", "-t", "user:", "even-vertical")
     await panes.close(first.id)
     await panes.close(second.id)
 
