@@ -55,6 +55,20 @@ def is_gone_tag(text: str) -> bool:
     return False
 
 
+def is_alive(pid: int, since: int) -> bool:
+    """Whether a process that was started at that moment still runs; a zombie does not."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    with suppress(OSError, IndexError):
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return fields[0] not in {b"Z", b"X"} and started(pid) == since
+    return started(pid) == since
+
+
 def started(pid: int) -> int:
     """Give the moment a process was started, in the kernel's ticks; 0 where there is no /proc."""
     with suppress(OSError, ValueError, IndexError):

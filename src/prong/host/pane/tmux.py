@@ -210,6 +210,10 @@ class TmuxPanes(PaneBackend):
     async def panes(self) -> list[Pane]:
         """List the panes of this leader, those of its earlier processes included."""
         server = await self._server()
+        listed = await server.panes()
+        if any(_is_overlooked(pane) and self.setup.member(pane.mark) for pane in listed):
+            await server.look_after_children()
+            listed = await server.panes()
         return [
             Pane(
                 id=pane.id,
@@ -219,7 +223,7 @@ class TmuxPanes(PaneBackend):
                 status=pane.status if pane.dead else None,
                 hidden=pane.kind == "hidden",
             )
-            for pane in await server.panes()
+            for pane in listed
             if (member := self.setup.member(pane.mark)) is not None
         ]
 
@@ -282,6 +286,10 @@ class TmuxPanes(PaneBackend):
             await self._arrange(server, panes, spot, pane_id)
 
 
+def _is_overlooked(pane: TmuxPane) -> bool:
+    return pane.dead and pane.status is None
+
+
 async def is_inside(host: Host) -> bool:
     """Whether Prong runs in a pane of a tmux server that answers."""
     if not host.environment.get("TMUX"):
@@ -296,15 +304,8 @@ async def _end(pid: int, began: int) -> None:
     ours.
     """
     with anyio.move_on_after(GRACE):
-        while _is_same(pid, began):  # noqa: ASYNC110 - see above
+        while owner.is_alive(pid, began):  # noqa: ASYNC110 - see above
             await anyio.sleep(0.02)
-    if _is_same(pid, began):
-        with suppress(ProcessLookupError, PermissionError):
+    with suppress(ProcessLookupError, PermissionError):
+        if owner.is_alive(pid, began) and os.getsid(pid) == pid:
             os.killpg(pid, signal.SIGKILL)
-
-
-def _is_same(pid: int, began: int) -> bool:
-    try:
-        return os.getsid(pid) == pid and owner.started(pid) == began
-    except (ProcessLookupError, PermissionError):
-        return False

@@ -9,6 +9,7 @@ separated by a bar, and no field but the last can hold one.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 import msgspec
 
@@ -138,6 +139,16 @@ class TmuxServer:
             raise PaneFailed(f"tmux list-panes failed: {said}", detail=said)
         lines = ended.output.decode(errors="replace").splitlines()
         return [_parse(line) for line in lines if line]
+
+    async def look_after_children(self) -> None:
+        """Let the server notice the ends of programs that it has overlooked.
+
+        It is told of a child's end by a signal, and misses some. A pane then counts as dead, but
+        nobody knows how it ended, and one that ended well is not taken away. When another child
+        ends, it looks after all of them.
+        """
+        with suppress(PaneFailed):
+            await self.run("run-shell", "true")
 
 
 def gone(detail: str) -> PaneFailed:
