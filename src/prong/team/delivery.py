@@ -1,4 +1,4 @@
-"""The way of a notice: expected, put into the outbox, from there into the inbox of its reader.
+"""The way of a notice or a mail: put into the outbox, from there into the inbox of its reader.
 
 An agent that is subscribed gets its notices as they are put. A notice waits in the inbox until the
 agent's next turn boundary. If the agent has read the whole output of the task by then, the notice
@@ -22,6 +22,7 @@ from prong.errors import JournalFull
 from prong.event import Event, Warned
 from prong.team.notice import Notice, render
 from prong.team.outbox import Expected, Outbox
+from prong.team.received import Received, render_mail
 from prong.team.work import Ending
 
 Emit: TypeAlias = Callable[[Event], None]
@@ -38,11 +39,11 @@ class _Recipient(Struct, frozen=True):
 
 
 class _QueuedEntry(Struct):
-    """An entry that waits in an inbox, and the notices it is made of."""
+    """An entry that waits in an inbox, and what it is made of: notices, or mails."""
 
     inbox: Inbox
     entry: User
-    notices: list[Notice]
+    made_of: list[Notice] | list[Received]
 
 
 class Delivery(Struct):
@@ -83,6 +84,15 @@ class Delivery(Struct):
             self.emit(Warned(text=str(error)))
         self._hand_over(notice.agent)
 
+    def receive(self, mail: Received) -> bool:
+        """Store a mail, and hand it over if its reader is at work; whether it is a new one.
+
+        Raises JournalFull if it could not be stored: it is still in its mailbox then.
+        """
+        new = self.outbox.receive(mail)
+        self._hand_over(mail.agent)
+        return new
+
     def subscribe(self, agent: str, inbox: Inbox, *, hold: Container[str] = ()) -> None:
         """Put an agent's notices into its inbox from now on, and those that wait for it."""
         self._readers[agent] = _Recipient(inbox, hold)
@@ -108,8 +118,8 @@ class Delivery(Struct):
             return
         self._read[notice_id] = beside
         for waiting in self._waiting:
-            if any(notice.id == notice_id for notice in waiting.notices):
-                entry = self._entry(waiting.notices)
+            if any(one.id == notice_id for one in waiting.made_of):
+                entry = self._entry(waiting.made_of)
                 waiting.inbox.revise(waiting.entry, entry)
                 waiting.entry = entry
 
@@ -119,19 +129,25 @@ class Delivery(Struct):
         if reader is None or agent not in self.outbox.addressees:
             return
         try:
-            notices = self.outbox.deliver(agent, hold=reader.hold)
+            ready = self.outbox.deliver(agent, hold=reader.hold)
         except JournalFull as error:
             self._stuck.add(agent)
             self.emit(Warned(text=f"{error}; notices stay on disk until the session is resumed"))
             return
         self._stuck.discard(agent)
-        if notices:
-            waiting = _QueuedEntry(reader.inbox, self._entry(notices), notices)
-            self._waiting.append(waiting)
-            reader.inbox.put(waiting.entry, taken=partial(self._taken, waiting))
+        for made_of in (
+            [one for one in ready if isinstance(one, Notice)],
+            [one for one in ready if isinstance(one, Received)],
+        ):
+            if made_of:
+                waiting = _QueuedEntry(reader.inbox, self._entry(made_of), made_of)
+                self._waiting.append(waiting)
+                reader.inbox.put(waiting.entry, taken=partial(self._taken, waiting))
 
-    def _entry(self, notices: list[Notice]) -> User:
-        return User((Text(render([self._worded(notice) for notice in notices])),), "notice")
+    def _entry(self, made_of: list[Notice] | list[Received]) -> User:
+        notices = [self._worded(one) for one in made_of if isinstance(one, Notice)]
+        mails = [one for one in made_of if isinstance(one, Received)]
+        return User((Text(render_mail(mails) if mails else render(notices)),), "notice")
 
     def _worded(self, notice: Notice) -> Notice:
         beside = self._read.get(notice.id)
@@ -141,6 +157,6 @@ class Delivery(Struct):
 
     def _taken(self, waiting: _QueuedEntry) -> None:
         self._waiting.remove(waiting)
-        for notice in waiting.notices:
-            self._read.pop(notice.id, None)
-        self.outbox.ack([notice.id for notice in waiting.notices])
+        for one in waiting.made_of:
+            self._read.pop(one.id, None)
+        self.outbox.ack([one.id for one in waiting.made_of])

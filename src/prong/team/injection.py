@@ -64,7 +64,7 @@ _OPEN = r"<[^\w<>]{0,6}"
 _GAP = r"[\W_]{0,3}"
 
 # Patterns are texts: they are compiled when the first result comes, which many sessions never see.
-_NOTICE = rf"(?i){_OPEN}task{_GAP}(?:notification|id)\b"
+_NOTICE = rf"(?i){_OPEN}(?:task{_GAP}(?:notification|id)|teammate{_GAP}message)\b"
 _TAG = (
     rf"(?i){_OPEN}(?:system(?:{_GAP}(?:reminder|prompt|message))?|developer|human|assistant"
     rf"|user{_GAP}(?:prompt|message|query)|local{_GAP}command[\w-]{{0,20}}"

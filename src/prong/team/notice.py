@@ -54,7 +54,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 _TAG = re.compile(
     r"<(?=[^\w<>‹]*(?:"
     r"task[\W_]*(?:notification|id)|run|status|summary|result|usage|output[\W_]*file|tokens"
-    r"|duration[\W_]*ms"
+    r"|duration[\W_]*ms|teammate[\W_]*message"
     r"|system|user|assistant|human|developer|function|tool|invoke|antml|command|local[\W_]*command"
     r"))",
     re.IGNORECASE,
@@ -73,6 +73,11 @@ def _fenced(*texts: str) -> list[str]:
 
 def _line(text: str) -> str:
     return " ".join(text.split())
+
+
+def line(text: str) -> str:
+    """Make one harmless line of a text."""
+    return neutral(_line(text))
 
 
 def _rendered(notice: Notice) -> str:

@@ -1,4 +1,4 @@
-r"""Where notices wait until the agent they are for has them in its journal.
+r"""Where notices and mails wait until the agent they are for has them in its journal.
 
 One file of JSON lines, only ever appended to. A task is *expected* when it starts; its notice is
 *written* when it ends, *delivered* when the agent takes it, *acknowledged* when the agent's own
@@ -7,6 +7,9 @@ without its newline is no record. `sync` makes what was written survive a loss o
 
     expected -> written -> delivered -> acknowledged
         \_ on reopening: the task died with its process      \_ never offered again
+
+A mail is *received*: one record with the place from where its mailbox is read next. From then on it
+is treated as a notice is. A kill before that record reads it again, one after it never does.
 
 A notice that was delivered but not acknowledged when the process died may or may not have reached
 the journal. It is offered again; `unsettled` names these, so that the journal can be asked first.
@@ -36,6 +39,7 @@ from prong.ids import AgentPath, TaskId
 from prong.journal.lock import remedy
 from prong.journal.record import check, reseal
 from prong.team.notice import Notice
+from prong.team.received import BoxPlace, Received
 from prong.wire.raw import dump
 
 
@@ -73,7 +77,16 @@ class _Acknowledged(msgspec.Struct, frozen=True, tag_field="type", tag="acknowle
     ids: tuple[str, ...]
 
 
-_OutboxRecord: TypeAlias = Expected | _Written | _Delivered | _Acknowledged
+class _MailRead(msgspec.Struct, frozen=True, tag_field="type", tag="received"):
+    mail: Received
+
+
+class _Advanced(msgspec.Struct, frozen=True, tag_field="type", tag="advanced"):
+    box: str
+    cursor: BoxPlace
+
+
+_OutboxRecord: TypeAlias = Expected | _Written | _Delivered | _Acknowledged | _MailRead | _Advanced
 
 
 class _Numbered(msgspec.Struct, frozen=True):
@@ -91,7 +104,8 @@ class Outbox:
         """Open the file and take up what is in it."""
         self.path = Path(path)
         self._expected: dict[str, Expected] = {}
-        self._waiting: dict[str, Notice] = {}
+        self._waiting: dict[str, Notice | Received] = {}
+        self._cursors: dict[str, BoxPlace] = {}
         self._seen: set[str] = set()
         self._told: dict[str, Told] = {}
         self._handed: set[str] = set()
@@ -145,6 +159,31 @@ class Outbox:
         self._append(_Written(notice))
         return True
 
+    def receive(self, mail: Received) -> bool:
+        """Keep a mail; False if there has been one of that id.
+
+        Raises JournalFull if it could not be written: then it was not read.
+        """
+        if mail.id in self._seen:
+            self.advance(mail.box, mail.cursor)
+            return False
+        self._append(_MailRead(mail))
+        self._read(mail)
+        return True
+
+    def advance(self, box: str, cursor: BoxPlace) -> None:
+        """Note that a mailbox holds nothing to be kept up to a place.
+
+        Raises JournalFull if it could not be written: then it is read again.
+        """
+        if self._cursors.get(box) != cursor:
+            self._append(_Advanced(box, cursor))
+            self._cursors[box] = cursor
+
+    def cursor(self, box: str) -> BoxPlace | None:
+        """Say from where a mailbox is to be read; None if it never was."""
+        return self._cursors.get(box)
+
     def knows(self, notice_id: str) -> bool:
         """Tell whether an id has been used."""
         return notice_id in self._seen or notice_id in self._expected
@@ -172,16 +211,17 @@ class Outbox:
         """Say how a task ended, if it is one of the last that have notified."""
         return self._told.get(task_id)
 
-    def pending(self, agent: str) -> list[Notice]:
+    def pending(self, agent: str) -> list[Notice | Received]:
         """List what waits for an agent and has not been handed to it, oldest first."""
         return [n for n in self._waiting.values() if n.agent == agent and n.id not in self._handed]
 
-    def deliver(self, agent: str, *, hold: Container[str] = ()) -> list[Notice]:
+    def deliver(self, agent: str, *, hold: Container[str] = ()) -> list[Notice | Received]:
         """Hand over what waits for an agent, less the tasks in `hold`; it is not offered again.
 
         Raises JournalFull if that could not be written; then nothing was handed over.
         """
-        notices = [notice for notice in self.pending(agent) if notice.task_id not in hold]
+        waiting = self.pending(agent)
+        notices = [n for n in waiting if isinstance(n, Received) or n.task_id not in hold]
         if notices:
             self._append(_Delivered(tuple(n.id for n in notices)))
             self._handed.update(n.id for n in notices)
@@ -218,6 +258,12 @@ class Outbox:
         self._told[notice.task_id] = Told(notice.agent, notice.summary, notice.output_file)
         if len(self._told) > REMEMBERED:
             del self._told[next(iter(self._told))]
+
+    def _read(self, mail: Received) -> None:
+        self._cursors[mail.box] = mail.cursor
+        self._seen.add(mail.id)
+        if mail.text:
+            self._waiting[mail.id] = mail
 
     def _forget(self, ids: Iterable[str]) -> None:
         for id_ in ids:
@@ -276,6 +322,11 @@ class Outbox:
             case _Written(notice):
                 if notice.id not in self._seen:
                     self._keep(notice)
+            case _MailRead(mail):
+                if mail.id not in self._seen:
+                    self._read(mail)
+            case _Advanced(box, cursor):
+                self._cursors[box] = cursor
             case _Delivered(ids):
                 self._handed.update(i for i in ids if i in self._waiting)
             case _Acknowledged(ids):
@@ -289,9 +340,8 @@ class Outbox:
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._handle, self._size)
-            raise JournalFull(
-                f"{self.path}: a notice could not be stored ({error}); {remedy(error)}"
-            ) from error
+            what = "what waits for an agent could not be stored"
+            raise JournalFull(f"{self.path}: {what} ({error}); {remedy(error)}") from error
         self._size += len(data)
         self._number += 1
 

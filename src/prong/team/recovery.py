@@ -8,7 +8,7 @@ from prong.ids import AgentPath, TaskId
 from prong.journal.replay import Replay
 from prong.team.log import numbers, read_tail
 from prong.team.outbox import Expected
-from prong.team.resume import told
+from prong.team.standing import told
 from prong.team.task import TaskBoard
 from prong.team.work import Ending, result_text
 

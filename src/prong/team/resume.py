@@ -8,7 +8,7 @@ stands in the journal, which knows better than the outbox.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -18,7 +18,7 @@ from prong.cost import markable
 from prong.cost.budget import Budget
 from prong.cost.mark import ttl_of
 from prong.cost.receipt import Receipt
-from prong.entry import Reply, User
+from prong.entry import Reply
 from prong.ids import AgentPath, is_below
 from prong.journal.note import ChildNotes, ChildSpec
 from prong.journal.replay import Replay
@@ -27,9 +27,9 @@ from prong.team.account import ChildAccount
 from prong.team.child import Child, RunStatus
 from prong.team.delivery import Delivery
 from prong.team.make import Start
-from prong.team.notice import mentions
 from prong.team.outbox import Expected
 from prong.team.result import ending_of
+from prong.team.standing import told
 from prong.tools.tool import Reads
 from prong.wire import Ttl
 
@@ -100,20 +100,6 @@ def take_up(child: Child, unread: Sequence[str]) -> Child:
     if unread:
         child.tell(*unread)
     return child
-
-
-def told(replay: Replay, ids: Collection[str]) -> set[str]:
-    """Name those of some notices that stand, or once stood, in a conversation."""
-    found = set[str]()
-    for placed in replay.entries if ids else ():
-        tip = placed.prompt.tip
-        if tip is None or tip.kind != "notice":
-            continue
-        entry = placed.prompt.head.dialect.read(tip.role, tip.data)
-        if isinstance(entry, User):
-            text = entry.text
-            found |= {name for name in ids if mentions(text, name)}
-    return found
 
 
 def make_up(child: Child, replay: Replay, delivery: Delivery, *, owed: bool) -> bool:

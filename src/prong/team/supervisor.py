@@ -42,8 +42,9 @@ from prong.team.make import (
 from prong.team.outbox import Expected
 from prong.team.registry import Held, Registry
 from prong.team.result import ForkResult, ending_of, finished, held_back, moved, result_of, started
-from prong.team.resume import TakenUp, make_up, specs, spent_budget, stored_start, take_up, told
+from prong.team.resume import TakenUp, make_up, specs, spent_budget, stored_start, take_up
 from prong.team.route import ForkMode, ForkRoute, NoRoute, Route, TypedRoute, route
+from prong.team.standing import told
 from prong.team.typed import TypeResolver
 from prong.team.workspace import barred
 from prong.tools.delegate import AnyAgentArguments, WorkerArguments
