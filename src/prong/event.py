@@ -67,6 +67,9 @@ class AgentStarted(_Event, tag="agent_started", frozen=True):
     call_id: str = ""
     """The call of the parent that it came of; empty if somebody started it by hand."""
     isolation: Literal["", "worktree"] = ""
+    member: str = ""
+    colour: str = ""
+    """Its name in a team, if it is a member of one, and by what members are told apart."""
     notify: bool = True
     """Whether its end becomes a notice for the parent."""
     run: int = 1
@@ -85,6 +88,12 @@ class AgentFinished(_Event, tag="agent_finished", frozen=True):
     """Why, where that needs words."""
     result: str = ""
     """What it gives back; of a fork's report the result alone."""
+
+
+class AgentRested(_Event, tag="agent_rested", frozen=True):
+    """A member of a team sleeps until there is something to do, or its plan is answered."""
+
+    waits: Literal["work", "plan"] = "work"
 
 
 class InputTaken(_Event, tag="input_taken", frozen=True):
@@ -182,9 +191,8 @@ class ReplyDiscarded(_Event, tag="reply_discarded", frozen=True):
     usage: Usage = Usage()
     """What the lost try was billed for."""
     cost: float | None = 0.0
-    """In dollars; None when the model's price is unknown."""
     uncached: float | None = None
-    """What the same tokens would have cost without a cache; None if that is not known."""
+    """In dollars, as billed and without a cache; None when the model's price is unknown."""
 
 
 class RequestFailed(_Event, tag="request_failed", frozen=True):
@@ -202,9 +210,8 @@ class RequestFailed(_Event, tag="request_failed", frozen=True):
     usage: Usage = Usage()
     """What the last try was billed for."""
     cost: float | None = 0.0
-    """In dollars; None when the model's price is unknown."""
     uncached: float | None = None
-    """What the same tokens would have cost without a cache; None if that is not known."""
+    """In dollars, as billed and without a cache; None when the model's price is unknown."""
 
 
 class ReplyFinished(_Event, tag="reply_finished", frozen=True):
@@ -220,9 +227,8 @@ class ReplyFinished(_Event, tag="reply_finished", frozen=True):
     """In dollars; None when the model's price is unknown."""
     model: str
     latency: float
-    """Seconds from the request to the end of the reply."""
     first_event: float
-    """Seconds from the request to its first event."""
+    """Seconds from the request to the end of the reply, and to its first event."""
     response_id: str = ""
     sidecar: str = ""
     """What for, if this request does not belong to the conversation itself."""
@@ -259,9 +265,8 @@ class ToolFinished(_Event, tag="tool_finished", frozen=True):
     """What people should see instead, such as a diff."""
     duration: float = 0.0
     refused: bool = False
-    """Whether it was not allowed to run."""
     interrupted: bool = False
-    """Whether it was cut off, by somebody or by a failure of Prong's own."""
+    """Whether it was not allowed to run, or was cut off, by somebody or by a failure of ours."""
     title: str = ""
     """One line for people, where arguments could be read."""
 
@@ -346,9 +351,8 @@ class WorkKept(_Event, tag="work_kept", frozen=True):
     branch: str
     """What is checked out there: a branch, or a commit if the child left all branches."""
     commits: tuple[str, ...] = ()
-    """The child's own, the oldest first."""
     files: tuple[str, ...] = ()
-    """Paths that it changed, committed or not."""
+    """The child's own, the oldest first, and the paths that it changed, committed or not."""
     uncommitted: bool = False
     """Whether some of it is not committed."""
 
@@ -449,6 +453,7 @@ class SessionFinished(_Event, tag="session_finished", frozen=True):
 Event: TypeAlias = (
     SessionStarted
     | AgentStarted
+    | AgentRested
     | InputTaken
     | MessageQueued
     | MessageUnqueued

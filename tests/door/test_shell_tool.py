@@ -25,6 +25,7 @@ from prong.tools.kit import Kit
 from prong.tools.shell import PART, Bash, BashArguments
 from prong.tools.todo import TodoWrite
 from prong.tools.tool import CallOutcome, Context, Done, Failed, Reads, Tool
+from shared.outbox import notices_in
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
 CALL = CallId("call-1")
@@ -303,7 +304,7 @@ async def test_the_background_way(tmp_path: Path) -> None:
 
         assert ended.startswith('Background command "serve things" completed (exit code 0)')
         assert ended.endswith("served")
-        assert [n.status for n in w.outbox.deliver("main")] == ["completed"]
+        assert [n.status for n in notices_in(w.outbox.deliver("main"))] == ["completed"]
 
 
 @pytest.mark.spec("T6")

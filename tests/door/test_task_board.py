@@ -24,6 +24,7 @@ from prong.team.taskset import TaskSet
 from prong.team.work import Ending
 from prong.tools.collector import Collector
 from prong.tools.tool import CallOutcome, Done, Failed, Tasks
+from shared.outbox import notices_in
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
 
@@ -97,7 +98,7 @@ async def test_a_command_ends_in_one_notice(tmp_path: Path) -> None:
 
         await w.board.wait_idle()
 
-        (notice,) = w.outbox.deliver("main")
+        (notice,) = notices_in(w.outbox.deliver("main"))
         log = tmp_path / "tasks" / "task-1.log"
         assert (notice.task_id, notice.status) == ("task-1", "failed")
         assert notice.summary == 'Background command "say hi" failed (exit code 3)'
@@ -147,12 +148,12 @@ async def test_a_stopped_task_dies_whole_and_notifies_once_as_killed(tmp_path: P
 
         assert "stopped" in text(outcome)
         assert not [p for p in family if alive(p)]
-        (notice,) = w.outbox.deliver("main")
+        (notice,) = notices_in(w.outbox.deliver("main"))
         assert notice.status == "killed"
         assert "begun" in notice.result
         assert isinstance(await w.tasks.stop(task_id), Failed)
         assert w.count(TaskFinished, task_id) == 1
-        assert w.outbox.deliver("main") == []
+        assert notices_in(w.outbox.deliver("main")) == []
 
 
 @pytest.mark.spec("T4")
@@ -173,16 +174,16 @@ async def test_two_hundred_at_once_notify_once_each(tmp_path: Path) -> None:
         await w.board.wait_idle()
 
         os.close(holder)
-        notices = w.outbox.deliver("main")
+        notices = notices_in(w.outbox.deliver("main"))
 
         assert sorted(n.task_id for n in notices) == sorted(f"task-{n}" for n in range(1, 201))
         ends = [e.task_id for e in w.events if isinstance(e, TaskFinished)]
         assert len(ends) == len(set(ends)) == 200
     with Outbox(str(tmp_path / "outbox")) as again:
-        assert len(again.pending("main")) == 200
+        assert len(notices_in(again.pending("main"))) == 200
         again.ack([n.id for n in notices])
     with Outbox(str(tmp_path / "outbox")) as again:
-        assert again.pending("main") == []
+        assert notices_in(again.pending("main")) == []
 
 
 @pytest.mark.spec("T8")
@@ -198,7 +199,7 @@ async def test_nothing_survives_the_session(tmp_path: Path) -> None:
         await w.board.close()
 
         assert not [p for p in running if alive(p)]
-        assert {n.status for n in w.outbox.deliver("main")} == {"killed"}
+        assert {n.status for n in notices_in(w.outbox.deliver("main"))} == {"killed"}
         process = await w.host.start("sleep 1000")
         with pytest.raises(UsageError):
             await w.tasks.adopt(process, title="late")
@@ -220,7 +221,7 @@ async def test_a_cancelled_session_kills_its_tasks_and_says_so(tmp_path: Path) -
             group.cancel_scope.cancel()
         assert number
         assert not alive(number)
-        assert [n.status for n in outbox.pending("main")] == ["killed"]
+        assert [n.status for n in notices_in(outbox.pending("main"))] == ["killed"]
 
 
 @pytest.mark.spec("T4")
@@ -234,7 +235,7 @@ async def test_a_task_that_died_with_the_process_is_reported_on_resume(tmp_path:
 
     for expected in (1, 0):
         async with world(tmp_path) as w:
-            notices = w.outbox.deliver("main")
+            notices = notices_in(w.outbox.deliver("main"))
             assert len(notices) == expected
             for notice in notices:
                 assert (notice.task_id, notice.status) == ("task-1", "killed")
@@ -276,7 +277,7 @@ async def test_whatever_fails_at_the_end_a_task_ends(tmp_path: Path) -> None:
         with anyio.fail_after(10):
             text(await w.tasks.stop(handle.task_id))
 
-        (notice,) = w.outbox.deliver("main")
+        (notice,) = notices_in(w.outbox.deliver("main"))
         assert (notice.status, notice.summary[:20]) == ("failed", "failed: RuntimeError")
         assert not w.board.running()
 
@@ -294,7 +295,7 @@ async def test_a_notice_may_speak_of_any_name(tmp_path: Path) -> None:
     with Outbox(str(tmp_path / "outbox")) as outbox:
         assert outbox.put(notice)
     with Outbox(str(tmp_path / "outbox")) as outbox:
-        (found,) = outbox.deliver("main")
+        (found,) = notices_in(outbox.deliver("main"))
         assert found.summary == "made ign\ufffd.bin"
 
 
@@ -307,7 +308,7 @@ async def test_the_output_of_an_earlier_process_can_be_asked_for(tmp_path: Path)
             "echo hi", tasks=TaskSet(w.board, AgentPath("main/one"), w.events.append)
         )
         await w.board.wait_idle()
-        w.outbox.ack([n.id for n in w.outbox.deliver("main")])
+        w.outbox.ack([n.id for n in notices_in(w.outbox.deliver("main"))])
 
     async with world(tmp_path) as w:
         other = TaskSet(w.board, AgentPath("main/two"), w.events.append)
@@ -336,8 +337,8 @@ async def test_an_agent_owns_its_tasks(tmp_path: Path) -> None:
         assert isinstance(await second.stop(task_id), Failed)
         assert "running" in text(await w.tasks.output(task_id))
         text(await w.tasks.stop(task_id))
-        assert w.outbox.deliver("main") == []
-        assert [n.task_id for n in w.outbox.deliver("main/fork-1")] == [task_id]
+        assert notices_in(w.outbox.deliver("main")) == []
+        assert [n.task_id for n in notices_in(w.outbox.deliver("main/fork-1"))] == [task_id]
 
 
 async def test_a_flood_is_bounded(tmp_path: Path) -> None:
@@ -351,7 +352,7 @@ async def test_a_flood_is_bounded(tmp_path: Path) -> None:
         log = tmp_path / "tasks" / f"{task_id}.log"
         assert 10_000 <= log.stat().st_size < 10_100
         assert "not kept" in log.read_text()
-        (notice,) = w.outbox.deliver("main")
+        (notice,) = notices_in(w.outbox.deliver("main"))
         assert "end\nz" in notice.result
         assert len(notice.result) < 2_500
 
@@ -365,7 +366,7 @@ async def test_finished_tasks_leave_no_growth(tmp_path: Path) -> None:
             for _ in range(REMEMBERED // 2):
                 await w.start("exit 0")
             await w.board.wait_idle()
-            w.outbox.ack([n.id for n in w.outbox.deliver("main")])
+            w.outbox.ack([n.id for n in notices_in(w.outbox.deliver("main"))])
             w.events.clear()
             gc.collect()
             sizes.append(sum(type(o) in {Task, Log, Collector} for o in gc.get_objects()))

@@ -205,7 +205,7 @@ def test_entries_that_speak_of_no_tool_are_found():
 def test_every_name_is_that_of_a_tool():
     """Nothing is kept from agents, or let through to them, that is not there."""
     assert {*NEVER, *NOT_CUSTOM, *IN_BACKGROUND, *TEAMMATE, *CONTAINED} <= TOOLS
-    assert not {"TeamCreate", "SetPermissionMode", "EnterWorktree", "TaskClaim"} & TOOLS
+    assert not {"TeamJoin", "SetPermissionMode", "EnterWorktree", "TaskClaim"} & TOOLS
 
 
 def test_each_removal_names_its_layer():

@@ -128,6 +128,7 @@ Check: TypeAlias = Callable[[Any, Agent, Child], bool]
 
 # What is made for a child differs field by field, so each has an expectation of its own.
 GIVEN: dict[str, Check] = {
+    "context.team": lambda w, p, c: c.agent.context.team is None,
     "agent.path": lambda w, p, c: c.agent.path == f"{p.path}/{c.spec.task_id}",
     "agent.lineage": lambda w, p, c: (
         (c.agent.lineage.origin, c.agent.lineage.parent, c.agent.lineage.depth)

@@ -29,6 +29,7 @@ from prong.journal.note import (
     FanPlanned,
     FilesRead,
     FolderEntered,
+    MemberKept,
     MessagesUnread,
     ModelChosen,
     ModeSet,
@@ -39,6 +40,7 @@ from prong.journal.note import (
     PullsSeen,
     StoredPlan,
     StoredRule,
+    TeamKept,
     Titled,
     TodosKept,
     TurnSettled,
@@ -145,6 +147,26 @@ OLD: list[tuple[str, str, Note]] = [
     ),
     ("run", "2", ChildRun(2)),
     ("unread", '["Look again."]', MessagesUnread(["Look again."])),
+    (
+        "team",
+        '{"team":"crew","plans":{"alice":"plan-1"}}',
+        TeamKept(team="crew", plans={"alice": "plan-1"}),
+    ),
+    (
+        "member",
+        (
+            '{"planning":true,"plan":["plan-1","Do it."],"settled":"m1-alice",'
+            '"shutdown":"end-1","agreed":false,"idle":"abc","offered":["1"]}'
+        ),
+        MemberKept(
+            planning=True,
+            plan=("plan-1", "Do it."),
+            settled="m1-alice",
+            shutdown="end-1",
+            idle="abc",
+            offered=("1",),
+        ),
+    ),
 ]
 """Names and values as programs of format 1 have stored them, byte for byte."""
 
@@ -192,6 +214,8 @@ def test_the_names_on_disk_are_these() -> None:
         "cwd",
         "settled",
         "memory",
+        "team",
+        "member",
         "child",
         "opened",
         "receipt",

@@ -4,6 +4,7 @@ import random
 import re
 import resource
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from prong.event import MAIN
 from prong.ids import AgentPath, TaskId
 from prong.team.notice import Notice
 from prong.team.outbox import Expected, Outbox
+from prong.team.received import Received
+from shared.outbox import notices_in
 
 AGENTS = ("main", "main/fork-1")
 
@@ -30,7 +33,7 @@ def notice(number: int, agent: str = "main", result: str = "ok") -> Notice:
     )
 
 
-def ids(notices: list[Notice]) -> list[str]:
+def ids(notices: Sequence[Notice | Received]) -> list[str]:
     return [n.id for n in notices]
 
 
@@ -140,7 +143,7 @@ def test_a_second_notice_of_one_id_is_refused(tmp_path: Path) -> None:
     with Outbox(path) as outbox:
         assert outbox.put(notice(1, result="first"))
         assert not outbox.put(notice(1, result="second"))
-        assert [n.result for n in outbox.deliver("main")] == ["first"]
+        assert [n.result for n in notices_in(outbox.deliver("main"))] == ["first"]
         assert outbox.deliver("main") == []
         outbox.ack(["task-1"])
         assert not outbox.put(notice(1, result="third"))

@@ -16,6 +16,7 @@ MAX_DEPTH = 3
 
 CONTAINED = frozenset(
     {"Agent", "AskUserQuestion", "MergeWorktrees", "EnterPlanMode", "ExitPlanMode"}
+    | {"TeamCreate", "TeamSpawn", "TeamDelete"}
 )
 """Tools by which an agent delegates, asks the user or changes how others work: not for a fork."""
 
@@ -32,6 +33,8 @@ class Lineage(msgspec.Struct, frozen=True):
     depth: int = 0
     base: str = ""
     """Digest of the fork base."""
+    member: str = ""
+    """Its name in a team, if it is a member of one."""
 
     @property
     def is_fork(self) -> bool:
@@ -60,6 +63,9 @@ def told_by(prompt: Prompt) -> Lineage:
 
 def contained(lineage: Lineage, tool: str) -> str | None:
     """Say why an agent of this lineage may not use a tool; None if it may."""
+    if lineage.member and tool == "ExitPlanMode":
+        # The plan is its own, and goes to the leader.
+        return None
     if lineage.is_fork and tool in CONTAINED:
         return (
             f"You are a fork, and a fork never uses {tool}: it does its own part of the work and "

@@ -38,6 +38,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """A name by which the session can be found again."""
     mode: str | None = None
     """Permission mode."""
+    team: bool | None = None
+    """Whether it may lead a team of agents; None is what the settings say."""
     coordinator: bool = False
     """Only give work to others: workers do everything."""
     worker_tools: str | None = None
@@ -109,6 +111,7 @@ class OptionKeywords(TypedDict, total=False):
     session_id: str | None
     name: str | None
     mode: str | None
+    team: bool | None
     coordinator: bool
     worker_tools: str | None
     allow: tuple[str, ...]

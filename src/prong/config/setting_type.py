@@ -78,7 +78,7 @@ INSIDE: dict[str, dict[str, ValueType]] = {
         "model": "text",
         "permissionMode": ("default", "acceptEdits"),
     },
-    "team": {"backend": "text", "window": "count", "command": "texts"},
+    "team": {"enabled": "flag", "backend": "text", "window": "count", "command": "texts"},
 }
 """The keys of settings that are objects."""
 

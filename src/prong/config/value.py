@@ -35,6 +35,7 @@ class AgentValues(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class TeamValues(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The setting `team`."""
 
+    enabled: bool = False
     backend: str = "auto"
     window: int = BESIDE
     command: tuple[str, ...] = ()

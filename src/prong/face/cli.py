@@ -326,6 +326,7 @@ def _options(args: argparse.Namespace) -> Options:
         session_id=args.session_id,
         name=args.name,
         mode=args.permission_mode,
+        team=args.team or None,
         coordinator=args.coordinator,
         worker_tools=args.worker_tools,
         allow=_rules(args.allowed_tools),
@@ -428,6 +429,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("--plain", action="store_true", help="talk line by line; with a screen reader, say")
     add("--output-format", choices=("text", "json", "stream-json"), default="text")
     add("--input-format", choices=("text", "stream-json"), default="text")
+    add("--team", action="store_true", help="may lead a team of agents that talk to each other")
     add("--coordinator", action="store_true", help="only give work to others, who do everything")
     add("--worker-tools", choices=("simple", "full"), help="what a coordinator's workers have")
     add("--json-schema", metavar="JSON|FILE", help="answer with an object of this JSON schema")

@@ -171,6 +171,46 @@ class NotesAsked(_Note, frozen=True):
     """What the answer was, until it is in the file of notes."""
 
 
+class MemberSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Which member of a team a child is."""
+
+    team: str
+    name: str
+    colour: str = ""
+    plan: bool = False
+    """Whether it only reads until the leader has approved its plan."""
+
+
+class TeamKept(_Note, frozen=True, kw_only=True):
+    """The team that a main agent leads; noted from the start if it may lead one."""
+
+    tag = "team"
+    team: str = ""
+    """Empty if there is none at present."""
+    plans: dict[str, str] = {}
+    """Plans that wait for an answer: the id of the request, by member."""
+
+
+class MemberKept(_Note, frozen=True, kw_only=True):
+    """What a member of a team was asked, asked itself and has said."""
+
+    tag = "member"
+    planning: bool = False
+    """Whether it only reads."""
+    plan: tuple[str, str] = ("", "")
+    """Its request to approve a plan, while that is open: the id and the plan."""
+    settled: str = ""
+    """The mail that answered the last such request."""
+    shutdown: str = ""
+    """The id of the request to end that it has not answered."""
+    agreed: bool = False
+    """Whether it has agreed to end."""
+    idle: str = ""
+    """The digest of its conversation when it last said that it has nothing to do."""
+    offered: tuple[str, ...] = ()
+    """The free tasks that it was told of."""
+
+
 class ChildSpec(_Note, frozen=True, kw_only=True):
     """What a child is; stored when it starts, so that a resumed session can take it up again."""
 
@@ -205,6 +245,8 @@ class ChildSpec(_Note, frozen=True, kw_only=True):
     """That worktree, once it is made and for as long as it is there."""
     brief: str = ""
     """What it is to do, in the words of whoever started it."""
+    member: MemberSpec | None = None
+    """Which member of a team it is, if it is one: such a child does not end with its turn."""
     carrier: CallId | None = None
     """The call in whose result a fork is told so, if it cannot be told in plain text."""
 
@@ -285,6 +327,8 @@ Note: TypeAlias = (
     | FolderEntered
     | TurnSettled
     | NotesAsked
+    | TeamKept
+    | MemberKept
     | ChildSpec
     | ReceiptOpened
     | ReceiptClosed
@@ -306,6 +350,8 @@ class MainNotes(msgspec.Struct, frozen=True, kw_only=True):
     pulls: dict[str, list[str]] = {}
     worker_tools: ToolSet | None = None
     """What workers have, if it is a coordinator."""
+    team: TeamKept | None = None
+    """The team it leads, if it may lead one."""
     reads: dict[str, str] = {}
     todos: tuple[Todo, ...] = ()
     cwd: str = ""
@@ -325,6 +371,8 @@ class ChildNotes(msgspec.Struct, frozen=True, kw_only=True):
     reads: dict[str, str] | None = None
     todos: tuple[Todo, ...] | None = None
     cwd: str | None = None
+    member: MemberKept | None = None
+    """What it has as a member of a team, if it is one."""
 
 
 def encode_note(note: Note) -> msgspec.Raw:

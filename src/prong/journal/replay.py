@@ -28,6 +28,7 @@ from prong.journal.note import (
     FilesRead,
     FolderEntered,
     MainNotes,
+    MemberKept,
     MessagesUnread,
     ModelChosen,
     ModeSet,
@@ -35,6 +36,7 @@ from prong.journal.note import (
     PullsSeen,
     ReceiptClosed,
     ReceiptOpened,
+    TeamKept,
     Titled,
     TodosKept,
     TurnSettled,
@@ -132,6 +134,7 @@ class Replay:
             plan=plan.value if plan is not None else None,
             pulls=pulls.value if pulls is not None else {},
             worker_tools=tools.value if tools is not None else None,
+            team=self.last(agent, TeamKept),
             reads=(self.last(agent, FilesRead) or FilesRead()).value,
             todos=(self.last(agent, TodosKept) or TodosKept()).value,
             cwd=(self.last(agent, FolderEntered) or FolderEntered()).value,
@@ -151,6 +154,7 @@ class Replay:
             reads=reads.value if reads is not None else None,
             todos=todos.value if todos is not None else None,
             cwd=folder.value if folder is not None else None,
+            member=self.last(agent, MemberKept),
         )
 
     def each(self, kind: type[AnyNote]) -> Iterator[tuple[str, AnyNote]]:

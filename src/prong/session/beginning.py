@@ -18,6 +18,7 @@ from prong.session.foundation import Foundation
 from prong.session.move import move
 from prong.session.parts import Parts
 from prong.session.preference import answer_schema
+from prong.session.teaming import take_up_team
 from prong.team.announce import announce, tell_end
 from prong.team.recovery import recover
 from prong.team.workspace import may_hold_worktrees, tidy
@@ -32,6 +33,8 @@ async def begin(parts: Parts, base: Foundation, group: anyio.abc.TaskGroup) -> N
         # A copy is another session: the name goes on meaning the one it was given to.
         journal.note(MAIN, Titled(options.name or ""))
         agent.emit(TitleChanged(title=options.name or ""))
+    if parts.leader is not None:
+        await take_up_team(base, parts.leader)
     running = _revive(parts, base, base.replay) if base.replay else set[str]()
     for lost in recover(parts.tasks, MAIN, base.replay, keep=running):
         warn(f"{lost} ended with the process that started it; its agent is told so")

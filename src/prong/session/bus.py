@@ -13,6 +13,7 @@ import msgspec
 
 from prong.errors import JournalError, SessionEnded
 from prong.event import (
+    AgentRested,
     Delta,
     Envelope,
     Event,
@@ -33,7 +34,7 @@ LIMIT = 10_000
 """Events that wait for a slow reader before it is made to skip them."""
 _BATCH = 256
 """Recorded events that a reader takes before others have a turn."""
-_ENDS = (TurnFinished, TaskFinished)
+_ENDS = (TurnFinished, TaskFinished, AgentRested)
 
 
 class Subscription:

@@ -30,7 +30,7 @@ from prong.session.planning import Planner, read_plan
 from prong.session.preference import compact_share, make_limits, session_budget
 from prong.team.taskset import TaskSet
 from prong.tools.kit import Kit
-from prong.tools.tool import Context, Delegation, Reads
+from prong.tools.tool import Context, Delegation, Reads, Teamwork
 
 
 class MainParts(TypedDict):
@@ -41,6 +41,7 @@ class MainParts(TypedDict):
     kit: Kit
     hooks: Guard
     prices: Prices
+    team: Teamwork | None
 
 
 def make_planner(base: Foundation, *, words: str) -> Planner:
@@ -116,7 +117,7 @@ def make_agent(base: Foundation, agents: Delegation, **parts: Unpack[MainParts])
             clock=base.clock,
         ),
         kit=parts["kit"],
-        context=_context(base, agents),
+        context=_context(base, agents, parts["team"]),
         policy=base.policy,
         hooks=parts["hooks"],
         questions=base.questions,
@@ -134,7 +135,7 @@ def _billing(base: Foundation, bounds: Bounds, prices: Prices) -> Billing:
     return billing
 
 
-def _context(base: Foundation, agents: Delegation) -> Context:
+def _context(base: Foundation, agents: Delegation, team: Teamwork | None) -> Context:
     async def ask(questions: Sequence[Question]) -> str | None:
         asked = QuestionAsked(request_id=base.questions.number(), questions=tuple(questions))
         answer = await base.questions.ask(MAIN, asked, base.emit)
@@ -152,4 +153,5 @@ def _context(base: Foundation, agents: Delegation) -> Context:
         images=base.chosen.images,
         keeps_back=base.policy.keeps_back,
         agents=agents,
+        team=team,
     )

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from prong.agent import Agent, Life, OpenQuestions, Respond, Turn
 from prong.agent.lineage import COORDINATOR, told_by
+from prong.agent.speaker import speaking
 from prong.agent.spec import AgentTypes
 from prong.config.firing import CommandHooks
 from prong.config.guard import Guard
@@ -58,11 +59,13 @@ from prong.session.preference import (
     structured_output,
     wakes_once,
 )
+from prong.session.teaming import make_leader, make_teams, may_lead
 from prong.session.toolbox import built_in, make_kit
 from prong.team.claim import Claims
 from prong.team.course import Services
 from prong.team.delivery import Delivery
 from prong.team.injection import Classifier
+from prong.team.member_record import Teams
 from prong.team.outbox import Outbox
 from prong.team.pull import Pulls
 from prong.team.registry import Registry
@@ -152,7 +155,8 @@ async def _drive(parts: Parts) -> None:
             parts.agent.emit(Warned(text=str(error)))
         return False
 
-    await parts.life.live(until=until)
+    with speaking(MAIN):
+        await parts.life.live(until=until)
 
 
 class _Crew(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,18 +204,21 @@ class _Maker:
     async def make(self) -> Parts:
         """Put everything together."""
         base = self._lay()
-        tools = worker_tools(base)
+        tools, leads = worker_tools(base), may_lead(base)
         planner = make_planner(base, words="plan" if tools is None else "plan_coordinator")
         pulls = make_pulls(base)
-        crew = await self._crew(base, planner, pulls, tools)
+        crew = await self._crew(base, planner, pulls, tools, leads=leads)
         base = replace(base, place=replace(base.place, role=crew.role))
         commands = _command_hooks(base)
         prompt = first_prompt(base, crew.kit)
         registry = Registry(board=base.board, prices=make_prices(base.place))
-        supervisor = self._supervisor(base, crew, self._services(base, crew, registry))
+        teams = make_teams(base, self._group) if leads else None
+        supervisor = self._supervisor(base, crew, self._services(base, crew, registry, teams))
+        leader = make_leader(base, supervisor, teams) if teams is not None else None
         agent = registry.agents[MAIN] = make_agent(
             base,
             supervisor.for_agent(MAIN),
+            team=leader,
             prices=registry.prices,
             lineage=COORDINATOR if crew.coordinates else told_by(prompt),
             prompt=prompt,
@@ -229,6 +236,7 @@ class _Maker:
             life=Life(agent, settled=base.noted.settled),
             intake=Intake(agent, planner),
             journal=base.journal,
+            leader=leader,
             memory=self._memory(base, agent),
             place=base.place,
             planner=planner,
@@ -307,11 +315,18 @@ class _Maker:
         return board
 
     async def _crew(
-        self, base: Foundation, planner: Planner, pulls: Pulls, workers: ToolSet | None
+        self,
+        base: Foundation,
+        planner: Planner,
+        pulls: Pulls,
+        workers: ToolSet | None,
+        *,
+        leads: bool,
     ) -> _Crew:
         """Find the tools and the types of agents; a coordinator has its own."""
         place, forks = base.place, self._forks(base.policy)
-        tools = [*built_in(place, planner, forks=forks.on), *await self._server_tools()]
+        own = built_in(place, planner, forks=forks.on, team=leads)
+        tools = [*own, *await self._server_tools()]
         pool = make_kit(place, tools, base.structured)
         if workers is None:
             return _Crew(kit=pool, pool=pool, types=place.types, forks=forks)
@@ -343,7 +358,9 @@ class _Maker:
         self._place.warn(*map(str, servers.problems))
         return servers.tools
 
-    def _services(self, base: Foundation, crew: _Crew, registry: Registry) -> Services:
+    def _services(
+        self, base: Foundation, crew: _Crew, registry: Registry, teams: Teams | None
+    ) -> Services:
         place = base.place
         return Services(
             board=base.board,
@@ -352,6 +369,7 @@ class _Maker:
             journal=base.journal.path,
             runner=runner(place),
             worktrees=read_settings(place.settings.values.worktree),
+            teams=teams,
             claims=Claims() if crew.coordinates else None,
             classifier=self._classifier(registry.agents),
         )

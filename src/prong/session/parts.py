@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -20,6 +21,10 @@ from prong.session.planning import Planner
 from prong.team.supervisor import Supervisor
 from prong.team.task import TaskBoard
 
+if TYPE_CHECKING:
+    # Loaded only where there is a team.
+    from prong.team.leader import Leader
+
 
 class Parts(Struct, frozen=True, kw_only=True):
     """The parts of a session that has been opened; they change, their places do not."""
@@ -30,6 +35,8 @@ class Parts(Struct, frozen=True, kw_only=True):
     life: Life
     intake: Intake
     journal: Journal
+    leader: Leader | None
+    """The main agent as the leader of a team, if it may lead one."""
     memory: Memory
     place: Place
     planner: Planner

@@ -15,10 +15,13 @@ from prong.tools.structured import StructuredOutput
 from prong.tools.tool import Tool
 
 
-def built_in(place: Place, planner: Planner | None, *, forks: bool) -> list[Tool]:
+def built_in(
+    place: Place, planner: Planner | None, *, forks: bool, team: bool = False
+) -> list[Tool]:
     """Make the tools that every session has, in the order in which the model sees them.
 
-    Without a planner, which belongs to an open session, the tools of plan mode are left out.
+    With `team` come those by which a team is led. Without a planner, which belongs to an open
+    session, the tools of plan mode are left out.
     """
     from prong.tools.ask_user import AskUserQuestion
     from prong.tools.background import TaskOutput, TaskStop
@@ -48,11 +51,24 @@ def built_in(place: Place, planner: Planner | None, *, forks: bool) -> list[Tool
         SendMessage(),
         MergeWorktrees(),
     ]
+    if team:
+        tools = _with_team(tools, forks=forks)
     if planner is not None:
         tools += [EnterPlanMode(planner), ExitPlanMode(planner)]
     if any(skill.for_model for skill in place.skills):
         tools.append(SkillTool(place.skills, load_text("tool/Skill")))
     return tools
+
+
+def _with_team(tools: list[Tool], *, forks: bool) -> list[Tool]:
+    """Put the tools for a team in, each where an ordinary session has its like."""
+    from prong.tools.team_task import SHARED_TASK_TOOLS
+    from prong.tools.teamwork import TeamCreate, TeamDelete, TeamMessage, TeamSpawn
+
+    said = TeamMessage()
+    own = [tool if tool.name != said.name else said for tool in tools]
+    listed: list[Tool] = [made() for made in SHARED_TASK_TOOLS]
+    return [*own, TeamCreate(), TeamSpawn(forks=forks), *listed, TeamDelete()]
 
 
 def built_in_names(place: Place) -> list[str]:

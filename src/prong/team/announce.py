@@ -19,6 +19,8 @@ def announce(child: Child, *, resumed: bool) -> None:
             task_id=spec.task_id,
             call_id=spec.call_id,
             isolation=spec.isolation,
+            member=spec.member.name if spec.member else "",
+            colour=spec.member.colour if spec.member else "",
             notify=spec.notify,
             run=child.run.number,
             resumed=resumed,

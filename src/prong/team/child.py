@@ -17,6 +17,7 @@ from prong.team.account import ChildAccount
 from prong.team.emitter import Emitter
 from prong.team.fork import ForkReport, parse_report
 from prong.team.injection import Finding
+from prong.team.member_record import MemberRecord
 
 
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +46,8 @@ class Child(msgspec.Struct):
     """The latest."""
     unread: list[str] = msgspec.field(default_factory=list[str])
     """Messages that it has not taken yet."""
+    member: MemberRecord | None = None
+    """What is kept of it as a member of a team, if it is one."""
 
     @property
     def status(self) -> ChildStatus:
@@ -70,6 +73,8 @@ class Child(msgspec.Struct):
     @property
     def kind(self) -> str:
         """What faces call it."""
+        if self.spec.member is not None:
+            return "teammate"
         return self.spec.kind if self.spec.kind == "fork" else self.spec.type
 
     @property
@@ -102,6 +107,8 @@ class Child(msgspec.Struct):
         self.run = RunStatus(number=before.number + 1, since=since, outcome=before.outcome)
         self.account.alone()
         self.agent.client.billing.budget.restart()
+        if self.member is not None:
+            self.member.begin_again()
         if self.spec.kind == "typed" and notify:
             self.notify()
         self.agent.conversation.note(ChildRun(self.run.number))

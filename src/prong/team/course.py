@@ -17,19 +17,21 @@ import msgspec
 
 from prong.agent import Verdict
 from prong.agent.life import Turn
+from prong.agent.speaker import speaking
 from prong.cost.receipt import issued
 from prong.entry import Text, User, user_text
 from prong.errors import JournalError, NotPossibleNow, ProngError
 from prong.event import Event, InputTaken, Warned
 from prong.host.worktree import Worktree
 from prong.ids import AgentPath
-from prong.journal.note import ChildEnded, FanPlanned, ReceiptClosed, ReceiptOpened
+from prong.journal.note import ChildEnded, ChildSpec, FanPlanned, ReceiptClosed, ReceiptOpened
 from prong.team import fork
 from prong.team.announce import announce, tell_end
 from prong.team.child import Child
 from prong.team.claim import Claims, declared
 from prong.team.injection import Classifier, check, inspect, warning
 from prong.team.log import Log
+from prong.team.member_record import Joined, Teams
 from prong.team.registry import Registry
 from prong.team.result import ending_of
 from prong.team.runner import Inline, Runner
@@ -56,6 +58,8 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     worktrees: WorktreeSettings
     runner: Runner = msgspec.field(default_factory=Inline)
     """Where their agents run."""
+    teams: Teams | None = None
+    """The teams whose members run here, if there may be any."""
     claims: Claims | None = None
     """Keeps writers of the same files apart, if the session's agents have files of their own."""
     classifier: Classifier | None = None
@@ -64,7 +68,12 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
 
 async def course(child: Child, services: Services) -> None:
     """Lead a child from its start to its end, by which its status says how it ended."""
-    workspace, started = None, False
+    with speaking(child.spec.path):
+        await _lead(child, services)
+
+
+async def _lead(child: Child, services: Services) -> None:
+    workspace, joined, started = None, None, False
     try:
         await _may(child, "SubagentStart")
         started = True
@@ -72,8 +81,10 @@ async def course(child: Child, services: Services) -> None:
         if workspace is not None and workspace.notice:
             await _may(child, "WorktreeCreate")
         await _wait_turn(child, services)
+        joined = await _join(child, services)
         _begin(child, workspace)
-        turn = await services.runner.live(child.agent, until=_StopDecision(child).is_over)
+        until = _StopDecision(child, joined).is_over
+        turn = await services.runner.live(child.agent, until=until)
         base, prompt = child.spec.base, child.agent.conversation.prompt
         findings = await inspect(child.text, prompt, base, services.classifier)
         child.end("completed" if turn.ok else "failed", turn.detail, findings)
@@ -83,6 +94,8 @@ async def course(child: Child, services: Services) -> None:
         with anyio.CancelScope(shield=True):
             if started and child.status != "completed":
                 await _tell_end(child)
+            if joined is not None:
+                await joined.leave()
             await _release(child, services)
             if workspace is not None:
                 await _close_workspace(child, workspace)
@@ -102,6 +115,18 @@ async def _wait_turn(child: Child, services: Services) -> None:
         await services.claims.admit(child.spec.task_id)
 
 
+async def _join(child: Child, services: Services) -> Joined | None:
+    """Let a member of a team be at work in it.
+
+    Raises ProngError if it cannot.
+    """
+    if child.spec.member is None or child.member is None:
+        return None
+    if services.teams is None:
+        raise NotPossibleNow("this session has no teams; start it with --team")
+    return await services.teams.join(child.agent, child.spec.member, child.member)
+
+
 def _begin(child: Child, workspace: Workspace | None) -> None:
     """Tell a child what to do, and of its worktree; one that was told is told of that alone."""
     spec, agent = child.spec, child.agent
@@ -111,19 +136,35 @@ def _begin(child: Child, workspace: Workspace | None) -> None:
             kind = "directive" if spec.kind == "fork" else "user"
             agent.inbox.put(User((Text(notice),), kind))
         return
-    told = "\n\n".join(part for part in (spec.brief, notice) if part)
+    told = "\n\n".join(part for part in (_brief(spec), notice) if part)
     if spec.kind == "fork":
-        told = f"{load_text('fork')}\n{told}"
         agent.conversation.extend(fork.child(agent.conversation.prompt, told, carrier=spec.carrier))
     else:
         agent.conversation.append(user_text(told))
     agent.emit(InputTaken(kind="directive" if spec.kind == "fork" else "user", text=told))
 
 
+def _brief(spec: ChildSpec) -> str:
+    """Put together what a child is told at first: how it works, and what it is to do."""
+    if spec.member is None:
+        return f"{load_text('fork')}\n{spec.brief}" if spec.kind == "fork" else spec.brief
+    name, team = spec.member.name, spec.member.team
+    forked = (load_text("teammate_fork").format(name=name), load_text("teammate"))
+    parts = (
+        *(forked if spec.kind == "fork" else ()),
+        f"You are {name} of the team {team}.",
+        load_text("teammate_plan") if spec.member.plan else "",
+        f"Directive:\n{spec.brief}" if spec.kind == "fork" else spec.brief,
+    )
+    return "\n\n".join(part.strip() for part in parts if part)
+
+
 class _StopDecision(msgspec.Struct):
     """Decides after every turn of a child whether it may stop."""
 
     child: Child
+    joined: Joined | None = None
+    """It as a member of a team, if it is one: such a child stops when it has agreed to."""
     refused: bool = False
     """Whether hooks have kept it from stopping before."""
 
@@ -134,6 +175,8 @@ class _StopDecision(msgspec.Struct):
             return True
         if agent.inbox or agent.context.tasks.busy():
             # Its own background commands still run: it is woken by what they report.
+            return False
+        if self.joined is not None and not await self.joined.is_leaving(turn):
             return False
         active = self.refused
         verdict = await _announce(
@@ -200,12 +243,17 @@ class ChildTask(msgspec.Struct):
     child: Child
     services: Services
     ended: bool = False
-    endless: bool = False
 
     @property
     def kind(self) -> str:
         """What faces call it."""
         return self.child.kind
+
+    @property
+    def endless(self) -> bool:
+        """Whether nobody can wait for its end: it sleeps until somebody has work for it."""
+        teams = self.services.teams
+        return teams is not None and teams.rests(self.child.spec.path)
 
     async def run(self, log: Log) -> Ending:
         """Lead the child to its end, its own background tasks included."""

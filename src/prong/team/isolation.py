@@ -100,6 +100,7 @@ CONTEXT: Mapping[str, Share] = {
     "env": _both("cloned", "changes never reach the parent's processes"),
     "images": Share("shared", "new", "belongs to the model"),
     "agents": _both("new", "the child's own door to the supervisor"),
+    "team": _both("new", "a member's own door to its team; nobody else has one"),
     "keeps_back": _both("new", "by the child's own rules, which hold those of the tree"),
 }
 """Every field of `Context`."""

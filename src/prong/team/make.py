@@ -17,7 +17,7 @@ from prong.config.guard import Guard
 from prong.cost.budget import Bounds, Budget
 from prong.cost.cache import cache_rule
 from prong.ids import TaskId, below, depth_of
-from prong.journal.note import ChildSpec
+from prong.journal.note import ChildSpec, MemberKept
 from prong.prompt import Node, Prompt
 from prong.team.account import ChildAccount, fork_account, typed_account
 from prong.team.child import Child, RunStatus
@@ -27,6 +27,7 @@ from prong.team.emitter import Emitter
 from prong.team.fanout import FanOut
 from prong.team.fileset import FileSet
 from prong.team.isolation import ChildFields, make_agent, nobody
+from prong.team.member_record import MemberRecord
 from prong.team.taskset import TaskSet
 from prong.team.typed import TypedParts
 from prong.tools.delegate import AnyAgentArguments
@@ -132,6 +133,8 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     """The last that it said."""
     tool_uses: int = 0
+    member: MemberKept | None = None
+    """What is kept of it as a member of a team, if something is."""
 
 
 def fork_start(spec: ChildSpec, fan: FanOut) -> Start:
@@ -155,7 +158,7 @@ def make_fork(
 ) -> Child:
     """Make a fork."""
     own = {
-        "lineage": Lineage("fork", spec.parent, depth_of(spec.path), spec.base),
+        "lineage": _lineage(spec),
         "policy": parent.policy.narrow(mode="bubble"),
         "hooks": _cloned(parent.hooks),
         "run": RunState(limits=TurnLimits(max_turns=FORK_TURNS)),
@@ -163,6 +166,12 @@ def make_fork(
     said = {"last": start.last or parent.conversation.last, "base": start.base}
     given = ChildFields(agent=own, conversation=said, client={}, budget=budget, context={})
     return _make(parent, spec, start, services, agents, given)
+
+
+def _lineage(spec: ChildSpec) -> Lineage:
+    base = spec.base if spec.kind == "fork" else ""
+    name = spec.member.name if spec.member else ""
+    return Lineage(spec.kind, spec.parent, depth_of(spec.path), base, name)
 
 
 def _cloned(hooks: Hooks) -> Hooks:
@@ -185,7 +194,7 @@ def make_typed(
     if services.claims is not None and not spec.isolation:
         policy = FileBox(policy, services.claims, spec.task_id, declared(spec))
     own = {
-        "lineage": Lineage("typed", spec.parent, depth_of(spec.path)),
+        "lineage": _lineage(spec),
         "kit": made.kit,
         "policy": policy,
         "hooks": made.hooks,
@@ -228,11 +237,16 @@ def _make(
             "ask": nobody,
             "tasks": TaskSet(services.board, spec.path, told.emit),
             "agents": agents,
+            "team": services.teams.port(spec.path) if spec.member and services.teams else None,
             **given["context"],
             **start.beside,
         },
     )
-    return Child(spec, agent, start.account, told, start.run)
+    record = None
+    if spec.member is not None:
+        kept = start.member or MemberKept(planning=spec.member.plan)
+        record = MemberRecord(agent.conversation, kept)
+    return Child(spec, agent, start.account, told, start.run, member=record)
 
 
 def own_mode(kind: AgentType) -> Mode:

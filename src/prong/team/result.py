@@ -57,7 +57,8 @@ def result_of(child: Child, receipt: Receipt) -> ForkResult:
 
 def ending_of(child: Child) -> Ending:
     """Say how a child ended and what it leaves."""
-    name = f'{child.kind} "{child.spec.description}"'
+    who = f" {child.spec.member.name}" if child.spec.member else ""
+    name = f'{child.kind}{who} "{child.spec.description}"'
     rows, uses = child.run.since
     usage = TaskUsage(
         tokens=sum(row.usage.input + row.usage.output for row in child.account.rows[rows:]),
@@ -84,7 +85,8 @@ def ending_of(child: Child) -> Ending:
 def _result(child: Child) -> str:
     """Give what a child said, with a word on it where that is not what was asked for."""
     result, completed = child.text, child.status == "completed"
-    if completed and child.spec.kind == "fork" and not child.report.structured:
+    reports = child.spec.kind == "fork" and child.spec.member is None
+    if completed and reports and not child.report.structured:
         result = f"[This report is not of the agreed form.]\n{result}"
     if not completed and result:
         result = f"[Unfinished: what follows is the last that it said.]\n{result}"

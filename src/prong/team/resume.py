@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from prong.agent import Agent, Sent, recalled
-from prong.agent.answer import interrupted
+from prong.agent.answer import INTERRUPTED, interrupted, unanswered
 from prong.cost import markable
 from prong.cost.budget import Budget
 from prong.cost.mark import ttl_of
 from prong.cost.receipt import Receipt
-from prong.entry import Reply
+from prong.entry import Reply, Result, Results, Text
 from prong.ids import AgentPath, is_below
 from prong.journal.note import ChildNotes, ChildSpec
 from prong.journal.replay import Replay
@@ -26,6 +26,7 @@ from prong.prompt import Node, Prompt
 from prong.team.account import ChildAccount
 from prong.team.child import Child, RunStatus
 from prong.team.delivery import Delivery
+from prong.team.fork import PLACEHOLDER
 from prong.team.make import Start
 from prong.team.outbox import Expected
 from prong.team.result import ending_of
@@ -67,6 +68,7 @@ def stored_start(spec: ChildSpec, noted: ChildNotes, replay: Replay, *, ttl: Ttl
         run=run,
         text=_last_text(prompt),
         tool_uses=max(uses, _uses(prompt, spec)) if run.status == "running" else uses,
+        member=noted.member,
     )
 
 
@@ -115,6 +117,22 @@ def make_up(child: Child, replay: Replay, delivery: Delivery, *, owed: bool) -> 
     if lost or (owed and not spec.notify):
         delivery.send(Expected(name, spec.parent, spec.task_id, ""), ending)
     return lost
+
+
+def answer_begun(replay: Replay, prompt: Prompt) -> Results | None:
+    """Answer the open calls of a parent, if children came of some; None if none did."""
+    begun = {spec.call_id for spec in specs(replay) if spec.call_id}
+    calls = unanswered(prompt)
+    if not any(call.id in begun for call in calls):
+        return None
+    return Results(
+        tuple(
+            Result(call.id, (Text(PLACEHOLDER),))
+            if call.id in begun
+            else Result(call.id, (Text(INTERRUPTED),), failed=True)
+            for call in calls
+        )
+    )
 
 
 def spent_budget(parent: Agent, spec: ChildSpec, replay: Replay) -> Budget:

@@ -7,7 +7,8 @@ once, one plan is made, and then they start.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
+from types import MappingProxyType
 
 import anyio
 import msgspec
@@ -15,12 +16,12 @@ import msgspec
 from prong.agent import Agent, CacheWatch
 from prong.agent.answer import INTERRUPTED, unanswered
 from prong.cost.budget import Bounds, Budget
-from prong.entry import CallId, Result, Results, Text
+from prong.entry import CallId, Results
 from prong.errors import NotPossibleNow, ProngError, UnknownName
 from prong.event import Warned
 from prong.host.slug import slug_from
 from prong.ids import AgentPath, TaskId, is_below, root_of
-from prong.journal.note import ChildNotes, ChildSpec
+from prong.journal.note import ChildNotes, ChildSpec, MemberSpec
 from prong.journal.replay import Replay, read_journal
 from prong.prompt import Prompt
 from prong.team import fork
@@ -42,7 +43,15 @@ from prong.team.make import (
 from prong.team.outbox import Expected
 from prong.team.registry import Held, Registry
 from prong.team.result import ForkResult, ending_of, finished, held_back, moved, result_of, started
-from prong.team.resume import TakenUp, make_up, specs, spent_budget, stored_start, take_up
+from prong.team.resume import (
+    TakenUp,
+    answer_begun,
+    make_up,
+    specs,
+    spent_budget,
+    stored_start,
+    take_up,
+)
 from prong.team.route import ForkMode, ForkRoute, NoRoute, Route, TypedRoute, route
 from prong.team.standing import told
 from prong.team.typed import TypeResolver
@@ -55,6 +64,9 @@ PATIENCE = 120.0
 
 _DISPATCHED = done(fork.PLACEHOLDER)
 """The result of every call that a fork came of."""
+
+
+_WAITS = ForkMode(on=False, why_off="a member of a team waits for its agents")
 
 
 class TeamSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,14 +126,20 @@ class Supervisor(msgspec.Struct, kw_only=True):
         return Held(self.registry) if self.settings.wake_once else ()
 
     async def delegate(
-        self, path: AgentPath, calls: Sequence[tuple[CallId, AnyAgentArguments]]
+        self,
+        path: AgentPath,
+        calls: Sequence[tuple[CallId, AnyAgentArguments]],
+        members: Mapping[CallId, MemberSpec] = MappingProxyType({}),
     ) -> list[CallOutcome]:
-        """Start what calls of the Agent tool in one reply ask for, and wait for the foreground."""
+        """Start what calls in one reply ask for, and wait for the foreground.
+
+        Those of TeamSpawn start `members` of a team.
+        """
         parent = self.registry.agents[path]
         routes = [self._route(parent, args) for _, args in calls]
         fan = self._dispatch(parent, [args for _, args in calls], routes)
         begun = [
-            self._start(parent, call_id, args, decided, fan)
+            self._start(parent, call_id, args, decided, fan, members.get(call_id))
             for (call_id, args), decided in zip(calls, routes, strict=True)
         ]
         outcomes: list[CallOutcome] = [Failed(INTERRUPTED)] * len(begun)
@@ -136,7 +154,8 @@ class Supervisor(msgspec.Struct, kw_only=True):
 
     def _route(self, parent: Agent, args: AnyAgentArguments) -> Route:
         model = parent.conversation.prompt.head.model
-        decided = route(args, self.settings.forks, parent.lineage, self.resolver.types, model=model)
+        forks = self.settings.forks if not parent.lineage.member else _WAITS
+        decided = route(args, forks, parent.lineage, self.resolver.types, model=model)
         if isinstance(decided, ForkRoute) and (why := barred(parent, args.isolation or "")):
             return NoRoute(why)
         return decided
@@ -160,6 +179,7 @@ class Supervisor(msgspec.Struct, kw_only=True):
         args: AnyAgentArguments,
         decided: Route,
         fan: FanOut | str,
+        member: MemberSpec | None,
     ) -> CallOutcome | _Waited:
         if isinstance(decided, NoRoute):
             return Failed(decided.why)
@@ -169,8 +189,8 @@ class Supervisor(msgspec.Struct, kw_only=True):
         name = TaskId(args.name) if args.name else self.registry.numbered(kind)
         try:
             if isinstance(decided, TypedRoute):
-                return self._start_typed(parent, call_id, name, args, decided.type)
-            return self._start_fork(parent, call_id, name, args, fan)
+                return self._start_typed(parent, call_id, name, args, decided.type, member)
+            return self._start_fork(parent, call_id, name, args, fan, member)
         except ProngError as error:
             # Siblings that have started go on, so that their calls are answered.
             return Failed(f"the agent could not be started: {error}")
@@ -182,6 +202,7 @@ class Supervisor(msgspec.Struct, kw_only=True):
         task_id: TaskId,
         args: AnyAgentArguments,
         fan: FanOut | str,
+        member: MemberSpec | None,
     ) -> CallOutcome:
         if isinstance(fan, str):
             return Failed(fan)
@@ -191,7 +212,7 @@ class Supervisor(msgspec.Struct, kw_only=True):
         part = PlannedFork(
             args.description, args.prompt, isolated=bool(args.isolation), counted=not args.name
         )
-        self._fork(parent, fan, task_id, part, call_id=call_id, budget=budget)
+        self._fork(parent, fan, task_id, part, call_id=call_id, budget=budget, member=member)
         return _DISPATCHED
 
     def _budget(self, parent: Agent, name: str) -> Budget | str:
@@ -256,8 +277,10 @@ class Supervisor(msgspec.Struct, kw_only=True):
         call_id: str = "",
         notify: bool = True,
         budget: Budget | None = None,
+        member: MemberSpec | None = None,
     ) -> Child:
         spec = fork_spec(parent, fan, task_id, part, call_id=call_id, notify=notify, budget=budget)
+        spec = msgspec.structs.replace(spec, member=member)
         budget = budget or Budget(parent=parent.client.billing.budget, name=f"agent {task_id}")
         start, agents = fork_start(spec, fan), self.for_agent(spec.path)
         child = make_fork(parent, spec, start, budget, self.services, agents)
@@ -265,7 +288,13 @@ class Supervisor(msgspec.Struct, kw_only=True):
         return child
 
     def _start_typed(
-        self, parent: Agent, call_id: CallId, task_id: TaskId, args: AnyAgentArguments, name: str
+        self,
+        parent: Agent,
+        call_id: CallId,
+        task_id: TaskId,
+        args: AnyAgentArguments,
+        name: str,
+        member: MemberSpec | None,
     ) -> CallOutcome | _Waited:
         """Start a typed child.
 
@@ -278,8 +307,11 @@ class Supervisor(msgspec.Struct, kw_only=True):
         files = self._files(parent, args)
         if isinstance(files, BadSet):
             return Failed(files.why)
-        background = self.settings.background and (args.background or kind.background)
-        made = self.resolver.resolve(parent, kind, model=args.model, background=background)
+        waits = not self.settings.background or bool(parent.lineage.member)
+        background = not waits and (args.background or kind.background)
+        made = self.resolver.resolve(
+            parent, kind, model=args.model, background=background, member=member
+        )
         budget = self._budget(parent, task_id)
         if isinstance(budget, str):
             return Failed(f"no agent was started: {budget}")
@@ -293,6 +325,7 @@ class Supervisor(msgspec.Struct, kw_only=True):
             notify=background,
             files=files,
         )
+        spec = msgspec.structs.replace(spec, member=member)
         start, agents = typed_start(parent, spec, made), self.for_agent(spec.path)
         child = make_typed(parent, spec, start, budget, self.services, agents, made)
         launched = begin(child, self.services)
@@ -324,8 +357,10 @@ class Supervisor(msgspec.Struct, kw_only=True):
         """Wait for a child; whoever interrupts the parent stops it, with all that it started."""
         child, board = waited.child, self.services.board
         begun, task_id = anyio.current_time(), child.spec.task_id
+        member = self.registry.agents[child.spec.parent].lineage.member
+        patience = None if member else self.settings.patience
         try:
-            why = await self._foreground.wait_ended(board, task_id, self.settings.patience)
+            why = await self._foreground.wait_ended(board, task_id, patience)
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 await board.stop(task_id)
@@ -405,7 +440,9 @@ class Supervisor(msgspec.Struct, kw_only=True):
         if kind is None:
             raise UnknownName(f"there is no agent type {spec.type!r} any more")
         model, background = spec.model or None, spec.notify
-        made = self.resolver.resolve(parent, kind, model=model, background=background)
+        made = self.resolver.resolve(
+            parent, kind, model=model, background=background, member=spec.member
+        )
         return make_typed(parent, spec, start, budget, self.services, agents, made)
 
     def resume(self, replay: Replay, *, run: bool = True) -> TakenUp:
@@ -439,19 +476,9 @@ class Supervisor(msgspec.Struct, kw_only=True):
 
     def answered(self, replay: Replay, prompt: Prompt) -> Results | None:
         """Answer the calls of a parent that died after its children had started."""
-        begun = {spec.call_id for spec in specs(replay) if spec.call_id}
-        calls = unanswered(prompt)
-        if not any(call.id in begun for call in calls):
-            return None
-        self._owed = {call.id for call in calls}
-        return Results(
-            tuple(
-                Result(call.id, (Text(fork.PLACEHOLDER),))
-                if call.id in begun
-                else Result(call.id, (Text(INTERRUPTED),), failed=True)
-                for call in calls
-            )
-        )
+        results = answer_begun(replay, prompt)
+        self._owed = {one.call_id for one in results.results} if results is not None else set()
+        return results
 
 
 class _OwnDelegation(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from prong.config.place import Place
 from prong.config.sampling import sampling
 from prong.entry import ToolSpec
 from prong.errors import UnknownName
+from prong.journal.note import MemberSpec
 from prong.prompt import Head
 from prong.provider import Provider, Providers, is_local
 from prong.text import load_text, without
@@ -47,7 +48,12 @@ def describe_agent_tool(
 
 
 def filtered(
-    kind: AgentType, names: Sequence[str], *, background: bool, policy: Policy | None = None
+    kind: AgentType,
+    names: Sequence[str],
+    *,
+    background: bool,
+    policy: Policy | None = None,
+    member: MemberSpec | None = None,
 ) -> Filtered:
     """Say which tools an agent of a type gets, and which layer takes the others.
 
@@ -64,8 +70,9 @@ def filtered(
         Request(
             custom=kind.custom,
             background=background,
-            plan=plan,
+            plan=plan or (member is not None and member.plan),
             usable=usable,
+            teammate=member is not None,
             allow=kind.tools,
             deny=kind.disallowed_tools,
         ),
@@ -110,7 +117,13 @@ class TypeResolver(Struct, kw_only=True):
     _heads: dict[tuple[object, ...], Head] = field(default_factory=dict[tuple[object, ...], Head])
 
     def resolve(
-        self, parent: Agent, kind: AgentType, *, model: str | None, background: bool
+        self,
+        parent: Agent,
+        kind: AgentType,
+        *,
+        model: str | None,
+        background: bool,
+        member: MemberSpec | None = None,
     ) -> TypedParts:
         """Find out what an agent of a type is made of here.
 
@@ -126,16 +139,18 @@ class TypeResolver(Struct, kw_only=True):
             provider, explicit = chosen.connect(self.providers), chosen.endpoint.explicit
             speaks, wire = dialect(chosen.endpoint.dialect, explicit=explicit), chosen.model
         policy = parent.policy.policy
-        found = filtered(kind, self.kit.names, background=background, policy=policy)
+        found = filtered(kind, self.kit.names, background=background, policy=policy, member=member)
         here = {name.split("__")[1] for name in self.kit.names if is_mcp(name)}
         missing = [server for server in kind.mcp_servers or () if server not in here]
         warnings += [f"the type names the MCP server {s!r}, which is not there" for s in missing]
-        kit = Kit(self._tools(found))
-        key = (kind.name, wire, speaks.name, explicit, kit.names, found.spawns)
+        kit = Kit(self._tools(found, waits=member is not None))
+        key = (kind.name, wire, speaks.name, explicit, kit.names, found.spawns, member is not None)
         if (head := self._heads.get(key)) is None:
             reads = None if chosen or is_local(wire) else parent.client.settings.context_tokens
             specs = readable(kit.specs(), reads)
             system = self._system(kind, warnings)
+            if member is not None:
+                system = (*system, load_text("teammate"))
             extra = sampling(self.place, speaks.name)
             spec = self._spec(kind, wire, system, specs, explicit=explicit, extra=extra)
             head = self._heads[key] = Head(speaks, spec)
@@ -178,14 +193,21 @@ class TypeResolver(Struct, kw_only=True):
                 return None
         return choose(self.place, name)
 
-    def _tools(self, found: Filtered) -> list[Tool]:
+    def _tools(self, found: Filtered, *, waits: bool) -> list[Tool]:
+        """Give the tools; a member of a team waits for the agents that it starts."""
         tools = [tool for tool in self.kit if tool.name in found.kept]
-        if found.spawns is None:
+        if found.spawns is None and not waits:
             return tools
-        return [self._bounded(t, found.spawns) if isinstance(t, AgentTool) else t for t in tools]
+        return [
+            self._bounded(tool, found.spawns, waits=waits) if isinstance(tool, AgentTool) else tool
+            for tool in tools
+        ]
 
-    def _bounded(self, tool: AgentTool, only: tuple[str, ...]) -> AgentTool:
-        how = {"forks": tool.forks, "background": tool.background}
+    def _bounded(self, tool: AgentTool, only: tuple[str, ...] | None, *, waits: bool) -> AgentTool:
+        how = {
+            "forks": tool.forks and not waits,
+            "background": tool.background and not waits,
+        }
         about = describe_agent_tool(self.types, only=only, **how)
         return AgentTool(description=about, **how)
 

@@ -93,7 +93,27 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return True
 
 
-AnyAgentArguments = AgentArguments | PlainAgentArguments | WaitedAgentArguments | WorkerArguments
+class SpawnArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What TeamSpawn takes: a member works beside all others until it is asked to end."""
+
+    name: Annotated[str, Meta(description="Lower-case letters, digits, hyphens")]
+    description: Annotated[str, Meta(description="3 to 5 words, for the user")]
+    prompt: str
+    subagent_type: Annotated[str, Meta(description="Leave it out to fork")] | None = None
+    model: Annotated[str, Meta(description="Another model; not for forks")] | None = None
+    isolation: Isolation | None = None
+    plan: Annotated[bool, Meta(description="It only reads until you approve its plan")] = False
+    backend: Annotated[str, Meta(description="Where it runs, if the user asks")] | None = None
+
+    @property
+    def background(self) -> bool:
+        """Whether the parent goes on at once."""
+        return True
+
+
+AnyAgentArguments = (
+    AgentArguments | PlainAgentArguments | WaitedAgentArguments | WorkerArguments | SpawnArguments
+)
 
 
 class AgentTool:

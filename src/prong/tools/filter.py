@@ -26,9 +26,15 @@ NEVER = frozenset(
         "TaskStop",
         "StructuredOutput",
         "MergeWorktrees",
+        "TeamCreate",
+        "TeamSpawn",
+        "TeamDelete",
     }
 )
 """Tools that only the main agent has: they speak to the user or rule over others' work."""
+
+TEAM_TASKS = frozenset({"TeamTaskCreate", "TeamTaskGet", "TeamTaskList", "TeamTaskUpdate"})
+"""The shared list of tasks, which only members of a team have."""
 
 NOT_CUSTOM = frozenset[str]()
 """Tools that types of others may not have, as they change what the whole session works on: no tool
@@ -49,8 +55,8 @@ IN_BACKGROUND = frozenset(
 )
 """The only tools of an agent that nobody waits for."""
 
-TEAMMATE = frozenset({"Agent", "SendMessage"})
-"""What an in-process teammate gains in the background: agents it waits for, messages."""
+TEAMMATE = frozenset({"Agent", "SendMessage"}) | TEAM_TASKS
+"""What an in-process teammate gains in the background: agents it waits for, messages, tasks."""
 
 _ALIASES = {"task": "agent"}
 
@@ -66,6 +72,7 @@ class Request(Struct, frozen=True, kw_only=True):
     usable: frozenset[str] | None = None
     """The tools of servers that can be used at all; None if all can."""
     teammate: bool = False
+    """Whether it is a member of a team."""
     allow: tuple[str, ...] | None = None
     """The type's own list of tools; None is no list."""
     deny: tuple[str, ...] = ()
@@ -133,6 +140,8 @@ def _every_agent(name: str, request: Request) -> str | None:
         if request.usable is None or name in request.usable:
             return None
         return "only reading is possible, and no rule of the user's allows it"
+    if _among(name, TEAM_TASKS) and not request.teammate:
+        return "only members of a team have it"
     if not _among(name, NEVER) or _shows_plan(name, request):
         return None
     return "only the main agent has it"

@@ -60,7 +60,7 @@ class EnterPlanMode:
 
 
 class ExitPlanMode:
-    """Shows the plan to the user, whose yes ends plan mode."""
+    """Shows the plan to the user, or to a team's leader, whose yes ends plan mode."""
 
     name = "ExitPlanMode"
     effect: SideEffect = "writes"
@@ -82,8 +82,10 @@ class ExitPlanMode:
         return ()
 
     async def run(self, call_id: CallId, args: PlanArguments, context: Context) -> CallOutcome:
-        """Ask for approval."""
-        del args, context
+        """Ask for approval: the user's, or for a member of a team its leader's."""
+        del args
+        if context.team is not None and not context.team.leads:
+            return await context.team.propose()
         return await self._planning.propose(call_id)
 
 

@@ -41,7 +41,7 @@ from prong.tools.rule import BadRule, Effect, Rule, fits_use, parse_rule
 
 __all__ = ["Allow", "Ask", "Decision", "Deny", "Ground", "Mode", "Policy", "PolicyBox", "decide"]
 
-_OWN = frozenset(["Agent", "Skill"])
+_OWN = frozenset(["Agent", "Skill", "TeamSpawn"])
 """Uses that touch nothing by themselves: each call that comes of them is decided on its own."""
 
 _WEB = frozenset(["WebFetch", "WebSearch"])
@@ -59,7 +59,15 @@ def decide(
     Paths inside shell commands are made absolute and passed through `resolve`; give it
     `os.path.realpath` where links have to be followed.
     """
-    verdicts = [_by_name(policy, tool), *(_decide_one(policy, tool, a, resolve) for a in accesses)]
+    # A member of a team is an agent: what rules say of agents is said of it too.
+    verdicts = [
+        verdict
+        for name in ((tool, "Agent") if tool == "TeamSpawn" else (tool,))
+        for verdict in (
+            _by_name(policy, name),
+            *(_decide_one(policy, name, a, resolve) for a in accesses),
+        )
+    ]
     return _answered(policy, strictest(verdicts))
 
 

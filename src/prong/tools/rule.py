@@ -24,7 +24,8 @@ WRITING = frozenset(["Edit", "Write", "NotebookEdit", "MultiEdit"])
 
 _OWN = (
     "Bash Agent Skill SendMessage MergeWorktrees TaskOutput TaskStop TodoWrite AskUserQuestion "
-    "EnterPlanMode ExitPlanMode StructuredOutput subscribe_pr_activity"
+    "EnterPlanMode ExitPlanMode StructuredOutput subscribe_pr_activity "
+    "TeamCreate TeamSpawn TeamDelete TeamTaskCreate TeamTaskGet TeamTaskList TeamTaskUpdate"
 )
 _FOREIGN = "Task WebFetch WebSearch BashOutput KillShell KillBash TodoRead SlashCommand"
 TOOLS = frozenset([*READING, *WRITING, *_OWN.split(), *_FOREIGN.split()])

@@ -115,6 +115,39 @@ class Delegation(Protocol):
         ...
 
 
+class Teamwork(Protocol):
+    """A team, on behalf of one of its members."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether it is the leader's."""
+        ...
+
+    async def create(self, name: str, description: str) -> CallOutcome:
+        """Begin a team."""
+        ...
+
+    async def spawn(self, calls: Sequence[tuple[CallId, Any]]) -> list[CallOutcome]:
+        """Start members as the arguments of calls of TeamSpawn say; they are one fan-out."""
+        ...
+
+    async def send(self, args: Any) -> CallOutcome | None:
+        """Send what the arguments of SendMessage say; None if it is not for the team."""
+        ...
+
+    async def propose(self) -> CallOutcome:
+        """Put the plan that was just said before the leader."""
+        ...
+
+    async def task(self, args: Any) -> CallOutcome:
+        """Do with the shared list of tasks what the arguments of one of its tools say."""
+        ...
+
+    async def delete(self) -> CallOutcome:
+        """End the team, if nobody of it is at work."""
+        ...
+
+
 def _nothing(path: str, folder: str) -> bool:
     del path, folder
     return False
@@ -139,6 +172,8 @@ class Context(msgspec.Struct, kw_only=True):
     """Whether the model can see pictures."""
     agents: Delegation | None = None
     """Starts and reaches other agents; None if this one may not."""
+    team: Teamwork | None = None
+    """Its team; None if it neither leads one nor is in one."""
     keeps_back: Callable[[str, str], bool] = _nothing
     """Whether a path may not be shown that a search of a folder has found; both are resolved."""
 

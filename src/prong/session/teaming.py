@@ -1,0 +1,77 @@
+"""What a session has that may lead a team of agents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio.abc
+
+from prong.errors import BadInput, NotPossibleNow
+from prong.event import MAIN
+from prong.journal.note import TeamKept
+from prong.session.foundation import Foundation
+
+if TYPE_CHECKING:
+    # Loaded only where there is a team.
+    from prong.team.leader import Leader
+    from prong.team.local_team import LocalTeams
+    from prong.team.supervisor import Supervisor
+
+
+def may_lead(base: Foundation) -> bool:
+    """Say whether the main agent may lead a team.
+
+    Raises UsageError if it was asked for and cannot be.
+    """
+    place = base.place
+    wanted = place.options.team
+    if base.replay is not None:
+        begun = base.noted.team is not None
+        if wanted and not begun:
+            raise NotPossibleNow(
+                "the session was begun without teams, and their tools are part of its "
+                "conversation; start a new one, or leave out --team"
+            )
+        return begun
+    on = place.settings.values.team.enabled if wanted is None else wanted
+    if not on or (wanted is None and place.options.coordinator):
+        return False
+    if place.options.coordinator:
+        raise BadInput("a coordinator's workers are no team; leave out --team or --coordinator")
+    if not place.settings.values.background:
+        raise BadInput(
+            "a team works in the background, and the setting background is false; change it, or "
+            "leave out --team"
+        )
+    return True
+
+
+def make_teams(base: Foundation, group: anyio.abc.TaskGroup) -> LocalTeams:
+    """Make what the members of teams in this process have together."""
+    from prong.team.local_team import LocalTeams
+    from prong.team.team_mail import TeamMail
+
+    mail = TeamMail(
+        home=base.place.store,
+        group=group,
+        delivery=base.board.delivery,
+        emit=base.bus.emit,
+        past=base.replay,
+    )
+    return LocalTeams(mail)
+
+
+def make_leader(base: Foundation, supervisor: Supervisor, teams: LocalTeams) -> Leader:
+    """Make the main agent's way to lead a team."""
+    from prong.team.leader import Leader
+
+    return Leader(supervisor, teams.mail, base.journal, base.journal.session)
+
+
+async def take_up_team(base: Foundation, leader: Leader) -> None:
+    """Lead the team again that a resumed session led; a copy of a session leads none."""
+    kept = base.noted.team
+    if kept is None or base.place.options.fork_session:
+        base.journal.note(MAIN, TeamKept())
+        return
+    await leader.take_up(kept)

@@ -1,0 +1,117 @@
+"""A team as its leader has it: what members ask, and what is decided for them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import anyio.to_thread
+import msgspec
+
+from prong.errors import NotPossibleNow, UnknownName
+from prong.journal.note import TeamKept
+from prong.journal.recorder import Recorder
+from prong.mail import (
+    EVERYONE,
+    LEADER,
+    Idle,
+    Mail,
+    Message,
+    PlanRequest,
+    PlanResponse,
+    ShutdownRequest,
+    ShutdownResponse,
+    Team,
+)
+from prong.team.membership import Membership
+from prong.team.team_mail import TeamMail
+from prong.team.teammate import received_text
+
+
+@dataclass(slots=True)
+class LedTeam:
+    """The team that this session leads."""
+
+    membership: Membership
+    mail: TeamMail
+    recorder: Recorder
+    kept: TeamKept
+
+    async def read(self) -> Team:
+        """Give who is in it, read now; raises UsageError."""
+        return await anyio.to_thread.run_sync(lambda: self.membership.folder.team)
+
+    def _keep(self, **changes: Any) -> None:
+        kept = msgspec.structs.replace(self.kept, **changes)
+        if kept != self.kept:
+            self.recorder.note(self.membership.path, kept)
+            self.kept = kept
+
+    async def look(self) -> None:
+        """Do nothing: a leader gives tasks out, and is not woken by them."""
+
+    def take(self, mail: Mail, mail_id: str) -> str:
+        """Heed a mail; gives what the model is told of it, or nothing."""
+        del mail_id
+        who = mail.sender
+        match mail.body:
+            case Message(text=text):
+                return received_text(mail, text)
+            case Idle(summary=summary):
+                last = f" The last it said: {received_text(mail, summary)}" if summary else ""
+                return f"{who} has nothing to do and sleeps.{last}"
+            case PlanRequest(request_id=request_id, plan=plan):
+                if self.kept.plans.get(who) == request_id:
+                    # Asked again after a kill.
+                    return ""
+                self._keep(plans={**self.kept.plans, who: request_id})
+                return (
+                    f"{who} asks you to approve its plan (request_id {request_id}) and waits. "
+                    f"Answer by SendMessage to {who} with this request_id and approve true, or "
+                    f"false with what to change.\n\n{received_text(mail, plan)}"
+                )
+            case ShutdownResponse(agree=agree, reason=reason):
+                said = f": {received_text(mail, reason)}" if reason else "."
+                return f"{who} {'agrees to end' if agree else 'declines to end'}{said}"
+            case _:
+                return ""
+
+    async def tell(self, to: str, text: str) -> None:
+        """Send a message to a member, or to all; raises UsageError, JournalFull."""
+        await self.mail.post(self.membership, to, Message(text=text))
+
+    async def ask_to_end(self, name: str, reason: str) -> str:
+        """Ask a member to end; gives the id of the request. Raises UsageError, JournalFull."""
+        self._must_run(await self.read(), name)
+        request_id = f"end-{os.urandom(4).hex()}"
+        body = ShutdownRequest(request_id=request_id, reason=reason)
+        await self.mail.post(self.membership, name, body)
+        return request_id
+
+    async def answer_plan(
+        self, name: str, *, approve: bool, feedback: str, request_id: str | None = None
+    ) -> None:
+        """Answer a member's plan; raises UsageError if none of it is open, JournalFull."""
+        asked = self.kept.plans.get(name)
+        if asked is None or request_id not in {None, asked}:
+            listed = ", ".join(f"{who} ({what})" for who, what in self.kept.plans.items())
+            raise NotPossibleNow(
+                f"no plan {request_id or ''!r} of {name} waits for an answer; open are: "
+                f"{listed or 'none'}"
+            )
+        body = PlanResponse(request_id=asked, approve=approve, feedback=feedback)
+        await self.mail.post(self.membership, name, body)
+        self._keep(plans={who: what for who, what in self.kept.plans.items() if who != name})
+
+    def forget_plan(self, name: str) -> None:
+        """Let a plan go whose member has ended."""
+        self._keep(plans={who: what for who, what in self.kept.plans.items() if who != name})
+
+    def _must_run(self, team: Team, name: str) -> None:
+        member = team.member(name)
+        if name in {LEADER, EVERYONE} or member is None:
+            there = ", ".join(one.name for one in team.members) or "none"
+            raise UnknownName(f"there is no member {name!r}; there are: {there}")
+        if member.state == "ended":
+            raise NotPossibleNow(f"{name} has ended already")

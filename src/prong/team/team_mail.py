@@ -1,0 +1,211 @@
+"""The mail of those agents of a process that are in a team.
+
+Mail is read from a member's box into the outbox, and from there goes the way of notices. It is read
+when a doorbell rings, every second, and at once if whoever sent it is in this process: so nobody
+who looks whether all is quiet can look between a mail and its arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+from msgspec.structs import astuple
+
+from prong.errors import ProngError, UnknownName
+from prong.event import Event, Warned
+from prong.ids import AgentPath
+from prong.journal.replay import Replay
+from prong.mail import (
+    EVERYONE,
+    Cursor,
+    Mail,
+    MailBatch,
+    MailBody,
+    SharedTask,
+    SharedTasks,
+    TeamFolder,
+)
+from prong.team.delivery import Delivery
+from prong.team.membership import Membership
+from prong.team.received import Received
+from prong.team.standing import told
+
+_T = TypeVar("_T")
+
+
+class MailOwner(Protocol):
+    """An agent of this process that has a mailbox."""
+
+    @property
+    def membership(self) -> Membership:
+        """Its place in the team."""
+        ...
+
+    def take(self, mail: Mail, mail_id: str) -> str:
+        """Heed a mail; gives what the model is told of it, or nothing.
+
+        After a kill the same mail may come again: then it has the same effect.
+        """
+        ...
+
+    async def look(self) -> None:
+        """Look whether the shared tasks have something for it."""
+        ...
+
+
+@dataclass(slots=True)
+class _OpenBox:
+    """A mailbox that is read."""
+
+    owner: MailOwner
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+    warned: str = ""
+    """What was last said to be wrong with it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TeamMail:
+    """Reads and sends the mail of all members in this process."""
+
+    home: Path
+    group: TaskGroup
+    delivery: Delivery
+    emit: Callable[[AgentPath, Event], None]
+    past: Replay | None = None
+    """What a resumed session finds in its journal, which knows better than the outbox."""
+    _folders: dict[str, TeamFolder] = field(default_factory=dict[str, TeamFolder])
+    _boxes: dict[AgentPath, _OpenBox] = field(default_factory=dict[AgentPath, _OpenBox])
+    _using: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held by whoever uses the shared tasks: a folder reads them into one place."""
+    _offers: dict[str, str] = field(default_factory=dict[str, str])
+    """Free tasks that a member is thinking about, by id: others are not woken for them."""
+
+    async def open_folder(self, team: str) -> TeamFolder:
+        """Open a team's folder, once for all its members here; raises UsageError."""
+        if team not in self._folders:
+            opened = await anyio.to_thread.run_sync(TeamFolder.open, self.home, team)
+            return self._folders.setdefault(team, opened)
+        return self._folders[team]
+
+    def forget(self, team: str) -> None:
+        """Let go of a team that is no more."""
+        self._folders.pop(team, None)
+
+    async def listen(self, owner: MailOwner) -> None:
+        """Read an agent's mail from now on; what waits for it is there when this returns."""
+        box = self._boxes[owner.membership.path] = _OpenBox(owner)
+        await self._collect(box)
+        self.group.start_soon(self._attend, box, name=f"mail {owner.membership.box}")
+
+    def leave(self, path: AgentPath) -> None:
+        """Leave an agent's mail in its box from now on."""
+        if (box := self._boxes.pop(path, None)) is not None:
+            box.scope.cancel()
+            self.withdraw(box.owner.membership.name)
+
+    async def post(self, membership: Membership, to: str, body: MailBody) -> str:
+        """Send a mail, and read it at once for those that are here; raises as `Membership.post`."""
+        mail_id = await membership.post(to, body)
+        for box in list(self._boxes.values()):
+            other = box.owner.membership
+            if other.folder.name == membership.folder.name and to in {other.name, EVERYONE}:
+                await self._collect(box)
+        return mail_id
+
+    async def use_tasks(self, membership: Membership, deed: Callable[[SharedTasks], _T]) -> _T:
+        """Do something with the tasks of a team, alone; raises what that raises."""
+        async with self._using:
+            return await anyio.to_thread.run_sync(deed, membership.folder.tasks)
+
+    def offer(self, name: str, tasks: Sequence[SharedTask]) -> SharedTask | None:
+        """Choose a free task for a member to think about, which no other here does."""
+        for task in tasks:
+            if self._offers.setdefault(task.id, name) == name:
+                return task
+        return None
+
+    def withdraw(self, name: str) -> None:
+        """Let others think about what a member was offered."""
+        self._offers = {task: to for task, to in self._offers.items() if to != name}
+
+    async def _attend(self, box: _OpenBox) -> None:
+        membership = box.owner.membership
+        with box.scope:
+            async with membership.folder.doorbell(membership.name) as bell:
+                if bell.fault:
+                    self._warn(box, f"mail is looked for every second only: {bell.fault}")
+                while True:
+                    await bell.wait()
+                    await self._collect(box)
+                    await self._look(box)
+
+    async def _look(self, box: _OpenBox) -> None:
+        try:
+            await box.owner.look()
+        except (ProngError, OSError) as error:
+            self._warn(box, f"the tasks of the team cannot be looked at: {error}")
+
+    async def _collect(self, box: _OpenBox) -> None:
+        """Read what is new in a box; what cannot be read or stored now is tried again."""
+        async with box.lock:
+            try:
+                while await self._read_on(box):
+                    pass
+            except UnknownName as error:
+                self._warn(box, f"its mail cannot be read any more: {error}")
+                box.scope.cancel()
+            except (ProngError, OSError) as error:
+                self._warn(box, f"its mail cannot be read: {error}")
+
+    async def _read_on(self, box: _OpenBox) -> bool:
+        """Read once; whether there is more. Raises ProngError, OSError."""
+        membership, outbox = box.owner.membership, self.delivery.outbox
+        cursor = Cursor(*(outbox.cursor(membership.box) or ()))
+        read = partial(membership.folder.read, membership.name, cursor)
+        batch = await anyio.to_thread.run_sync(read)
+        for line in (*batch.notes, *(f"{one.why} (byte {one.offset})" for one in batch.damaged)):
+            text = f"mail to {membership.box} was set aside: {line}"
+            self.emit(membership.path, Warned(text=text))
+        stood = self._stood(membership, batch)
+        for mail, after in batch.mails:
+            mail_id = _own_id(mail, membership)
+            told_of = outbox.knows(mail_id) or mail_id in stood
+            self.delivery.receive(
+                Received(
+                    id=mail_id,
+                    agent=membership.path,
+                    sender=mail.sender,
+                    box=membership.box,
+                    cursor=astuple(after),
+                    text="" if told_of else box.owner.take(mail, mail_id),
+                )
+            )
+        outbox.advance(membership.box, astuple(batch.cursor))
+        await anyio.to_thread.run_sync(membership.folder.prune, membership.name, batch.cursor)
+        return batch.more
+
+    def _stood(self, membership: Membership, batch: MailBatch) -> set[str]:
+        """Name those mails that stand in the journal, though the outbox has lost them."""
+        if self.past is None or not batch.mails:
+            return set()
+        ids = {_own_id(mail, membership) for mail, _ in batch.mails}
+        return told(self.past, {one for one in ids if not self.delivery.outbox.knows(one)})
+
+    def _warn(self, box: _OpenBox, text: str) -> None:
+        """Say what is wrong, once as long as it is the same."""
+        if box.warned != text:
+            box.warned = text
+            self.emit(box.owner.membership.path, Warned(text=text))
+
+
+def _own_id(mail: Mail, membership: Membership) -> str:
+    """Give a mail's id in the outbox, where several may have read a copy of it."""
+    return f"{mail.id}-{membership.name}"
