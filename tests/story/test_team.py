@@ -10,16 +10,11 @@ import pytest
 from prong.command import Accepted, Interrupt, Stop
 from prong.event import AgentFinished, AgentRested, AgentStarted
 from prong.mail import TeamFolder
-from prong.testing import World, Worlds, call, say
+from prong.testing import Worlds, call, say
 from shared.cast import CREATE, Cast, spawn, to
+from shared.team import text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("M1", "M7")]
-
-
-def text_of(w: World, path: str = "main") -> str:
-    """All that stands in an agent's conversation."""
-    agent = w.parts.supervisor.registry.agents[path]
-    return "\n".join(str(entry) for _, entry in agent.conversation.prompt.entries())
 
 
 @pytest.mark.parametrize("kind", ["fork", "general-purpose"])
@@ -60,11 +55,11 @@ async def test_members_write_to_each_other_and_to_all(world: Worlds) -> None:
     async with world(script, team=True, mode="bypassPermissions") as w:
         await w.session.run("Go")
 
-        alice, bob = text_of(w, "main/alice"), text_of(w, "main/bob")
+        alice, bob = text_of(w.parts, "main/alice"), text_of(w.parts, "main/bob")
         assert alice.count("From bob to all.\\n</teammate-message>") == 1
         assert bob.count("From alice to bob.\\n</teammate-message>") == 1
-        assert text_of(w).count("From bob to all.\\n</teammate-message>") == 1
-        assert "From alice to bob.\\n</teammate-message>" not in text_of(w)
+        assert text_of(w.parts).count("From bob to all.\\n</teammate-message>") == 1
+        assert "From alice to bob.\\n</teammate-message>" not in text_of(w.parts)
         assert '<teammate-message from="alice" id=' in bob
         assert '<teammate-message from="bob" id=' in alice
 
@@ -89,7 +84,7 @@ async def test_a_member_is_asked_to_end_and_may_decline(world: Worlds) -> None:
     async with world(script, team=True, mode="bypassPermissions") as w:
         await w.session.run("Go")
         await w.session.run("End it")
-        told = text_of(w)
+        told = text_of(w.parts)
         assert told.count("alice declines to end: Not yet: a test is red.") == 1
         assert told.count("alice agrees to end.") == 1
         assert "alice of crew still run; end them first" in told
@@ -98,7 +93,7 @@ async def test_a_member_is_asked_to_end_and_may_decline(world: Worlds) -> None:
         assert told.count("<task-id>alice</task-id>") == 1
         assert 'teammate alice "a part" completed' in told
         await w.session.run("And delete")
-        assert "The team crew is gone." in text_of(w)
+        assert "The team crew is gone." in text_of(w.parts)
         assert not (w.store / "teams" / "crew").exists()
 
 
@@ -122,14 +117,14 @@ async def test_a_free_task_wakes_one_sleeper_and_a_dead_owners_returns(world: Wo
             while not (owner := folder.tasks.get("1").owner):
                 await anyio.sleep(0.05)
         other = "bob" if owner == "alice" else "alice"
-        assert "Mend the parser" not in text_of(w, f"main/{other}")
+        assert "Mend the parser" not in text_of(w.parts, f"main/{other}")
         before = len(w.told(AgentFinished))
         stop = await w.session.send(Stop(owner))
         assert isinstance(stop, Accepted)
         with anyio.fail_after(15):
             while folder.tasks.get("1").owner != other:
                 await anyio.sleep(0.05)
-        assert "Mend the parser" in text_of(w, f"main/{other}")
+        assert "Mend the parser" in text_of(w.parts, f"main/{other}")
         assert [e.status for e in w.told(AgentFinished)[before:]] == ["killed"]
         assert [m.state for m in folder.team.members if m.name == owner] == ["ended"]
         assert [m.state for m in folder.team.members if m.name == other] == ["working"]
@@ -153,7 +148,7 @@ async def test_an_interrupted_leader_leaves_its_members_running(world: Worlds) -
                 await anyio.sleep(0.01)
         assert await w.session.send(Interrupt()) == Accepted()
         await w.session.wait_settled()
-        assert "Here I am." in text_of(w)
+        assert "Here I am." in text_of(w.parts)
         assert not w.told(AgentFinished)
 
 
@@ -175,7 +170,7 @@ async def test_an_ended_member_goes_on_with_a_message(world: Worlds) -> None:
         await w.session.run("Go")
         await w.session.run("End it")
         await w.session.run("More")
-        assert "Back again." in text_of(w)
+        assert "Back again." in text_of(w.parts)
         folder = TeamFolder.open(w.store, "crew")
         assert [m.state for m in folder.team.members] == ["idle"]
         assert len(w.told(AgentFinished)) == 1
@@ -196,7 +191,7 @@ async def test_what_cannot_be_is_said(world: Worlds, step: Any, why: str) -> Non
     """A wrong name, or no team yet: the model is told, and nothing else happens."""
     async with world([step, say("Ok.")], team=True) as w:
         await w.session.run("Go")
-        assert why in text_of(w)
+        assert why in text_of(w.parts)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +212,7 @@ async def test_a_member_that_cannot_be_leaves_no_trace(
     script = [CREATE, call("TeamSpawn", arguments), say("Ok.")]
     async with world(script, team=True, mode="bypassPermissions") as w:
         await w.session.run("Go")
-        assert why in text_of(w)
+        assert why in text_of(w.parts)
         assert not TeamFolder.open(w.store, "crew").team.members
 
 

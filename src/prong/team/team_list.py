@@ -24,8 +24,8 @@ async def use_list(
     mail: TeamMail, membership: Membership, args: SharedTaskArguments
 ) -> CallOutcome:
     """Do with the list what the arguments say."""
-    must_be(membership.path)
     try:
+        must_be(membership.path)
         told = await mail.use_tasks(membership, partial(_use, by=membership.name, args=args))
     except UsageError as error:
         return Failed(str(error))

@@ -34,6 +34,7 @@ from prong.mail import (
 )
 from prong.team.delivery import Delivery
 from prong.team.membership import Membership
+from prong.team.outbox import Outbox
 from prong.team.received import Received
 from prong.team.standing import told
 
@@ -169,25 +170,21 @@ class TeamMail:
         """Read once; whether there is more. Raises ProngError, OSError."""
         membership, outbox = box.owner.membership, self.delivery.outbox
         cursor = Cursor(*(outbox.cursor(membership.box) or ()))
-        read = partial(membership.folder.read, membership.name, cursor)
+        known = _Known(outbox, membership)
+        read = partial(membership.folder.read, membership.name, cursor, known)
         batch = await anyio.to_thread.run_sync(read)
-        for line in (*batch.notes, *(f"{one.why} (byte {one.offset})" for one in batch.damaged)):
-            text = f"mail to {membership.box} was set aside: {line}"
-            self.emit(membership.path, Warned(text=text))
+        for note in batch.notes:
+            self.emit(membership.path, Warned(text=note))
+        for piece in batch.damaged:
+            # Noted before it is told, so that it is told once; the place is still the old one.
+            outbox.receive(_received(membership, piece.id, "", cursor))
+            why = f"mail to {membership.box} was set aside: {piece.why} (byte {piece.offset})"
+            self.emit(membership.path, Warned(text=why))
         stood = self._stood(membership, batch)
         for mail, after in batch.mails:
-            mail_id = _own_id(mail, membership)
-            told_of = outbox.knows(mail_id) or mail_id in stood
-            self.delivery.receive(
-                Received(
-                    id=mail_id,
-                    agent=membership.path,
-                    sender=mail.sender,
-                    box=membership.box,
-                    cursor=astuple(after),
-                    text="" if told_of else box.owner.take(mail, mail_id),
-                )
-            )
+            mail_id = known.own_id(mail.id)
+            text = "" if mail_id in stood else box.owner.take(mail, mail_id)
+            self.delivery.receive(_received(membership, mail.id, mail.sender, after, text))
         outbox.advance(membership.box, astuple(batch.cursor))
         await anyio.to_thread.run_sync(membership.folder.prune, membership.name, batch.cursor)
         return batch.more
@@ -196,8 +193,7 @@ class TeamMail:
         """Name those mails that stand in the journal, though the outbox has lost them."""
         if self.past is None or not batch.mails:
             return set()
-        ids = {_own_id(mail, membership) for mail, _ in batch.mails}
-        return told(self.past, {one for one in ids if not self.delivery.outbox.knows(one)})
+        return told(self.past, {_own_id(mail.id, membership) for mail, _ in batch.mails})
 
     def _warn(self, box: _OpenBox, text: str) -> None:
         """Say what is wrong, once as long as it is the same."""
@@ -206,6 +202,35 @@ class TeamMail:
             self.emit(box.owner.membership.path, Warned(text=text))
 
 
-def _own_id(mail: Mail, membership: Membership) -> str:
+@dataclass(slots=True, frozen=True)
+class _Known:
+    """The ids, as a mailbox has them, of what one reader has read before."""
+
+    outbox: Outbox
+    membership: Membership
+
+    def own_id(self, mail_id: str) -> str:
+        """Give the id in the outbox."""
+        return _own_id(mail_id, self.membership)
+
+    def __contains__(self, mail_id: object) -> bool:
+        """Whether it was read."""
+        return isinstance(mail_id, str) and self.outbox.knows(self.own_id(mail_id))
+
+
+def _own_id(mail_id: str, membership: Membership) -> str:
     """Give a mail's id in the outbox, where several may have read a copy of it."""
-    return f"{mail.id}-{membership.name}"
+    return f"{mail_id}-{membership.name}"
+
+
+def _received(
+    membership: Membership, mail_id: str, sender: str, cursor: Cursor, text: str = ""
+) -> Received:
+    return Received(
+        id=_own_id(mail_id, membership),
+        agent=membership.path,
+        sender=sender,
+        box=membership.box,
+        cursor=astuple(cursor),
+        text=text,
+    )

@@ -199,7 +199,7 @@ class Teammate:
             return Failed("only the leader asks members to end")
         if args.approve is not None or args.request_id:
             return await self._answer(args)
-        team = self.membership.folder.team
+        team = await anyio.to_thread.run_sync(lambda: self.membership.folder.team)
         member = team.member(args.to)
         if member is None and args.to not in {LEADER, EVERYONE}:
             return None
