@@ -76,7 +76,7 @@ class Teammate:
         """Read what waits for it; what it asked for and was not answered is asked again."""
         agent = self.agent
         if self.kept.planning:
-            self._planning = self.before.narrow(mode="plan")
+            self._planning = self.before.narrow(mode="plan", plans=True)
             agent.move(agent.context.host, agent.context.cwd, self._planning)
         await self._state("working")
         await self.mail.listen(self)

@@ -191,7 +191,7 @@ class PolicyBox:
         if granted.edits and policy.mode == "default":
             policy = replace(policy, mode="acceptEdits")
         if granted.reads and all(isinstance(access, Running) for access in accesses):
-            held = replace(policy, mode="plan", reader=True)
+            held = replace(policy, mode="plan", reader=policy.mode != "plan" or policy.reader)
             return _answered(policy, decide(held, tool, accesses, resolve=resolve))
         return decide(policy, tool, accesses, resolve=resolve)
 
@@ -285,15 +285,17 @@ class PolicyBox:
         rules: Sequence[Rule] = (),
         ground: Ground | None = None,
         edits: bool = False,
+        plans: bool = False,
     ) -> PolicyBox:
         """Return a view for a child that can be stricter than this one, never laxer.
 
         With `ground`, the child works in a worktree and writes nowhere else. With `edits`, which
         only the user's settings may ask for, it edits without a question where the tree's mode is
-        `default`.
+        `default`. With `plans` its plan mode is not that of its type, but lasts until its plan is
+        approved.
         """
         own = tuple(rule for rule in rules if rule.effect != "allow")
-        return _NarrowBox(self, mode, own, ground, edits=edits)
+        return _NarrowBox(self, mode, own, ground, edits=edits, plans=plans)
 
 
 class _NarrowBox(PolicyBox):
@@ -307,9 +309,11 @@ class _NarrowBox(PolicyBox):
         ground: Ground | None,
         *,
         edits: bool,
+        plans: bool,
     ) -> None:
         super().__init__(parent.policy)
         self._edits = edits
+        self._plans = plans
         self._parent = parent
         self._mode: Mode = mode
         self._rules = rules
@@ -324,7 +328,7 @@ class _NarrowBox(PolicyBox):
         policy = replace(above, mode=mode, rules=(*above.rules, *self._rules))
         if self._mode == "plan":
             # Its own mode, whatever the session's is: the plan is not its to write.
-            policy = replace(policy, reader=True, plan_file="")
+            policy = replace(policy, reader=not self._plans, plan_file="")
         return policy if self._ground is None else settle(policy, self._ground)
 
     def _may_grant_edits(self) -> bool:
