@@ -75,7 +75,7 @@ class _Versioned(msgspec.Struct, frozen=True):
     version: int
 
 
-class _Version(NamedTuple):
+class _FileStamp(NamedTuple):
     """By what a file is told from the one that replaced it."""
 
     device: int
@@ -93,13 +93,13 @@ class TeamFile:
         """Name the file; the team's name is that of its folder."""
         self.path = path
         self.name = path.parent.name
-        self._last: tuple[_Version, Team] | None = None
+        self._last: tuple[_FileStamp, Team] | None = None
 
     def read(self) -> Team:
         """Give what it holds now; raises UsageError if it is gone, damaged or newer."""
-        last, version = self._last, self._version()
-        if last is None or last[0] != version or version.fresh:
-            last = self._last = (version, self._load())
+        last, stamp = self._last, self._stamp()
+        if last is None or last[0] != stamp or stamp.fresh:
+            last = self._last = (stamp, self._load())
         return last[1]
 
     def store(self, team: Team) -> None:
@@ -122,13 +122,13 @@ class TeamFile:
         except FileNotFoundError as error:
             raise UnknownName(f"the team {self.name} is gone") from error
 
-    def _version(self) -> _Version:
+    def _stamp(self) -> _FileStamp:
         try:
             found = self.path.lstat()
         except FileNotFoundError as error:
             raise UnknownName(f"the team {self.name} is gone") from error
         fresh = abs(time.time_ns() - found.st_mtime_ns) < _FRESH
-        return _Version(found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size, fresh)
+        return _FileStamp(found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size, fresh)
 
     def _load(self) -> Team:
         try:
