@@ -43,7 +43,7 @@ tmux:
 test: $(READY) tmux ## Run all tests
 	@$(BIN)/python -m pytest -q -n 2
 
-torture: $(READY) ## Campaigns: kills, torn files, hostile servers, lines and content (seven minutes)
+torture: $(READY) ## Campaigns: kills, torn files, hostile servers, lines and content (eight minutes)
 	@$(BIN)/python -m prong.testing.torture $(if $(SEED),--seed $(SEED))
 
 lint: $(READY) ## Format, lint, types and layers

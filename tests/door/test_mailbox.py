@@ -151,6 +151,11 @@ def write(
         (Line(id="bob.0123456789abcdef"), {}, "its id 'bob.0123456789abcdef' is not one of ann"),
         (Line(id="ann.x"), {}, "its id 'ann.x' is not one of ann"),
         (Line(body={"type": "order"}), {}, "it is not understood"),
+        (
+            Line(body={"type": "\x1b[2J" + "x" * 9_000}),
+            {},
+            "it is not understood (Invalid value '?",
+        ),
         (Line(body=PlanResponse(request_id="r", approve=True)), {}, "only the leader decides"),
         (Line(to="*", body=Idle()), {}, "this is for the leader alone"),
     ],
@@ -167,6 +172,7 @@ def test_what_is_not_proved_is_set_aside(
     assert [mail.body for mail, _ in batch.mails] == [Message(text="before"), Message(text="after")]
     (piece,) = batch.damaged
     assert piece.why.startswith(why)
+    assert len(piece.why) < 250
     assert folder.read("bob", Cursor(), {piece.id}).damaged == ()
     (kept,) = (folder.path / "inbox/bob.aside.jsonl").read_text().splitlines()
     assert msgspec.json.decode(kept)["what"]["offset"] == piece.offset
@@ -452,15 +458,21 @@ def test_a_full_disk_leaves_what_was_there(folder: TeamFolder):
         with pytest.raises(JournalFull, match=r"bob.jsonl: nothing could be added .*; free some"):
             folder.post("ann", "bob", Message(text="x" * 1_000))
         assert lines(folder, "bob") == before
-        with pytest.raises(JournalFull, match=r"only leader got it: .*bob.jsonl"):
+        with pytest.raises(JournalFull, match=r"leader got it, and nobody else: .*bob.jsonl"):
             folder.post("ann", "*", Message(text="y" * 50))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-
-    assert lines(folder, "bob") == before
+    (folder.path / "inbox/ann.jsonl").unlink()
+    with pytest.raises(
+        JournalFull, match="bob got it, and nobody else: there is no mailbox of 'ann'"
+    ):
+        folder.post("leader", "*", Message(text="z"))
+    with pytest.raises(UsageError, match="no mailbox of 'ann'"):
+        folder.post("leader", "ann", Message(text="z"))
+    assert lines(folder, "bob")[: len(before)] == before
     assert texts(folder, "leader") == ["y" * 50]
     folder.post("ann", "bob", Message(text="two"))
-    assert texts(folder, "bob") == ["one", "two"]
+    assert texts(folder, "bob") == ["one", "z", "two"]
 
 
 def test_a_lock_that_is_never_let_go_is_told(folder: TeamFolder, monkeypatch: pytest.MonkeyPatch):
@@ -474,6 +486,40 @@ def test_a_lock_that_is_never_let_go_is_told(folder: TeamFolder, monkeypatch: py
     folder.post("ann", "bob", Message(text="y"))
 
     assert texts(folder, "bob") == ["y"]
+
+
+def test_a_task_list_that_is_missing_is_told(folder: TeamFolder):
+    """It is not silently begun anew; the remedy is said, and works."""
+    folder.tasks.create("Dig", by="ann")
+    folder.tasks.path.unlink()
+    for call in (folder.tasks.list, lambda: folder.tasks.create("Sow", by="ann")):
+        with pytest.raises(
+            UsageError, match=r"tasks.jsonl is missing; restore it, or make it empty"
+        ):
+            call()
+    folder.tasks.path.touch(mode=0o600)
+
+    assert folder.tasks.create("Sow", by="ann").id == "1"
+
+
+@pytest.mark.spec("M8")
+def test_members_in_one_process_claim_each_task_once(folder: TeamFolder):
+    """Threads that share one list of tasks are kept apart like processes."""
+    for number in range(40):
+        folder.tasks.create(f"Task {number}", by="leader")
+    taken: list[str] = []
+
+    def work(name: str) -> None:
+        while task := folder.tasks.claim_next(by=name):
+            taken.append(task.id)
+
+    workers = [Thread(target=work, args=(name,)) for name in ("ann", "bob") * 3]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+    assert sorted(taken, key=int) == [str(number) for number in range(1, 41)]
 
 
 def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -53,9 +53,14 @@ def may(body: MailBody, sender: str, recipient: str, leader: str = LEADER) -> st
     return "only a message can go to everyone; name one member" if recipient == EVERYONE else None
 
 
+def is_name(name: str) -> bool:
+    """Whether a team could have that name, and a member, unless it is reserved."""
+    return len(name) <= NAME_LENGTH and _NAME.fullmatch(name) is not None
+
+
 def check_name(name: str, *, of: str = "member") -> str:
     """Give a name that is one of a team or a member, else raise BadInput."""
-    if len(name) > NAME_LENGTH or not _NAME.fullmatch(name):
+    if not is_name(name):
         shown = name if len(name) <= NAME_LENGTH else name[:NAME_LENGTH] + "…"
         raise BadInput(
             f"{shown!r} cannot be the name of a {of}: take 1 to {NAME_LENGTH} lower-case letters, "

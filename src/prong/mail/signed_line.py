@@ -27,12 +27,18 @@ LINE_LIMIT = 1_048_576
 NOT_UNDERSTOOD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What reading foreign JSON may raise."""
 
+_SHOWN = 200
 _LEAD = b'"mac":"'
 _REST_AT = len(_LEAD) + 64 + len('",')
 
 
 class Unsound(ValueError):
     """A line is damaged, not signed by whom it names, or not understood; says which."""
+
+    def __init__(self, why: str) -> None:
+        """Say it in a short line: what is wrong may have been chosen by whoever wrote it."""
+        shown = "".join(char if char.isprintable() else "?" for char in why[:_SHOWN])
+        super().__init__(shown if len(why) <= _SHOWN else f"{shown}…")
 
 
 class _SenderClaim(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from zlib import crc32
@@ -157,7 +157,7 @@ class SharedTasks:
             try:
                 fd = open_file(self.path, os.O_RDONLY)
             except FileNotFoundError as error:
-                raise UnknownName(f"the team {self._team.name} is gone") from error
+                raise self._missing() from error
             try:
                 self._read(fd)
             finally:
@@ -178,10 +178,17 @@ class SharedTasks:
                     unlock(fd)
                     sync(fd, self.path)
             except FileNotFoundError as error:
-                raise UnknownName(f"the team {self._team.name} is gone") from error
-        for name in self._team.read().names:
-            if name != by:
-                ring(self.path.parent, name)
+                raise self._missing() from error
+        # It is done, whatever has become of the team since.
+        with suppress(UsageError):
+            for name in self._team.read().names:
+                if name != by:
+                    ring(self.path.parent, name)
+
+    def _missing(self) -> UsageError:
+        if self._team.path.exists():
+            return NotPossibleNow(f"{self.path} is missing; restore it, or make it empty (touch)")
+        return UnknownName(f"the team {self._team.name} is gone")
 
     def _append(self, fd: int, event: TaskEvent, by: str) -> None:
         # Read under the lock: whoever was let go before its tasks were freed takes no new ones.
@@ -224,7 +231,7 @@ class SharedTasks:
                 self._tasks.update(apply_event(self._tasks, found.body, by))
                 self._number = found.n
         except (Unsound, UsageError, *NOT_UNDERSTOOD) as error:
-            told = f"{self.path}, byte {self._offset}: {error}"
+            told = f"{self.path}, byte {self._offset}: {Unsound(str(error))}"
             if told not in self.damage:
                 self.damage.append(told)
 

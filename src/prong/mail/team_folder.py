@@ -15,7 +15,7 @@ import msgspec
 from prong.errors import JournalFull, NotPossibleNow, ProngError, UnknownName
 from prong.host import make_private
 from prong.journal.lock import remedy
-from prong.mail.authority import EVERYONE, LEADER, OUTSIDE, check_name, may
+from prong.mail.authority import EVERYONE, LEADER, OUTSIDE, check_name, is_name, may
 from prong.mail.body import Mail, MailBody
 from prong.mail.doorbell import Doorbell, ring
 from prong.mail.keyring import Keyring
@@ -41,7 +41,7 @@ def teams(home: Path) -> tuple[str, ...]:
         names = [path.parent.name for path in teams_folder(home).glob("*/team.json")]
     except OSError:
         return ()
-    return tuple(sorted(name for name in names if not name.startswith(".")))
+    return tuple(sorted(name for name in names if is_name(name)))
 
 
 class TeamFolder:
@@ -212,29 +212,32 @@ class TeamFolder:
                 f"the key of {mail.sender} in {self._keys.path} is missing or damaged; "
                 f"remove the member and add it again"
             )
-        boxes = [self._box(name) for name in names]
-        lines = [box.line(mail, key) for box in boxes]
+        boxes = {name: self._box(name) for name in names}
+        lines = {name: box.line(mail, key) for name, box in boxes.items()}
         stored: list[str] = []
-        files: list[int] = []
+        failed: list[ProngError] = []
         with ExitStack() as held:
-            try:
-                for box, line in zip(boxes, lines, strict=True):
+            files: list[tuple[int, Path]] = []
+            for name, box in boxes.items():
+                try:
                     fd = held.enter_context(locked(box.path))
-                    append(fd, box.path, line)
+                    append(fd, box.path, lines[name])
+                except (FileNotFoundError, JournalFull, NotPossibleNow) as error:
+                    lost = isinstance(error, FileNotFoundError)
+                    failed.append(self._no_box(name) if lost else error)
+                else:
                     unlock(fd)
-                    files.append(fd)
-                    stored.append(box.path.stem)
-            except FileNotFoundError as error:
-                raise self._no_box(names[len(stored)]) from error
-            except (JournalFull, NotPossibleNow) as error:
-                if not stored:
-                    raise
-                raise JournalFull(f"only {', '.join(stored)} got it: {error}") from error
-            finally:
-                for fd, box in zip(files, boxes, strict=False):
-                    sync(fd, box.path)
-                for name in stored:
-                    self.ring(name)
+                    files.append((fd, box.path))
+                    stored.append(name)
+            for fd, path in files:
+                sync(fd, path)
+        for name in stored:
+            self.ring(name)
+        if failed and not stored:
+            raise failed[0]
+        if failed:
+            told = "; ".join(str(error) for error in failed)
+            raise JournalFull(f"{', '.join(stored)} got it, and nobody else: {told}")
 
     def _no_box(self, name: str) -> ProngError:
         return UnknownName(f"there is no mailbox of {name[:40]!r} in team {self.name}")
