@@ -252,3 +252,23 @@ async def test_a_confined_host_can_be_left(host: Host) -> None:
     assert await host.read("top.txt") == b"changed"
     await free.close()
     await child.close()
+
+
+@pytest.mark.spec("F14", "W2")
+async def test_a_host_within_bounds_goes_nowhere_else(host: Host) -> None:
+    """A link that leads out of the bounds is not followed, they are no file, nothing starts outside."""
+    child = host.at(host.root)
+
+    for use in (child.stat, child.read, child.list):
+        with pytest.raises(PermissionError):
+            await use(f"{host.root}/out/s.txt")
+    for path in (f"{host.root}/out/s.txt", host.root):
+        with pytest.raises(PermissionError):
+            await child.write(path, b"x")
+    for cwd in (host.home, f"{host.root}/out"):
+        with pytest.raises(PermissionError):
+            await child.start("printf one", cwd=cwd)
+        with pytest.raises(PermissionError):
+            await child.run(["printf", "hi"], cwd=cwd)
+    assert (await child.run(["printf", "hi"], cwd=host.root)).output == b"hi"
+    await child.close()

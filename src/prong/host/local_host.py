@@ -27,6 +27,7 @@ from prong.host.git import INHERITED
 from prong.host.host import Finished, Host, Process, Stat
 from prong.host.machine import INLINE, Machine
 from prong.host.sandbox import NONE, Ability, Profile
+from prong.host.write_bounds import WriteBounds, is_inside
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -86,27 +87,28 @@ class ConfinedHost(LocalHost):
         places outside that may be written; the session's storage is one of them.
         """
         super().__init__(root, home, withhold=withhold, storage=storage, ability=ability)
-        self._bounds = os.path.realpath(bounds or root)
-        assert _is_inside(self._root, self._bounds)
-        places = {os.path.realpath(folder) for folder in inherited} - {self._bounds}
-        self._inherited = sorted(places, key=len, reverse=True)
         opened = (*((storage,) if storage else ()), *folders)
-        self._folders = tuple(os.path.realpath(folder) for folder in opened)
+        self._bounds = WriteBounds.of(
+            os.path.realpath(bounds or root),
+            [os.path.realpath(folder) for folder in inherited],
+            [os.path.realpath(folder) for folder in opened],
+        )
+        assert is_inside(self._root, self._bounds.root)
 
     @property
     def inherited(self) -> tuple[str, ...]:
         """The root folders of the working copies of its forebears."""
-        return tuple(self._inherited)
+        return self._bounds.inherited
 
     @property
     def bounds(self) -> str:
         """The root folder of its worktree."""
-        return self._bounds
+        return self._bounds.root
 
     @property
     def folders(self) -> tuple[str, ...]:
         """Places outside that may be written."""
-        return self._folders
+        return self._bounds.folders
 
     def unconfined(self) -> LocalHost:
         """Give a host without bounds, to make worktrees with: they lie side by side."""
@@ -121,27 +123,16 @@ class ConfinedHost(LocalHost):
     def resolve(self, path: str) -> str:
         """Make a path absolute, follow links, and move a forebear's path into the worktree."""
         real = self.follow(path)
-        if self._place(real):
-            return real
-        for folder in self._inherited:
-            if _is_inside(real, folder):
-                # Once: what a link in the worktree shares with the parent stays the parent's.
-                return self.follow(self._bounds + real[len(folder) :])
-        return real
-
-    def _place(self, path: str) -> str:
-        """Give the folder that makes a path writable; empty if none does."""
-        return next((f for f in (self._bounds, *self._folders) if _is_inside(path, f)), "")
+        moved = self._bounds.moved(real)
+        # Once: what a link in the worktree shares with the parent stays the parent's.
+        return real if moved == real else self.follow(moved)
 
     def _used(self, path: str) -> str:
         """Resolve a path that is about to be used.
 
         Raises PermissionError if it was checked as one in the worktree and now leads out of it.
         """
-        real = self.resolve(path)
-        if _is_inside(os.path.normpath(path), self._bounds) and not _is_inside(real, self._bounds):
-            raise PermissionError(errno.EPERM, "a link in it leads out of the worktree", path)
-        return real
+        return self._bounds.hold(os.path.normpath(path), self.resolve(path))
 
     async def stat(self, path: str) -> Stat | None:
         """Say what is there; None if nothing is."""
@@ -161,9 +152,7 @@ class ConfinedHost(LocalHost):
         Raises OSError, also if it lies outside.
         """
         target = self._used(path)
-        place = self._place(target)
-        if not place or target == place:
-            raise PermissionError(errno.EPERM, self._refusal(), target)
+        place = self._bounds.hold_written(target)
         if "\0" in target:
             raise OSError(errno.EINVAL, "not a possible path", target)
         parts = target[len(place.rstrip("/")) + 1 :].split("/")
@@ -172,16 +161,8 @@ class ConfinedHost(LocalHost):
         else:
             await anyio.to_thread.run_sync(_replace, place, parts, data)
 
-    def _refusal(self) -> str:
-        return f"it is outside your worktree; write below {self._bounds}"
-
     def _start(self, cwd: str | None) -> str:
-        folder = self._used(cwd) if cwd else self._root
-        if not self._place(folder):
-            raise PermissionError(
-                errno.EPERM, f"it is no place to start in: {self._refusal()}", cwd
-            )
-        return folder
+        return self._bounds.hold_start(self._used(cwd) if cwd else self._root)
 
     async def run(
         self,
@@ -219,10 +200,6 @@ class ConfinedHost(LocalHost):
 
 if TYPE_CHECKING:
     _: tuple[Host, Host] = LocalHost("/"), ConfinedHost("/")
-
-
-def _is_inside(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _replace(place: str, parts: Sequence[str], data: bytes) -> None:

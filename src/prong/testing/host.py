@@ -16,6 +16,7 @@ import msgspec
 
 from prong.host import Finished, Host, Process, Stat, Storage
 from prong.host.sandbox import NONE, Ability, Profile
+from prong.host.write_bounds import WriteBounds
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -223,7 +224,7 @@ class MemoryHost:
         """Answer a program from the table; time plays no part."""
         del seconds
         await anyio.lowlevel.checkpoint()
-        answer = self._answer(Command(shlex.join(argv), cwd or self._root, dict(env or {}), stdin))
+        answer = self._answer(Command(shlex.join(argv), self._start(cwd), dict(env or {}), stdin))
         if limit is None:
             return answer
         cut = answer.cut or len(answer.output) > limit or len(answer.errors) > limit
@@ -243,8 +244,11 @@ class MemoryHost:
         """Answer a command line from the table; it has ended before it is looked at."""
         del at_exit
         await anyio.lowlevel.checkpoint()
-        asked = Command(command, cwd or self._root, dict(env or {}), profile=profile)
+        asked = Command(command, self._start(cwd), dict(env or {}), profile=profile)
         return MemoryProcess(next(self._pids), self._answer(asked))
+
+    def _start(self, cwd: str | None) -> str:
+        return cwd or self._root
 
     def _answer(self, command: Command) -> Finished:
         self.commands.append(command)
@@ -278,14 +282,12 @@ class ConfinedMemoryHost(MemoryHost):
         vars(self).update(vars(whole))
         self._whole = whole
         self._root = root
-        places = {*inherited} - {bounds}
-        self._inherited = sorted(places, key=lambda folder: (-len(folder), folder))
-        self._bounds, self._writable = bounds, (bounds, whole.storage.path, *folders)
+        self._bounds = WriteBounds.of(bounds, inherited, (whole.storage.path, *folders))
 
     @property
     def inherited(self) -> tuple[str, ...]:
         """The folders of forebears."""
-        return tuple(self._inherited)
+        return self._bounds.inherited
 
     def unconfined(self) -> MemoryHost:
         """Give a host of the same files and root without bounds."""
@@ -293,23 +295,21 @@ class ConfinedMemoryHost(MemoryHost):
         vars(made).update(vars(self._whole), _root=self._root)
         return made
 
-    def _may_write(self, path: str) -> bool:
-        return any(_is_inside(path, place) for place in self._writable)
-
     def resolve(self, path: str) -> str:
         """Find the file that a path means; a forebear's is moved below the bounds."""
         real = self.follow(path)
-        if self._may_write(real):
-            return real
-        for folder in self._inherited:
-            if _is_inside(real, folder):
-                return self.follow(self._bounds + real[len(folder) :])
-        return real
+        moved = self._bounds.moved(real)
+        return real if moved == real else self.follow(moved)
+
+    def _usable(self, path: str) -> str:
+        return self._bounds.hold(posixpath.normpath(path), super()._usable(path))
+
+    def _start(self, cwd: str | None) -> str:
+        return self._bounds.hold_start(self._usable(cwd) if cwd else self._root)
 
     async def write(self, path: str, data: bytes) -> None:
         """Replace a file below the bounds."""
-        if not self._may_write(real := self.resolve(path)):
-            raise _error(errno.EPERM, real)
+        self._bounds.hold_written(self._usable(path))
         await super().write(path, data)
 
 
@@ -399,10 +399,6 @@ class MemoryProcess:
 
 def _error(number: int, path: str) -> OSError:
     return OSError(number, os.strerror(number), path)
-
-
-def _is_inside(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 if TYPE_CHECKING:
