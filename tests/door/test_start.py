@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from prong.face.cli import main
+
 # Everything is looked at when the connection is made, by the interpreter's own audit events.
 _CHILD = """
-import os, sys
+import gc, os, sys
 seen = set()
+gc.callbacks.append(lambda *_: "prong.config.option" in sys.modules and seen.add("collected"))
 def watch(event, args):
     seen.add(event)
     if event == "socket.connect":
@@ -87,6 +92,22 @@ def test_nothing_is_waited_for_before_the_first_request(
     """No process is started and no name is looked up before `prong -p` connects."""
     _, events = start
     assert not events & {"subprocess.Popen", "os.fork", "os.posix_spawn", "socket.getaddrinfo"}
+
+
+def test_no_garbage_is_looked_for_before_the_first_request(
+    start: tuple[set[str], set[str]],
+) -> None:
+    """Nothing is collected while everything is loaded, after the command line is known."""
+    _, events = start
+    assert "collected" not in events
+
+
+@pytest.mark.parametrize("words", [["--no-such-option"], ["-p", "x", "--cwd", "/no/such"]])
+def test_garbage_is_looked_for_after_a_start_that_failed(words: list[str]) -> None:
+    """However the command line ends, a program that has called it collects as before."""
+    with suppress(SystemExit):
+        main(words)
+    assert gc.isenabled()
 
 
 def test_the_version_needs_next_to_nothing() -> None:

@@ -6,7 +6,6 @@ and `prong -p` must have its request on the wire soon after.
 
 from __future__ import annotations
 
-import gc
 import io
 import os
 import re
@@ -103,9 +102,10 @@ def _run(words: list[str]) -> int:
             _enter(folder)
         return _command(name, rest[1:])
     _refuse_slip(name)
-    # Loading everything makes many objects and no garbage: look for it seldom.
-    gc.set_threshold(20_000, 20, 20)
-    return _work(_parse(words))
+    from prong.face.garbage import held_off
+
+    with held_off():
+        return _work(_parse(words))
 
 
 def _command(name: str, words: list[str]) -> int:

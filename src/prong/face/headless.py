@@ -45,6 +45,7 @@ from prong.event import (
     Warned,
     WorkKept,
 )
+from prong.face.garbage import look_seldom
 from prong.face.line import describe_kept, describe_work, dumb, progress_bar, stop_signals
 from prong.face.output import answer, draw, flush, send, show_json, tell
 from prong.session import Options, Session, Subscription, Turn, as_json, dump, open_session
@@ -100,6 +101,7 @@ async def run(options: Options, prompt: str | None, *, output: Format, reads: Fo
     turn = Turn(text="", why="interrupted", detail="a signal stopped it")
     teller = _Teller(output)
     async with open_session(options, attended=attended) as session:
+        look_seldom()
         events = session.events(since=session.records.began)
         async with anyio.create_task_group() as group:
             group.start_soon(teller.show_all, events)

@@ -20,6 +20,7 @@ from prong.event import Envelope, MemoryKept, Warned
 from prong.face.composer import LineReader
 from prong.face.draw.phrase import dollars
 from prong.face.edit.buffer import Buffer
+from prong.face.garbage import look_seldom
 from prong.face.handover import Following, Handover, Left, Swapped
 from prong.face.line import describe, describe_outcome, dumb, stop_signals
 from prong.face.output import flat, tell
@@ -53,6 +54,7 @@ async def _run(options: Options, first: str, wanted: str, terminal: Terminal) ->
         await _ask_trust(options)
     while True:
         async with open_session(options, attended=True) as session:
+            look_seldom()
             events = session.events(since=session.records.began)
             shown = _Shown(session, terminal, events)
             left = await shown.talk(first, draft, wanted)
