@@ -58,6 +58,24 @@ def test_a_record_that_is_cut_anywhere_goes_on(texts: list[str], data: st.DataOb
         assert [one.seq for one in EventLog(path).replay(0, new)] == list(range(1, new + 1))
 
 
+@pytest.mark.spec("X1")
+@given(st.integers(1, 40), st.data())
+def test_the_writer_replays_what_its_file_holds(count: int, data: st.DataObject) -> None:
+    """A reader gets the same from who writes, out of memory or not, as later from the file."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = EventLog(Path(folder) / "events.jsonl")
+        for seq in range(1, count + 1):
+            log.write(told(seq, f"event {seq}"))
+        since = data.draw(st.integers(0, count))
+        until = data.draw(st.integers(since, count))
+        mine = list(log.replay(since, until))
+        log.flush()
+        log.close()
+
+        assert mine == list(EventLog(log.path).replay(since, until))
+        assert [one.seq for one in mine] == list(range(since + 1, until + 1))
+
+
 def test_a_damaged_line_is_a_skip(tmp_path: Path) -> None:
     """A line that cannot be read is missing for readers, who are told, and its number is used up."""
     log = EventLog(tmp_path / "events.jsonl")

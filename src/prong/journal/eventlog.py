@@ -9,6 +9,7 @@ part is cut off by the next writer.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
@@ -35,6 +36,8 @@ NAME = "events.jsonl"
 _BLOCK = 65_536
 _KEPT = 1_000
 """Events that are kept for readers when they cannot be recorded."""
+_RECENT = 16
+"""Events that are kept for readers who come just after them."""
 _FLUSHES = (
     SessionStarted,
     AgentFinished,
@@ -67,6 +70,7 @@ class EventLog:
         """Why nothing can be recorded."""
         self._length = 0
         self._held: list[bytes] = []
+        self._recent: deque[Envelope] = deque(maxlen=_RECENT)
         self._size = 0
         self._fd = -1
         self._closed = False
@@ -94,6 +98,7 @@ class EventLog:
         Raises JournalFull if that is not possible; nothing is recorded from then on.
         """
         self.seq = envelope.seq
+        self._recent.append(envelope)
         line = dump(envelope)
         self._held.append(line)
         if self._closed:
@@ -132,6 +137,10 @@ class EventLog:
         Where some are missing an `EventsSkipped` stands in their place.
         """
         expected = since + 1
+        if self._recent and self._recent[0].seq <= expected:
+            # Whoever comes first wants the beginning, and need not wait for what reads a file.
+            yield from [each for each in self._recent if since < each.seq <= until]
+            return
         for line in self._lines(since):
             envelope = _read(line)
             if envelope is None or not since < envelope.seq <= until:
