@@ -48,9 +48,7 @@ _DEFAULTS: dict[str, tuple[object, ...]] = {
 _OTHER_KEYS = frozenset({"command", "args", "timeout", "statusMessage", "description"})
 _PLACES = ("CLAUDE_PROJECT_DIR", "PRONG_PROJECT_DIR")
 _NO_PLACES = ("${CLAUDE_PLUGIN_ROOT}", "${CLAUDE_PLUGIN_DATA}")
-_INTERPRETER = re.compile(
-    r"(?:ba|da|z|k|a)?sh|(?P<python>python[0-9.]*)|(?P<other>node|perl|ruby|php|lua)"
-)
+_INTERPRETER = r"(?:ba|da|z|k|a)?sh|(?P<python>python[0-9.]*)|(?P<other>node|perl|ruby|php|lua)"
 
 
 class Hook(msgspec.Struct, frozen=True):
@@ -253,7 +251,7 @@ def _program_fault(entry: dict[str, object]) -> tuple[str, str] | None:
 
 
 def _reads_program(name: str, args: Sequence[str]) -> bool:
-    found = _INTERPRETER.fullmatch(name)
+    found = re.fullmatch(_INTERPRETER, name)
     if found is None:
         return False
     letters = "cmVh" if found["python"] else "eEprvh" if found["other"] else "c"

@@ -106,7 +106,7 @@ _TABLE: dict[str, tuple[int, float, float, float, float | None, _Long | None]] =
 }
 _VENDORS = ("anthropic/", "openai/")
 _SNAPSHOT = re.compile(r"[-@](?:latest|[0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2})$")
-_VERSION = re.compile(
+_VERSION = (
     # What may follow the beginning of a name that the library matches by its beginning.
     r"(?>[-@.:]?(?>latest|default|v[0-9]+|[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8}|"
     r"[0-9]{2}-[0-9]{2,4}|[0-9]{3,4}|0|preview|exp))*+"
@@ -202,7 +202,7 @@ def _spells(clause: Any, name: str) -> bool:
             return re.fullmatch(clause.regex, name) is not None
         case ClauseStartsWith():
             start = clause.starts_with.lower()
-            return name.startswith(start) and _VERSION.fullmatch(name, len(start)) is not None
+            return name.startswith(start) and re.fullmatch(_VERSION, name[len(start) :]) is not None
         case ClauseOr():
             return any(_spells(part, name) for part in clause.or_)
         case _:

@@ -8,7 +8,7 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
-_REASON = re.compile(r"prong: in use by process (\d+) \(started (\d+)\) on (.*)", re.DOTALL)
+_REASON = r"(?s)prong: in use by process (\d+) \(started (\d+)\) on (.*)"
 
 
 def reason() -> str:
@@ -22,7 +22,7 @@ def is_gone(text: str) -> bool:
 
     Of another machine's process nothing is certain, nor of a lock somebody else has set.
     """
-    found = _REASON.fullmatch(text)
+    found = re.fullmatch(_REASON, text)
     if found is None or found[3] != os.uname().nodename:
         return False
     pid = int(found[1])

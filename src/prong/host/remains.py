@@ -14,7 +14,7 @@ import msgspec
 from prong.host.git import Git, legible, names
 from prong.host.host import Host
 
-_REMADE = re.compile(
+_REMADE = (
     r"__pycache__|\.(?:pytest|mypy|ruff|parcel)[-_]cache|\.hypothesis|\.tox|\.nox|\.eggs|\.cache"
     r"|\.gradle|\.?venv|node_modules|target|build|dist|\.next|\.nuxt|\.turbo|htmlcov|\.?coverage"
     r"|\.DS_Store|.*\.(?:pyc|pyo|o|class|egg-info|tsbuildinfo)"
@@ -108,7 +108,7 @@ async def _hidden(git: Git, start: str) -> str:
 
 
 def _is_remade(path: str) -> bool:
-    return any(_REMADE.fullmatch(part) for part in path.rstrip("/").split("/"))
+    return any(re.fullmatch(_REMADE, part) for part in path.rstrip("/").split("/"))
 
 
 async def remove_folder(git: Git, path: str) -> bool:

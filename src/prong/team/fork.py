@@ -76,16 +76,15 @@ _FIELDS = {
     "files changed": "files_changed",
     "issues": "issues",
 }
-_LABEL = re.compile(
-    r"^[ \t]*(?:[#>*_-]+[ \t]*)?(?:\*\*|__)?(Scope|Result|Key files|Files changed|Issues)"
-    r"(?:\*\*|__)?[ \t]*:[ \t]*(?:\*\*|__)?",
-    re.IGNORECASE | re.MULTILINE,
+_LABEL = (
+    r"(?im)^[ \t]*(?:[#>*_-]+[ \t]*)?(?:\*\*|__)?(Scope|Result|Key files|Files changed|Issues)"
+    r"(?:\*\*|__)?[ \t]*:[ \t]*(?:\*\*|__)?"
 )
 
 
 def parse_report(text: str) -> ForkReport:
     """Read a report; one that is off the format arrives whole, marked as unstructured."""
-    labels = list(_LABEL.finditer(text))
+    labels = list(re.finditer(_LABEL, text))
     fields: dict[str, str] = {}
     for label, following in zip(labels, [*labels[1:], None], strict=False):
         name = _FIELDS[label[1].lower()]

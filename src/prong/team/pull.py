@@ -30,7 +30,7 @@ SECONDS = 30.0
 
 _SLOWER, _SLOWEST, _TRIES = 1.5, 10.0, 3
 _WAIT = 60.0
-_REFERENCE = re.compile(
+_REFERENCE = (
     r"(?:(?:https?://)?(?P<host>[\w.-]+\.[\w-]+(?::\d+)?)/)?"
     r"(?P<owner>\w[\w.-]*)/(?P<repo>\w[\w.-]*?)(?:/pull/|#)(?P<number>\d+)(?:[/?#].*)?"
 )
@@ -69,7 +69,7 @@ class PullError(Exception):
 
 def read_reference(text: str) -> Pull | None:
     """Read `owner/repo#12` or an address; None if it is neither."""
-    found = _REFERENCE.fullmatch(text.strip())
+    found = re.fullmatch(_REFERENCE, text.strip())
     if found is None:
         return None
     host = found["host"] or ""

@@ -16,17 +16,16 @@ from msgspec import Struct
 from prong.host.sandbox import Profile
 from prong.tools.ground import is_inside
 
-_REFUSED = re.compile(
-    r"permission denied|operation not permitted|read-only file system|device or resource busy"
-    r"|errno (?:1|13|16|30)\b|\bE(?:ACCES|PERM|ROFS|BUSY)\b",
-    re.IGNORECASE,
+# Patterns are texts: they are compiled when a command has failed, which many sessions never see.
+_REFUSED = (
+    r"(?i)permission denied|operation not permitted|read-only file system|device or resource busy"
+    r"|errno (?:1|13|16|30)\b|\bE(?:ACCES|PERM|ROFS|BUSY)\b"
 )
-_UNREACHED = re.compile(
-    r"could not resolve|name resolution|network is unreachable|getaddrinfo|failed to connect"
-    r"|socket: permission denied|connection refused|ENOTFOUND",
-    re.IGNORECASE,
+_UNREACHED = (
+    r"(?i)could not resolve|name resolution|network is unreachable|getaddrinfo|failed to connect"
+    r"|socket: permission denied|connection refused|ENOTFOUND"
 )
-_QUOTED = re.compile(r"'([^'\n]+)'|\"([^\"\n]+)\"|‘([^’\n]+)’")
+_QUOTED = r"'([^'\n]+)'|\"([^\"\n]+)\"|‘([^’\n]+)’"
 _MOST = 5
 """Paths that are named at most."""
 _LINES = 400
@@ -54,9 +53,9 @@ def find_refusal(profile: Profile, text: str, cwd: str) -> KernelRefusal:
     paths: dict[str, None] = {}
     network = guess = False
     for line in text.splitlines()[-_LINES:]:
-        if not profile.network and _UNREACHED.search(line):
+        if not profile.network and re.search(_UNREACHED, line):
             network = True
-        elif _REFUSED.search(line):
+        elif re.search(_REFUSED, line):
             found = [path for path in _named(line, cwd) if forbids(profile, path)]
             paths.update(dict.fromkeys(found[:1]))
             guess = guess or not found
@@ -65,9 +64,9 @@ def find_refusal(profile: Profile, text: str, cwd: str) -> KernelRefusal:
 
 def _named(line: str, cwd: str) -> Iterator[str]:
     """Yield what may be paths in a line, the likeliest first."""
-    found = [text for match in _QUOTED.finditer(line) for text in match.groups() if text]
+    found = [text for match in re.finditer(_QUOTED, line) for text in match.groups() if text]
     # `program: path: reason` is how most say it.
-    before = line[: refused.start()] if (refused := _REFUSED.search(line)) else ""
+    before = line[: refused.start()] if (refused := re.search(_REFUSED, line)) else ""
     parts = [part.strip() for part in before.rstrip(": ").split(": ")]
     found += [part.rpartition(" ")[2] for part in parts[:0:-1]]
     found += [word.strip(":,()[]") for word in line.split() if "/" in word]

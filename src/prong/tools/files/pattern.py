@@ -69,13 +69,13 @@ def expand(glob: str) -> list[str]:
     return list(dict.fromkeys(done))
 
 
-_TOKEN = re.compile(r"\*\*/|/\*\*$|\*+|\?|\[[!^]?\]?[^\]]*\]|\\.|.", re.DOTALL)
+_PIECE = r"(?s)\*\*/|/\*\*$|\*+|\?|\[[!^]?\]?[^\]]*\]|\\.|."
 
 
 def _regex(glob: str) -> str:
     if any(c in glob for c in "\n\r\0"):
         raise ValueError("it holds a line break or NUL")
-    return "".join(map(_translate, _TOKEN.findall(glob.lstrip("/"))))
+    return "".join(map(_translate, re.findall(_PIECE, glob.lstrip("/"))))
 
 
 def _translate(token: str) -> str:
