@@ -5,6 +5,7 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 
 from msgspec import Struct
 
@@ -39,7 +40,8 @@ class Case(Struct, frozen=True):
 
 
 def read_case(policy: Policy, run: Running, resolve: Resolve) -> Case:
-    """Parse a command line for judgement."""
+    """Parse a command line for judgement; each path is followed once, for all who look at it."""
+    resolve = cache(resolve)
     parsed = parse_command(run.command, run.cwd, policy.home)
     return Case(policy, run.command.strip(), parsed, resolve, read_shape(parsed, resolve))
 

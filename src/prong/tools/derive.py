@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from prong.host.sandbox import NONE, Concealed, Profile
 from prong.tools.ground import Ground, Policy, is_inside
@@ -50,8 +51,12 @@ _SECRETS = (
     *(".config/gh", ".config/gcloud", ".docker/config.json", ".claude/.credentials.json"),
 )
 """What in the home folder a command that only reads is not shown."""
+_MADE = 32
+"""Profiles of each kind that are kept: they depend on nothing but their arguments, and every
+command of every agent asks for one."""
 
 
+@lru_cache(maxsize=_MADE)
 def reading(policy: Policy) -> Profile:
     """Give the profile in which nothing can be changed."""
     secrets = tuple(_one(f"{policy.home}/{name}") for name in _SECRETS)
@@ -66,7 +71,8 @@ def reading(policy: Policy) -> Profile:
     )
 
 
-def working(policy: Policy, cwd: str = "", opened: Sequence[str] = ()) -> Profile:
+@lru_cache(maxsize=_MADE)
+def working(policy: Policy, cwd: str = "", opened: tuple[str, ...] = ()) -> Profile:
     """Give the profile for a command that was allowed; `opened` are paths the user said yes to."""
     roots = _roots(policy)
     repositories = (*(f"{root}/.git" for root in roots), *policy.sandbox.git)
@@ -80,7 +86,7 @@ def working(policy: Policy, cwd: str = "", opened: Sequence[str] = ()) -> Profil
         name="working",
         writable=writable,
         kept=tuple(_still_kept(kept, writable, opened)),
-        opened=tuple(opened),
+        opened=opened,
         pinned=(*repositories, *_leading(policy, writable)),
         hidden=hidden(policy),
         network=policy.sandbox.network != "none",
@@ -89,6 +95,7 @@ def working(policy: Policy, cwd: str = "", opened: Sequence[str] = ()) -> Profil
     )
 
 
+@lru_cache(maxsize=_MADE)
 def worktree(policy: Policy, ground: Ground) -> Profile:
     """Give the profile of a child with a working copy of its own."""
     theirs = (*ground.inherited, *([ground.common] if ground.common else []))
@@ -208,7 +215,7 @@ def derive(
         return reading(policy)
     if ground is not None:
         return worktree(policy, ground)
-    return working(policy, cwd, opened)
+    return working(policy, cwd, tuple(opened))
 
 
 def holds(policy: Policy, profile: Profile) -> bool:

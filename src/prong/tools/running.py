@@ -150,8 +150,10 @@ def _by_rules(case: Case) -> Iterator[Decision]:
 def _sealed(case: Case) -> Iterator[Decision]:
     """Refuse what names a sealed folder; ask about what may come there, if nothing hides it."""
     sealed = case.policy.sealed
+    if not sealed:
+        return
     yield from (Deny(sealing(p)) for p, _ in paths_of(case) if is_sealed(sealed, p))
-    if not sealed or (holds(case.policy, working(case.policy)) and not _is_outside(case)):
+    if holds(case.policy, working(case.policy)) and not _is_outside(case):
         return
     told = speaks_of_sealed(case.line)
     for simple in case.parsed.commands:

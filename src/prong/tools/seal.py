@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 _KEYS = "teams/*/keys"
 _SPOKEN = re.compile(r"\bteams/[^/\s]+/keys\b", re.IGNORECASE)
@@ -25,8 +26,12 @@ def seal_pattern(pattern: str) -> str:
 
 def is_sealed(patterns: Sequence[str], path: str) -> bool:
     """Whether a path is one of them or lies in one; case does not matter."""
-    flags = re.IGNORECASE | re.DOTALL
-    return any(re.fullmatch(seal_pattern(one), path, flags) for one in patterns)
+    return any(_compiled(one).fullmatch(path) for one in patterns)
+
+
+@lru_cache(maxsize=32)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(seal_pattern(pattern), re.IGNORECASE | re.DOTALL)
 
 
 def holds_sealed(patterns: Sequence[str], folder: str) -> bool:
