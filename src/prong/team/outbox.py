@@ -108,7 +108,7 @@ class Outbox:
         self._cursors: dict[str, BoxPlace] = {}
         self._seen: set[str] = set()
         self._told: dict[str, Told] = {}
-        self._handed: set[str] = set()
+        self._offered: dict[str, dict[str, Notice | Received]] = {}
         self._number = 0
         self.damage: list[str] = []
         """What is wrong with the file, and where; the lines in question are left out."""
@@ -119,8 +119,6 @@ class Outbox:
         except BaseException:
             self.close()
             raise
-        # What was handed over and not acknowledged may have been lost with the process.
-        self._handed.clear()
 
     def __enter__(self) -> Self:
         """Give the open outbox."""
@@ -201,7 +199,7 @@ class Outbox:
     @property
     def addressees(self) -> frozenset[str]:
         """The agents for whom something waits that has not been handed to them."""
-        return frozenset(n.agent for n in self._waiting.values() if n.id not in self._handed)
+        return frozenset(self._offered)
 
     def waits(self, notice_id: str) -> bool:
         """Whether a notice is kept that nobody has acknowledged."""
@@ -213,7 +211,7 @@ class Outbox:
 
     def pending(self, agent: str) -> list[Notice | Received]:
         """List what waits for an agent and has not been handed to it, oldest first."""
-        return [n for n in self._waiting.values() if n.agent == agent and n.id not in self._handed]
+        return list(self._offered.get(agent, {}).values())
 
     def deliver(self, agent: str, *, hold: Container[str] = ()) -> list[Notice | Received]:
         """Hand over what waits for an agent, less the tasks in `hold`; it is not offered again.
@@ -224,7 +222,7 @@ class Outbox:
         notices = [n for n in waiting if isinstance(n, Received) or n.task_id not in hold]
         if notices:
             self._append(_Delivered(tuple(n.id for n in notices)))
-            self._handed.update(n.id for n in notices)
+            self._withdraw(notices)
         return notices
 
     def ack(self, ids: Iterable[str]) -> None:
@@ -253,7 +251,7 @@ class Outbox:
     def _keep(self, notice: Notice) -> None:
         self._expected.pop(notice.id, None)
         self._seen.add(notice.id)
-        self._waiting[notice.id] = notice
+        self._offer(notice)
         self._told.pop(notice.task_id, None)
         self._told[notice.task_id] = Told(notice.agent, notice.summary, notice.output_file)
         if len(self._told) > REMEMBERED:
@@ -263,15 +261,26 @@ class Outbox:
         self._cursors[mail.box] = mail.cursor
         self._seen.add(mail.id)
         if mail.text:
-            self._waiting[mail.id] = mail
+            self._offer(mail)
+
+    def _offer(self, one: Notice | Received) -> None:
+        self._waiting[one.id] = one
+        self._offered.setdefault(one.agent, {})[one.id] = one
+
+    def _withdraw(self, gone: Iterable[Notice | Received]) -> None:
+        for one in gone:
+            own = self._offered.get(one.agent, {})
+            own.pop(one.id, None)
+            if not own:
+                self._offered.pop(one.agent, None)
 
     def _forget(self, ids: Iterable[str]) -> None:
         for id_ in ids:
             # Whatever else was lost: what is in the journal was written once.
             self._seen.add(id_)
             self._expected.pop(id_, None)
-            self._waiting.pop(id_, None)
-            self._handed.discard(id_)
+            if (gone := self._waiting.pop(id_, None)) is not None:
+                self._withdraw([gone])
 
     def _replay(self) -> int:
         data = self.path.read_bytes()
@@ -327,8 +336,9 @@ class Outbox:
                     self._read(mail)
             case _Advanced(box, cursor):
                 self._cursors[box] = cursor
-            case _Delivered(ids):
-                self._handed.update(i for i in ids if i in self._waiting)
+            case _Delivered():
+                # Without an acknowledgement it may have been lost with the process.
+                pass
             case _Acknowledged(ids):
                 self._forget(ids)
 
