@@ -162,6 +162,23 @@ async def test_leave_is_given_by_a_key(world: Worlds, full: Opens) -> None:
     assert answered.number == 3
 
 
+async def test_what_is_asked_for_stands_before_a_question(world: Worlds, full: Opens) -> None:
+    """A list that was asked for is shown over a question, which no key answers meanwhile."""
+    script = [call("Bash", {"command": "touch made"}), say("Done.")]
+    async with world(script, attended=True) as w, full(w.session) as hands:
+        await hands.type("Touch it")
+        await hands.see("[y] once")
+        await hands.type("/help")
+        await hands.see("/compact", "Esc closes; then a question", without="[y] once")
+        await hands.press("down", "down")
+        assert w.session.view().questions
+        await hands.press("escape")
+        await hands.see("[y] once")
+        assert w.session.view().busy
+        await hands.press("y")
+        await hands.see("Done.")
+
+
 async def test_always_stores_the_rule_that_is_shown(world: Worlds, full: Opens) -> None:
     """`a` names the file and the rule, stores it, and says so; the next such call just runs."""
     script = [call("Bash", {"command": f"touch {name}"}) for name in ("one", "two")]

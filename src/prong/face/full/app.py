@@ -204,8 +204,8 @@ class Full(App[Handover]):
 
     def on_board_rolled(self, event: Board.Rolled) -> None:
         """Go up or down."""
-        if event.board is self._foot and self._control.asking.asked is not None:
-            self._control.asking.roll(event.step)
+        if event.board is self._foot and self._control.in_front:
+            self._control.roll(event.step)
         else:
             self._control.looking.reader.roll(event.step * _WHEEL)
         self._draw()
@@ -257,11 +257,12 @@ class Full(App[Handover]):
             keys = (_BUSY, *keys)
         room = lines - 2 if lines < _LOW else lines * 2 // 3
         above: list[Row] = []
-        if control.asking.asked is not None:
+        if control.panel is not None:
+            asked = control.asking.asked is not None
+            above = draw_panel(control.panel, columns, max(6, lines // 2), asked=asked)
+        elif control.asking.asked is not None:
             armed = control.line.editor.is_empty or control.line.target.answers is not None
             above = control.asking.draw(columns, min(room - 3, max(6, lines * 2 // 5)), armed=armed)
-        elif control.panel is not None:
-            above = draw_panel(control.panel, columns, max(6, lines // 2))
         todos = () if columns >= BESIDE else self._draw_todos(view, columns, _listed(lines))
         prompt = control.line.target.prompt
         if prompt == "> " and control.looking.reader.path != MAIN:

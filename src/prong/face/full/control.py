@@ -216,7 +216,19 @@ class Control:
     def armed(self, at: float) -> bool:
         """Whether a key pressed at a time would answer the question on the screen."""
         free = self.line.editor.is_empty and self.line.target.answers is None
-        return free and self.asking.armed(at)
+        return free and self.panel is None and self.asking.armed(at)
+
+    @property
+    def in_front(self) -> bool:
+        """Whether something lies over the lower part: a panel, or else a question."""
+        return self.panel is not None or self.asking.asked is not None
+
+    def roll(self, step: int) -> None:
+        """Go up or down in what lies over the lower part."""
+        if self.panel is not None:
+            self.panel = self.panel.moved(step)
+        else:
+            self.asking.roll(step)
 
     # Keys.
 
@@ -239,6 +251,8 @@ class Control:
             self.asking.note_typing(0.0)
             return await self._answer(self.asking.press(key), key)
         if self.panel is not None and self._in_panel(self.panel, key):
+            # The question behind it has to be seen first.
+            self.asking.note_typing(at)
             return ""
         if self.looking.zone != "line":
             glance = self.looking.press(self._session.view(), key)
@@ -269,10 +283,8 @@ class Control:
         return "swap" if action == "swap" else "redraw" if action == "redraw" else "suspend"
 
     def _page(self, step: int) -> None:
-        if self.asking.asked is not None:
-            self.asking.roll(step * _LEAP)
-        elif self.panel is not None:
-            self.panel = self.panel.moved(step * _LEAP)
+        if self.in_front:
+            self.roll(step * _LEAP)
         else:
             self.looking.reader.turn(step)
 

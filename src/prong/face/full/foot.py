@@ -81,8 +81,8 @@ def _note(text: str, style: str, width: int) -> list[Row]:
     return [row for line in text.split("\n") for row in wrap([Span(line, style)], width)]
 
 
-def draw_panel(panel: Panel, width: int, height: int) -> list[Row]:
-    """Draw a panel in so many lines."""
+def draw_panel(panel: Panel, width: int, height: int, *, asked: bool = False) -> list[Row]:
+    """Draw a panel in so many lines; `asked` says that a question waits behind it."""
     room = max(1, height - 1)
     lines: list[Row] = []
     for number, (text, style) in enumerate(panel.lines):
@@ -97,6 +97,7 @@ def draw_panel(panel: Panel, width: int, height: int) -> list[Row]:
     place = f" {first + 1} to {first + len(shown)} of {len(lines)}, Up and Down ·"
     place = place if len(lines) > room else ""
     does = "Enter chooses, Esc closes" if panel.picks else "Esc closes"
+    does += "; then a question" if asked else ""
     return [draw_rule(f"{place} {does}".strip(), width), *shown]
 
 
