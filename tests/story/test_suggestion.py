@@ -108,6 +108,7 @@ def test_the_editor_takes_it() -> None:
     typed, _ = editor.press(KeyPress("text", "x"), Sources())
     assert (typed.buffer.text, typed.hint) == ("x", "")
     assert editor.press(KeyPress("enter"), Sources())[0].buffer.text == ""
+    assert editor.press(KeyPress("escape"), Sources()) == (Editor(), "")
     assert editor.is_empty
     laid = lay_out(editor, "> ", 10, 3)
     assert (laid.rows, laid.column, laid.tail) == ((("> ", ""),), 2, "run it")

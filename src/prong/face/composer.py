@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
+import anyio
 import anyio.to_thread
 import msgspec
 from msgspec.structs import replace
@@ -26,7 +27,7 @@ from prong.face.edit.complete import Sources
 from prong.face.edit.editor import Editor
 from prong.face.edit.external import edit
 from prong.face.edit.key import PASTE, KeyPress
-from prong.face.edit.keymap import meaning
+from prong.face.edit.keymap import TWICE, meaning
 from prong.face.edit.paste import PICTURES, picture_path
 from prong.face.edit.recall import Recall
 from prong.face.output import flat, printable
@@ -63,6 +64,8 @@ class Composer:
         self._status = ""
         self._waiting: tuple[str, ...] = ()
         self._started = False
+        self._escaped = 0.0
+        """When Esc was last pressed."""
 
     @property
     def asking(self) -> InputPrompt | None:
@@ -161,9 +164,18 @@ class Composer:
                     self._terminal.suspend()
             case "editor":
                 await self._edit()
+            case "escape":
+                return KeyAction("escape twice" if self._is_second() else "escape")
             case _:
                 return KeyAction(deed)
         return None
+
+    def _is_second(self) -> bool:
+        """Whether Esc was pressed a moment ago too, both times with nothing typed."""
+        now = anyio.current_time()
+        second = self.is_empty and now - self._escaped < TWICE
+        self._escaped = now if self.is_empty and not second else 0.0
+        return second
 
     def _send(self) -> InputLine | None:
         buffer = self._editor.buffer

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import anyio
 import msgspec
@@ -29,6 +29,7 @@ from prong.face.screen import InputPrompt, Screen
 from prong.face.status import recount, settled_items
 from prong.face.task_list import tell_stopping
 from prong.face.terminal import Terminal
+from prong.face.window_title import borrowed_title
 from prong.session import Options, Session, Subscription, open_session
 from prong.view import View
 
@@ -116,6 +117,10 @@ class _Shown:
     async def talk(self, first: str, draft: Buffer, wanted: str) -> Handover:
         """Talk in the face that is wanted, or in the other, until the user leaves the session."""
         self.face = self._chosen(wanted)
+        with borrowed_title() if sys.stdout.isatty() and not dumb() else nullcontext():
+            return await self._talk(first, draft)
+
+    async def _talk(self, first: str, draft: Buffer) -> Handover:
         taken_over = False
         if self.face == "line":
             _recount(self._session)

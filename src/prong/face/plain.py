@@ -51,6 +51,7 @@ from prong.face.status import describe_status, find_sources
 from prong.face.suggestion import Suggesting
 from prong.face.task_list import describe_leaving
 from prong.face.terminal import Terminal
+from prong.face.window_title import window_title
 from prong.session import Session, Subscription
 
 _TICK = 0.25
@@ -194,8 +195,8 @@ class Talk:
         match deed:
             case "leave":
                 return True
-            case "escape":
-                await self._session.send(Interrupt())
+            case "escape" | "escape twice":
+                await self._escape(twice=deed == "escape twice")
             case "background":
                 await self._carrier.carry_out(Background())
             case "mode":
@@ -212,6 +213,12 @@ class Talk:
             case _:
                 pass
         return False
+
+    async def _escape(self, *, twice: bool) -> None:
+        """Interrupt the turn; with nothing running, twice lists what can be gone back to."""
+        interrupted = isinstance(await self._session.send(Interrupt()), Accepted)
+        if twice and not interrupted:
+            await self._carrier.obey("/rewind")
 
     async def _take_back(self, composer: Composer) -> None:
         """Take back the message that waits, if one does; else show what was said before."""
@@ -237,6 +244,7 @@ class Talk:
         view = self._session.view()
         waiting = tuple(one.text for one in view.queued.values())
         self._input.tell(describe_status(view, self._session.records.now), waiting)
+        self._screen.entitle(window_title(view))
 
     async def _sources(self, text: str) -> Sources:
         """Give what a text can be completed with."""
@@ -316,6 +324,7 @@ class Talk:
         self._suggesting.heed(envelope)
         match event:
             case PermissionAsked() | QuestionAsked():
+                self._screen.ring()
                 self._questions.add(envelope.agent, event)
             case RequestSettled():
                 self._questions.drop(event.request_id)

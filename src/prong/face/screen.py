@@ -28,6 +28,7 @@ from prong.face.edit.buffer import Buffer
 from prong.face.edit.grapheme import clusters, width
 from prong.face.line import dumb
 from prong.face.output import printable
+from prong.face.window_title import title_code
 
 _CODES = {"dim": "2", "bad": "31", "good": "32", "bold": "1"}
 _COLOURS = {
@@ -78,6 +79,7 @@ class Screen:
         self._tail = ""
         """The last row of a line that is still being written."""
         self._open = False
+        self._title = ""
         self._later: list[str] = []
         """Lines that wait for the end of the one that is being written."""
         self._held: list[str] | None = None
@@ -160,6 +162,17 @@ class Screen:
         finally:
             held, self._held = self._held, None
             self._out("".join(held))
+
+    def ring(self) -> None:
+        """Ring the terminal's bell, if it has one."""
+        if self.erases:
+            self._out("\a")
+
+    def entitle(self, title: str) -> None:
+        """Name the terminal's window, if it has another name."""
+        if self.erases and title != self._title:
+            self._title = title
+            self._out(title_code(title))
 
     def ask(self, prompt: InputPrompt) -> None:
         """Write a prompt where no rows can be kept."""

@@ -54,6 +54,8 @@ class Editor(msgspec.Struct, frozen=True):
         action = meaning(key.name)
         if self.hint and action in {"complete", "right"}:
             return self.typed(self.hint), _NOTHING
+        if self.hint and action == "escape":
+            return self.hinted(""), _NOTHING
         if self.menu is not None and action in {"up", "down", "complete", "send", "escape"}:
             return self._choose(self.menu, action)
         if (edited := press(self.buffer, action)) is not None:

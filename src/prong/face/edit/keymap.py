@@ -65,6 +65,9 @@ EDITS: Mapping[str, Callable[[Buffer], Buffer]] = {
 }
 """Actions that only change the buffer."""
 
+TWICE = 0.8
+"""Seconds within which two Esc belong together."""
+
 KEYMAP: Mapping[str, str] = {
     "enter": "send",
     "alt+enter": "newline",

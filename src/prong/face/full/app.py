@@ -30,6 +30,7 @@ from prong.face.full.looking import lines_of
 from prong.face.full.paint import Painter
 from prong.face.full.press import pressed
 from prong.face.handover import Handover, Left, Swapped
+from prong.face.window_title import title_code, window_title
 from prong.session import Session
 from prong.view import View
 
@@ -94,6 +95,7 @@ class Full(App[Handover]):
         self._taken_over = taken_over
         self.failure: BaseException | None = None
         """What the screen itself has failed of, if it has."""
+        self._titled = ""
         painter = Painter(theme)
         self._header = Board(painter, "header")
         self._page = Page(painter, "conversation")
@@ -236,6 +238,7 @@ class Full(App[Handover]):
         view, now = self._session.view(), self._session.records.now
         if self._control.asking.see(self._control.questions(view), time.monotonic()):
             self.bell()
+        self._entitle(view)
         foot = self._draw_foot(view, now)
         layout = arrange(columns, lines, count=len(lines_of(view)), below=len(foot.rows))
         self._place(layout, columns, lines, len(foot.rows))
@@ -246,6 +249,13 @@ class Full(App[Handover]):
         self._agents.put(self._draw_agents(view, layout, now))
         self._foot.put(foot.rows, foot.caret)
         self.cursor_position = Offset(foot.caret[1], lines - len(foot.rows) + foot.caret[0])
+
+    def _entitle(self, view: View) -> None:
+        """Name the window, if another name is due."""
+        title = window_title(view)
+        if title != self._titled and self._driver is not None:
+            self._titled = title
+            self._driver.write(title_code(title))
 
     def _draw_foot(self, view: View, now: float) -> Foot:
         columns, lines = self.size

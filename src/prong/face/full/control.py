@@ -44,7 +44,7 @@ from prong.face.edit.complete import Sources
 from prong.face.edit.editor import Editor
 from prong.face.edit.external import following
 from prong.face.edit.key import PASTE, TEXT, KeyPress
-from prong.face.edit.keymap import meaning
+from prong.face.edit.keymap import TWICE, meaning
 from prong.face.edit.paste import picture_path
 from prong.face.edit.recall import Recall
 from prong.face.full.asking import (
@@ -69,8 +69,6 @@ from prong.view import AskedView, View
 
 _PATIENCE = 5.0
 """Seconds in which a second Ctrl+C leaves."""
-_TWICE = 0.8
-"""Seconds within which two Esc belong together."""
 _HELD = 40
 _LEAP = 8
 _LISTED = 50
@@ -391,7 +389,7 @@ class Control:
             self.looking.come_back(self._session.view())
         elif isinstance(await self._session.send(Interrupt()), Accepted):
             self._escaped = 0.0
-        elif at - self._escaped < _TWICE and self.line.editor.is_empty:
+        elif at - self._escaped < TWICE and self.line.editor.is_empty:
             await self._pick_message()
         else:
             self._escaped = at

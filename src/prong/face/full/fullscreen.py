@@ -17,7 +17,7 @@ from prong.face.full.control import Control
 from prong.face.full.press import know_alt_enter
 from prong.face.handover import Handover, Left, Swapped
 from prong.face.line import stop_signals
-from prong.face.output import control, drawable, flat, tell
+from prong.face.output import flat, tell
 from prong.session import Session, Subscription
 
 _WORDS, _FRAMES = 300, 5
@@ -45,7 +45,7 @@ async def run_full(
         group.start_soon(_heed_signals, app)
         know_alt_enter()
         try:
-            with _measured(), _named(session):
+            with _measured():
                 left = await app.run_async()
         finally:
             typed, failure = hands.line.editor.buffer, app.failure
@@ -96,15 +96,3 @@ def chosen_theme(wanted: str) -> ThemeName:
         if name == wanted:
             return name
     return "ansi"
-
-
-@contextmanager
-def _named(session: Session) -> Generator[None]:
-    """Name the window after the session, and give it back its name."""
-    view = session.view()
-    name = drawable(view.title or os.path.basename(view.cwd))[:60]  # noqa: PTH119 - a plain string
-    control(f"\x1b[22;2t\x1b]2;prong · {name}\x07")
-    try:
-        yield
-    finally:
-        control("\x1b[23;2t")
