@@ -306,12 +306,10 @@ def test_a_plan() -> None:
     """A plan is drawn as Markdown, with the four ways to answer it."""
     assert dialog(ask(title="The plan", plan="# Plan\n\n1. look\n2. *mend*"), "main") == snapshot("""\
 ──  main  has a plan The plan ──────────────────────────────────
-
 Plan
 
 1. look
 2. mend
-
   [y] approve
   [a] approve and accept edits
   [e] edit

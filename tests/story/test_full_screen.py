@@ -251,13 +251,13 @@ async def test_a_plan_is_approved_with_edits(world: Worlds, full: Opens) -> None
     async with world([], mode="plan", attended=True) as w, full(w.session) as hands:
         plan = f"{w.root.resolve()}/.prong/plans/go.md"
         w.server.push(
-            call("Write", {"file_path": plan, "content": "1. Do it.\n"}),
+            call("Write", {"file_path": plan, "content": "# Plan\n\n1. Do.\n2. See.\n3. Tell.\n"}),
             call("ExitPlanMode"),
             call("Write", {"file_path": "made.py", "content": "x"}),
             say("Done."),
         )
         await hands.type("go")
-        shown = await hands.see("has a plan", "approve and accept edits")
+        shown = await hands.see("has a plan", "3. Tell.", "approve and accept edits")
         assert "[e] edit" in shown
         await hands.press("a")
         await hands.see("Done.", "acceptEdits")

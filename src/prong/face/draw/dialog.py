@@ -102,7 +102,7 @@ def _request(request: PermissionAsked, width: int) -> RowSource:
     """Show exactly what would be done; nothing of it is left out."""
     why = wrap([Span(request.why, "dim")], width, first=[_INDENT], rest=[_INDENT])
     if request.plan:
-        return Drawn([EMPTY, *draw_markdown(request.plan, width), EMPTY])
+        return Drawn(draw_markdown(request.plan, width))
     if is_diff(request.preview):
         return Stack(Drawn(draw_diff(request.preview, width, lead=_INDENT)), Drawn(why))
     parts: list[RowSource] = []

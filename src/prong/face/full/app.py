@@ -272,7 +272,7 @@ class Full(App[Handover]):
             above = draw_panel(control.panel, columns, max(6, lines // 2), asked=asked)
         elif control.asking.asked is not None:
             armed = control.line.editor.is_empty or control.line.target.answers is not None
-            above = control.asking.draw(columns, min(room - 3, max(6, lines * 2 // 5)), armed=armed)
+            above = control.asking.draw(columns, min(room - 3, max(6, lines // 2)), armed=armed)
         todos = () if columns >= BESIDE else self._draw_todos(view, columns, _listed(lines))
         prompt = control.line.target.prompt
         if prompt == "> " and control.looking.reader.path != MAIN:
