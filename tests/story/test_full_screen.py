@@ -205,6 +205,30 @@ async def test_a_rule_that_cannot_be_stored_leaves_the_question(world: Worlds, f
     assert (w.root / "made").exists()
 
 
+async def test_agents_can_be_looked_at_while_one_asks(world: Worlds, full: Opens) -> None:
+    """Among the agents keys are for them, also while a question waits; it is answered from there."""
+    script = Script(
+        [say("Ready.")],
+        {
+            "Touch it.": [call("Bash", {"command": "touch made"}), say("Made.")],
+            "Wait.": [stall(600, then=say("Slowly, " * 20))],
+        },
+        forever=say("ok"),
+    )
+    async with world(script, attended=True) as w, full(w.session, (100, 30)) as hands:
+        await hands.type("Hi")
+        await hands.see("Ready.")
+        await hands.type("/fork Touch it. / Wait.")
+        await hands.see("may it? touch made", "fork-1", "fork-2")
+        await hands.press("tab", "down", "down")
+        await hands.see("Wait.", "Slowly,", "[y] once")
+        await hands.press("x")
+        await hands.see("killed")
+        await hands.press("up", "y")
+        await hands.see("Made.", without="[y] once")
+    assert (w.root / "made").exists()
+
+
 async def test_what_was_typed_ahead_never_answers(world: Worlds, full: Opens) -> None:
     """Keys that follow each other belong to the line, also if a question comes in between."""
     script = [call("Bash", {"command": "touch made"}), say("Done.")]

@@ -244,6 +244,9 @@ class Control:
         if key.name in {"pageup", "pagedown"}:
             self._page(-1 if key.name == "pageup" else 1)
             return ""
+        # Who has gone to the agents means these, whatever is asked meanwhile.
+        if self.panel is None and self._looks(key):
+            return ""
         if armed and self.asking.takes(key):
             # A question that was answered by a key does not hold up the next one.
             self.asking.note_typing(0.0)
@@ -252,12 +255,18 @@ class Control:
             # The question behind it has to be seen first.
             self.asking.note_typing(at)
             return ""
-        if self.looking.zone != "line":
-            glance = self.looking.press(self._session.view(), key)
-            if glance is not None:
-                self._glanced(glance)
-                return ""
+        if self.panel is not None and self._looks(key):
+            return ""
         return await self._type(key, at)
+
+    def _looks(self, key: KeyPress) -> bool:
+        """Take a key for the agents or the calls, if keys are for them; says whether it was."""
+        if self.looking.zone == "line":
+            return False
+        glance = self.looking.press(self._session.view(), key)
+        if glance is not None:
+            self._glanced(glance)
+        return glance is not None
 
     def _glanced(self, glance: Glance) -> None:
         """Do what a look at an agent asks for."""
