@@ -112,6 +112,15 @@ class Stop(_Command, frozen=True, tag="stop"):
     task_id: str
 
 
+class LeadTeam(_Command, frozen=True, tag="lead_team"):
+    """Do as the leader of the team: send to a member or `*`, ask one to end, answer its plan."""
+
+    action: Literal["send", "end", "approve", "reject"]
+    member: str
+    text: str = ""
+    """What is said, or why."""
+
+
 class Background(_Command, frozen=True, tag="background"):
     """Let the agent that is waited for, or all of them, go on in the background."""
 
@@ -188,6 +197,7 @@ Command: TypeAlias = (
     | Fork
     | Tell
     | Stop
+    | LeadTeam
     | Background
     | MergeBranches
     | Compact

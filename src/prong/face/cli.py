@@ -25,6 +25,7 @@ _COMMANDS = {
     "verify": "check a session's journal, record by record",
     "show": "draw a session's conversation as the model sees it",
     "merge": "bring the branches of children into the current one",
+    "team": "teams of agents: list, show, send, tasks, kill",
     "memory": "notes for later sessions of this folder: show, path, clear",
     "trust": "let this folder's own agents, hooks, servers and rules work",
 }
@@ -113,6 +114,10 @@ def _command(name: str, words: list[str]) -> int:
         from prong.face.merge_command import run_merge
 
         return run_merge(words)
+    if name == "team":
+        from prong.face.team_command import run_team
+
+        return run_team(words)
     if name in _COMMANDS:
         from prong.face.inspect import run_command
 

@@ -15,6 +15,7 @@ from prong.command import (
     Command,
     Compact,
     Fork,
+    LeadTeam,
     MergeBranches,
     Remember,
     Say,
@@ -68,6 +69,10 @@ COMMANDS: tuple[Slash, ...] = (
     Slash("report", "ID", "what a fork or agent has reported, all of it", "agent"),
     Slash("tell", "ID TEXT", "send a message to a fork or agent", "agent"),
     Slash("stop", "ID", "stop a task", "task"),
+    Slash("team", "", "the team: who is in it, what they do, their tasks"),
+    Slash("team", "send NAME TEXT", "write to a member, or to * for all", "agent"),
+    Slash("team", "stop|kill NAME", "ask a member to end, or end it at once", "agent"),
+    Slash("team", "approve|reject NAME [WHY]", "answer a member's plan", "agent"),
     Slash("merge", "[NAME ...]", "bring the work of forks in worktrees into the current branch"),
     Slash("merge", "preview|undo|clean", "show it; take the last one back; remove what is merged"),
     Slash("background", "", "do not wait for the agent that works now (also Ctrl+B)"),
@@ -185,12 +190,28 @@ def _of_team(name: str, rest: str) -> tuple[SlashStep, ...]:
             if not text.strip():
                 raise BadInput("say whom and what: /tell ID TEXT")
             return (Tell(task_id, text.strip()),)
+        case "team":
+            return (_team(rest) if rest else Show("team"),)
         case "stop":
             if not rest:
                 raise BadInput("say which task: /stop ID; /tasks lists them")
             return (Stop(rest),)
         case _:
             return (UseSkill(name, rest),)
+
+
+def _team(rest: str) -> Command:
+    match rest.split(maxsplit=2):
+        case ["send", name, text]:
+            return LeadTeam("send", name, text)
+        case ["stop", name, *why]:
+            return LeadTeam("end", name, " ".join(why))
+        case ["kill", name]:
+            return Stop(name)
+        case ["approve" | "reject" as answer, name, *why]:
+            return LeadTeam(answer, name, " ".join(why))
+        case _:
+            raise BadInput("say /team, /team send NAME TEXT, or stop, kill, approve, reject NAME")
 
 
 def _merge(rest: str) -> MergeBranches:

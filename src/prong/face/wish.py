@@ -144,6 +144,10 @@ def _memory(session: Session, _: str) -> list[str]:
     return describe_memory(session.records.memory)
 
 
+def _team(session: Session, _: str) -> list[str]:
+    return session.records.team()
+
+
 def _others(session: Session, _: str) -> Iterator[str]:
     for info in session.records.others()[:20]:
         yield f"{info.id}  {describe_session(info)[:55]}"
@@ -170,6 +174,7 @@ _SHOWN: dict[str, Callable[[Session, str], Iterable[str]]] = {
     "report": lambda session, rest: whole_report(session.view(), rest),
     "tasks": _tasks,
     "todos": lambda session, rest: todos_of(session.view(), rest),
+    "team": _team,
     "agents": _agents,
     "receipt": _receipts,
     "resume": _others,

@@ -60,6 +60,13 @@ if TYPE_CHECKING:
     )
     from prong.session.records import Records
     from prong.session.session import Session
+    from prong.session.team_report import (
+        end_member,
+        list_shared_tasks,
+        list_teams,
+        send_from_outside,
+        show_team,
+    )
     from prong.session.worker import run_worker
     from prong.wire.raw import dump
 
@@ -99,6 +106,7 @@ _HOMES = {
     "describe_merge": "session.integration",
     "diagnose": "session.diagnosis",
     "dump": "wire.raw",
+    "end_member": "session.team_report",
     "explain": "session.catalogue",
     "folder_memory": "session.project",
     "folder_trust": "session.project",
@@ -106,6 +114,8 @@ _HOMES = {
     "in_brief": "cost.receipt",
     "line": "cost.receipt",
     "list_sessions": "session.catalogue",
+    "list_shared_tasks": "session.team_report",
+    "list_teams": "session.team_report",
     "merge_children": "session.project",
     "money": "cost.receipt",
     "open_session": "session.opening",
@@ -113,6 +123,8 @@ _HOMES = {
     "outlines": "session.catalogue",
     "run_worker": "session.worker",
     "saving": "cost.receipt",
+    "send_from_outside": "session.team_report",
+    "show_team": "session.team_report",
     "type_report": "session.project",
     "undo_merge": "session.project",
     "verify_session": "session.catalogue",
@@ -154,6 +166,7 @@ __all__ = [
     "describe_merge",
     "diagnose",
     "dump",
+    "end_member",
     "explain",
     "folder_memory",
     "folder_trust",
@@ -161,6 +174,8 @@ __all__ = [
     "in_brief",
     "line",
     "list_sessions",
+    "list_shared_tasks",
+    "list_teams",
     "merge_children",
     "money",
     "open_session",
@@ -168,6 +183,8 @@ __all__ = [
     "outlines",
     "run_worker",
     "saving",
+    "send_from_outside",
+    "show_team",
     "type_report",
     "undo_merge",
     "verify_session",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, cast
 
 from prong.agent import OpenQuestions, compact
+from prong.agent.speaker import speaking
 from prong.command import (
     Accepted,
     Aside,
@@ -16,6 +17,7 @@ from prong.command import (
     Compact,
     Fork,
     Interrupt,
+    LeadTeam,
     Leave,
     MergeBranches,
     Outcome,
@@ -37,7 +39,7 @@ from prong.command import (
 )
 from prong.config.place import read_mode
 from prong.entry import Part, Text, User, plain
-from prong.errors import BadInput, ProngError, UnknownName
+from prong.errors import BadInput, NotPossibleNow, ProngError, UnknownName
 from prong.event import PermissionAsked, TitleChanged, TodosChanged, Warned
 from prong.journal.note import Titled
 from prong.prompt import Prompt
@@ -78,6 +80,8 @@ async def _perform(parts: Parts, command: Command) -> Outcome:
             return Accepted(await tell(parts, command.to, command.text))
         case Stop():
             return Accepted(await stop(parts, command.task_id))
+        case LeadTeam():
+            return Accepted(await _lead_team(parts, command))
         case Compact():
             return await _compact(parts, command.focus)
         case Branch(before=before):
@@ -296,6 +300,30 @@ def _text(outcome: ToolOutcome) -> str:
     if isinstance(outcome, Failed):
         raise UnknownName(outcome.why)
     return plain(outcome.parts)
+
+
+async def _lead_team(parts: Parts, command: LeadTeam) -> str:
+    """Do as the leader of the team, which is the person's word as much as the main agent's.
+
+    Raises UsageError if there is no team, or it cannot be.
+    """
+    parts.must_live()
+    if parts.leader is None:
+        raise NotPossibleNow("this session leads no team; start one with --team")
+    with speaking(parts.agent.path):
+        led, name, text = parts.leader.must_lead(), command.member, command.text
+        match command.action:
+            case "send":
+                if not text.strip():
+                    raise BadInput("the message is empty")
+                await led.tell(name, text)
+                return f"sent to {'all' if name == '*' else name}"
+            case "end":
+                await led.ask_to_end(name, text)
+                return f"{name} is asked to end"
+            case "approve" | "reject" as answer:
+                await led.answer_plan(name, approve=answer == "approve", feedback=text)
+                return f"{name} is told"
 
 
 async def aside(parts: Parts, question: str, *, purpose: str = "aside") -> str:

@@ -14,7 +14,7 @@ from prong.config.memory import MemoryState, note_file
 from prong.config.server import ServerSpec
 from prong.cost.loss import Loss, Move, Standing, foresee
 from prong.cost.mark import ttl_of
-from prong.errors import UsageError
+from prong.errors import NotPossibleNow, UsageError
 from prong.host import ripgrep
 from prong.journal import store
 from prong.journal.book import Books, CostLine
@@ -61,6 +61,16 @@ class Records(msgspec.Struct, frozen=True):
     def outline(self) -> str:
         """Draw the conversation as the model sees it, one line per entry."""
         return outline(self._parts.agent.conversation.prompt)
+
+    def team(self) -> list[str]:
+        """Show the team that this session leads, in lines; raises UsageError if there is none."""
+        if self._parts.leader is None:
+            raise NotPossibleNow("this session leads no team; start one with --team")
+        from prong.session.team_report import show_team
+
+        led = self._parts.leader.must_lead()
+        plans = [f"  {name}: its plan waits; /team approve {name}" for name in led.kept.plans]
+        return [*show_team(led.membership.folder.name, self._parts.place.store), *plans]
 
     @property
     def types(self) -> AgentTypes:

@@ -58,7 +58,7 @@ def make_teams(base: Foundation, group: anyio.abc.TaskGroup) -> LocalTeams:
         emit=base.bus.emit,
         past=base.replay,
     )
-    return LocalTeams(mail)
+    return LocalTeams(mail, base.board)
 
 
 def make_leader(base: Foundation, supervisor: Supervisor, teams: LocalTeams) -> Leader:

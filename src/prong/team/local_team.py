@@ -11,6 +11,7 @@ from prong.ids import AgentPath
 from prong.journal.note import MemberSpec
 from prong.team.member_record import MemberRecord
 from prong.team.membership import Membership
+from prong.team.task import TaskBoard
 from prong.team.team_mail import TeamMail
 from prong.team.teammate import Teammate
 from prong.tools.delegate import SpawnArguments
@@ -26,6 +27,8 @@ class LocalTeams:
     """Those agents of this process that are members of a team."""
 
     mail: TeamMail
+    board: TaskBoard
+    """Where members run as tasks."""
     _at_work: dict[AgentPath, Teammate] = field(default_factory=dict[AgentPath, Teammate])
 
     async def join(self, agent: Agent, member: MemberSpec, record: MemberRecord) -> Teammate:
@@ -35,7 +38,7 @@ class LocalTeams:
         """
         folder = await self.mail.open_folder(member.team)
         membership = Membership(folder, member.name, agent.path)
-        teammate = Teammate(agent, membership, self.mail, record, agent.policy)
+        teammate = Teammate(agent, membership, self.mail, self.board, record, agent.policy)
         self._at_work[agent.path] = teammate
         try:
             await teammate.begin()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from prong.agent.speaker import must_be
-from prong.errors import UsageError
+from prong.errors import NotPossibleNow, UsageError
 from prong.mail import SharedTask, SharedTasks
 from prong.team.membership import Membership
 from prong.team.notice import line, neutral
@@ -51,7 +51,7 @@ def _update(tasks: SharedTasks, by: str, args: TaskUpdateArguments) -> SharedTas
     if claims and tasks.get(args.id).owner != by:
         outcome = tasks.claim(args.id, by=by)
         if not outcome.granted:
-            raise UsageError(outcome.why)
+            raise NotPossibleNow(outcome.why)
     return tasks.update(
         args.id,
         by=by,

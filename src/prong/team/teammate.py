@@ -7,6 +7,7 @@ conversation, so that a process that takes it up again goes on from there.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -14,8 +15,9 @@ import anyio.to_thread
 
 from prong.agent import Agent, Turn
 from prong.entry import Reply, Text, User
-from prong.errors import ProngError, UsageError
+from prong.errors import ProngError, UnknownName, UsageError
 from prong.event import AgentRested, Warned
+from prong.ids import task_of
 from prong.journal.note import MemberKept
 from prong.mail import (
     EVERYONE,
@@ -35,6 +37,7 @@ from prong.prompt import Prompt
 from prong.team.injection import check_report, warning
 from prong.team.member_record import MemberRecord
 from prong.team.membership import Membership
+from prong.team.task import TaskBoard
 from prong.team.team_list import shown, use_list
 from prong.team.team_mail import TeamMail
 from prong.tools.policy import PolicyBox
@@ -61,6 +64,8 @@ class Teammate:
     agent: Agent
     membership: Membership
     mail: TeamMail
+    board: TaskBoard
+    """Where its task is."""
     record: MemberRecord
     before: PolicyBox
     """The agent's rules without those of planning."""
@@ -92,7 +97,9 @@ class Teammate:
         if self._planning is not None:
             agent.move(agent.context.host, agent.context.cwd, self.before)
         try:
-            await self._state("ended")
+            with suppress(UnknownName):
+                # Whoever was let go has no state any more.
+                await self._state("ended")
             release = partial(SharedTasks.release, owner=name, by=name)
             await self.mail.use_tasks(self.membership, release)
         except (ProngError, OSError) as error:
@@ -173,7 +180,12 @@ class Teammate:
             self.record.keep(idle=digest)
 
     async def look(self) -> None:
-        """Look for a task that has become free, or was given to it."""
+        """Look for a task that has become free, or was given to it; one that was let go ends."""
+        team = await anyio.to_thread.run_sync(lambda: self.membership.folder.team)
+        if team.member(self.membership.name) is None:
+            self.mail.leave(self.membership.path)
+            self.mail.group.start_soon(self.board.stop, task_of(self.membership.path))
+            return
         await self._seek_task(wakes=self.resting)
 
     async def _seek_task(self, *, wakes: bool) -> None:

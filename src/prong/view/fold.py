@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from prong.event import (
     MAIN,
     AgentFinished,
+    AgentRested,
     AgentStarted,
     CacheMissed,
     CallDelta,
@@ -228,7 +229,9 @@ def _agent(agent: AgentView, event: Event, at: float) -> AgentView:
                 branch=agent.branch if agent.kept else "",
             )
         case TurnStarted():
-            return replace(agent, in_turn=True)
+            return replace(agent, in_turn=True, rests="")
+        case AgentRested(waits=waits):
+            return replace(agent, rests=waits)
         case TurnFinished():
             return _turned(agent, event, at)
         case InputTaken(kind=kind, text=text) | EntryRecalled(kind=kind, text=text):
@@ -282,6 +285,9 @@ def _started(agent: AgentView, event: AgentStarted, at: float) -> AgentView:
         model=event.model,
         isolation=event.isolation,
         session=event.session,
+        member=event.member,
+        colour=event.colour,
+        rests="",
         notify=event.notify,
         run=event.run,
         started_at=at,

@@ -159,6 +159,11 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     """That of its worktree, for as long as that is there."""
     kept: bool = False
     """Whether there is work in it that stays."""
+    member: str = ""
+    colour: str = ""
+    """Its name in a team, if it is a member of one, and by what members are told apart."""
+    rests: Literal["", "work", "plan"] = ""
+    """For what a member waits that sleeps: for something to do, or for its plan to be answered."""
     notify: bool = True
     run: int = 1
     started_at: float = 0.0
@@ -204,6 +209,8 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
             return "asking"
         if self.kind == "main":
             return "working" if self.in_turn or self.open_requests else "idle"
+        if self.rests:
+            return "idle"
         return "working" if self.sent_at else "waiting"
 
     @property

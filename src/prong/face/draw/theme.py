@@ -93,6 +93,12 @@ _ANSI = {
     "diff.del": "red",
     "bar": "green",
     "bar.short": "yellow",
+    "member.blue": "blue",
+    "member.green": "green",
+    "member.magenta": "magenta",
+    "member.cyan": "cyan",
+    "member.yellow": "yellow",
+    "member.red": "red",
 }
 
 _DARK = _ANSI | {
@@ -120,6 +126,12 @@ _DARK = _ANSI | {
     "diff.same": "#8b949e",
     "bar": "#7fc97f",
     "bar.short": "#f2cc60",
+    "member.blue": "#79b8ff",
+    "member.green": "#7fc97f",
+    "member.magenta": "#d2a8ff",
+    "member.cyan": "#8ecbff",
+    "member.yellow": "#f2cc60",
+    "member.red": "#ff7b72",
 }
 
 _LIGHT = _ANSI | {
@@ -147,6 +159,12 @@ _LIGHT = _ANSI | {
     "diff.same": "#59636e",
     "bar": "#116329",
     "bar.short": "#7d4e00",
+    "member.blue": "#0550ae",
+    "member.green": "#116329",
+    "member.magenta": "#6639ba",
+    "member.cyan": "#0a3069",
+    "member.yellow": "#7d4e00",
+    "member.red": "#b3261e",
 }
 
 THEMES: Mapping[ThemeName, Theme] = {

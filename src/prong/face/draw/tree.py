@@ -118,7 +118,7 @@ def _long(view: View, agent: AgentView, branch: str, names: int, *, ascii_: bool
     return [
         Span(branch, "dim"),
         Span(f"{glyph} ", style),
-        Span(f"{name}{' ' * (room - cells(name))} ", "strong" if agent.kind == "main" else ""),
+        Span(f"{name}{' ' * (room - cells(name))} ", _name_style(agent)),
         Span(f"{f'{agent.requests}t':>3} "),
         Span(f"{bar} ", "bar.short" if short else "bar"),
         Span(f"{share:>4}{'!' if short else ' '}", "bad" if short else ""),
@@ -134,11 +134,18 @@ def _short(view: View, agent: AgentView, names: int) -> list[Span]:
     share = percent(agent.last_cached) if agent.requests else ""
     return [
         Span(f"{glyph} ", style),
-        Span(f"{name}{' ' * (names - cells(name))} ", "strong" if agent.kind == "main" else ""),
+        Span(f"{name}{' ' * (names - cells(name))} ", _name_style(agent)),
         Span(f"{share:>4}{'!' if missed else ' '}", "bad" if missed else ""),
         Span(f"{dollars(agent.cost):>6} "),
         *_doing(view, agent),
     ]
+
+
+def _name_style(agent: AgentView) -> str:
+    """Members of a team are told apart by their colours too, in the themes that have them."""
+    if agent.colour:
+        return f"member.{agent.colour}"
+    return "strong" if agent.kind == "main" else ""
 
 
 def _task(task: TaskView, branch: str, aspect: Aspect, names: int, *, flat: bool) -> list[Span]:
@@ -164,7 +171,9 @@ def _doing(view: View, agent: AgentView) -> list[Span]:
         case "waiting":
             return [Span("waits for its turn", "dim")]
         case "idle":
-            return []
+            rests = {"work": "sleeps", "plan": "its plan waits for your answer"}
+            asks = "asks" if agent.rests == "plan" else "dim"
+            return [Span(rests[agent.rests], asks)] if agent.rests else []
         case _:
             return [Span(agent.doing or "works")]
 

@@ -1,0 +1,51 @@
+"""The command that looks at teams from a shell, and writes to them."""
+
+from __future__ import annotations
+
+import argparse
+
+from prong.face.output import show
+from prong.session import (
+    end_member,
+    list_shared_tasks,
+    list_teams,
+    send_from_outside,
+    show_team,
+)
+
+
+def run_team(words: list[str]) -> int:
+    """Run `prong team`; gives the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="prong team",
+        description="Look at teams of agents, and write to them. A message is signed as `outside`: "
+        "it can say something, and decide nothing.",
+        allow_abbrev=False,
+    )
+    of = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    of.add_parser("list", help="the teams, with their members")
+    for name, told in (("show", "a team, its members and tasks"), ("tasks", "its tasks")):
+        of.add_parser(name, help=told).add_argument("team", metavar="NAME")
+    send = of.add_parser("send", help="write to a member, `leader` or `*`")
+    for name in ("team", "member", "text"):
+        send.add_argument(name, metavar="NAME" if name == "team" else name.upper())
+    kill = of.add_parser("kill", help="end a member at once, with everything it started")
+    kill.add_argument("team", metavar="NAME")
+    kill.add_argument("member", metavar="MEMBER")
+    args = parser.parse_args(words)
+    show("\n".join(_lines(args)))
+    return 0
+
+
+def _lines(args: argparse.Namespace) -> list[str]:
+    match args.action:
+        case "list":
+            return list_teams()
+        case "show":
+            return show_team(args.team)
+        case "tasks":
+            return list_shared_tasks(args.team)
+        case "send":
+            return [send_from_outside(args.team, args.member, args.text)]
+        case _:
+            return [end_member(args.team, args.member)]
