@@ -12,6 +12,7 @@ from prong.face.plain import Talk
 from prong.face.terminal import Terminal
 from prong.session import Session
 from prong.testing import Script, Worlds, call, forks, report, say
+from prong.testing.program import Program
 from prong.testing.repository import Repo
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
@@ -197,3 +198,13 @@ async def test_a_long_report_is_shown_whole_on_demand(
         await w.session.wait_settled()
         assert await talk.enter("/report fork-1") == told.splitlines()
         assert (await talk.enter("/report nobody"))[0].startswith("say whose")
+
+
+@pytest.mark.spec("X2")
+async def test_what_stands_in_for_an_outcome_is_not_shown(world: Worlds, program: Program) -> None:
+    """Line by line a dispatched fork has its own lines; the placeholder is for the model alone."""
+    async with world(script(), opens=False) as w:
+        done = await program.run(w, "--permission-mode", "bypassPermissions", stdin=b"Go\n/quit\n")
+        told = done.stdout.decode()
+    assert told.count(" started: ") == 3
+    assert "Dispatched" not in told

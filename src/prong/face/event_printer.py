@@ -116,7 +116,8 @@ class EventPrinter:
     def _lines(self, event: Event) -> list[tuple[str, str]]:
         match event:
             case ToolStarted() | ToolFinished():
-                return self._calls.lines(event)
+                lines = self._calls.lines(event)
+                return [] if self._dispatched(event) else lines
             case AgentStarted():
                 return self._tasks.began(event)
             case TaskStarted():
@@ -128,3 +129,10 @@ class EventPrinter:
                 return self._tasks.ended(event, self._session.view())
             case _:
                 return describe(event)
+
+    def _dispatched(self, event: ToolStarted | ToolFinished) -> bool:
+        """Whether it is the answer to a call whose agent works on, which is for the model alone."""
+        if not isinstance(event, ToolFinished) or event.failed:
+            return False
+        agents = self._session.view().agents.values()
+        return any(one.call_id == event.call_id and one.notify for one in agents)
