@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from inline_snapshot import snapshot
 
@@ -352,3 +353,10 @@ def test_a_header_drops_whole_figures(width: int) -> None:
     assert shown[:1] == figures[:1]
     assert row.text.endswith(shown[-1])
     assert sum("$" in word for word in row.text.split()) == 1 + ("saved" in row.text)
+
+
+@pytest.mark.parametrize("width", [60, 72, 80, 200])
+def test_a_header_keeps_the_mode(width: int) -> None:
+    """What may happen unasked stays in sight when figures have to go."""
+    view = msgspec.structs.replace(view_of(story()), mode="bypassPermissions")
+    assert " · bypassPermissions" in draw_header(view, width, now=NOW).text

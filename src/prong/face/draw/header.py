@@ -23,9 +23,10 @@ def draw_header(view: View, width: int, *, now: float, path: str = MAIN) -> Row:
     if view.title:
         extras.append(Span(f" · {view.title}", "dim"))
     right = _figures(view, path, now)
-    # What does not fit goes whole, the least wanted first: a figure cut in two would mislead.
+    # What does not fit goes whole, the least wanted first: a figure cut in two would mislead. The
+    # mode, by which one knows what may happen unasked, goes after all figures but the cost.
     while _long([*left, *extras, *right]) + 2 > width and (extras or len(right) > 1):
-        if extras:
+        if len(extras) > 1 or len(right) == 1:
             extras.pop()
         else:
             right.pop(1)
