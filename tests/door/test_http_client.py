@@ -343,7 +343,10 @@ async def test_an_unreachable_server_is_named_with_what_to_check():
     port = listener.extra(anyio.abc.SocketAttribute.local_port)
     await listener.aclose()
     async with Http(env={}) as http:
-        with pytest.raises(Unreachable, match=rf"127\.0\.0\.1:{port}.*check that the server runs"):
+        with pytest.raises(
+            Unreachable,
+            match=rf"127\.0\.0\.1:{port} \(connection refused\); check that the server runs",
+        ):
             await post(http, f"http://127.0.0.1:{port}/")
         with pytest.raises(Unreachable, match=r"no-such-host\.invalid cannot be resolved"):
             await post(http, "http://no-such-host.invalid/")

@@ -227,14 +227,14 @@ async def test_an_interrupt_ends_retries(world: Worlds, terminal: Terminal) -> N
         world(opens=False) as w,
         terminal(w, "Begin", ANTHROPIC_BASE_URL="http://127.0.0.1:9") as screen,
     ):
-        await screen.see("again in")
+        await screen.see("; again ")
         screen.key("C-c")
         await screen.see("(interrupted")
-        tries = screen.text().count("again in")
+        tries = screen.text().count("; again ")
         screen.type("/cost")
         await screen.see("session: ")
         await anyio.sleep(1.0)
-        assert screen.text().count("again in") == tries
+        assert screen.text().count("; again ") == tries
         screen.type("/quit")
         await screen.see("exit=0")
 

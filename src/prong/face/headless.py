@@ -46,7 +46,14 @@ from prong.event import (
     WorkKept,
 )
 from prong.face.garbage import look_seldom
-from prong.face.line import describe_kept, describe_work, dumb, progress_bar, stop_signals
+from prong.face.line import (
+    describe_kept,
+    describe_retry,
+    describe_work,
+    dumb,
+    progress_bar,
+    stop_signals,
+)
 from prong.face.output import answer, draw, flush, send, show_json, tell
 from prong.session import Options, Session, Subscription, Turn, as_json, dump, open_session
 
@@ -233,8 +240,8 @@ def _told(event: Event) -> str:
             return describe_work(event)
         case MemoryKept():
             return describe_kept(event)
-        case ReplyDiscarded(retry_in=wait):
-            return f"{event.why}; again in {wait:.0f} s"
+        case ReplyDiscarded():
+            return describe_retry(event)
         case _:
             return ""
 

@@ -56,7 +56,7 @@ def describe(event: Event) -> list[tuple[str, str]]:
         case Warned():
             return [(f"! {event.text}", "bad")]
         case ReplyDiscarded():
-            return [(f"({event.why}; again in {event.retry_in:.0f} s)", "bad")]
+            return [(f"({describe_retry(event)})", "bad")]
         case CacheMissed():
             return [(f"! cache missed: {event.why}", "bad")]
         case _:
@@ -104,6 +104,12 @@ def _noted(event: Event) -> list[str]:
             return [f"(permission mode {event.mode})"]
         case _:
             return []
+
+
+def describe_retry(event: ReplyDiscarded) -> str:
+    """Say why a try was given up, and when the next one comes."""
+    soon = round(event.retry_in)
+    return f"{event.why}; again {f'in {soon} s' if soon else 'at once'}"
 
 
 def describe_end(why: str, detail: str) -> str:

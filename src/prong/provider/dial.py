@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -154,6 +155,9 @@ def _unreachable(url: Url, proxy: Proxy | None, error: OSError) -> Unreachable:
         return Unreachable(
             f"no TLS connection to {place} ({why}); check whether its base URL begins with http://"
         )
+    if error.errno:
+        # The event loop puts words of its own in their place.
+        why = os.strerror(error.errno).lower()
     return _absent(
         f"nothing answers at {place} ({why}); check that the server runs and that "
         f"the base URL {url.origin} is right"
