@@ -116,6 +116,7 @@ ALL = Circumstance(
     idle=301.0,
     in_flight=True,
     drops_thinking=True,
+    first_picture=True,
     marks=3,
 )
 ORDER = [
@@ -124,6 +125,7 @@ ORDER = [
     ("idle", 299.0, "lives 300 s and was last used 301 s before"),
     ("in_flight", False, "no sibling's reply had begun"),
     ("drops_thinking", False, "drops earlier thinking"),
+    ("first_picture", False, "prompts with pictures are cached apart"),
     ("marks", 0, "reports no cache at all"),
     (None, None, "did not find the entry"),
 ]

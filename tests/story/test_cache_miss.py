@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 from msgspec.structs import replace
 
@@ -9,10 +11,11 @@ from prong.agent import Sent
 from prong.agent.observer import Payment
 from prong.command import Clear, Compact
 from prong.cost.receipt import describe, line
-from prong.entry import Usage
+from prong.entry import Image, Text, Usage
 from prong.event import CacheMissed
 from prong.team.account import ChildAccount
 from prong.testing import Options, Script, Worlds, forks, report, say
+from shared.picture import PNG
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("F17")]
 
@@ -43,6 +46,18 @@ async def test_an_entry_that_is_gone_too_early(world: Worlds) -> None:
 
         (missed,) = w.told(CacheMissed)
         assert "did not find the entry" in missed.why
+
+
+async def test_the_first_picture_is_named(world: Worlds) -> None:
+    """A conversation's first picture makes another prompt of it, and the next one does not."""
+    picture = Image("image/png", base64.b64encode(PNG).decode())
+    async with world(TALK) as w:
+        await w.session.run(LONG)
+        await w.session.run([Text("See"), picture])
+        await w.session.run([Text("See this too"), picture])
+
+        (missed,) = w.told(CacheMissed)
+        assert "prompts with pictures are cached apart" in missed.why
 
 
 @pytest.mark.parametrize("api", ["anthropic", "responses", "chat"])

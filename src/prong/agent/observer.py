@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from prong.agent.conversation import Conversation
 from prong.cost import Charge
 from prong.cost.cache import CacheRule
 from prong.cost.receipt import Circumstance, reconcile
+from prong.entry import Entry, Image, Results, User
 from prong.event import CacheMissed
 
 
@@ -115,6 +117,8 @@ def hold(conversation: Conversation, payment: Payment, known: Prediction | None 
         rounds_to=rule.rounds_to,
     )
     if why := reconcile(predicted.read, row.usage, circumstance):
+        first = _is_first_pictured(conversation)
+        why = reconcile(predicted.read, row.usage, replace(circumstance, first_picture=first))
         conversation.emit(CacheMissed(predicted=predicted.read, read=row.usage.read, why=why))
     return why
 
@@ -131,3 +135,26 @@ def _left(conversation: Conversation, rule: CacheRule, at: float) -> Prediction:
     read = last.usage.input if kept else last.usage.read + last.usage.written
     forgets = not rule.keeps_thinking and tip is not None and tip.kind != "results"
     return Prediction(0 if forgets or read < rule.minimum else read, at - last.at)
+
+
+def _is_first_pictured(conversation: Conversation) -> bool:
+    """Whether pictures have come since the last request and none before, where that matters."""
+    prompt, last = conversation.prompt, conversation.last.node
+    if last is None or prompt.head.dialect.name != "anthropic":
+        return False
+    depths = [
+        node.depth
+        for node in prompt.nodes()
+        if _has_picture(prompt.head.dialect.read(node.role, node.data))
+    ]
+    return bool(depths) and depths[0] > last.depth
+
+
+def _has_picture(entry: Entry) -> bool:
+    match entry:
+        case User(parts=parts):
+            return any(isinstance(part, Image) for part in parts)
+        case Results(results=results):
+            return any(isinstance(part, Image) for one in results for part in one.parts)
+        case _:
+            return False

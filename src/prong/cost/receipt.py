@@ -227,6 +227,9 @@ class Circumstance(msgspec.Struct, frozen=True, kw_only=True):
     """Whether no reply of another request on this base had begun when this one was sent."""
     drops_thinking: bool = False
     """Whether the model drops earlier thinking and the directive came as plain text."""
+    first_picture: bool = False
+    """Whether it was the first of its conversation with a picture, on a provider to which that
+    makes another prompt of it."""
     marks: int = 0
     """How many cache marks the request had."""
     rounds_to: int = 0
@@ -259,6 +262,8 @@ def _cause(predicted_read: int, usage: Usage, known: Circumstance) -> str:
         return "no sibling's reply had begun yet, and an entry can be read only from then on"
     if known.drops_thinking:
         return "this model drops earlier thinking when plain user text arrives"
+    if known.first_picture:
+        return "it has the first picture, and prompts with pictures are cached apart from others"
     if known.marks and not usage.read and not usage.written:
         return "the provider reports no cache at all although marks were sent"
     return "the provider did not find the entry"
