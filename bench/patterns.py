@@ -1,4 +1,4 @@
-"""What one task costs alone, with forks, with typed agents and with a coordinator.
+"""What one task costs alone, with forks, with typed agents, with a coordinator and with a team.
 
     python bench/patterns.py
 
@@ -13,6 +13,9 @@ typed        the main agent reads the project and briefs three agents, each of w
 briefed      the same, if the brief is all they need beside the file of their part
 coordinator  the main agent reads nothing: a worker reads the project and reports, then three are
              briefed as above
+
+team         as forks, but the three are members of a team: each reports by a message, says that it
+             is idle and sleeps
 
 "In a row" is how many requests follow one another: those of the main agent, and the most that one
 child made in each round of children.
@@ -30,7 +33,7 @@ from prong.event import MAIN
 from prong.testing import Script, Step, call, report, say, world
 from prong.testing.script import Call
 
-WAYS = ("alone", "forks", "typed", "briefed", "coordinator")
+WAYS = ("alone", "forks", "typed", "briefed", "coordinator", "team")
 TASKS = ((20_000, 1), (80_000, 1), (80_000, 8))
 """Tokens of the project's four files, about, and how many files each part reads by itself."""
 PARTS = ("PART-1", "PART-2", "PART-3")
@@ -103,6 +106,18 @@ def script(way: str, reads: int) -> Script:
         case "forks":
             forks = start(*((part, "") for part in PARTS), kind="fork")
             return Script([whole, say("I know it."), forks, say("They work."), done], own)
+        case "team":
+            members = Step(
+                tuple(
+                    Call("TeamSpawn", {"name": part.lower(), "description": "x", "prompt": part})
+                    for part in PARTS
+                )
+            )
+            said = call("SendMessage", {"to": "leader", "message": "Done, and tested. " * 10})
+            parts = {part: [*work(part, reads), said, say("Done.")] for part in PARTS}
+            create = call("TeamCreate", {"name": "bench"})
+            steps = [whole, say("I know it."), create, members]
+            return Script(steps, parts, forever=done)
         case "typed" | "briefed":
             agents = start(*((part, _BRIEF) for part in PARTS), kind="general-purpose")
             parts = fresh if way == "typed" else own
@@ -124,6 +139,7 @@ async def play(way: str, tokens: int, reads: int) -> Bill:
         files=files,
         mode="bypassPermissions",
         coordinator=led,
+        team=way == "team",
         context_tokens=400_000,
     ) as w:
         if not led:

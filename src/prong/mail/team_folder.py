@@ -198,6 +198,14 @@ class TeamFolder:
         """Wake a member that waits."""
         ring(self.path, member)
 
+    def fingerprint(self, member: str) -> tuple[tuple[int, int, int], ...]:
+        """Tell apart states of what concerns a member: its box, the tasks, who is in the team.
+
+        It is quick: who looks every second reads only if this has changed.
+        """
+        names = (f"inbox/{member}.jsonl", "tasks.jsonl", "team.json")
+        return tuple(_print_of(self.path / name) for name in names)
+
     def doorbell(self, member: str) -> Doorbell:
         """Give what a member waits at."""
         return Doorbell(self.path, member)
@@ -265,6 +273,14 @@ def _remove(path: Path) -> None:
     import shutil
 
     shutil.rmtree(path, ignore_errors=True)
+
+
+def _print_of(path: Path) -> tuple[int, int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def _refuse_network(folder: Path) -> None:

@@ -142,20 +142,28 @@ class TeamMail:
         with box.scope:
             async with membership.folder.doorbell(membership.name) as bell:
                 if bell.fault:
-                    self._warn(box, f"mail is looked for every second only: {bell.fault}")
+                    why = f"mail is looked for every second only: {bell.fault}"
+                    self.emit(membership.path, Warned(text=why))
+                seen = None
                 while True:
-                    await bell.wait()
-                    await self._collect(box)
-                    await self._look(box)
+                    rung = await bell.wait()
+                    now = membership.folder.fingerprint(membership.name)
+                    if rung or now != seen:
+                        done = await self._collect(box) and await self._look(box)
+                        # What could not be done is tried again, and said again if it was mended.
+                        seen, box.warned = (now, "") if done else (None, box.warned)
 
-    async def _look(self, box: _OpenBox) -> None:
+    async def _look(self, box: _OpenBox) -> bool:
+        """Let whoever reads a box look at the tasks; whether that was possible."""
         try:
             await box.owner.look()
         except (ProngError, OSError) as error:
             self._warn(box, f"the tasks of the team cannot be looked at: {error}")
+            return False
+        return True
 
-    async def _collect(self, box: _OpenBox) -> None:
-        """Read what is new in a box; what cannot be read or stored now is tried again."""
+    async def _collect(self, box: _OpenBox) -> bool:
+        """Read what is new in a box; whether all of it could be read and stored."""
         async with box.lock:
             try:
                 while await self._read_on(box):
@@ -165,6 +173,9 @@ class TeamMail:
                 box.scope.cancel()
             except (ProngError, OSError) as error:
                 self._warn(box, f"its mail cannot be read: {error}")
+            else:
+                return True
+        return False
 
     async def _read_on(self, box: _OpenBox) -> bool:
         """Read once; whether there is more. Raises ProngError, OSError."""
