@@ -66,6 +66,19 @@ async def test_one_session_in_both_faces(world: Worlds, terminal: Terminal) -> N
         assert {"First words", "begun here"} <= {text.splitlines()[-1] for text in sessions}
 
 
+@pytest.mark.parametrize("face", ["--full", "--plain"])
+async def test_what_is_typed_before_it_is_there(
+    world: Worlds, terminal: Terminal, face: str
+) -> None:
+    """Words and Enter that were typed while the program still started are sent."""
+    async with (
+        world(Script(forever=say("Aye.")), opens=False) as w,
+        terminal(w, face, TERM="screen-256color") as screen,
+    ):
+        screen.type("Hi there")
+        await screen.see("> Hi there", "Aye.")
+
+
 async def test_a_terminal_that_changes(world: Worlds, terminal: Terminal) -> None:
     """Another size is filled at once; a hang-up in the midst of a turn ends the session in order."""
     script = [stall(600, then=say("Slowly, " * 40))]

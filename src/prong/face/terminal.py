@@ -68,6 +68,15 @@ class Terminal:
             termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, mode)
             self._raw = True
             control(_ENTER)
+            self._take_early()
+
+    def _take_early(self) -> None:
+        """Take what was typed before, of which the terminal has made each Enter a line feed."""
+        import select
+
+        with suppress(OSError, ValueError):
+            if select.select([sys.stdin], [], [], 0)[0]:
+                self._ahead += self._decoder.feed(self._read().replace(b"\n", b"\r"))
 
     def restore(self) -> None:
         """Make it as it was."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -62,6 +63,8 @@ _KEYS = {
         ("Esc", "back"),
     ),
 }
+_EARLY = 0.3
+"""Seconds after the beginning in which keys come that were pressed before it."""
 _LOW = 18
 """Lines below which a question may take nearly all of them."""
 _TALL = 30
@@ -96,6 +99,8 @@ class Full(App[Handover]):
         self.failure: BaseException | None = None
         """What the screen itself has failed of, if it has."""
         self._titled = ""
+        self._began = math.inf
+        """When it was there; keys that come before, or with it, were pressed before."""
         painter = Painter(theme)
         self._header = Board(painter, "header")
         self._page = Page(painter, "conversation")
@@ -116,6 +121,7 @@ class Full(App[Handover]):
 
     def on_mount(self) -> None:
         """Begin."""
+        self._began = time.monotonic()
         # Textual takes the terminal again at any SIGCONT, also one that comes with a hang-up or
         # when another face has it; stopping as a job is done here.
         for number in (signal.SIGTSTP, signal.SIGCONT):
@@ -134,6 +140,9 @@ class Full(App[Handover]):
             await super().on_event(event)
 
     async def _press(self, key: KeyPress, at: float) -> None:
+        if key.name == "ctrl+j" and at < self._began + _EARLY:
+            # Of an Enter that was pressed before, the terminal has made a line feed.
+            key = KeyPress("enter")
         if key.name == "ctrl+c" and self.screen.get_selected_text():
             await self._copy()
         else:
