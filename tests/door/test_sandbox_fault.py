@@ -118,6 +118,29 @@ async def test_a_folder_that_is_renamed_meanwhile(bench: Bench) -> None:
     assert said
 
 
+@views
+async def test_what_is_made_in_a_renamed_folder_is_found(bench: Bench, road: str) -> None:
+    """A protected file is taken away also where the project, or the folder of the command, went."""
+    profile = working(bench.policy(), cwd=f"{bench.root}/sub")
+    line = "mv ../sub ../other; mkdir ../other/.claude; echo x > ../other/.claude/settings.json"
+    ended = await bench.run(line, profile, cwd=f"{bench.root}/sub")
+    assert [text for text in ended.undone if "other/.claude is protected" in text], ended
+    assert not (bench.root / "other/.claude").exists()
+
+    process = await bench.host.start(
+        "until test -e go; do sleep 0.02; done; echo x > .mcp.json", env={}, profile=profile
+    )
+    moved = bench.root.with_name("moved")
+    bench.root.rename(moved)
+    (moved / "go").touch()
+    with anyio.fail_after(20):
+        await process.wait()
+    await process.kill()
+
+    assert [text for text in process.leave() if "moved/.mcp.json is protected" in text]
+    assert not (moved / ".mcp.json").exists()
+
+
 @kernel
 async def test_a_command_that_leaves_its_group_is_held_on(bench: Bench) -> None:
     """A daemon outlives its command, as before, and can still write nowhere."""

@@ -17,7 +17,7 @@ from shared.sandbox import ABLE, kernel
 
 pytestmark = [pytest.mark.door, pytest.mark.spec("L13"), kernel]
 
-_HARM = ("inside", "outside", "protected", "hook", "moved", "modes", "socket")
+_HARM = ("inside", "outside", "protected", "hook", "moved", "denied", "modes", "socket")
 _WORKING = Profile(name="working", kept=("/x",))
 CASES = {
     "no Landlock": ((444, 445, 446), errno.ENOSYS, "none"),
@@ -76,5 +76,5 @@ def test_where_nothing_is_refused_all_is_held(tmp_path: Path) -> None:
     assert bool(told.warned) == (not ABLE.views)
     assert {name: told.reading[name] for name in _HARM} == dict.fromkeys(_HARM, "refused")
     if ABLE.views:
-        held = ("outside", "protected", "hook", "moved", "modes")
+        held = ("outside", "protected", "hook", "moved", "denied", "modes")
         assert {name: told.working[name] for name in held} == dict.fromkeys(held, "refused")

@@ -18,6 +18,7 @@ from prong.host import LocalHost
 from prong.host.sandbox import Ability, Profile, seccomp
 from prong.tools.derive import reading, working
 from prong.tools.ground import Policy, Sandboxing
+from prong.tools.rule import Rule, parse_rule
 
 DEEDS = {
     "inside": "echo x > {root}/made",
@@ -25,7 +26,7 @@ DEEDS = {
     "protected": "echo x > {root}/.mcp.json",
     "hook": "echo x > {root}/.git/hooks/made",
     "moved": "mv {root}/.git/hooks {root}/.git/h",
-    "denied": "cat {root}/.env",
+    "denied": "grep x {root}/.env",
     "modes": "chmod 777 {outside}/f",
     "socket": "python3 -c 'import socket; socket.socket(socket.AF_UNIX); print(1)'",
 }
@@ -79,7 +80,9 @@ async def look(folder: Path) -> Told:
             (root / ".env").write_text("x")
             host = LocalHost(root, str(place / "home"), storage=str(place / "store"))
             box = Sandboxing(on=True, ability=host.ability)
-            policy = Policy(root=str(root), home=str(place / "home"), sandbox=box)
+            denied = parse_rule("Read(.env)", effect="deny", source="user")
+            assert isinstance(denied, Rule)
+            policy = Policy(root=str(root), home=str(place / "home"), rules=(denied,), sandbox=box)
             made = reading(policy) if name == "reading" else working(policy)
             ends[deed] = await run(host, line.format(root=root, outside=outside), made)
             await host.close()

@@ -136,18 +136,29 @@ def make_cache(path: str) -> None:
 def beside(hidden: Sequence[str]) -> Iterator[str]:
     """Yield everything that neither is hidden nor holds what is, by its topmost folders.
 
-    Links are left out: what they lead to is yielded by itself, or is not to be.
+    Links are left out: what they lead to is yielded by itself, or is not to be. So is what is one
+    of those under another name, by a mount: Landlock knows files by their numbers.
     """
     leading = {parent for path in hidden for parent in _parents(path)}
+    numbers = {number(path) for path in (*leading, *hidden)}
     for folder in sorted(leading):
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    if entry.path in leading or entry.path in hidden or entry.is_symlink():
+                    if entry.is_symlink() or number(entry.path) in numbers:
                         continue
                     yield entry.path
         except OSError:
             continue
+
+
+def number(path: str) -> tuple[int, int] | None:
+    """Give the device and the inode of a path; None if nothing is there."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - for each command
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _parents(path: str) -> Iterator[str]:

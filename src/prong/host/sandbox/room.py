@@ -55,6 +55,8 @@ class Room(Struct, eq=False, weakref=True):
     """What was undone when it was made, of what those had made meanwhile."""
     offspring: Offspring = NOBODY
     """Its process with all that it has started."""
+    anchor: int = -1
+    """The folder that it was started in, wherever that is by now; -1 if it need not be known."""
 
     def note_start(self, offspring: Offspring) -> None:
         """Take note of the process that was started."""
@@ -72,7 +74,7 @@ class Room(Struct, eq=False, weakref=True):
         """See to what is left after the end; gives what was undone, a sentence each."""
         told = [*self.before, *self.look()]
         for path, number in self.numbers.items():
-            if _number(path) != number:
+            if places.number(path) != number:
                 told.append(f"{path} is protected, and another file stands in its place now")
         told += look_again(self.lingering)
         if self.temp:
@@ -89,11 +91,26 @@ class Room(Struct, eq=False, weakref=True):
         if self in self.lingering:
             self.lingering.remove(self)
         self.absent = ()
+        if self.anchor >= 0:
+            os.close(self.anchor)
+        self.anchor = -1
         _ROOMS.discard(self)
 
     def look(self) -> list[str]:
         """Take away what was made where nothing may be; gives what was done, a sentence each."""
-        return [self._undo(path) for path in self.absent if os.path.lexists(path)]
+        return [self._undo(path) for path in self._watched() if os.path.lexists(path)]
+
+    def _watched(self) -> tuple[str, ...]:
+        """Give the paths to keep that were not there, also where they are after a rename."""
+        try:
+            now = os.readlink(f"/proc/self/fd/{self.anchor}") if self.anchor >= 0 else self.cwd  # noqa: PTH115
+        except OSError:
+            now = self.cwd
+        if now == self.cwd:
+            return self.absent
+        old, new = _parted(self.cwd, now)
+        moved = (new + path[len(old) :] for path in self.absent if _holds(old, path))
+        return (*self.absent, *moved)
 
     def goes_on(self) -> bool:
         """Whether anything that was started in it still runs."""
@@ -118,6 +135,16 @@ _ROOMS = WeakSet[Room]()
 
 def _holds(folder: str, path: str) -> bool:
     return path == folder or path.startswith(folder + "/")
+
+
+def _parted(old: str, new: str) -> tuple[str, str]:
+    """Leave out what two paths have in common at their ends."""
+    while old and new:
+        (above, _, name), (beyond, _, other) = old.rpartition("/"), new.rpartition("/")
+        if name != other:
+            break
+        old, new = above, beyond
+    return old, new
 
 
 def allowed(path: str) -> None:
@@ -178,8 +205,11 @@ def furnish(
     # Whoever makes a repository where there was none makes what is in it.
     unmade = tuple(f"{one}/" for one in profile.pinned if not os.path.lexists(one))
     room.absent = tuple(path for path in absent if not path.startswith(unmade))
+    if room.absent and hasattr(os, "O_PATH"):
+        with suppress(OSError):
+            room.anchor = os.open(room.cwd, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     # What a pattern names is replaced by others as they work.
-    found = ((path, _number(path)) for path in room.kept if there[path])
+    found = ((path, places.number(path)) for path in room.kept if there[path])
     room.numbers = {path: number for path, number in found if number is not None}
     _acquaint(room)
     if ability.kind == "landlock":
@@ -240,11 +270,3 @@ def _remove(folder: str) -> None:
         import shutil
 
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _number(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)  # noqa: PTH116 - for each command
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
