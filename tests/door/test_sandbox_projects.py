@@ -50,9 +50,9 @@ FILES = {
     "CMakeLists.txt": "cmake_minimum_required(VERSION 3.10)\nproject(s C)\nadd_executable(s main.c)\n",
     "Cargo.toml": '[package]\nname = "sample"\nversion = "0.1.0"\nedition = "2021"\n',
     "src/main.rs": "fn main() {}\n\n#[test]\nfn works() {}\n",
-    "go.mod": "module sample\n\ngo 1.20\n",
-    "main_test.go": 'package main\n\nimport "testing"\n\nfunc TestIt(t *testing.T) {}\n',
-    "cmd/main.go": "package main\n\nfunc main() {}\n",
+    "go/go.mod": "module sample\n\ngo 1.19\n",
+    "go/main_test.go": 'package main\n\nimport "testing"\n\nfunc TestIt(t *testing.T) {}\n',
+    "go/main.go": "package main\n\nfunc main() {}\n",
     ".env": "SECRET=1\n",
 }
 LINES = {
@@ -66,7 +66,7 @@ LINES = {
     "cc": "cc -o main main.c && ./main",
     "cmake": "cmake -S . -B build && cmake --build build",
     "cargo": "cargo build --offline && cargo test -q --offline",
-    "go": "go build ./cmd/... && go test .",
+    "go": "cd go && go build ./... && go vet ./... && go test ./... && go run . && go mod tidy",
     "git": "git add -A && git commit -qm x && git checkout -qb other && echo y > y && git add y && "
     "git commit -qm y && git rebase -q main && git stash list && git merge -q main && git gc -q && "
     "git tag v1 && git worktree add -q wt && git reset -q --hard HEAD~0",
@@ -77,7 +77,7 @@ LINES = {
     "shell": "mkdir -p out && for f in *.py; do cp $f out/; done; chmod +x out/*.py; ln -s out o2; "
     "mktemp && echo x > /dev/null && cat <<< here && diff <(ls) <(ls)",
 }
-NEEDED = {"venv, pip": PYTHON, "git": "git", "shell": "bash", "sqlite": "sqlite3"}
+NEEDED = {"go": "go", "venv, pip": PYTHON, "git": "git", "shell": "bash", "sqlite": "sqlite3"}
 
 
 class Project:
