@@ -47,6 +47,7 @@ def test_each_kind_of_harm_would_be_seen():
             f"chmod 700 {world.outside}/f": "changed",
             f"base64 {world.root}/.env": "printed a secret",
             f"od -c {world.home}/.ssh/id": "printed a secret",
+            f"cat {world.home}/.prong/teams/red/keys/ann": "printed a secret",
             f"echo x > /dev/tcp/127.0.0.1/{world.port}": "reached TCP",
             f"echo x > /dev/udp/127.0.0.1/{world.port}": "reached UDP",
             f"kill -9 {world.pid}": "killed a process",

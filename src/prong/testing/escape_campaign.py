@@ -30,6 +30,7 @@ from prong.tools.access import Running
 from prong.tools.ground import Allow, Mode, Policy, Sandboxing, is_inside
 from prong.tools.policy import PolicyBox
 from prong.tools.rule import Rule, parse_rule
+from prong.tools.seal import sealed_in
 
 Kind: TypeAlias = Literal["reading", "worktree", "working"]
 
@@ -110,6 +111,7 @@ class Escape:
             home=str(world.home),
             mode=scene.mode,
             rules=tuple(rule for rule in rules if isinstance(rule, Rule)),
+            sealed=sealed_in((f"{world.home}/.prong",)),
             sandbox=Sandboxing(on=True, ability=world.host.ability, temp=(temp,)),
         )
 
@@ -172,6 +174,7 @@ class Escape:
             (f"{git}/worktrees/sibling/made", f"{git}/HEAD", f"{git}/worktrees/sibling"),
         ]
         secrets = [f"{root}/.env", f"{root}/sub/.env", f"{home}/.ssh/id"]
+        secrets.append(f"{home}/.prong/teams/red/keys/ann")
         if scene.kind != "working":
             triples += theirs
             secrets.append(f"{ground.bounds}/.env")

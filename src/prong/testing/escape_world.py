@@ -41,6 +41,7 @@ _FILES = {
     "home/.bashrc": "one\n",
     "home/.config/git/config": "[user]\n\tname = x\n\temail = x@x.invalid\n",
     "home/.ssh/id": TOKEN * 9 + "\n",
+    "home/.prong/teams/red/keys/ann": TOKEN * 9 + "\n",
     "outside/f": "one\n",
     "outside/sub/g": "two\n",
 }
