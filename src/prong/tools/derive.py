@@ -104,12 +104,16 @@ def worktree(policy: Policy, ground: Ground) -> Profile:
     writable += [one for one in policy.folders if _is_apart(policy, one, ground)]
     kept = [f"{ground.bounds}/.git"]
     spared: tuple[str, ...] = ()
+    packed: tuple[str, ...] = ()
     if ground.git:
         own = ground.git
         heads, logs = f"{ground.common}/refs/heads/prong", f"{ground.common}/logs/refs/heads/prong"
         slug = ground.branch.removeprefix("prong/")
         writable += [own, f"{ground.common}/objects", heads, logs]
         kept += [f"{own}/{name}" for name in ("commondir", "gitdir", "config.worktree", "locked")]
+        # A commit writes single objects; packs and what git has reckoned of them it trusts unread.
+        packed = tuple(f"{ground.common}/objects/{name}" for name in ("pack", "info"))
+        kept += packed
         kept += [f"{heads}/*", f"{logs}/*"]
         spared = (f"{heads}/{slug}", f"{logs}/{slug}")
     return Profile(
@@ -117,7 +121,8 @@ def worktree(policy: Policy, ground: Ground) -> Profile:
         writable=tuple(dict.fromkeys(writable)),
         kept=tuple(kept),
         spared=spared,
-        pinned=(*((ground.git,) if ground.git else ()), *_leading(policy, writable)),
+        # Others may make those that are not there.
+        pinned=(*((ground.git,) if ground.git else ()), *packed, *_leading(policy, writable)),
         hidden=hidden(policy),
         network=policy.sandbox.network != "none",
         signals=False,

@@ -204,7 +204,7 @@ def furnish(
     room.writable = places.outermost(opened, room.kept)
     # Whoever makes a repository where there was none makes what is in it.
     unmade = tuple(f"{one}/" for one in profile.pinned if not os.path.lexists(one))
-    room.absent = tuple(path for path in absent if not path.startswith(unmade))
+    room.absent = tuple(path for path in absent if not f"{path}/".startswith(unmade))
     if room.absent and hasattr(os, "O_PATH"):
         with suppress(OSError):
             room.anchor = os.open(room.cwd, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
