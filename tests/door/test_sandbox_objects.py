@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from prong.host.sandbox import spawn
+from prong.host.sandbox import places, spawn
 from shared.sandbox import Bench, at_work, state, views
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L13", "W3")]
@@ -54,3 +55,26 @@ async def test_a_child_cannot_touch_packed_history(bench: Bench, road: str) -> N
     ended = await bench.run(line, profile, cwd=path)
     assert ended.code == 0, ended
     assert "new" in bench.git("log --oneline prong/one")
+
+
+@views
+async def test_refs_that_come_and_go_keep_no_command_from_starting(
+    bench: Bench, road: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sibling's ref or lock that is gone before it could be mounted is nothing to be kept."""
+    profile, path = await at_work(bench, "one")
+    heads = bench.root / ".git/refs/heads/prong"
+    find = places.find_kept
+
+    def find_and_remove(*given: Any) -> Any:
+        (heads / "two.lock").write_text("x")
+        (heads / "two").write_text(bench.git("rev-parse HEAD"))
+        found = find(*given)
+        (heads / "two.lock").unlink()
+        return found
+
+    monkeypatch.setattr(places, "find_kept", find_and_remove)
+    ended = await bench.run(f"echo started; echo x > {heads}/two", profile, cwd=path)
+
+    assert "started" in ended.text
+    assert (heads / "two").read_text() != "x\n"

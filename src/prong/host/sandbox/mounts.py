@@ -15,6 +15,7 @@ import ctypes
 import errno
 import os
 import struct
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -35,6 +36,8 @@ class Mounts(Struct, frozen=True, kw_only=True):
     writable: tuple[str, ...] = ()
     pinned: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    fleeting: tuple[str, ...] = ()
+    """What is kept as well if it is still there: others make and remove such paths as they work."""
     masks: tuple[tuple[str, str], ...] = ()
     """Something empty, and what it is put over."""
     terminals: bool = False
@@ -58,6 +61,7 @@ def enter(view: Mounts, *, user: bool, cwd: str) -> None:
     # Copied before everything becomes read-only, so that each keeps what it was.
     opened = {path: _copy(path) for path in view.writable}
     sealed = {path: _copy(path) for path in view.kept}
+    sealed |= {path: tree for path in view.fleeting if (tree := _copy_if_there(path)) >= 0}
     sealed |= {path: _copy(source) for source, path in view.masks}
     for tree in sealed.values():
         _read_only(tree, "", _RECURSIVE | _EMPTY_PATH)
@@ -65,7 +69,8 @@ def enter(view: Mounts, *, user: bool, cwd: str) -> None:
     # From the outside in: what is put over a folder covers what was put in it before.
     for path in sorted({*opened, *sealed, *view.pinned}, key=lambda one: one.count("/")):
         if path in sealed:
-            _put(sealed[path], path)
+            with suppress(*((FileNotFoundError,) if path in view.fleeting else ())):
+                _put(sealed[path], path)
         else:
             _put(opened[path] if path in opened else _copy(path), path)
     if view.terminals:
@@ -86,6 +91,13 @@ def _copy(path: str) -> int:
     flags = ctypes.c_uint(_CLONE | _RECURSIVE | os.O_CLOEXEC)
     tree = _libc.syscall(ctypes.c_long(_OPEN_TREE), _HERE, os.fsencode(path), flags)
     return _check(tree, f"open_tree {path}")
+
+
+def _copy_if_there(path: str) -> int:
+    try:
+        return _copy(path)
+    except FileNotFoundError:
+        return -1
 
 
 def _put(tree: int, path: str) -> None:

@@ -42,7 +42,8 @@ class Room(Struct, eq=False, weakref=True):
     writable: tuple[str, ...] = ()
     """What may be written, links followed, if it is there."""
     hidden: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
+    kept: dict[str, bool] = field(default_factory=dict[str, bool])
+    """Paths to keep that are there, and whether they were named, and not found by a pattern."""
     absent: tuple[str, ...] = ()
     """Paths to keep that were not there."""
     numbers: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
@@ -197,11 +198,10 @@ def furnish(
         places.make_cache(path)
     if profile.private:
         room.temp = os.path.realpath(make_folder())
-    there, absent = places.find_kept(profile.kept, profile.spared)
-    room.kept = tuple(there)
-    named = (*profile.writable, *((room.temp,) if room.temp else ()))
-    opened = [found for one in named if (found := places.real(one)) is not None]
-    room.writable = places.outermost(opened, room.kept)
+    room.kept, absent = places.find_kept(profile.kept, profile.spared)
+    folders = (*profile.writable, *((room.temp,) if room.temp else ()))
+    opened = [found for one in folders if (found := places.real(one)) is not None]
+    room.writable = places.outermost(opened, tuple(room.kept))
     # Whoever makes a repository where there was none makes what is in it.
     unmade = tuple(f"{one}/" for one in profile.pinned if not os.path.lexists(one))
     room.absent = tuple(path for path in absent if not f"{path}/".startswith(unmade))
@@ -209,7 +209,7 @@ def furnish(
         with suppress(OSError):
             room.anchor = os.open(room.cwd, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     # What a pattern names is replaced by others as they work.
-    found = ((path, places.number(path)) for path in room.kept if there[path])
+    found = ((path, places.number(path)) for path, named in room.kept.items() if named)
     room.numbers = {path: number for path, number in found if number is not None}
     _acquaint(room)
     if ability.kind == "landlock":

@@ -119,7 +119,8 @@ def _view(room: Room) -> mounts.Mounts:
     return mounts.Mounts(
         writable=seen(writable),
         pinned=seen(one for one in pinned if os.path.isdir(one) and one not in writable),  # noqa: PTH112
-        kept=seen(room.kept),
+        kept=seen(one for one, named in room.kept.items() if named),
+        fleeting=seen(one for one, named in room.kept.items() if not named),
         masks=tuple(masks),
         terminals=has_terminals(),
     )
