@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from prong.host import LocalHost
-from prong.host.sandbox import NONE, Ability, spawn
+from prong.host.sandbox import NONE, Ability, places, spawn
 from prong.tools.derive import reading, working
 from shared.sandbox import ABLE, Bench, kernel, views
 
@@ -298,3 +298,30 @@ async def test_nobody_else_does_it_later(bench: Bench, road: str, line: str) -> 
 
     assert ended.code != 0
     assert not (bench.outside / "made").exists()
+
+
+def test_what_a_path_leads_to_is_found_as_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The quick look gives what a look at each part does, for links, dots and what is not there."""
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/f").touch()
+    for name, target in (("l", "a/b"), ("a/up", ".."), ("loop", "loop"), ("gone", "nowhere")):
+        (tmp_path / name).symlink_to(target)
+    monkeypatch.chdir(tmp_path)
+    names = ["a", "a/b", "a/f", "l", "a/up", "a/up/a/f", "a/up/l", "loop", "gone", "none", "a/f/x"]
+    names += [
+        "a/./b",
+        "a//b",
+        "a/b/",
+        "a/b/..",
+        "l/..",
+        "l/../f",
+        "loop/x",
+        "gone/x",
+        "a/b/é\udcff",
+    ]
+    for name in (*names, "..", "."):
+        for path in (name, f"{tmp_path}/{name}"):
+            expected = os.path.realpath(path) if os.path.exists(path) else None  # noqa: PTH110 - as it is given
+            assert places.real(path) == expected, path

@@ -107,7 +107,9 @@ def _binding(room: Room) -> Callable[[], None]:
 def _view(room: Room) -> mounts.Mounts:
     shared = ("/dev/shm",) if room.profile.name != "reading" else ()  # noqa: S108
     writable = (*room.writable, *(one for one in shared if os.path.isdir(one)))  # noqa: PTH112
-    pinned = [found for one in room.profile.pinned if (found := places.real(one)) is not None]
+    held = {*writable, *room.kept}
+    loose = (one for one in room.profile.pinned if one not in held)
+    pinned = [found for one in loose if (found := places.real(one)) is not None]
     masks: list[tuple[str, str]] = []
     for path in room.hidden:
         folder = os.path.isdir(path)  # noqa: PTH112
@@ -118,7 +120,7 @@ def _view(room: Room) -> mounts.Mounts:
 
     return mounts.Mounts(
         writable=seen(writable),
-        pinned=seen(one for one in pinned if os.path.isdir(one) and one not in writable),  # noqa: PTH112
+        pinned=seen(one for one in pinned if os.path.isdir(one) and one not in held),  # noqa: PTH112
         kept=seen(one for one, named in room.kept.items() if named),
         fleeting=seen(one for one, named in room.kept.items() if not named),
         masks=tuple(masks),
