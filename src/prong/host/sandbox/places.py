@@ -284,4 +284,6 @@ def daemon_sockets(
     named = [one for one in named if not (agents and ssh and one == ssh)]
     docker = env.get("DOCKER_HOST", "")
     named += [docker.removeprefix("unix://")] if docker.startswith("unix://") else []
-    return sorted({found for one in named if one and (found := real(one)) is not None})
+    # Hardly any is there, which is the quickest to find out so.
+    there = (one for one in named if one and os.access(one, os.F_OK))
+    return sorted({found for one in there if (found := real(one)) is not None})
