@@ -26,6 +26,7 @@ from prong.mail import (
     locked_file,
     socket_folder,
     socket_paths,
+    team_file,
     team_folder,
     teams,
 )
@@ -289,6 +290,20 @@ def test_who_is_in_a_team_is_never_out_of_date(folder: TeamFolder, tmp_path: Pat
         assert other.team.members[0].pid == folder.team.members[0].pid == pid
 
 
+def test_a_team_file_that_is_new_is_not_taken_for_the_last(
+    folder: TeamFolder, monkeypatch: pytest.MonkeyPatch
+):
+    """While another may look the same to the file system, it is read and not remembered."""
+    monkeypatch.setattr(team_file, "_FRESH", 1 << 62)
+    path = folder.path / "team.json"
+    before, when = folder.team, path.stat()
+    path.write_text(path.read_text().replace("Tries things.", "Drops things."))
+    os.utime(path, ns=(when.st_atime_ns, when.st_mtime_ns))
+
+    assert before.description == "Tries things."
+    assert folder.team.description == "Drops things."
+
+
 @pytest.mark.spec("M5")
 def test_who_sends_while_a_box_begins_anew_loses_nothing(folder: TeamFolder):
     """A mail that comes between the last look and the new beginning keeps the old box in place."""
@@ -503,23 +518,31 @@ def test_a_task_list_that_is_missing_is_told(folder: TeamFolder):
 
 
 @pytest.mark.spec("M8")
-def test_members_in_one_process_claim_each_task_once(folder: TeamFolder):
-    """Threads that share one list of tasks are kept apart like processes."""
-    for number in range(40):
+def test_members_in_one_process_claim_each_task_once(folder: TeamFolder, tmp_path: Path):
+    """Threads that share one list of tasks are kept apart like processes, and all see the same."""
+    for number in range(60):
         folder.tasks.create(f"Task {number}", by="leader")
+    shared = TeamFolder.open(tmp_path, "crew").tasks
     taken: list[str] = []
 
-    def work(name: str) -> None:
-        while task := folder.tasks.claim_next(by=name):
+    def claim(name: str) -> None:
+        while task := shared.claim_next(by=name):
             taken.append(task.id)
 
-    workers = [Thread(target=work, args=(name,)) for name in ("ann", "bob") * 3]
+    def look() -> None:
+        while shared.free("ann"):
+            pass
+
+    workers = [Thread(target=claim, args=(name,)) for name in ("ann", "bob")]
+    workers += [Thread(target=look) for _ in range(4)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
 
-    assert sorted(taken, key=int) == [str(number) for number in range(1, 41)]
+    assert sorted(taken, key=int) == [str(number) for number in range(1, 61)]
+    assert shared.list() == folder.tasks.list()
+    assert shared.damage == []
 
 
 def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
