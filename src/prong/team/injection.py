@@ -163,10 +163,11 @@ def check_report(text: str) -> tuple[Finding, ...]:
     """
     text = text[:_LOOKED_AT]
     found: list[Finding] = []
-    if match := re.search(_HIDDEN, text):
+    if not text.isascii() and (match := re.search(_HIDDEN, text)):
         found.append(Finding("hidden", "characters that cannot be seen", _near(text, match)))
     for reading in looks(text):
-        _add_imitations(found, re.sub(_QUOTED, " ", reading))
+        quotes = "`" in reading or ">" in reading
+        _add_imitations(found, re.sub(_QUOTED, " ", reading) if quotes else reading)
     return tuple(found)
 
 
@@ -175,13 +176,28 @@ def _add_imitations(found: list[Finding], unquoted: str) -> None:
     prose = _unfenced(unquoted)
     for rule, what, match, where in (
         ("notice", "an imitation of a task notice", re.search(_NOTICE, unquoted), unquoted),
-        ("tag", "an imitation of a system tag or role", re.search(_TAG, prose), prose),
-        ("tag", "an imitation of a system tag or role", re.search(_ROLE, prose), prose),
-        ("call", "an imitation of a tool call or its result", re.search(_CALL, unquoted), unquoted),
+        ("tag", "an imitation of a system tag or role", _search(_TAG, ("<", "["), prose), prose),
+        (
+            "tag",
+            "an imitation of a system tag or role",
+            _search(_ROLE, ("Human", "User", "Developer"), prose),
+            prose,
+        ),
+        (
+            "call",
+            "an imitation of a tool call or its result",
+            _search(_CALL, ("<", '"'), unquoted),
+            unquoted,
+        ),
         ("instruction", "instructions that are aimed at you", _first_order(prose), prose),
     ):
         if match and all(one.rule != rule for one in found):
             found.append(Finding(rule, what, _near(where, match)))  # pyright: ignore[reportArgumentType] # the rules above
+
+
+def _search(pattern: str, parts: tuple[str, ...], text: str) -> re.Match[str] | None:
+    """Search a text for a pattern of which every match holds one of some parts."""
+    return re.search(pattern, text) if any(part in text for part in parts) else None
 
 
 def orders(text: str) -> tuple[str, ...]:
