@@ -202,6 +202,7 @@ class _Run:
         self._drained = anyio.Event()
         self._code: int | None = None
         self._held_open = False
+        self._ticks = False
         self._flooded = False
         self.output = Collector(
             head=PART, tail=PART, storage=context.host.storage, name="output/bash-"
@@ -216,8 +217,8 @@ class _Run:
                 # What the shell left running may hold the pipe open for ever.
                 self._held_open = not await self._wait_drained()
             await self._process.kill()
-            await self._wait_drained()
-            group.cancel_scope.cancel()
+            if not await self._wait_drained() or self._ticks:
+                group.cancel_scope.cancel()
         self._take(self._cleaner.finish())
         self._show()
 
@@ -274,6 +275,7 @@ class _Run:
         """Wait for the end; whoever takes longer than a moment is shown while it goes on."""
         with anyio.move_on_after(TICK):
             return await self._process.wait()
+        self._ticks = True
         group.start_soon(self._tick)
         return await self._process.wait()
 
