@@ -142,14 +142,17 @@ class Supervisor(msgspec.Struct, kw_only=True):
             self._start(parent, call_id, args, decided, fan, members.get(call_id))
             for (call_id, args), decided in zip(calls, routes, strict=True)
         ]
-        outcomes: list[CallOutcome] = [Failed(INTERRUPTED)] * len(begun)
+        waited = {index: one for index, one in enumerate(begun) if isinstance(one, _Waited)}
+        outcomes: list[CallOutcome] = [
+            Failed(INTERRUPTED) if isinstance(one, _Waited) else one for one in begun
+        ]
 
-        async def settle(index: int, one: CallOutcome | _Waited) -> None:
-            outcomes[index] = await self._attend(one) if isinstance(one, _Waited) else one
+        async def attend(index: int, one: _Waited) -> None:
+            outcomes[index] = await self._attend(one)
 
         async with anyio.create_task_group() as group:
-            for index, one in enumerate(begun):
-                group.start_soon(settle, index, one)
+            for index, one in waited.items():
+                group.start_soon(attend, index, one)
         return outcomes
 
     def _route(self, parent: Agent, args: AnyAgentArguments) -> Route:
