@@ -14,10 +14,10 @@ from pathlib import Path
 from measure import Row, under
 
 ROUNDS = 20
-_ENTRY = "import sys; from prong.face.cli import main; sys.exit(main())"
+ENTRY = "import sys; from prong.face.cli import main; sys.exit(main())"
 
 
-def _environment(folder: str) -> dict[str, str]:
+def environment(folder: str) -> dict[str, str]:
     env = dict(os.environ, HOME=folder, PRONG_HOME=f"{folder}/prong", ANTHROPIC_API_KEY="none")
     # As an installed program runs: with its bytecode kept, and past no proxy.
     for name in list(env):
@@ -32,7 +32,7 @@ def _ended(argv: list[str], env: dict[str, str]) -> float:
     return time.monotonic() - start
 
 
-def _first_byte(argv: list[str], env: dict[str, str], folder: str) -> float:
+def first_byte(argv: list[str], env: dict[str, str], folder: str) -> float:
     """Give the seconds until a bare socket has the first byte of the request."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(30)
@@ -56,14 +56,14 @@ def _first_byte(argv: list[str], env: dict[str, str], folder: str) -> float:
 
 def rows() -> Iterator[Row]:
     script = Path(sys.executable).with_name("prong")
-    prong = [str(script)] if script.exists() else [sys.executable, "-c", _ENTRY]
+    prong = [str(script)] if script.exists() else [sys.executable, "-c", ENTRY]
     with tempfile.TemporaryDirectory() as folder:
-        env = _environment(folder)
+        env = environment(folder)
         ask = [*prong, "-p", "hello", "--model", "claude-sonnet-5-5"]
         works: list[Callable[[], float]] = [
             lambda: _ended([sys.executable, "-c", "pass"], env),
             lambda: _ended([*prong, "--version"], env),
-            lambda: _first_byte(ask, env, folder),
+            lambda: first_byte(ask, env, folder),
         ]
         for work in works:
             work()
