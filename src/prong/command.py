@@ -113,9 +113,12 @@ class Stop(_Command, frozen=True, tag="stop"):
 
 
 class LeadTeam(_Command, frozen=True, tag="lead_team"):
-    """Do as the leader of the team: send to a member or `*`, ask one to end, answer its plan."""
+    """Do as the leader of the team: send to a member or `*`, ask one to end, answer its plan.
 
-    action: Literal["send", "end", "approve", "reject"]
+    A member can also be ended at once, and its pane taken out of sight and back.
+    """
+
+    action: Literal["send", "end", "approve", "reject", "kill", "hide", "show"]
     member: str
     text: str = ""
     """What is said, or why."""

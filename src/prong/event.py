@@ -93,7 +93,8 @@ class AgentFinished(_Event, tag="agent_finished", frozen=True):
 class AgentRested(_Event, tag="agent_rested", frozen=True):
     """A member of a team sleeps until there is something to do, or its plan is answered."""
 
-    waits: Literal["work", "plan"] = "work"
+    waits: Literal["work", "plan", "end"] = "work"
+    """`end` if it has agreed to end, and waits for that alone."""
 
 
 class InputTaken(_Event, tag="input_taken", frozen=True):

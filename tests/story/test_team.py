@@ -199,7 +199,7 @@ async def test_what_cannot_be_is_said(world: Worlds, step: Any, why: str) -> Non
     [
         ({"name": "Leader"}, "cannot be the name of a member"),
         ({"name": "leader"}, "has a meaning of its own"),
-        ({"name": "x", "backend": "tmux"}, "there is no back-end 'tmux'"),
+        ({"name": "x", "backend": "nowhere"}, "there is no back-end 'nowhere'"),
         ({"name": "x", "subagent_type": "nobody"}, "there is no agent type 'nobody'"),
         ({"name": "x", "model": "other"}, "a fork runs on its parent's model"),
     ],

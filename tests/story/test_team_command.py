@@ -77,7 +77,7 @@ async def test_without_a_team_the_commands_say_so(world: Worlds) -> None:
         ("/team send * all of you", LeadTeam("send", "*", "all of you")),
         ("/team stop bob", LeadTeam("end", "bob")),
         ("/team stop bob it is late", LeadTeam("end", "bob", "it is late")),
-        ("/team kill bob", Stop("bob")),
+        ("/team kill bob", LeadTeam("kill", "bob")),
         ("/team approve bob", LeadTeam("approve", "bob")),
         ("/team reject bob too long", LeadTeam("reject", "bob", "too long")),
     ],

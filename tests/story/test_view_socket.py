@@ -70,7 +70,7 @@ async def following(
     async with anyio.create_task_group() as group:
 
         async def follow() -> None:
-            await member.follow(socket, anew=anew)
+            await member.follow([socket], anew=anew)
 
         group.start_soon(follow)
         yield
@@ -164,7 +164,7 @@ async def test_another_session_is_not_taken_for_the_member(world: Worlds, tmp_pa
     socket, leader = tmp_path / "v", Leader()
     async with world([]) as w, shown(w.parts.bus, w.session.id, socket):
         with pytest.raises(WorkerFailed, match="it is session"):
-            await MemberEvents(ALICE, "another", leader.emit).follow(socket, anew=True)
+            await MemberEvents(ALICE, "another", leader.emit).follow([socket], anew=True)
 
 
 @pytest.mark.spec("M9")

@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
+from prong.journal.note import MemberSpec
 from prong.wire import Ttl
 
 
@@ -40,6 +41,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Permission mode."""
     team: bool | None = None
     """Whether it may lead a team of agents; None is what the settings say."""
+    member: MemberSpec | None = None
+    """The member of a team that the main agent is; its leader sets this."""
     coordinator: bool = False
     """Only give work to others: workers do everything."""
     worker_tools: str | None = None
@@ -112,6 +115,7 @@ class OptionKeywords(TypedDict, total=False):
     name: str | None
     mode: str | None
     team: bool | None
+    member: MemberSpec | None
     coordinator: bool
     worker_tools: str | None
     allow: tuple[str, ...]

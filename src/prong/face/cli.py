@@ -96,6 +96,9 @@ def _run(words: list[str]) -> int:
         from prong.session import run_worker
 
         return run_worker()
+    if words[:1] == ["--member"] and len(words) == len(("--member", "TEAM/NAME")):
+        # Not for people: a leader starts its members so, in panes.
+        return _member(words[1])
     folder, rest = _led(words)
     name = rest[0] if rest else ""
     if name in _COMMANDS | _ROSTER | _ACCOUNTS:
@@ -270,6 +273,18 @@ def _work(args: argparse.Namespace) -> int:
     wanted = "full" if args.full else "line" if args.plain else ""
     first = "/resume" if args.resume == "" else _text(args.prompt or "")
     return anyio.run(lambda: interactive.run(options, first, wanted))
+
+
+def _member(name: str) -> int:
+    """Be a member of a team, in a pane that its leader has opened."""
+    import anyio
+
+    from prong.face import interactive
+    from prong.session import take_start
+
+    start = take_start(name)
+    os.environ.update(start.env)
+    return anyio.run(lambda: interactive.run(start.options, start.brief, ""))
 
 
 def _check(args: argparse.Namespace) -> None:

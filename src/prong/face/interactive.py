@@ -16,7 +16,7 @@ import anyio
 import msgspec
 
 from prong.command import Remember, SetMemory
-from prong.event import Envelope, MemoryKept, Warned
+from prong.event import AgentRested, Envelope, MemoryKept, Warned
 from prong.face.composer import LineReader
 from prong.face.draw.phrase import dollars
 from prong.face.edit.buffer import Buffer
@@ -58,7 +58,10 @@ async def _run(options: Options, first: str, wanted: str, terminal: Terminal) ->
             look_seldom()
             events = session.events(since=session.records.began)
             shown = _Shown(session, terminal, events)
-            left = await shown.talk(first, draft, wanted)
+            async with anyio.create_task_group() as group:
+                group.start_soon(_leave_when_told, session.events(since=None))
+                left = await shown.talk(first, draft, wanted)
+                group.cancel_scope.cancel()
             await _end(session, left)
         # What only the end of the session has told.
         _say_rest(events.drain())
@@ -75,6 +78,14 @@ async def _run(options: Options, first: str, wanted: str, terminal: Terminal) ->
                     return 0
                 # A thread may still wait for a line; nothing is left to do: it must not hold us up.
                 os._exit(0)
+
+
+async def _leave_when_told(events: Subscription) -> None:
+    """Leave as if asked by the system once the session, a member of a team, has agreed to end."""
+    with events:
+        async for envelope in events:
+            if envelope.event == AgentRested(waits="end"):
+                os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _resumed(options: Options, session_id: str) -> Options:

@@ -206,12 +206,14 @@ def _team(rest: str) -> Command:
             return LeadTeam("send", name, text)
         case ["stop", name, *why]:
             return LeadTeam("end", name, " ".join(why))
-        case ["kill", name]:
-            return Stop(name)
+        case ["kill" | "hide" | "show" as action, name]:
+            return LeadTeam(action, name)
         case ["approve" | "reject" as answer, name, *why]:
             return LeadTeam(answer, name, " ".join(why))
         case _:
-            raise BadInput("say /team, /team send NAME TEXT, or stop, kill, approve, reject NAME")
+            raise BadInput(
+                "say /team, /team send NAME TEXT, or stop, kill, hide, show, approve, reject NAME"
+            )
 
 
 def _merge(rest: str) -> MergeBranches:

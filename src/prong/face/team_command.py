@@ -6,6 +6,7 @@ import argparse
 
 from prong.face.output import show
 from prong.session import (
+    describe_backends,
     end_member,
     list_shared_tasks,
     list_teams,
@@ -32,6 +33,7 @@ def run_team(words: list[str]) -> int:
     kill = of.add_parser("kill", help="end a member at once, with everything it started")
     kill.add_argument("team", metavar="NAME")
     kill.add_argument("member", metavar="MEMBER")
+    of.add_parser("backends", help="where members would run here, why, and what others lack")
     args = parser.parse_args(words)
     show("\n".join(_lines(args)))
     return 0
@@ -41,6 +43,8 @@ def _lines(args: argparse.Namespace) -> list[str]:
     match args.action:
         case "list":
             return list_teams()
+        case "backends":
+            return describe_backends()
         case "show":
             return show_team(args.team)
         case "tasks":

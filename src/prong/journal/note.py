@@ -181,6 +181,26 @@ class MemberSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it only reads until the leader has approved its plan."""
 
 
+class MemberOf(_Note, frozen=True):
+    """The team that a main agent is a member of: it works in a session of its own."""
+
+    tag = "member_of"
+    bare = True
+    value: MemberSpec
+
+
+class AskedByMember(msgspec.Struct, frozen=True, kw_only=True):
+    """What a member in a session of its own may do only if its leader says so."""
+
+    member: str
+    request_id: str
+    tool: str
+    title: str
+    why: str = ""
+    arguments: str = ""
+    preview: str = ""
+
+
 class TeamKept(_Note, frozen=True, kw_only=True):
     """The team that a main agent leads; noted from the start if it may lead one."""
 
@@ -189,6 +209,8 @@ class TeamKept(_Note, frozen=True, kw_only=True):
     """Empty if there is none at present."""
     plans: dict[str, str] = {}
     """Plans that wait for an answer: the id of the request, by member."""
+    asked: tuple[AskedByMember, ...] = ()
+    """What members in sessions of their own wait for."""
 
 
 class MemberKept(_Note, frozen=True, kw_only=True):
@@ -328,6 +350,7 @@ Note: TypeAlias = (
     | TurnSettled
     | NotesAsked
     | TeamKept
+    | MemberOf
     | MemberKept
     | ChildSpec
     | ReceiptOpened
@@ -352,6 +375,10 @@ class MainNotes(msgspec.Struct, frozen=True, kw_only=True):
     """What workers have, if it is a coordinator."""
     team: TeamKept | None = None
     """The team it leads, if it may lead one."""
+    member_of: MemberSpec | None = None
+    """The team it is in, if it is a member in a session of its own."""
+    member: MemberKept | None = None
+    """What it has as such."""
     reads: dict[str, str] = {}
     todos: tuple[Todo, ...] = ()
     cwd: str = ""

@@ -29,6 +29,7 @@ from prong.journal.note import (
     FolderEntered,
     MainNotes,
     MemberKept,
+    MemberOf,
     MessagesUnread,
     ModelChosen,
     ModeSet,
@@ -128,6 +129,7 @@ class Replay:
         """Give what a main agent goes on with beside its conversation; raises as `last` does."""
         mode, plan = self.last(agent, ModeSet), self.last(agent, PlanKept)
         pulls, tools = self.last(agent, PullsSeen), self.last(agent, CoordinatorSet)
+        joined = self.last(agent, MemberOf)
         return MainNotes(
             model=self.last(agent, ModelChosen),
             mode=mode.value if mode is not None else None,
@@ -135,6 +137,8 @@ class Replay:
             pulls=pulls.value if pulls is not None else {},
             worker_tools=tools.value if tools is not None else None,
             team=self.last(agent, TeamKept),
+            member_of=joined.value if joined is not None else None,
+            member=self.last(agent, MemberKept),
             reads=(self.last(agent, FilesRead) or FilesRead()).value,
             todos=(self.last(agent, TodosKept) or TodosKept()).value,
             cwd=(self.last(agent, FolderEntered) or FolderEntered()).value,

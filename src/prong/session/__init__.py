@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     )
     from prong.session.diagnosis import Checkup, diagnose
     from prong.session.integration import describe_cleanup, describe_merge
+    from prong.session.member_start import take_start
     from prong.session.opening import open_session
     from prong.session.project import (
         FolderTrust,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from prong.session.records import Records
     from prong.session.session import Session
     from prong.session.team_report import (
+        describe_backends,
         end_member,
         list_shared_tasks,
         list_teams,
@@ -106,6 +108,7 @@ _HOMES = {
     "describe_merge": "session.integration",
     "diagnose": "session.diagnosis",
     "dump": "wire.raw",
+    "describe_backends": "session.team_report",
     "end_member": "session.team_report",
     "explain": "session.catalogue",
     "folder_memory": "session.project",
@@ -125,6 +128,7 @@ _HOMES = {
     "saving": "cost.receipt",
     "send_from_outside": "session.team_report",
     "show_team": "session.team_report",
+    "take_start": "session.member_start",
     "type_report": "session.project",
     "undo_merge": "session.project",
     "verify_session": "session.catalogue",
@@ -162,6 +166,7 @@ __all__ = [
     "clear_memory",
     "decide_trust",
     "describe",
+    "describe_backends",
     "describe_cleanup",
     "describe_merge",
     "diagnose",
@@ -185,6 +190,7 @@ __all__ = [
     "saving",
     "send_from_outside",
     "show_team",
+    "take_start",
     "type_report",
     "undo_merge",
     "verify_session",

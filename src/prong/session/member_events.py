@@ -7,7 +7,7 @@ whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -77,20 +77,21 @@ class MemberEvents:
         self._told = False
         """Whether the leader's faces have been told that it works."""
 
-    async def follow(self, socket: Path, *, anew: bool) -> None:
-        """Tell of what the member does, until this is cancelled.
+    async def follow(self, sockets: Sequence[Path], *, anew: bool) -> None:
+        """Tell of what the member does, until this is cancelled; its socket is one of these.
 
         With `anew` from its first event on. Else only of what happens from now on: what was before
         stands in the leader's record already.
         """
         while True:
-            with suppress(OSError, TimeoutError):
-                async with watch(socket, since=self._seen.seq) as member:
-                    self._check(member.what)
-                    past = self._seen.seq if anew else member.what.seq
-                    anew = True
-                    async for envelope in member:
-                        self.take(envelope, past)
+            for socket in sockets:
+                with suppress(OSError, TimeoutError):
+                    async with watch(socket, since=self._seen.seq) as member:
+                        self._check(member.what)
+                        past = self._seen.seq if anew else member.what.seq
+                        anew = True
+                        async for envelope in member:
+                            self.take(envelope, past)
             self.lose()
             await anyio.sleep(_AGAIN)
 

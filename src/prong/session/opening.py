@@ -30,7 +30,7 @@ from prong.config.sampling import kept, sampling
 from prong.config.sandboxing import must_hold, sandboxing
 from prong.config.secrecy import secrets, withheld
 from prong.errors import BadInput, JournalError, ProngError
-from prong.event import MAIN, AgentStarted, Event, SessionStarted, Warned
+from prong.event import MAIN, AgentRested, AgentStarted, Event, SessionStarted, Warned
 from prong.host import Host, LocalHost
 from prong.journal import store
 from prong.journal.eventlog import NAME as EVENTS
@@ -59,8 +59,8 @@ from prong.session.preference import (
     structured_output,
     wakes_once,
 )
-from prong.session.teaming import make_leader, make_teams, may_lead
-from prong.session.toolbox import built_in, make_kit
+from prong.session.teaming import make_leader, make_teams, may_lead, membership_of
+from prong.session.toolbox import TeamRole, built_in, make_kit
 from prong.team.claim import Claims
 from prong.team.course import Services
 from prong.team.delivery import Delivery
@@ -145,18 +145,21 @@ async def _live(
 
 async def _drive(parts: Parts) -> None:
     """Run the turns of the main agent until the session is closed."""
+    teams = parts.supervisor.services.teams
+    member = teams.at_work(MAIN) if teams is not None else None
 
     async def until(turn: Turn) -> bool:
         # Notices must survive what the turn was told of.
-        del turn
         try:
             await parts.tasks.delivery.outbox.sync()
         except JournalError as error:
             parts.agent.emit(Warned(text=str(error)))
-        return False
+        return member is not None and await member.is_leaving(turn)
 
     with speaking(MAIN):
         await parts.life.live(until=until)
+    if member is not None and not parts.life.stopped:
+        parts.agent.emit(AgentRested(waits="end"))
 
 
 class _Crew(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,21 +207,24 @@ class _Maker:
     async def make(self) -> Parts:
         """Put everything together."""
         base = self._lay()
-        tools, leads = worker_tools(base), may_lead(base)
+        tools, member = worker_tools(base), membership_of(base)
+        role: TeamRole = "member" if member is not None else "leader" if may_lead(base) else ""
         planner = make_planner(base, words="plan" if tools is None else "plan_coordinator")
         pulls = make_pulls(base)
-        crew = await self._crew(base, planner, pulls, tools, leads=leads)
+        crew = await self._crew(base, planner, pulls, tools, role=role)
         base = replace(base, place=replace(base.place, role=crew.role))
         commands = _command_hooks(base)
         prompt = first_prompt(base, crew.kit)
         registry = Registry(board=base.board, prices=make_prices(base.place))
-        teams = make_teams(base, self._group) if leads else None
+        teams = make_teams(base, self._group) if role else None
         supervisor = self._supervisor(base, crew, self._services(base, crew, registry, teams))
-        leader = make_leader(base, supervisor, teams) if teams is not None else None
+        leader = None
+        if teams is not None and role == "leader":
+            leader = make_leader(base, supervisor, teams, self._group)
         agent = registry.agents[MAIN] = make_agent(
             base,
             supervisor.for_agent(MAIN),
-            team=leader,
+            team=leader or (teams.port(MAIN) if teams is not None else None),
             prices=registry.prices,
             lineage=COORDINATOR if crew.coordinates else told_by(prompt),
             prompt=prompt,
@@ -246,6 +252,11 @@ class _Maker:
         self._closers.append(partial(stop_turns, parts))
         base.bus.open(MAIN, *_started(base, agent))
         await begin(parts, base, self._group)
+        if member is not None and teams is not None:
+            from prong.session.member_session import join_team
+
+            teammate = await join_team(parts, base, teams, member, self._group)
+            self._closers.append(teammate.leave)
         if base.noted.pulls and not base.place.options.fork_session:
             pulls.restore(base.noted.pulls)
         self._created = None
@@ -321,11 +332,11 @@ class _Maker:
         pulls: Pulls,
         workers: ToolSet | None,
         *,
-        leads: bool,
+        role: TeamRole,
     ) -> _Crew:
         """Find the tools and the types of agents; a coordinator has its own."""
         place, forks = base.place, self._forks(base.policy)
-        own = built_in(place, planner, forks=forks.on, team=leads)
+        own = built_in(place, planner, forks=forks.on, team=role)
         tools = [*own, *await self._server_tools()]
         pool = make_kit(place, tools, base.structured)
         if workers is None:

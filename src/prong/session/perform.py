@@ -324,6 +324,13 @@ async def _lead_team(parts: Parts, command: LeadTeam) -> str:
             case "approve" | "reject" as answer:
                 await led.answer_plan(name, approve=answer == "approve", feedback=text)
                 return f"{name} is told"
+            case "kill":
+                member = (await led.read()).member(name)
+                if member is None or not member.backend:
+                    return await stop(parts, name)
+                return await led.elsewhere.arrange(led, name, "kill")
+            case "hide" | "show" as action:
+                return await led.elsewhere.arrange(led, name, action)
 
 
 async def aside(parts: Parts, question: str, *, purpose: str = "aside") -> str:

@@ -8,7 +8,7 @@ import anyio.abc
 
 from prong.errors import BadInput, NotPossibleNow
 from prong.event import MAIN
-from prong.journal.note import TeamKept
+from prong.journal.note import MemberSpec, TeamKept
 from prong.session.foundation import Foundation
 
 if TYPE_CHECKING:
@@ -46,6 +46,19 @@ def may_lead(base: Foundation) -> bool:
     return True
 
 
+def membership_of(base: Foundation) -> MemberSpec | None:
+    """Say which member of which team the main agent is; None if it is none.
+
+    A copy of a member's session is none. Raises NotPossibleNow if it was begun as another.
+    """
+    noted, given = base.noted.member_of, base.place.options.member
+    if base.place.options.fork_session:
+        return None
+    if given is not None and noted is not None and given.name != noted.name:
+        raise NotPossibleNow(f"this session is {noted.name} of {noted.team}, and not {given.name}")
+    return given or noted
+
+
 def make_teams(base: Foundation, group: anyio.abc.TaskGroup) -> LocalTeams:
     """Make what the members of teams in this process have together."""
     from prong.team.local_team import LocalTeams
@@ -61,11 +74,15 @@ def make_teams(base: Foundation, group: anyio.abc.TaskGroup) -> LocalTeams:
     return LocalTeams(mail, base.board)
 
 
-def make_leader(base: Foundation, supervisor: Supervisor, teams: LocalTeams) -> Leader:
+def make_leader(
+    base: Foundation, supervisor: Supervisor, teams: LocalTeams, group: anyio.abc.TaskGroup
+) -> Leader:
     """Make the main agent's way to lead a team."""
+    from prong.session.pane_members import PaneMembers
     from prong.team.leader import Leader
 
-    return Leader(supervisor, teams.mail, base.journal, base.journal.session)
+    elsewhere = PaneMembers(base, group)
+    return Leader(supervisor, teams.mail, base.journal, base.journal.session, elsewhere)
 
 
 async def take_up_team(base: Foundation, leader: Leader) -> None:

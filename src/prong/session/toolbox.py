@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 from prong.config.place import Place
 from prong.errors import UnknownName
@@ -14,13 +15,16 @@ from prong.tools.kit import Kit
 from prong.tools.structured import StructuredOutput
 from prong.tools.tool import Tool
 
+TeamRole: TypeAlias = Literal["", "leader", "member"]
+"""What an agent is in a team, if it is in one."""
+
 
 def built_in(
-    place: Place, planner: Planner | None, *, forks: bool, team: bool = False
+    place: Place, planner: Planner | None, *, forks: bool, team: TeamRole = ""
 ) -> list[Tool]:
     """Make the tools that every session has, in the order in which the model sees them.
 
-    With `team` come those by which a team is led. Without a planner, which belongs to an open
+    With `team` come those of a leader, or of a member. Without a planner, which belongs to an open
     session, the tools of plan mode are left out.
     """
     from prong.tools.ask_user import AskUserQuestion
@@ -52,7 +56,7 @@ def built_in(
         MergeWorktrees(),
     ]
     if team:
-        tools = _with_team(tools, forks=forks)
+        tools = _with_team(tools, forks=forks, leads=team == "leader")
     if planner is not None:
         tools += [EnterPlanMode(planner), ExitPlanMode(planner)]
     if any(skill.for_model for skill in place.skills):
@@ -60,7 +64,7 @@ def built_in(
     return tools
 
 
-def _with_team(tools: list[Tool], *, forks: bool) -> list[Tool]:
+def _with_team(tools: list[Tool], *, forks: bool, leads: bool) -> list[Tool]:
     """Put the tools for a team in, each where an ordinary session has its like."""
     from prong.tools.team_task import SHARED_TASK_TOOLS
     from prong.tools.teamwork import TeamCreate, TeamDelete, TeamMessage, TeamSpawn
@@ -68,6 +72,8 @@ def _with_team(tools: list[Tool], *, forks: bool) -> list[Tool]:
     said = TeamMessage()
     own = [tool if tool.name != said.name else said for tool in tools]
     listed: list[Tool] = [made() for made in SHARED_TASK_TOOLS]
+    if not leads:
+        return [*own, *listed]
     return [*own, TeamCreate(), TeamSpawn(forks=forks), *listed, TeamDelete()]
 
 

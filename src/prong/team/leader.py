@@ -15,8 +15,9 @@ from prong.errors import NotPossibleNow, ProngError, UsageError
 from prong.event import MAIN, Warned
 from prong.journal.note import MemberSpec, TeamKept
 from prong.journal.recorder import Recorder
+from prong.journal.store import new_id
 from prong.mail import EVERYONE, LEADER, Member, Team, TeamFolder
-from prong.team.led_team import LedTeam
+from prong.team.led_team import Elsewhere, LedTeam
 from prong.team.membership import Membership
 from prong.team.supervisor import Supervisor
 from prong.team.team_list import use_list
@@ -41,6 +42,7 @@ class Leader:
     mail: TeamMail
     recorder: Recorder
     session: str
+    elsewhere: Elsewhere
     led: LedTeam | None = field(default=None)
     """Its team, if there is one."""
 
@@ -61,14 +63,15 @@ class Leader:
             if folder.team.leader != self.session:
                 raise NotPossibleNow(f"another session leads {kept.team} now")
             await self._lead(folder, kept)
+            await self.elsewhere.take_up(self.must_lead())
         except (ProngError, OSError) as error:
             warned = f"the team {kept.team} cannot be led any more: {error}"
             self.mail.emit(MAIN, Warned(text=warned))
             self.recorder.note(MAIN, TeamKept())
 
     async def _lead(self, folder: TeamFolder, kept: TeamKept) -> None:
-        led = LedTeam(Membership(folder, LEADER, MAIN), self.mail, self.recorder, kept)
-        self.led = led
+        membership = Membership(folder, LEADER, MAIN)
+        led = self.led = LedTeam(membership, self.mail, self.recorder, kept, self.elsewhere)
         await self.mail.listen(led)
 
     async def create(self, name: str, description: str) -> CallOutcome:
@@ -90,53 +93,69 @@ class Leader:
         return done(f"You lead the team {name}. TeamSpawn starts its members.")
 
     async def spawn(self, calls: Sequence[tuple[CallId, SpawnArguments]]) -> list[CallOutcome]:
-        """Start members, as one fan-out."""
+        """Start members: those of this process as one fan-out, the others one after the other."""
         must_be(MAIN)
-        found = [await self._admit(args) for _, args in calls]
-        given = [
-            (call_id, args, member)
-            for (call_id, args), member in zip(calls, found, strict=True)
-            if isinstance(member, MemberSpec)
-        ]
-        started = iter(
-            await self.supervisor.delegate(
-                MAIN,
-                [(call_id, args) for call_id, args, _ in given],
-                members={call_id: member for call_id, _, member in given},
-            )
-            if given
-            else ()
-        )
+        found = [(call_id, args, await self._admit(args)) for call_id, args in calls]
+        here = {
+            call_id: self._spec(one, args)
+            for call_id, args, one in found
+            if isinstance(one, Member) and not one.backend
+        }
+        started: dict[CallId, CallOutcome] = {}
+        if here:
+            given = [(call_id, args) for call_id, args in calls if call_id in here]
+            begun = await self.supervisor.delegate(MAIN, given, members=here)
+            started = dict(zip((call_id for call_id, _ in given), begun, strict=True))
         outcomes: list[CallOutcome] = []
-        for member in found:
-            outcome = member if isinstance(member, Failed) else next(started)
-            if isinstance(member, MemberSpec) and isinstance(outcome, Failed):
-                await self._dismiss(member.name)
+        for call_id, args, one in found:
+            if isinstance(one, Failed):
+                outcomes.append(one)
+                continue
+            outcome = started[call_id] if call_id in here else await self._start(one, args)
+            if isinstance(outcome, Failed):
+                await self._dismiss(one.name)
             outcomes.append(outcome)
         return outcomes
 
-    async def _admit(self, args: SpawnArguments) -> MemberSpec | Failed:
+    def _spec(self, member: Member, args: SpawnArguments) -> MemberSpec:
+        team = self.must_lead().membership.folder.name
+        return MemberSpec(team=team, name=member.name, colour=member.colour, plan=args.plan)
+
+    async def _start(self, member: Member, args: SpawnArguments) -> CallOutcome:
+        """Start a member in a session of its own."""
+        try:
+            note = await self.elsewhere.start(self.must_lead(), member, args)
+        except (ProngError, OSError) as error:
+            return Failed(f"{member.name} could not be started: {error}")
+        where = f" ({note})" if note else ""
+        return done(f"{member.name} works in a pane of {member.backend}{where}.")
+
+    async def _admit(self, args: SpawnArguments) -> Member | Failed:
         """Take a member into the team before it is started: it needs a key and a box."""
         if self.led is None:
             return Failed(_NO_TEAM)
-        if args.backend not in {None, IN_PROCESS}:
-            return Failed(f"there is no back-end {args.backend!r} here; leave it out")
         folder = self.led.membership.folder
         if not self.supervisor.registry.is_free(args.name):
             return Failed(f"{args.name!r} is taken already; choose another name")
         try:
+            backend = await self.elsewhere.choose(args.backend)
+            if backend != IN_PROCESS and args.isolation:
+                return Failed(
+                    "a member in a pane works in the user's own folder: leave out `isolation`, or "
+                    f"say backend {IN_PROCESS!r}"
+                )
             team = await self.led.read()
-            colour = COLOURS[len(team.members) % len(COLOURS)]
             member = Member(
                 name=args.name,
-                colour=colour,
+                colour=COLOURS[len(team.members) % len(COLOURS)],
                 type=args.subagent_type or "",
+                backend="" if backend == IN_PROCESS else backend,
+                session="" if backend == IN_PROCESS else new_id(),
                 started=time.time(),
             )
-            await anyio.to_thread.run_sync(folder.add, member)
+            return await anyio.to_thread.run_sync(folder.add, member)
         except UsageError as error:
             return Failed(str(error))
-        return MemberSpec(team=folder.name, name=args.name, colour=colour, plan=args.plan)
 
     async def _dismiss(self, name: str) -> None:
         assert self.led is not None

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import anyio.to_thread
 import msgspec
 
 from prong.errors import NotPossibleNow, UnknownName
-from prong.journal.note import TeamKept
+from prong.journal.note import AskedByMember, TeamKept
 from prong.journal.recorder import Recorder
 from prong.mail import (
     EVERYONE,
     LEADER,
     Idle,
     Mail,
+    Member,
     Message,
+    PermissionRequest,
+    PermissionSettled,
     PlanRequest,
     PlanResponse,
     ShutdownRequest,
@@ -27,6 +30,35 @@ from prong.mail import (
 from prong.team.membership import Membership
 from prong.team.team_mail import TeamMail
 from prong.team.teammate import received_text
+from prong.tools.delegate import SpawnArguments
+
+
+class Elsewhere(Protocol):
+    """Those members of a led team that work in sessions of their own."""
+
+    async def choose(self, wanted: str | None) -> str:
+        """Say where a member is to run; raises UsageError if it cannot run there."""
+        ...
+
+    async def start(self, led: LedTeam, member: Member, args: SpawnArguments) -> str:
+        """Start a member; gives what is to be told of where it is. Raises ProngError, OSError."""
+        ...
+
+    async def take_up(self, led: LedTeam) -> None:
+        """See to the members of a team that is led again."""
+        ...
+
+    def ask(self, led: LedTeam, asked: AskedByMember) -> None:
+        """Put what a member wants before whoever answers for the leader."""
+        ...
+
+    def settle(self, member: str, request_id: str) -> None:
+        """Take a question back that was answered elsewhere."""
+        ...
+
+    async def arrange(self, led: LedTeam, name: str, action: str) -> str:
+        """End a member at once, or take its pane out of sight and back; raises ProngError."""
+        ...
 
 
 @dataclass(slots=True)
@@ -37,6 +69,7 @@ class LedTeam:
     mail: TeamMail
     recorder: Recorder
     kept: TeamKept
+    elsewhere: Elsewhere
 
     async def read(self) -> Team:
         """Give who is in it, read now; raises UsageError."""
@@ -71,11 +104,42 @@ class LedTeam:
                     f"Answer by SendMessage to {who} with this request_id and approve true, or "
                     f"false with what to change.\n\n{received_text(mail, plan)}"
                 )
+            case PermissionRequest():
+                self._ask(who, mail.body)
+                return ""
+            case PermissionSettled(request_id=request_id):
+                self.forget_asked(who, request_id)
+                self.elsewhere.settle(who, request_id)
+                return ""
             case ShutdownResponse(agree=agree, reason=reason):
                 said = f": {received_text(mail, reason)}" if reason else "."
                 return f"{who} {'agrees to end' if agree else 'declines to end'}{said}"
             case _:
                 return ""
+
+    def _ask(self, member: str, body: PermissionRequest) -> None:
+        """Ask for a member; what was asked before a kill is asked again when it is taken up."""
+        asked = AskedByMember(
+            member=member,
+            request_id=body.request_id,
+            tool=body.tool,
+            title=body.title,
+            why=body.why,
+            arguments=body.arguments,
+            preview=body.preview,
+        )
+        if asked not in self.kept.asked:
+            self._keep(asked=(*self.kept.asked, asked))
+            self.elsewhere.ask(self, asked)
+
+    def forget_asked(self, member: str, request_id: str | None = None) -> None:
+        """Let a question of a member go, or all of them."""
+        left = tuple(
+            one
+            for one in self.kept.asked
+            if one.member != member or request_id not in {None, one.request_id}
+        )
+        self._keep(asked=left)
 
     async def tell(self, to: str, text: str) -> None:
         """Send a message to a member, or to all; raises UsageError, JournalFull."""

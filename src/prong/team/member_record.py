@@ -61,6 +61,10 @@ class Teams(Protocol):
         """Make the way by which the tools of a member reach its team."""
         ...
 
+    def at_work(self, path: AgentPath) -> Joined | None:
+        """Give the member that an agent is, if it is one and at work."""
+        ...
+
     def rests(self, path: AgentPath) -> bool:
         """Whether a member sleeps, and nothing waits for it."""
         ...

@@ -26,6 +26,7 @@ from prong.mail import (
     Mail,
     MemberState,
     Message,
+    PermissionResponse,
     PlanRequest,
     PlanResponse,
     SharedTask,
@@ -34,6 +35,7 @@ from prong.mail import (
     ShutdownResponse,
 )
 from prong.prompt import Prompt
+from prong.question import Answer
 from prong.team.injection import check_report, warning
 from prong.team.member_record import MemberRecord
 from prong.team.membership import Membership
@@ -116,6 +118,9 @@ class Teammate:
                 return received_text(mail, text)
             case PlanResponse():
                 return self._planned(mail.body, mail_id)
+            case PermissionResponse():
+                self._permitted(mail.body)
+                return ""
             case ShutdownRequest(request_id=request_id, reason=reason):
                 self.record.keep(shutdown=request_id)
                 why = f" {reason}" if reason else ""
@@ -126,6 +131,13 @@ class Teammate:
                 )
             case _:
                 return ""
+
+    def _permitted(self, answer: PermissionResponse) -> None:
+        """Take the leader's word on a call, if nobody here has said it before."""
+        process, _, request_id = answer.request_id.partition(".")
+        if process == str(os.getpid()):
+            given = Answer(request_id, allow=answer.allow, text=answer.text)
+            self.agent.questions.settle(given)
 
     def _planned(self, answer: PlanResponse, mail_id: str) -> str:
         """Take the leader's word on a plan: the first that answers an open request."""
@@ -259,6 +271,11 @@ class Teammate:
     async def task(self, args: SharedTaskArguments) -> CallOutcome:
         """Do something with the shared list."""
         return await use_list(self.mail, self.membership, args)
+
+
+def own_request(request_id: str) -> str:
+    """Give the id by which a leader knows a request of this process: the next one counts anew."""
+    return f"{os.getpid()}.{request_id}"
 
 
 def _plan_request(request_id: str, plan: str) -> PlanRequest:

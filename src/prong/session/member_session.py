@@ -1,0 +1,112 @@
+"""A session whose main agent is a member of a team: how it joins, asks its leader, and is seen.
+
+What a member does is the same as in its leader's process (`team/teammate`). Here is what a session
+of its own needs beside that: its leader is asked by mail what it would be asked in one dialog, and
+sees its events over a socket.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+
+from prong.agent.speaker import speaking
+from prong.errors import ProngError
+from prong.event import MAIN, PermissionAsked, RequestSettled, Warned
+from prong.journal.note import MemberKept, MemberOf, MemberSpec
+from prong.mail import LEADER, PermissionRequest, PermissionSettled
+from prong.mail.socket_folder import new_socket_path
+from prong.session.bus import Subscription
+from prong.session.foundation import Foundation
+from prong.session.parts import Parts
+from prong.session.view_socket import shown
+from prong.team.local_team import LocalTeams
+from prong.team.member_record import MemberRecord
+from prong.team.teammate import Teammate, own_request
+
+VIEW = "view"
+"""The kind of socket by which a member is seen."""
+
+
+async def join_team(
+    parts: Parts,
+    base: Foundation,
+    teams: LocalTeams,
+    spec: MemberSpec,
+    group: anyio.abc.TaskGroup,
+) -> Teammate:
+    """Let the main agent be at work as a member; raises ProngError if there is no such member."""
+    agent = parts.agent
+    base.journal.note(MAIN, MemberOf(spec))
+    kept = base.noted.member or MemberKept(planning=spec.plan)
+    record = MemberRecord(agent.conversation, kept)
+    if kept.agreed:
+        # Somebody has resumed it by hand: it is at work again.
+        record.begin_again()
+    with speaking(MAIN):
+        teammate = await teams.join(agent, spec, record)
+    folder, session = teammate.membership.folder, base.journal.session
+    change = partial(folder.change, spec.name, session=session, pid=os.getpid())
+    await anyio.to_thread.run_sync(change)
+    events = parts.bus.subscribe(None)
+    group.start_soon(_ask_leader, teammate, events)
+    await group.start(_show, parts, teammate)
+    return teammate
+
+
+async def _show(
+    parts: Parts, teammate: Teammate, *, task_status: anyio.abc.TaskStatus[None]
+) -> None:
+    """Show the session's events to the leader; without a socket it works unseen, and says so."""
+    folder, name = teammate.membership.folder, teammate.membership.name
+    try:
+        path = new_socket_path(folder.path, name, VIEW)
+        async with shown(parts.bus, parts.journal.session, path):
+            task_status.started()
+            await anyio.sleep_forever()
+    except (OSError, ProngError) as error:
+        parts.agent.emit(Warned(text=f"the leader cannot see what is done here: {error}"))
+        task_status.started()
+
+
+async def _ask_leader(teammate: Teammate, events: Subscription) -> None:
+    """Ask the leader by mail what is asked here: whoever answers first has answered."""
+    open_requests: set[str] = set()
+    with speaking(MAIN), events:
+        async for envelope in events:
+            try:
+                match envelope.event:
+                    case PermissionAsked() as asked if not asked.plan:
+                        open_requests.add(asked.request_id)
+                        await _post(teammate, _request(asked))
+                    case RequestSettled(request_id=request_id) if request_id in open_requests:
+                        open_requests.discard(request_id)
+                        await _post(teammate, _settled(envelope.event))
+                    case _:
+                        pass
+            except (ProngError, OSError) as error:
+                why = f"the leader could not be asked: {error}; answer here"
+                teammate.agent.emit(Warned(text=why))
+
+
+async def _post(teammate: Teammate, body: PermissionRequest | PermissionSettled) -> None:
+    await teammate.mail.post(teammate.membership, LEADER, body)
+
+
+def _settled(event: RequestSettled) -> PermissionSettled:
+    return PermissionSettled(request_id=own_request(event.request_id), outcome=event.outcome)
+
+
+def _request(asked: PermissionAsked) -> PermissionRequest:
+    return PermissionRequest(
+        request_id=own_request(asked.request_id),
+        tool=asked.tool,
+        title=asked.title,
+        why=asked.why,
+        arguments=asked.arguments,
+        preview=asked.preview,
+    )
