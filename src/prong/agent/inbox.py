@@ -17,6 +17,8 @@ class Inbox:
         self._items: list[tuple[User, Callable[[], None] | None]] = []
         self._owed: str | None = None
         self._arrived = anyio.Event()
+        self.arrivals = 0
+        """How often something was put here, taken or not."""
 
     def __len__(self) -> int:
         """Count what waits."""
@@ -36,6 +38,7 @@ class Inbox:
     def put(self, entry: User, *, taken: Callable[[], None] | None = None) -> None:
         """Add an entry; `taken` is called when it has been stored."""
         self._items.append((entry, taken))
+        self.arrivals += 1
         self._arrived.set()
 
     def revise(self, entry: User, other: User) -> None:
@@ -47,7 +50,7 @@ class Inbox:
         waits = self.holds(entry)
         self._items = [item for item in self._items if item[0] is not entry]
         if not len(self):
-            self._arrived = anyio.Event()
+            self._rearm()
         return waits
 
     def recall(self, text: str) -> None:
@@ -58,10 +61,20 @@ class Inbox:
     def drain(self) -> list[tuple[User, Callable[[], None] | None]]:
         """Take everything that waits."""
         items, self._items, self._owed = self._items, [], None
-        self._arrived = anyio.Event()
+        self._rearm()
         return items
+
+    def _rearm(self) -> None:
+        # One that was not set may have somebody waiting.
+        if self._arrived.is_set():
+            self._arrived = anyio.Event()
 
     async def wait(self) -> None:
         """Wait until something is there."""
         while not len(self):
+            await self._arrived.wait()
+
+    async def wait_arrival(self, since: int) -> None:
+        """Wait until something was put here after that many arrivals, whoever has taken it."""
+        while self.arrivals == since:
             await self._arrived.wait()

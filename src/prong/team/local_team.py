@@ -54,7 +54,7 @@ class LocalTeams:
     def rests(self, path: AgentPath) -> bool:
         """Whether a member sleeps, and nothing waits for it."""
         teammate = self._at_work.get(path)
-        return teammate is not None and teammate.resting and not teammate.agent.inbox
+        return teammate is not None and teammate.resting and teammate.quiet
 
     def at_work(self, path: AgentPath) -> Teammate | None:
         """Give the member that an agent is."""

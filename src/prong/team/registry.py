@@ -118,6 +118,9 @@ class Held(Struct, frozen=True):
 
 
 def is_held(child: Child) -> bool:
-    """Whether a child's siblings are still at work."""
+    """Whether a child's siblings are still at work, and it has to wait for their end.
+
+    Nobody can wait for the end of members of a team.
+    """
     fan = child.account.fan
-    return fan is not None and bool(fan.running)
+    return child.spec.member is None and fan is not None and bool(fan.running)

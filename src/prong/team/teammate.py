@@ -73,6 +73,8 @@ class Teammate:
     """The agent's rules without those of planning."""
     resting: bool = False
     _planning: PolicyBox | None = field(default=None)
+    _since: int = 0
+    """What had come to its inbox when its last turn ended."""
 
     @property
     def kept(self) -> MemberKept:
@@ -160,25 +162,31 @@ class Teammate:
         """Say whether it has agreed to end; if not, it sleeps until there is something to do."""
         if self.kept.agreed:
             return True
+        self._since = self.agent.inbox.arrivals
         self.mail.withdraw(self.membership.name)
         if not self.kept.plan[0]:
             await self._say_idle(turn)
-        if not self.agent.inbox:
+        if self.quiet:
             await self._seek_task(wakes=True)
-        if not self.agent.inbox:
+        if self.quiet:
             await self._state("idle")
             await self._sleep()
             await self._state("working")
         return False
 
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing has come since its last turn, be it that a worker has taken it."""
+        return self.agent.inbox.arrivals == self._since
+
     async def _sleep(self) -> None:
         """Wait until there is something to do, without a request."""
-        if self.agent.inbox:
+        if not self.quiet:
             return
         self.resting = True
         self.agent.emit(AgentRested(waits="plan" if self.kept.plan[0] else "work"))
         try:
-            await self.agent.inbox.wait()
+            await self.agent.inbox.wait_arrival(self._since)
         finally:
             self.resting = False
 
@@ -206,7 +214,7 @@ class Teammate:
         mine, free, lines = await self.mail.use_tasks(self.membership, partial(_open_to, name=name))
         known = tuple(one for one in self.kept.offered if one in lines)
         self.record.keep(offered=known)
-        if not wakes or self.agent.inbox:
+        if not wakes or not self.quiet:
             return
         new = [task for task in mine if task.id not in known]
         task = new[0] if new else self.mail.offer(name, [t for t in free if t.id not in known])
