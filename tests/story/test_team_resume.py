@@ -54,6 +54,26 @@ async def test_who_slept_sleeps_on(world: Worlds) -> None:
             assert text_of(inside(session), "main/alice").count("Wake up.") == 1
 
 
+async def test_a_member_reads_nothing_again_though_the_outbox_is_lost(world: Worlds) -> None:
+    """What a member has read stands in its journal, which is asked before it is told again."""
+    script = Cast(
+        [("Go", CREATE), ("You lead", spawn("alice")), ("Write", to("alice", "Only once."))],
+    )
+    async with world(script, opens=False, moves_prefix=WHY, **GIVEN) as w:
+        async with w.open(session_id="it") as session:
+            await session.run("Go")
+            await session.run("Write")
+            with killed(w.store) as left:
+                pass
+        (outbox,) = left.rglob("outbox.jsonl")
+        outbox.write_bytes(b"")
+        requests = len(w.server.records)
+        async with w.open(resume="it", store=str(left)) as session:
+            await session.wait_settled()
+            assert text_of(inside(session), "main/alice").count("Only once.") == 1
+            assert len(w.server.records) == requests
+
+
 async def test_who_worked_goes_on(world: Worlds) -> None:
     """A member that was cut off in a call is told so, and goes on with its work."""
     script = Cast(
