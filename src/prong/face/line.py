@@ -9,6 +9,7 @@ from prong.command import Background, Command, Fork, Outcome, Refused, Say
 from prong.entry import Usage
 from prong.errors import BadInput, UnknownName
 from prong.event import (
+    AgentRested,
     CacheMissed,
     Event,
     MemoryKept,
@@ -100,6 +101,8 @@ def _noted(event: Event) -> list[str]:
             return [f"({describe_kept(event)})"]
         case PromptMoved():
             return [f"(new prompt, {event.reason}: {event.detail})"]
+        case AgentRested(waits=waits):
+            return ["sleeps" if waits == "work" else "its plan waits: /team approve or reject NAME"]
         case ModeChanged():
             return [f"(permission mode {event.mode})"]
         case _:
