@@ -50,6 +50,8 @@ HEAVY = {
     "urllib.request",
     "yaml",
     "prong.face.draw",
+    "prong.mail",
+    "prong.team.leader",
     "prong.provider.failure",
     "prong.session.mcp_server",
     "prong.testing",

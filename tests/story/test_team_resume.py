@@ -12,7 +12,7 @@ import pytest
 
 from prong.errors import NotPossibleNow
 from prong.event import AgentFinished
-from prong.mail import LEADER, OUTSIDE, Message, TeamFolder
+from prong.mail import LEADER, OUTSIDE, Member, Message, TeamFolder
 from prong.testing import Worlds, call, inside, say
 from shared.cast import CREATE, Cast, spawn, to
 from shared.team import text_of
@@ -154,6 +154,23 @@ async def test_closing_ends_members_and_frees_their_tasks(world: Worlds) -> None
     assert [m.state for m in folder.team.members] == ["ended"]
     assert not folder.tasks.get("1").owner
     assert [e.status for e in w.told(AgentFinished)] == ["killed", "completed"]
+
+
+async def test_who_is_not_taken_up_again_counts_as_ended(world: Worlds) -> None:
+    """A member that its file has at work and nobody runs is in nobody's way: the team can end."""
+    script = Cast([("Go", CREATE), ("Delete", call("TeamDelete"))])
+    async with world(script, opens=False, moves_prefix=WHY, **GIVEN) as w:
+        async with w.open(session_id="it") as session:
+            await session.run("Go")
+        folder = TeamFolder.open(w.store, "crew")
+        folder.add(Member(name="ghost", state="working"))
+        task = folder.tasks.create("One", by="ghost")
+        folder.tasks.claim(task.id, by="ghost")
+        async with w.open(resume="it") as session:
+            assert [m.state for m in folder.team.members] == ["ended"]
+            assert not folder.tasks.get(task.id).owner
+            await session.run("Delete")
+            assert "The team crew is gone." in text_of(inside(session))
 
 
 async def test_a_copy_of_a_session_leads_no_team(world: Worlds) -> None:

@@ -18,7 +18,7 @@ from prong.session.foundation import Foundation
 from prong.session.move import move
 from prong.session.parts import Parts
 from prong.session.preference import answer_schema
-from prong.session.teaming import take_up_team
+from prong.session.teaming import settle_team, take_up_team
 from prong.team.announce import announce, tell_end
 from prong.team.recovery import recover
 from prong.team.workspace import may_hold_worktrees, tidy
@@ -36,6 +36,8 @@ async def begin(parts: Parts, base: Foundation, group: anyio.abc.TaskGroup) -> N
     if parts.leader is not None:
         await take_up_team(base, parts.leader)
     running = _revive(parts, base, base.replay) if base.replay else set[str]()
+    if parts.leader is not None:
+        await settle_team(parts.leader, running, warn)
     for lost in recover(parts.tasks, MAIN, base.replay, keep=running):
         warn(f"{lost} ended with the process that started it; its agent is told so")
     delivery, outbox = parts.tasks.delivery, parts.tasks.delivery.outbox

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING
 
 import anyio.abc
 
-from prong.errors import BadInput, NotPossibleNow
+from prong.errors import BadInput, NotPossibleNow, ProngError
 from prong.event import MAIN
 from prong.journal.note import MemberSpec, TeamKept
 from prong.session.foundation import Foundation
@@ -83,6 +84,14 @@ def make_leader(
 
     elsewhere = PaneMembers(base, group)
     return Leader(supervisor, teams.mail, base.journal, base.journal.session, elsewhere)
+
+
+async def settle_team(leader: Leader, running: Container[str], warn: Callable[[str], None]) -> None:
+    """Let members that were not taken up again count as ended; that this failed is said."""
+    try:
+        await leader.settle(running)
+    except (ProngError, OSError) as error:
+        warn(f"the team could not be looked through: {error}")
 
 
 async def take_up_team(base: Foundation, leader: Leader) -> None:

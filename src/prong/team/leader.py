@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -16,7 +16,7 @@ from prong.event import MAIN, Warned
 from prong.journal.note import MemberSpec, TeamKept
 from prong.journal.recorder import Recorder
 from prong.journal.store import new_id
-from prong.mail import EVERYONE, LEADER, Member, Team, TeamFolder
+from prong.mail import EVERYONE, LEADER, Member, SharedTasks, Team, TeamFolder
 from prong.team.led_team import Elsewhere, LedTeam
 from prong.team.membership import Membership
 from prong.team.supervisor import Supervisor
@@ -68,6 +68,19 @@ class Leader:
             warned = f"the team {kept.team} cannot be led any more: {error}"
             self.mail.emit(MAIN, Warned(text=warned))
             self.recorder.note(MAIN, TeamKept())
+
+    async def settle(self, running: Container[str]) -> None:
+        """Let those of this process's members count as ended that do not run again."""
+        if self.led is None:
+            return
+        folder = self.led.membership.folder
+        team = await self.led.read()
+        for member in team.active:
+            if not member.backend and member.name not in running:
+                change = partial(folder.change, member.name, state="ended")
+                await anyio.to_thread.run_sync(change)
+                release = partial(SharedTasks.release, owner=member.name)
+                await self.mail.use_tasks(self.led.membership, release)
 
     async def _lead(self, folder: TeamFolder, kept: TeamKept) -> None:
         membership = Membership(folder, LEADER, MAIN)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import anyio
+
 from prong.agent import Agent
 from prong.entry import CallId
 from prong.ids import AgentPath
@@ -43,7 +45,8 @@ class LocalTeams:
         try:
             await teammate.begin()
         except BaseException:
-            self.mail.leave(agent.path)
+            with anyio.CancelScope(shield=True):
+                await teammate.leave()
             raise
         return teammate
 
