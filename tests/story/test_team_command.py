@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from prong.command import Accepted, LeadTeam, Refused, Stop
+from prong.command import Accepted, LeadTeam, Refused
 from prong.errors import BadInput
 from prong.event import AgentFinished
 from prong.face.cli import main

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterable
-from contextlib import nullcontext, suppress
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager, nullcontext, suppress
 
 import anyio
 import msgspec
@@ -58,10 +58,8 @@ async def _run(options: Options, first: str, wanted: str, terminal: Terminal) ->
             look_seldom()
             events = session.events(since=session.records.began)
             shown = _Shown(session, terminal, events)
-            async with anyio.create_task_group() as group:
-                group.start_soon(_leave_when_told, session.events(since=None))
+            async with _leaving_when_told(session):
                 left = await shown.talk(first, draft, wanted)
-                group.cancel_scope.cancel()
             await _end(session, left)
         # What only the end of the session has told.
         _say_rest(events.drain())
@@ -80,8 +78,22 @@ async def _run(options: Options, first: str, wanted: str, terminal: Terminal) ->
                 os._exit(0)
 
 
-async def _leave_when_told(events: Subscription) -> None:
+@asynccontextmanager
+async def _leaving_when_told(session: Session) -> AsyncGenerator[None, None]:
     """Leave as if asked by the system once the session, a member of a team, has agreed to end."""
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(_wait_told, session.events(since=None))
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - given back below, bare of its group
+            failure = error
+        group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+async def _wait_told(events: Subscription) -> None:
     with events:
         async for envelope in events:
             if envelope.event == AgentRested(waits="end"):
