@@ -1,3 +1,4 @@
+import os
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +11,10 @@ from prong.testing import world as make_world
 # The machines are shared and noisy: no law is judged by the clock.
 settings.register_profile("prong", deadline=None)
 settings.load_profile("prong")
+
+# No test opens panes in the terminal that somebody runs it from.
+for name in ("TMUX", "TMUX_PANE", "ITERM_SESSION_ID", "WEZTERM_PANE"):
+    os.environ.pop(name, None)
 
 
 @pytest.fixture

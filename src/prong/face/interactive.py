@@ -16,7 +16,7 @@ import anyio
 import msgspec
 
 from prong.command import Remember, SetMemory
-from prong.event import AgentRested, Envelope, MemoryKept, Warned
+from prong.event import MAIN, AgentRested, Envelope, MemoryKept, Warned
 from prong.face.composer import LineReader
 from prong.face.draw.phrase import dollars
 from prong.face.edit.buffer import Buffer
@@ -96,7 +96,7 @@ async def _leaving_when_told(session: Session) -> AsyncGenerator[None, None]:
 async def _wait_told(events: Subscription) -> None:
     with events:
         async for envelope in events:
-            if envelope.event == AgentRested(waits="end"):
+            if envelope.agent == MAIN and envelope.event == AgentRested(waits="end"):
                 os.kill(os.getpid(), signal.SIGTERM)
 
 

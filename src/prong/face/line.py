@@ -38,6 +38,14 @@ _PREVIEWED = 30
 BOXES = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"}
 
 
+_RESTS = {
+    "work": "sleeps",
+    "plan": "its plan waits: /team approve or reject NAME",
+    "end": "ends",
+}
+"""What is said of a member of a team that does nothing."""
+
+
 def stop_signals() -> tuple[signal.Signals, ...]:
     """Give the signals that ask for an end; a hang-up that is ignored, as by nohup, stays so."""
     asked = (signal.SIGINT, signal.SIGTERM)
@@ -102,7 +110,7 @@ def _noted(event: Event) -> list[str]:
         case PromptMoved():
             return [f"(new prompt, {event.reason}: {event.detail})"]
         case AgentRested(waits=waits):
-            return ["sleeps" if waits == "work" else "its plan waits: /team approve or reject NAME"]
+            return [_RESTS[waits]]
         case ModeChanged():
             return [f"(permission mode {event.mode})"]
         case _:

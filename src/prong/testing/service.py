@@ -97,6 +97,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Whether records keep the bodies; a benchmark with many long prompts may not want that."""
     tells_cache: bool = True
     """Whether usage tells what was read; many compatible servers do not (Chat Completions only)."""
+    several: bool = False
+    """Whether several sessions talk to it, whose lineages have the same names."""
     count: Counter = count_bytes
     """How tokens are counted."""
     traits: Callable[[str], Model] = known
@@ -119,7 +121,7 @@ class Service:
     def reset(self) -> None:
         """Forget all requests, books and cache entries; the script stays."""
         self.cache = Cache()
-        self.witness = Witness()
+        self.witness = Witness(several=self.options.several)
         self.ledger = Ledger(self.rates)
         self.records: list[Record] = []
         self.answered: dict[str, Request] = {}

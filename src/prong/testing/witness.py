@@ -5,6 +5,10 @@ one lineage if model, tools and system are the same. Each request of a lineage m
 blocks of the last one that was answered, less the marks, under the same settings. One with
 an `x-prong-sidecar` header must extend its lineage too, but the next one need not extend it; it
 goes beside the conversation, which may overtake it by one request.
+
+Where several sessions talk to one server, lineages of one name are told apart by what they extend:
+one that extends no end of a lineage, but begins like an earlier request or like none, is another
+session's.
 """
 
 from __future__ import annotations
@@ -34,7 +38,9 @@ class Seen(msgspec.Struct):
 class Witness:
     """Keeps the requests and their lineages."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, several: bool = False) -> None:
+        """Say whether several sessions may be seen, each with a main agent of its own."""
+        self._several = several
         self.seen: list[Seen] = []
         self.tips: dict[str, Seen] = {}
         self._overtaken: dict[str, Seen] = {}
@@ -49,6 +55,8 @@ class Witness:
                 seen.parent = self._by_end[digest].number
                 seen.route = self._by_end[digest].route
                 break
+        if self._several:
+            seen.lineage = self._told_apart(seen)
         tip = self.tips.get(seen.lineage)
         if tip is not None:
             seen.breach = first_difference(tip, seen)
@@ -57,6 +65,18 @@ class Witness:
             seen.breach = None
         self.seen.append(seen)
         return seen
+
+    def _told_apart(self, seen: Seen) -> str:
+        """Name the lineage that a request extends, of those that have its name."""
+        named = [name for name in self.tips if name.partition(" ")[0] == seen.lineage]
+        for name in named:
+            if first_difference(self.tips[name], seen) is None:
+                return name
+        begun = {tip.chain[: _opening(tip.request)] for tip in map(self.tips.__getitem__, named)}
+        is_new = seen.chain[: _opening(seen.request)] not in begun
+        if named and (is_new or seen.parent is not None):
+            return f"{seen.lineage} {len(named) + 1}"
+        return seen.lineage
 
     def accept(self, seen: Seen) -> None:
         """Make a request the end of its lineage: its answer has begun."""
@@ -77,6 +97,11 @@ class Witness:
     def breaches(self) -> list[str]:
         """Say where requests failed to extend their lineage."""
         return [seen.breach for seen in self.seen if seen.breach]
+
+
+def _opening(request: Request) -> int:
+    """Count the blocks up to the first message, which is another one in every conversation."""
+    return sum(block.section != "messages" for block in request.blocks) + 1
 
 
 def _is_sidecar(request: Request) -> bool:

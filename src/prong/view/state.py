@@ -162,7 +162,7 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     member: str = ""
     colour: str = ""
     """Its name in a team, if it is a member of one, and by what members are told apart."""
-    rests: Literal["", "work", "plan"] = ""
+    rests: Literal["", "work", "plan", "end"] = ""
     """For what a member waits that sleeps: for something to do, or for its plan to be answered."""
     notify: bool = True
     run: int = 1

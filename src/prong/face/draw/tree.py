@@ -171,7 +171,7 @@ def _doing(view: View, agent: AgentView) -> list[Span]:
         case "waiting":
             return [Span("waits for its turn", "dim")]
         case "idle":
-            rests = {"work": "sleeps", "plan": "its plan waits for your answer"}
+            rests = {"work": "sleeps", "plan": "its plan waits for your answer", "end": "ends"}
             asks = "asks" if agent.rests == "plan" else "dim"
             return [Span(rests[agent.rests], asks)] if agent.rests else []
         case _:

@@ -1,0 +1,174 @@
+"""Members of a team in panes of a real tmux: asked, answered, killed, and found again."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import anyio
+import pytest
+
+from prong.mail import Member, TeamFolder
+from prong.testing import Options, World, Worlds, call, say
+from shared.cast import CREATE, Cast, spawn, to
+
+pytestmark = [pytest.mark.anyio, pytest.mark.door]
+
+Terminal = Callable[..., AbstractAsyncContextManager[Any]]
+TOUCH = call("Bash", {"command": "touch made"})
+SEVERAL = Options(several=True)
+TYPED = {"subagent_type": "general-purpose"}
+
+
+def play(**more: Any) -> Cast:
+    """Play a leader that starts alice, who touches a file and tells of it."""
+    return Cast(
+        [
+            ("Begin", CREATE),
+            ("You lead", spawn("alice", **more)),
+            ("works in a pane", say("Alice is at work.")),
+            ("I made it", say("Heard of it.")),
+            ("has ended", say("Gone then.")),
+        ],
+        alice=[
+            ("PART of alice", TOUCH),
+            ("no output", to("leader", "I made it.")),
+            ("Sent to leader", say("That was my part.")),
+            ("asks you to end", to("leader", "", approve=True)),
+        ],
+    )
+
+
+def alice(w: World) -> Member:
+    """Give the member as the team's file has it."""
+    member = TeamFolder.open(w.store, "crew").team.member("alice")
+    assert member is not None
+    return member
+
+
+def panes(screen: Any) -> list[str]:
+    """Name the members whose panes are there."""
+    shown = screen.tmux("list-panes", "-a", "-F", "#{@prong}").split()
+    return [mark.rpartition("/")[2] for mark in shown]
+
+
+async def until(condition: Callable[[], object]) -> None:
+    with anyio.fail_after(30):
+        while not condition():
+            await anyio.sleep(0.05)
+
+
+async def begin(screen: Any) -> None:
+    await screen.see("> ")
+    screen.type("Begin")
+    await screen.see("alice works in a pane of tmux", "[main/alice] may it? touch made")
+
+
+def settled(w: World) -> bool:
+    return not any((w.store / "teams/crew/start").iterdir())
+
+
+@pytest.mark.spec("M6", "M9")
+async def test_a_member_in_a_pane_asks_in_the_leaders_dialog(
+    world: Worlds, terminal: Terminal
+) -> None:
+    """It works in a pane of its own; the answer given to the leader counts there; mail comes back.
+
+    Nothing of how it was started is left, and when it has agreed to end its pane is gone.
+    """
+    async with (
+        world(play(**TYPED), opens=False, serving=SEVERAL) as w,
+        terminal(w, "--team") as screen,
+    ):
+        await begin(screen)
+        assert panes(screen) == ["alice"]
+        assert settled(w)
+        screen.type("y")
+        await screen.see("Heard of it.")
+        assert (w.root / "made").exists()
+        await until(lambda: alice(w).state == "idle")
+        screen.type("/team stop alice")
+        await screen.see("Gone then.")
+        await until(lambda: not panes(screen))
+        assert alice(w).state == "ended"
+
+
+@pytest.mark.spec("M6")
+async def test_the_first_answer_counts(world: Worlds, terminal: Terminal) -> None:
+    """What is answered in the member's own pane is asked of the leader no more."""
+    async with (
+        world(play(**TYPED), opens=False, serving=SEVERAL) as w,
+        terminal(w, "--team") as screen,
+    ):
+        await begin(screen)
+        pane = screen.tmux("list-panes", "-a", "-f", "#{!=:#{@prong},}", "-F", "#{pane_id}").strip()
+        await until(lambda: "[y]" in screen.tmux("capture-pane", "-p", "-t", pane))
+        await anyio.sleep(1)
+        screen.tmux("send-keys", "-t", pane, "y", "Enter")
+        await screen.see("Heard of it.")
+        assert (w.root / "made").exists()
+        screen.type("y")
+        await screen.see("> y")
+
+
+@pytest.mark.spec("M7", "M6")
+async def test_a_leader_that_was_killed_finds_its_team_again(
+    world: Worlds, terminal: Terminal
+) -> None:
+    """The member goes on without it; what it asked is asked again, and the answer reaches it."""
+    async with (
+        world(play(**TYPED), opens=False, serving=SEVERAL) as w,
+        terminal(w, "--team") as screen,
+    ):
+        await begin(screen)
+        session = TeamFolder.open(w.store, "crew").team.leader
+        leader = int(screen.tmux("display-message", "-p", "-t", "it:0", "#{pane_pid}"))
+        os.kill(_child(leader), signal.SIGKILL)
+        await screen.see("exit=137")
+        assert panes(screen) == ["alice"]
+        async with terminal(w, "--resume", session) as again:
+            await again.see("[main/alice] may it? touch made")
+            again.type("y")
+            await again.see("Heard of it.")
+            assert (w.root / "made").exists()
+
+
+@pytest.mark.spec("M7", "M9")
+async def test_the_leader_is_told_of_a_member_that_was_killed(
+    world: Worlds, terminal: Terminal
+) -> None:
+    """Once, and its pane, its question and its place in the team are gone."""
+    async with (
+        world(play(**TYPED), opens=False, serving=SEVERAL) as w,
+        terminal(w, "--team") as screen,
+    ):
+        await begin(screen)
+        await until(lambda: alice(w).pid)
+        os.kill(alice(w).pid, signal.SIGKILL)
+        shown = await screen.see("Gone then.")
+        assert shown.count("Gone then.") == 1
+        await until(lambda: not panes(screen))
+        assert alice(w).state == "ended"
+        assert not (w.root / "made").exists()
+
+
+@pytest.mark.spec("M1", "F1")
+async def test_a_fork_in_a_pane_goes_on_from_the_leaders_bytes(
+    world: Worlds, terminal: Terminal
+) -> None:
+    """Its first request begins with what its leader had sent, and reads that from the cache."""
+    async with world(play(), opens=False, serving=SEVERAL) as w, terminal(w, "--team") as screen:
+        await begin(screen)
+        screen.type("y")
+        await screen.see("Heard of it.")
+        first = next(r for r in w.server.records if b"PART of alice" in r.body)
+        assert first.usage.read > first.usage.written
+
+
+def _child(pid: int) -> int:
+    """Give the program that a shell runs."""
+    with open(f"/proc/{pid}/task/{pid}/children") as file:  # noqa: PTH123
+        return int(file.read().split()[0])
