@@ -21,7 +21,7 @@ PAGE = (Path(__file__).parents[2] / "docs/teams.md").read_text("utf-8")
 
 def rows(heading: str) -> dict[str, set[str]]:
     """Give the words in code of the second column by the one of the first."""
-    section = PAGE.partition(f"\n### {heading}\n")[2].partition("\n### ")[0]
+    section = PAGE.partition(f"\n### {heading}\n")[2].partition("\n##")[0]
     cells = [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]
     found = {row[0].strip("|` "): set(re.findall(r"`(\w+)`", row[1])) for row in cells}
     return {name: words for name, words in found.items() if name != "type"}

@@ -30,6 +30,8 @@ from prong.journal.note import (
     FilesRead,
     FolderEntered,
     MemberKept,
+    MemberOf,
+    MemberSpec,
     MessagesUnread,
     ModelChosen,
     ModeSet,
@@ -153,6 +155,11 @@ OLD: list[tuple[str, str, Note]] = [
         TeamKept(team="crew", plans={"alice": "plan-1"}),
     ),
     (
+        "member_of",
+        '{"team":"crew","name":"alice","colour":"blue","plan":true}',
+        MemberOf(MemberSpec(team="crew", name="alice", colour="blue", plan=True)),
+    ),
+    (
         "member",
         (
             '{"planning":true,"plan":["plan-1","Do it."],"settled":"m1-alice",'
@@ -215,6 +222,7 @@ def test_the_names_on_disk_are_these() -> None:
         "settled",
         "memory",
         "team",
+        "member_of",
         "member",
         "child",
         "opened",

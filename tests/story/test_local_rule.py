@@ -195,9 +195,12 @@ async def test_a_forks_question_is_kept_too(world: Worlds) -> None:
 
 async def test_agents_cannot_write_the_file(world: Worlds) -> None:
     """A stored rule for all edits does not cover the settings it stands in."""
+    read = call("Read", {"file_path": FILE})
     write = call("Write", {"file_path": FILE, "content": "{}"})
     local = '{"permissions": {"allow": ["Edit(/**)"]}}'
-    async with world([write, say("x")], files={FILE: local}, trusted=True, attended=True) as w:
+    async with world(
+        [read, write, say("x")], files={FILE: local}, trusted=True, attended=True
+    ) as w:
         await w.session.say("Go")
         asked = await asked_of(w)
         assert "protected" in asked.why

@@ -72,6 +72,7 @@ COMMANDS: tuple[Slash, ...] = (
     Slash("team", "", "the team: who is in it, what they do, their tasks"),
     Slash("team", "send NAME TEXT", "write to a member, or to * for all", "agent"),
     Slash("team", "stop|kill NAME", "ask a member to end, or end it at once", "agent"),
+    Slash("team", "hide|show NAME", "take its pane out of sight, or bring it back", "agent"),
     Slash("team", "approve|reject NAME [WHY]", "answer a member's plan", "agent"),
     Slash("merge", "[NAME ...]", "bring the work of forks in worktrees into the current branch"),
     Slash("merge", "preview|undo|clean", "show it; take the last one back; remove what is merged"),

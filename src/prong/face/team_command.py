@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+import anyio
+
 from prong.face.output import show
 from prong.session import (
     describe_backends,
@@ -44,7 +46,7 @@ def _lines(args: argparse.Namespace) -> list[str]:
         case "list":
             return list_teams()
         case "backends":
-            return describe_backends()
+            return anyio.run(describe_backends)
         case "show":
             return show_team(args.team)
         case "tasks":

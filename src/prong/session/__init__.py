@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         clean_children,
         clear_memory,
         decide_trust,
+        describe_backends,
         folder_memory,
         folder_trust,
         merge_children,
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from prong.session.records import Records
     from prong.session.session import Session
     from prong.session.team_report import (
-        describe_backends,
         end_member,
         list_shared_tasks,
         list_teams,
@@ -108,7 +108,7 @@ _HOMES = {
     "describe_merge": "session.integration",
     "diagnose": "session.diagnosis",
     "dump": "wire.raw",
-    "describe_backends": "session.team_report",
+    "describe_backends": "session.project",
     "end_member": "session.team_report",
     "explain": "session.catalogue",
     "folder_memory": "session.project",

@@ -200,3 +200,23 @@ async def undo_merge(cwd: str) -> tuple[str, ...]:
     from prong.host.merge import undo
 
     return await undo(LocalHost(cwd))
+
+
+async def describe_backends() -> list[str]:
+    """Say where the members of a team would run here, why, and what the other ways lack."""
+    import sys
+
+    from prong.config.place import look_around
+    from prong.errors import UsageError
+    from prong.host.pane.choice import choose, states
+    from prong.host.pane.survey import survey
+
+    place = look_around(Options())
+    wanted = place.settings.values.team
+    interactive = sys.stdin.isatty() and sys.stdout.isatty()
+    host = LocalHost(place.cwd, place.home)
+    facts = await survey(host, interactive=interactive, command=wanted.command)
+    try:
+        return str(choose(facts, wanted.backend)).splitlines()
+    except UsageError as error:
+        return [f"{wanted.backend}: {error}", *map(str, states(facts))]

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
-import anyio
-
-from prong.config.option import Options
-from prong.config.place import look_around
-from prong.errors import BadInput, NotPossibleNow, UnknownName, UsageError
-from prong.host import LocalHost
-from prong.host.pane.choice import choose, states
-from prong.host.pane.survey import survey
+from prong.errors import BadInput, NotPossibleNow, UnknownName
 from prong.journal.store import home
 from prong.mail import OUTSIDE, Member, Message, TeamFolder, teams
 
@@ -70,21 +61,6 @@ def send_from_outside(name: str, member: str, text: str) -> str:
         raise BadInput("the message is empty")
     TeamFolder.open(home(), name).post(OUTSIDE, member, Message(text=text))
     return f"sent to {'all' if member == '*' else member} of {name}"
-
-
-def describe_backends(wanted: str = "auto") -> list[str]:
-    """Say where the members of a team would run here, why, and what is missing elsewhere."""
-    place = look_around(Options(), cwd=None)
-    values = place.settings.values.team
-    host = LocalHost(place.cwd, place.home)
-    interactive = sys.stdin.isatty() and sys.stdout.isatty()
-    find = partial(survey, host, interactive=interactive, command=values.command)
-    facts = anyio.run(find)
-    asked = wanted if wanted != "auto" else values.backend
-    try:
-        return str(choose(facts, asked)).splitlines()
-    except UsageError as error:
-        return [f"{asked}: {error}", *map(str, states(facts))]
 
 
 def end_member(name: str, member: str) -> str:
