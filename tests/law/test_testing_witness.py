@@ -16,8 +16,8 @@ from prong.testing.witness import Witness
 from shared.ask import HELLO, RESULT, ask
 
 
-def witness(*requests: Request) -> Witness:
-    made = Witness()
+def witness(*requests: Request, several: bool = False) -> Witness:
+    made = Witness(several=several)
     for number, request in enumerate(requests):
         made.accept(made.see(number + 1, request))
     return made
@@ -80,6 +80,20 @@ def test_a_broken_lineage_is_told_to_the_byte(requests: tuple[Request, ...], bre
     assert len(found) == 1
     assert "request 2 does not extend request 1" in found[0]
     assert breach in found[0]
+
+
+def test_several_sessions_are_told_apart() -> None:
+    """Main agents of two sessions each extend their own last request; who extends none is found."""
+    named = {"x-prong-lineage": "main"}
+    one, other = ask(HELLO, headers=named, system="one"), ask(HELLO, headers=named, system="two")
+    grown = ask(HELLO, tail("a"), headers=named, system="one")
+    more = ask(HELLO, tail("b"), headers=named, system="two")
+
+    found = witness(one, other, grown, more, several=True)
+    assert found.breaches() == []
+    assert found.lineages() == {"main": [1, 3], "main 2": [2, 4]}
+    moved = ask(HELLO, tail("X"), headers=named, system="one")
+    assert len(witness(grown, moved, several=True).breaches()) == 1
 
 
 def test_a_sidecar_must_extend_but_is_not_extended() -> None:

@@ -205,6 +205,12 @@ def _recount(session: Session) -> None:
 
 async def _end(session: Session, left: Handover) -> None:
     """Do what is left before the session is closed."""
+    away = [one for one in session.view().agents.values() if one.session and not one.ended]
+    for member in (one for one in away if one.parent == MAIN):
+        told = (
+            f"({member.task_id} works on in its pane; prong --resume {session.id} leads it again)"
+        )
+        Screen().line(told, style="dim")
     screen = Screen()
     if not isinstance(left, Left) or left.asked:
         await _keep_notes(session, screen)

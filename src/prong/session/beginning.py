@@ -115,7 +115,8 @@ def _compare(agent: Agent, base: Foundation) -> None:
         move(agent, place, chosen, "the answer has a new schema", reason="tools")
         return
     now, then = set(agent.kit.names), set(head.tools)
-    if now != then:
+    # A member that is a fork has its leader's head, and fewer tools by design.
+    if now != then and place.options.member is None and base.noted.member_of is None:
         changes = [
             *(f"+{n}" for n in sorted(now - then)),
             *(f"-{n}" for n in sorted(then - now)),

@@ -221,6 +221,7 @@ class _Maker:
         leader = None
         if teams is not None and role == "leader":
             leader = make_leader(base, supervisor, teams, self._group)
+            self._closers.append(leader.elsewhere.close)
         agent = registry.agents[MAIN] = make_agent(
             base,
             supervisor.for_agent(MAIN),

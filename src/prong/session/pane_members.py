@@ -66,7 +66,7 @@ class PaneMembers:
         """Start nothing yet."""
         self._base = base
         self._group = group
-        self._watched: dict[str, anyio.CancelScope] = {}
+        self._watched: dict[str, MemberEvents] = {}
         self._asked: dict[str, anyio.CancelScope] = {}
 
     async def choose(self, wanted: str | None) -> str:
@@ -202,16 +202,20 @@ class PaneMembers:
         """Show what a member does for as long as it lives, and then see to its end."""
         folder = led.membership.folder
         path = below(MAIN, TaskId(name))
-        events = MemberEvents(path, session, self._base.bus.emit)
-        with anyio.CancelScope() as self._watched[name]:
-            why = ""
-            async with anyio.create_task_group() as group:
-                sockets = socket_paths(folder.path, name, VIEW)
-                group.start_soon(partial(events.follow, sockets, anew=anew))
-                why = await self._until_gone(folder, name)
-                group.cancel_scope.cancel()
+        events = self._watched[name] = MemberEvents(path, session, self._base.bus.emit)
+        why = ""
+        async with anyio.create_task_group() as group:
+            sockets = socket_paths(folder.path, name, VIEW)
+            group.start_soon(partial(events.follow, sockets, anew=anew))
+            why = await self._until_gone(folder, name)
+            group.cancel_scope.cancel()
+        events.lose()
+        await self._bury(led, name, why)
+
+    def close(self) -> None:
+        """Show no member any more: they work on, and are found again when the team is."""
+        for events in self._watched.values():
             events.lose()
-            await self._bury(led, name, why)
 
     async def _until_gone(self, folder: TeamFolder, name: str) -> str:
         """Wait for a member's end; gives how it ended, empty if it left in order."""

@@ -188,6 +188,11 @@ class Leader:
             if member is None or (member.state == "ended" and not member.backend):
                 # An agent that has ended goes on by the way of all agents.
                 return None
+            if member.state == "ended":
+                return Failed(
+                    f"{member.name} has ended, and only the user can wake it: by "
+                    f"prong --resume {member.session}"
+                )
             return await self._tell(self.led, args)
         except UsageError as error:
             return Failed(str(error))

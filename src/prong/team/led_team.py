@@ -60,6 +60,10 @@ class Elsewhere(Protocol):
         """End a member at once, or take its pane out of sight and back; raises ProngError."""
         ...
 
+    def close(self) -> None:
+        """Show no member any more, as the session ends."""
+        ...
+
 
 @dataclass(slots=True)
 class LedTeam:
