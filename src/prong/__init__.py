@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from prong.question import Answer
     from prong.session import Options, Session, Turn, open_session
     from prong.team.result import ForkResult
+    from prong.tools.function import tool
 
 # Names are looked up when they are first used, so that `prong --version` need not load a session.
 _HOMES = {
@@ -60,6 +61,7 @@ _HOMES = {
     "estimate": "cost.breakeven",
     "first_difference": "prompt",
     "open_session": "session",
+    "tool": "tools.function",
 }
 
 __all__ = [
@@ -87,6 +89,7 @@ __all__ = [
     "estimate",
     "first_difference",
     "open_session",
+    "tool",
 ]
 
 

@@ -42,6 +42,10 @@ def answers() -> Script:
                 call("Read", {"file_path": "todo.txt"}),
                 say("Three lines."),
             ],
+            "Should I take an umbrella in Oslo?": [
+                call("weather", {"city": "Oslo", "days": 1}),
+                say("Yes, it rains."),
+            ],
             "Ask me for a colour": [
                 call("AskUserQuestion", {"questions": [question]}),
                 call("Write", {"file_path": "colour.txt", "content": "red"}),

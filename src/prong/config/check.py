@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import os
 import re
+from functools import cache
 from typing import Any, cast
 
 import msgspec
 
 from prong.config.option import Options
+from prong.config.tool_choice import read_tools
 from prong.errors import BadInput
 
 _KINDS = {
@@ -21,6 +23,8 @@ _KINDS = {
     "object": "a mapping",
     "null": "",
 }
+_ANY = frozenset({"env", "extra", "tools"})
+"""Options that may hold what JSON does not know, or are checked elsewhere."""
 _FLAGS = {
     "max_usd": "--max-budget-usd",
     "max_output": "--max-output-tokens",
@@ -45,12 +49,19 @@ def checked(options: Options) -> Options:
 
 def _typed(options: Options) -> Options:
     given = {name: _plain(getattr(options, name)) for name in options.__struct_fields__}
-    env, extra = given.pop("env"), given.pop("extra")
     try:
-        typed = msgspec.convert(given, Options)
+        typed = msgspec.convert(given, _plain_options())
     except msgspec.ValidationError as error:
         raise BadInput(_said(str(error))) from error
-    return msgspec.structs.replace(typed, env=env, extra=extra)
+    read = msgspec.structs.asdict(typed)
+    return msgspec.structs.replace(options, **read, tools=read_tools(options.tools))
+
+
+@cache
+def _plain_options() -> type[msgspec.Struct]:
+    """Make the type of those options that JSON could say."""
+    fields = msgspec.structs.fields(Options)
+    return msgspec.defstruct("Options", [(f.name, f.type) for f in fields if f.name not in _ANY])
 
 
 def _plain(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 import msgspec
@@ -53,8 +53,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     deny: tuple[str, ...] = ()
     add_dirs: tuple[str, ...] = ()
     """Further folders the agent may work in."""
-    tools: tuple[str, ...] | None = None
-    """Only these tools."""
+    tools: Sequence[str | Callable[..., Any]] | None = None
+    """Functions that are tools beside Prong's own; names choose among those: only these."""
     system: str | None = None
     """In place of our own system prompt."""
     append_system: str = ""
@@ -122,7 +122,7 @@ class OptionKeywords(TypedDict, total=False):
     ask: tuple[str, ...]
     deny: tuple[str, ...]
     add_dirs: tuple[str, ...]
-    tools: tuple[str, ...] | None
+    tools: Sequence[str | Callable[..., Any]] | None
     system: str | None
     append_system: str
     max_turns: int | None

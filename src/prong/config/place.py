@@ -19,6 +19,7 @@ from prong.config.server import Configured, configured_servers
 from prong.config.setting import Settings, load_settings
 from prong.config.skill_search import Found, find_skills
 from prong.config.slip import check_rule
+from prong.config.tool_choice import given_functions
 from prong.config.trust import Trust
 from prong.errors import BadInput, UnknownName
 from prong.journal import store
@@ -145,10 +146,21 @@ def folders(options: Options, given: str | None = None) -> tuple[str, str, str]:
 
 def _settings(home: str, root: str, options: Options, *, trusted: bool) -> Settings:
     vouched = Trust(home).vouched(root)
-    settings = load_settings(home, root, trusted=trusted, vouched=vouched, flag=options.settings)
+    settings = load_settings(
+        home,
+        root,
+        trusted=trusted,
+        vouched=vouched,
+        flag=options.settings,
+        functions=_function_names(options),
+    )
     if settings.fatal:
         raise settings.fatal[0]
     return settings
+
+
+def _function_names(options: Options) -> frozenset[str]:
+    return frozenset(tool.name for tool in given_functions(options))
 
 
 def _reading_policy(
@@ -219,7 +231,7 @@ def read_rules(options: Options, settings: Settings) -> tuple[Rule, ...]:
 
     Raises UsageError if a flag is no rule, or names a tool that there is not but for a slip.
     """
-    permissions = settings.permissions
+    permissions, functions = settings.permissions, _function_names(options)
     rules: list[Rule] = []
     for effect, listed, flags in (
         ("allow", permissions.allow, options.allow),
@@ -228,7 +240,7 @@ def read_rules(options: Options, settings: Settings) -> tuple[Rule, ...]:
     ):
         kind = cast("Effect", effect)
         for text in flags:
-            wrong = check_rule(text, kind, foreign=False)
+            wrong = check_rule(text, kind, foreign=False, functions=functions)
             if wrong is not None and not wrong.harmless:
                 raise BadInput(wrong.why)
         parsed = [parse_rule(one.text, effect=kind, source=one.source) for one in listed]

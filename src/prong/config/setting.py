@@ -161,7 +161,8 @@ class _Layer(msgspec.Struct, frozen=True):
 class _Merge:
     """Settings in the making."""
 
-    def __init__(self) -> None:
+    def __init__(self, functions: AbstractSet[str]) -> None:
+        self.functions = functions
         self.lists: dict[str, list[PermissionLine]] = {name: [] for name in _LISTS}
         self.mode = "default"
         self.hooks: list[Hook] = []
@@ -214,12 +215,14 @@ def load_settings(
     trusted: bool,
     vouched: AbstractSet[str] = frozenset(),
     flag: str | None = None,
+    functions: AbstractSet[str] = frozenset(),
 ) -> Settings:
     """Read all layers for a project root; `flag` is the value of `--settings`, a file or JSON.
 
+    Rules may speak of the `functions` that the session's caller gave it.
     Rules of local settings that are `vouched` for are the user's own, trusted or not.
     """
-    merge = _Merge()
+    merge = _Merge(functions)
     for layer in _layers(Path(home), Path(root), flag, merge, None if trusted else vouched):
         withheld, problems = len(merge.withheld), len(merge.problems)
         if double := find_double(layer.document, *_GUARDS, *_INNER_GUARDS):
@@ -380,7 +383,8 @@ def _wrong_rule(merge: _Merge, layer: _Layer, name: str, text: str) -> str:
     """Say why a rule cannot be kept, if it cannot; one that concerns nothing is only mentioned."""
     if name == "additionalDirectories":
         return ""
-    wrong = check_rule(text, cast("Effect", name), foreign=layer.foreign)
+    effect, functions = cast("Effect", name), merge.functions
+    wrong = check_rule(text, effect, foreign=layer.foreign, functions=functions)
     if wrong is None:
         return ""
     if not wrong.harmless:

@@ -7,7 +7,7 @@ scrolls away; so what looks like a guard and is none is told apart here from wha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -49,13 +49,18 @@ def _bare(name: str) -> str:
     return re.sub(r"[\W_]", "", name).casefold()
 
 
-def check_rule(text: str, effect: Effect, *, foreign: bool) -> RuleProblem | None:
-    """Say what is wrong with a rule; a foreign one may name tools that only its program has."""
+def check_rule(
+    text: str, effect: Effect, *, foreign: bool, functions: Container[str] = ()
+) -> RuleProblem | None:
+    """Say what is wrong with a rule; a foreign one may name tools that only its program has.
+
+    The `functions` are tools that the session's caller gave it.
+    """
     rule = parse_rule(text, effect=effect, source="flag")
     if isinstance(rule, BadRule):
         return RuleProblem(f"the {effect} rule {text!r} is wrong: {rule.why}")
     tool = rule.tool
-    if tool.startswith("mcp__") or tool in TOOLS:
+    if tool.startswith("mcp__") or tool in TOOLS or tool in functions:
         return None
     if "*" in tool:
         if tool == "*" or any(fnmatchcase(one, tool) for one in TOOLS):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import anyio.abc
@@ -9,7 +10,7 @@ import anyio.abc
 from prong.agent import Agent
 from prong.agent.answer import interrupted
 from prong.config.model import left_out
-from prong.entry import Reply, Results, User
+from prong.entry import Reply, Results, ToolSpec, User
 from prong.event import MAIN, EntryRecalled, TitleChanged, Warned
 from prong.journal.note import Titled
 from prong.journal.replay import Replay
@@ -22,6 +23,9 @@ from prong.session.teaming import settle_team, take_up_team
 from prong.team.announce import announce, tell_end
 from prong.team.recovery import recover
 from prong.team.workspace import may_hold_worktrees, tidy
+from prong.tools.filter import is_function
+from prong.wire.brief import needed_schema
+from prong.wire.raw import raw
 
 
 async def begin(parts: Parts, base: Foundation, group: anyio.abc.TaskGroup) -> None:
@@ -114,6 +118,9 @@ def _compare(agent: Agent, base: Foundation) -> None:
     if answer_schema(specs) not in (None, answer_schema(head.spec.tools)):
         move(agent, place, chosen, "the answer has a new schema", reason="tools")
         return
+    if changed := _changed_functions(specs, head.spec.tools):
+        move(agent, place, chosen, f"other parameters: {', '.join(changed)}", reason="tools")
+        return
     now, then = set(agent.kit.names), set(head.tools)
     # A member that is a fork has its leader's head, and fewer tools by design.
     if now != then and place.options.member is None and base.noted.member_of is None:
@@ -125,6 +132,21 @@ def _compare(agent: Agent, base: Foundation) -> None:
             f"the tools have changed since this session began ({', '.join(changes)}); it goes "
             "on with the tools it had, so that its cache holds; a new session has the new ones"
         )
+
+
+def _changed_functions(now: Sequence[ToolSpec], then: Sequence[ToolSpec]) -> list[str]:
+    """Name the functions that take something else than the recorded head says.
+
+    Prong's own tools read what their older schemas asked for; a caller's function need not.
+    """
+    before = {tool.name: bytes(tool.schema) for tool in then if is_function(tool.name)}
+    return [
+        tool.name
+        for tool in now
+        if tool.name in before
+        # A model that reads little was told less.
+        and before[tool.name] not in (bytes(tool.schema), bytes(raw(needed_schema(tool))))
+    ]
 
 
 async def _tidy(parts: Parts, base: Foundation, group: anyio.abc.TaskGroup) -> None:

@@ -338,8 +338,7 @@ class _Maker:
         """Find the tools and the types of agents; a coordinator has its own."""
         place, forks = base.place, self._forks(base.policy)
         own = built_in(place, planner, forks=forks.on, team=role)
-        tools = [*own, *await self._server_tools()]
-        pool = make_kit(place, tools, base.structured)
+        pool = make_kit(place, own, await self._server_tools(), base.structured)
         if workers is None:
             return _Crew(kit=pool, pool=pool, types=place.types, forks=forks)
         team = coordinate(place, pool, base.policy, pulls, workers)

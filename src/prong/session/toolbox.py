@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from prong.config.place import Place
+from prong.config.tool_choice import chosen_names, given_functions
 from prong.errors import UnknownName
 from prong.session.planning import Planner
 from prong.team.typed import describe_agent_tool
@@ -85,19 +86,23 @@ def built_in_names(place: Place) -> list[str]:
     return [*names, EnterPlanMode.name, ExitPlanMode.name]
 
 
-def make_kit(place: Place, tools: Sequence[Tool], structured: StructuredOutput | None) -> Kit:
-    """Keep the tools that the options ask for, and the one that takes the answer.
+def make_kit(
+    place: Place, own: Sequence[Tool], served: Sequence[Tool], structured: StructuredOutput | None
+) -> Kit:
+    """Keep the tools that the options ask for, with the functions and what takes the answer.
 
     Raises UsageError if there is none of a name.
     """
-    wanted = place.options.tools
+    wanted, functions = chosen_names(place.options), given_functions(place.options)
     if wanted is not None:
-        unknown = set(wanted) - {tool.name for tool in tools}
+        names = [tool.name for tool in (*own, *served)]
+        unknown = set(wanted).difference(names)
         # The server of a tool may only be away just now, which was said already.
         if away := sorted(name for name in unknown if is_mcp(name)):
             place.warnings.append(f"there is no tool {', '.join(away)}")
         if wrong := sorted(unknown.difference(away)):
-            names = ", ".join(tool.name for tool in tools)
-            raise UnknownName(f"there is no tool {', '.join(wrong)}; the tools are {names}")
-        tools = [tool for tool in tools if tool.name in wanted]
-    return Kit([*tools, *([structured] if structured else [])])
+            listed = ", ".join(names)
+            raise UnknownName(f"there is no tool {', '.join(wrong)}; the tools are {listed}")
+        own = [tool for tool in own if tool.name in wanted]
+        served = [tool for tool in served if tool.name in wanted]
+    return Kit([*own, *functions, *served, *([structured] if structured else [])])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -22,7 +22,7 @@ from prong.prompt import Head
 from prong.provider import Provider, Providers, is_local
 from prong.text import load_text, without
 from prong.tools.delegate import AgentTool
-from prong.tools.filter import Filtered, Request, filter_kit, is_mcp
+from prong.tools.filter import Filtered, Request, filter_kit, is_brought, is_function, is_mcp
 from prong.tools.kit import Kit
 from prong.tools.policy import Policy, usable_in_plan
 from prong.tools.tool import Tool
@@ -54,16 +54,22 @@ def filtered(
     background: bool,
     policy: Policy | None = None,
     member: MemberSpec | None = None,
+    readers: Container[str] = (),
 ) -> Filtered:
     """Say which tools an agent of a type gets, and which layer takes the others.
 
-    With the `policy` it starts under, the tools of servers are left out that it could not use.
+    With the `policy` it starts under, the tools of servers are left out that it could not use, and
+    so are functions that are not among the `readers`.
     """
     servers = kind.mcp_servers
     plan = kind.permission_mode == "plan" or (policy is not None and policy.mode == "plan")
     usable = None
     if policy is not None and plan:
-        usable = frozenset(n for n in names if is_mcp(n) and usable_in_plan(policy, n))
+        usable = frozenset(
+            n
+            for n in names
+            if is_brought(n) and usable_in_plan(policy, n, reads=is_function(n) and n in readers)
+        )
     offered = [n for n in names if servers is None or not is_mcp(n) or n.split("__")[1] in servers]
     return filter_kit(
         offered,
@@ -139,7 +145,14 @@ class TypeResolver(Struct, kw_only=True):
             provider, explicit = chosen.connect(self.providers), chosen.endpoint.explicit
             speaks, wire = dialect(chosen.endpoint.dialect, explicit=explicit), chosen.model
         policy = parent.policy.policy
-        found = filtered(kind, self.kit.names, background=background, policy=policy, member=member)
+        found = filtered(
+            kind,
+            self.kit.names,
+            background=background,
+            policy=policy,
+            member=member,
+            readers={tool.name for tool in self.kit if tool.effect == "reads"},
+        )
         here = {name.split("__")[1] for name in self.kit.names if is_mcp(name)}
         missing = [server for server in kind.mcp_servers or () if server not in here]
         warnings += [f"the type names the MCP server {s!r}, which is not there" for s in missing]

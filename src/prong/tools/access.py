@@ -28,10 +28,12 @@ class Running(Struct, frozen=True, tag=True):
 
 
 class Using(Struct, frozen=True, tag=True):
-    """Anything else: an MCP tool, a skill, an agent type, a web address."""
+    """Anything else: an MCP tool, a function, a skill, an agent type, a web address."""
 
     specifier: str = ""
     """What stands in the brackets of a rule: a skill's name, an agent's type, `domain:host`."""
+    reads: bool = False
+    """Whether whoever gave the session this tool vouches that it changes nothing."""
 
 
 Access = Reading | Writing | Running | Using

@@ -14,6 +14,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from prong.tools.rule import OWN
+
 FilterLayer: TypeAlias = Literal["every agent", "custom types", "background", "own lists"]
 """The layers, in order."""
 
@@ -70,7 +72,7 @@ class Request(Struct, frozen=True, kw_only=True):
     plan: bool = False
     """Whether it works in plan mode."""
     usable: frozenset[str] | None = None
-    """The tools of servers that can be used at all; None if all can."""
+    """The tools of servers, and the functions, that can be used at all; None if all can."""
     teammate: bool = False
     """Whether it is a member of a team."""
     allow: tuple[str, ...] | None = None
@@ -130,15 +132,37 @@ def is_mcp(name: str) -> bool:
     return re.fullmatch(r"mcp__(?!_)[^*]+?__(?!_)[^*]+", name) is not None
 
 
+def is_own(name: str) -> bool:
+    """Whether a name is that of a tool of ours, however it is spelt."""
+    return _canonical(name) in _OURS
+
+
+def is_function(name: str) -> bool:
+    """Whether a name is that of a function that the session's caller gave it."""
+    return not name.lower().startswith("mcp__") and not is_own(name)
+
+
+def is_brought(name: str) -> bool:
+    """Whether a tool comes from elsewhere: a server, or the session's caller."""
+    return is_mcp(name) or is_function(name)
+
+
+def is_same(one: str, other: str) -> bool:
+    """Whether two names come down to one."""
+    return _canonical(one) == _canonical(other)
+
+
 def denied_uses(deny: Sequence[str]) -> list[str]:
     """Give the entries of a deny list that forbid single uses and not a whole tool."""
     return [text for text in deny if (parts := _split(text)) and parts[1] is not None]
 
 
 def _every_agent(name: str, request: Request) -> str | None:
-    if is_mcp(name):
+    if is_brought(name):
         if request.usable is None or name in request.usable:
             return None
+        if is_function(name):
+            return "only reading is possible, and it is not read_only"
         return "only reading is possible, and no rule of the user's allows it"
     if _among(name, TEAM_TASKS) and not request.teammate:
         return "only members of a team have it"
@@ -160,7 +184,7 @@ def _custom_types(name: str, request: Request) -> str | None:
 
 def _background(name: str, request: Request) -> str | None:
     # What lets a tool pass is compared to the letter, what takes it away by what names come to.
-    if not request.background or is_mcp(name) or name in IN_BACKGROUND:
+    if not request.background or is_brought(name) or name in IN_BACKGROUND:
         return None
     if _shows_plan(name, request):
         return None
@@ -186,7 +210,7 @@ def _allowed(name: str, allow: Sequence[str]) -> bool:
     parts = [found for text in allow if (found := _split(text)) is not None]
     # A bracket narrows what a tool may do. Only Agent's is understood here; to keep another tool
     # with its bracket ignored would widen what was asked for.
-    named = [tool for tool, bracket in parts if bracket is None or _same(tool, "Agent")]
+    named = [tool for tool, bracket in parts if bracket is None or is_same(tool, "Agent")]
     if is_mcp(name) and not any(tool.lower().startswith("mcp__") for tool in named):
         return True
     return any(_matches(tool, name) for tool in named)
@@ -218,7 +242,7 @@ def _matches(pattern: str, name: str) -> bool:
     if pattern.lower().startswith("mcp__"):
         low, wanted = name.lower(), pattern.lower()
         return low == wanted or low.startswith(f"{wanted}__")
-    return _same(pattern, name)
+    return is_same(pattern, name)
 
 
 def _canonical(name: str) -> str:
@@ -226,8 +250,7 @@ def _canonical(name: str) -> str:
     return _ALIASES.get(plain, plain)
 
 
-def _same(one: str, other: str) -> bool:
-    return _canonical(one) == _canonical(other)
+_OURS = frozenset(_canonical(name) for name in OWN)
 
 
 def _among(name: str, names: frozenset[str]) -> bool:

@@ -102,8 +102,8 @@ def _decide_one(
             from prong.tools.running import decide_running
 
             return decide_running(policy, access, resolve)
-        case Using(specifier):
-            return _decide_use(policy, tool, specifier)
+        case Using(specifier, reads):
+            return _decide_use(policy, tool, specifier, reads=reads)
 
 
 def _find_use(policy: Policy, effect: Effect, tool: str, specifier: str) -> Rule | None:
@@ -113,12 +113,13 @@ def _find_use(policy: Policy, effect: Effect, tool: str, specifier: str) -> Rule
     return None
 
 
-def _decide_use(policy: Policy, tool: str, specifier: str) -> Decision:
+def _decide_use(policy: Policy, tool: str, specifier: str, *, reads: bool) -> Decision:
     # A server's tool is spoken of by its name alone.
     what = f"{tool}({specifier})" if specifier not in {"", tool} else tool
     if rule := _find_use(policy, "deny", tool, specifier):
         return Deny(f"{what} is forbidden by {rule.named}; work without it")
-    if policy.mode == "plan" and tool not in _OWN | _WEB and not _vouched(policy, tool):
+    vouched = reads or tool in _OWN | _WEB or _vouched(policy, tool)
+    if policy.mode == "plan" and not vouched:
         instead = planned(policy, "the step")
         return Deny(f"{reads_only(policy)}, and {what} may do more; {instead}")
     if rule := _find_use(policy, "ask", tool, specifier):
@@ -127,7 +128,7 @@ def _decide_use(policy: Policy, tool: str, specifier: str) -> Decision:
         return Allow(f"{rule.named} allows it")
     if policy.mode == "bypassPermissions" or tool in _OWN:
         return Allow("permissions are bypassed" if tool not in _OWN else "its calls are decided")
-    return Ask(f"{what} would be used", (what,))
+    return Allow("it only reads") if reads else Ask(f"{what} would be used", (what,))
 
 
 def _vouched(policy: Policy, tool: str) -> bool:
@@ -135,9 +136,9 @@ def _vouched(policy: Policy, tool: str) -> bool:
     return is_mcp(tool) and _find_use(policy, "allow", tool, tool) is not None
 
 
-def usable_in_plan(policy: Policy, tool: str) -> bool:
-    """Whether a server's tool can be used where only reading is possible."""
-    verdict = decide(replace(policy, mode="plan"), tool, [Using(tool)])
+def usable_in_plan(policy: Policy, tool: str, *, reads: bool = False) -> bool:
+    """Whether a server's tool, or a function, can be used where only reading is possible."""
+    verdict = decide(replace(policy, mode="plan"), tool, [Using(tool, reads)])
     return not isinstance(verdict, Deny)
 
 

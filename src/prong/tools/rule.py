@@ -28,7 +28,9 @@ _OWN = (
     "TeamCreate TeamSpawn TeamDelete TeamTaskCreate TeamTaskGet TeamTaskList TeamTaskUpdate"
 )
 _FOREIGN = "Task WebFetch WebSearch BashOutput KillShell KillBash TodoRead SlashCommand"
-TOOLS = frozenset([*READING, *WRITING, *_OWN.split(), *_FOREIGN.split()])
+OWN = frozenset([*READING, *WRITING, *_OWN.split()])
+"""Names of our own tools."""
+TOOLS = OWN | frozenset(_FOREIGN.split())
 """Names that a rule may speak of: our own tools, and those that users know from elsewhere."""
 
 
