@@ -22,6 +22,7 @@ ProngError
 │   ├── JournalBusy          another process has the session open
 │   ├── JournalFull          a record could not be written
 │   └── NoSuchSession        no session of that name
+├── NoAnswer             the model gave no answer of the type that was asked for
 ├── GitFailed            git did not do what was asked; carries its own words
 ├── PaneFailed           a terminal program did not do what was asked; carries its own words
 ├── BudgetSpent          a bound on tokens, money or time was reached before a single request
@@ -172,6 +173,10 @@ class JournalFull(JournalError):
 
 class NoSuchSession(JournalError):
     """There is no session of that name."""
+
+
+class NoAnswer(ProngError):
+    """The model gave no answer of the type that was asked for; the message says why."""
 
 
 class GitFailed(ProngError):

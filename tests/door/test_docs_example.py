@@ -46,6 +46,11 @@ def answers() -> Script:
                 call("weather", {"city": "Oslo", "days": 1}),
                 say("Yes, it rains."),
             ],
+            "Which line of todo.txt is the longest?": [
+                say('{"line": 2, "text": "water all the plants"}')
+            ],
+            "Which of them take": [say('{"line": 2, "text": "water all the plants"}')],
+            "Which could wait": [say("None."), say("None!"), say("Sorry.")],
             "Ask me for a colour": [
                 call("AskUserQuestion", {"questions": [question]}),
                 call("Write", {"file_path": "colour.txt", "content": "red"}),

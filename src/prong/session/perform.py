@@ -230,7 +230,11 @@ async def say(
 
 
 async def use_skill(
-    parts: Parts, command: UseSkill, *, taken: Callable[[], None] | None = None
+    parts: Parts,
+    command: UseSkill,
+    *,
+    more: str = "",
+    taken: Callable[[], None] | None = None,
 ) -> User | Refused:
     """Put a skill before the main agent, with what it allows for the turn that takes it up."""
     skill = Records(parts).skill(command.name)
@@ -244,7 +248,14 @@ async def use_skill(
         if taken is not None:
             taken()
 
-    return await say(parts, (Text(render(skill, command.arguments)),), taken=begin)
+    return await say(parts, told_with(more, render(skill, command.arguments)), taken=begin)
+
+
+def told_with(more: str, message: str | Sequence[Part]) -> tuple[Part, ...]:
+    """Put more to a message; to a text, as part of that text."""
+    if isinstance(message, str):
+        return (Text(f"{message}\n\n{more}" if more else message),)
+    return (*message, Text(more)) if more else tuple(message)
 
 
 async def fork(
@@ -253,8 +264,9 @@ async def fork(
     *,
     notify: bool = True,
     isolation: Literal["worktree"] | None = None,
+    more: str = "",
 ) -> list[Child]:
-    """Split the main agent, one fork per directive.
+    """Split the main agent, one fork per directive; each is told `more` as well.
 
     Raises UsageError if that is not a list of texts, or forks are not possible.
     """
@@ -265,7 +277,7 @@ async def fork(
     if bad or not texts:
         raise BadInput("fork takes a list of directives, each a text that says what to do")
     return await parts.supervisor.fork(
-        parts.agent, directives, notify=notify, isolated=isolation is not None
+        parts.agent, directives, notify=notify, isolated=isolation is not None, more=more
     )
 
 

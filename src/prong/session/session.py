@@ -7,25 +7,40 @@ for programs. What a session is made of is in `parts`, what commands do in `perf
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, overload
 
 import anyio
 
 from prong.agent import Turn
 from prong.command import Command, Outcome, Say, UseSkill
 from prong.cost.receipt import Receipt
-from prong.entry import Part, Text, Usage
+from prong.entry import Part, Usage
+from prong.errors import BadInput
 from prong.prompt import Prompt
 from prong.session import perform
+from prong.session.answer_type import (
+    AnswerType,
+    ValueResult,
+    ValueTurn,
+    settle_result,
+    settle_turn,
+)
 from prong.session.bus import LIMIT, Subscription
 from prong.session.context_task import ContextTask
 from prong.session.parts import Parts
 from prong.session.records import Records
+from prong.team.child import Child
 from prong.team.result import ForkResult
 from prong.tools.policy import Mode
 
 if TYPE_CHECKING:
     from prong.view import View
+
+_T = TypeVar("_T")
+
+RunInput: TypeAlias = str | Sequence[Part] | UseSkill
+"""What can be said to the main agent: a text, texts and pictures, or a skill to start."""
 
 
 class Session:
@@ -103,17 +118,40 @@ class Session:
             return await self.send(Say(message))
         return await self.send(Say(parts=tuple(message)))
 
+    @overload
     async def run(
-        self, message: str | Sequence[Part] | UseSkill, *, wait_tasks: bool = True
-    ) -> Turn:
+        self, message: RunInput, *, returns: None = None, wait_tasks: bool = True
+    ) -> Turn: ...
+
+    @overload
+    async def run(
+        self, message: RunInput, *, returns: type[_T], wait_tasks: bool = True
+    ) -> ValueTurn[_T]: ...
+
+    async def run(
+        self, message: RunInput, *, returns: type[_T] | None = None, wait_tasks: bool = True
+    ) -> Turn | ValueTurn[_T]:
         """Say something, or start a skill, and wait for the end of the work on it.
 
         With `wait_tasks` that is when no background task runs any more and what they reported has
         been worked on too; without it, the end of this turn. Cancelling the caller interrupts the
-        turn.
+        turn. With `returns` the answer has to be of that type: the model is told what is wrong with
+        one that is not, a few times, and the turn's `value` is what it gave.
 
-        Raises SessionEnded if it has been closed.
+        Raises SessionEnded if it has been closed, BadInput if no model can be asked for the type.
         """
+        if returns is None:
+            return await self._run(message, wait_tasks=wait_tasks)
+        answer = self._answers(returns)
+        turn = await self._run(message, answer.request, wait_tasks=wait_tasks)
+        return await settle_turn(answer, turn, partial(self._run, wait_tasks=wait_tasks))
+
+    def _answers(self, returns: type[_T]) -> AnswerType[_T]:
+        if self._parts.place.options.json_schema is not None:
+            raise BadInput("the session answers by its json_schema; leave out that or returns=...")
+        return AnswerType(returns)
+
+    async def _run(self, message: RunInput, more: str = "", *, wait_tasks: bool) -> Turn:
         life, inbox = self._parts.life, self._parts.agent.inbox
         taken: list[int] = []
 
@@ -122,9 +160,9 @@ class Session:
 
         try:
             if isinstance(message, UseSkill):
-                said = await perform.use_skill(self._parts, message, taken=take)
+                said = await perform.use_skill(self._parts, message, more=more, taken=take)
             else:
-                given = (Text(message),) if isinstance(message, str) else tuple(message)
+                given = perform.told_with(more, message)
                 said = await perform.say(self._parts, given, taken=take)
             if isinstance(said, perform.Refused):
                 return Turn(text="", why="refused", detail=said.why)
@@ -145,23 +183,67 @@ class Session:
         parts = self._parts
         await parts.bus.until(lambda: not (parts.busy or parts.tasks.busy() or parts.owed))
 
+    @overload
     async def fork(
         self,
         directives: Sequence[str],
         *,
+        returns: None = None,
         notify: bool = False,
         isolation: Literal["worktree"] | None = None,
-    ) -> list[ForkResult]:
+    ) -> list[ForkResult]: ...
+
+    @overload
+    async def fork(
+        self,
+        directives: Sequence[str],
+        *,
+        returns: type[_T],
+        notify: bool = False,
+        isolation: Literal["worktree"] | None = None,
+    ) -> list[ValueResult[_T]]: ...
+
+    async def fork(
+        self,
+        directives: Sequence[str],
+        *,
+        returns: type[_T] | None = None,
+        notify: bool = False,
+        isolation: Literal["worktree"] | None = None,
+    ) -> list[ForkResult] | list[ValueResult[_T]]:
         """Split the main agent by hand: one fork per directive, all from its conversation as it is.
 
         Waits for all of them. With `notify` the conversation is told of their reports as well.
-        `isolation` gives each a worktree of its own. The command `Fork` does not wait.
+        `isolation` gives each a worktree of its own. With `returns` each has to answer by a value
+        of that type in place of a report, as in `run`. The command `Fork` does not wait.
 
-        Raises BadInput if that is not a list of texts, NotPossibleNow if forks are off, and
-        SessionEnded if the session has been closed.
+        Raises BadInput if that is not a list of texts, or no model can be asked for the type,
+        NotPossibleNow if forks are off, and SessionEnded if the session has been closed.
         """
-        children = await perform.fork(self._parts, directives, notify=notify, isolation=isolation)
-        return await self._parts.supervisor.wait(children)
+        answer = None if returns is None else self._answers(returns)
+        more = "" if answer is None else answer.request
+        children = await perform.fork(
+            self._parts, directives, notify=notify, isolation=isolation, more=more
+        )
+        if answer is None:
+            return await self._parts.supervisor.wait(children)
+        return await self._settle(answer, children)
+
+    async def _settle(
+        self, answer: AnswerType[_T], children: Sequence[Child]
+    ) -> list[ValueResult[_T]]:
+        """Wait for the answers of children; what one has to say again, it says beside others."""
+        supervisor, found = self._parts.supervisor, dict[int, ValueResult[_T]]()
+
+        async def settle(number: int, child: Child) -> None:
+            (first,) = await supervisor.wait([child])
+            say = partial(supervisor.ask_again, child)
+            found[number] = await settle_result(answer, first, say)
+
+        async with anyio.create_task_group() as group:
+            for number, child in enumerate(children):
+                group.start_soon(settle, number, child)
+        return [found[number] for number in range(len(children))]
 
     async def start_forks(
         self, directives: Sequence[str], *, isolation: Literal["worktree"] | None = None

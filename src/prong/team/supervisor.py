@@ -228,9 +228,11 @@ class Supervisor(msgspec.Struct, kw_only=True):
         *,
         notify: bool = False,
         isolated: bool = False,
+        more: str = "",
     ) -> list[Child]:
         """Fork an agent by hand, from its conversation as it stands.
 
+        After its directive each is told `more`, which its description leaves out.
         A reply whose calls still run is left out: it could not be sent without their results.
         Raises UsageError if forks are off, or are to be `isolated` and may not.
         """
@@ -244,8 +246,12 @@ class Supervisor(msgspec.Struct, kw_only=True):
         while unanswered(prompt):
             assert prompt.tip is not None
             prompt = Prompt(prompt.head, prompt.tip.parent)
-        fan, _ = self._plan(parent, prompt, directives, notify=notify)
-        parts = [PlannedFork(_short(text), text, isolated=isolated) for text in directives]
+        told = ["\n\n".join(part for part in (text, more) if part) for text in directives]
+        fan, _ = self._plan(parent, prompt, told, notify=notify)
+        parts = [
+            PlannedFork(_short(text), whole, isolated=isolated)
+            for text, whole in zip(directives, told, strict=True)
+        ]
         return [
             self._fork(parent, fan, self.registry.numbered("fork"), part, notify=notify)
             for part in parts
@@ -381,6 +387,15 @@ class Supervisor(msgspec.Struct, kw_only=True):
         for child in children:
             await self.services.board.wait_ended(child.spec.task_id)
         return [self.result(child) for child in children]
+
+    async def ask_again(self, child: Child, text: str) -> ForkResult:
+        """Tell a child that has ended something more, and wait for what it says to that."""
+        child = self._unarchived(child.spec.parent, child.spec.task_id) or child
+        child.tell(text)
+        child.run_again(notify=False)
+        launch(child, self.services)
+        (result,) = await self.wait([child])
+        return result
 
     def result(self, child: Child) -> ForkResult:
         """Put together what a child gave back."""
