@@ -11,6 +11,7 @@ from prong.config.value import (
     AgentValues,
     ForkValues,
     HandbackValues,
+    RemoteValues,
     SandboxValues,
     TeamValues,
     Values,
@@ -30,6 +31,7 @@ def test_every_key_is_documented_and_no_other():
     known = {*setting._KINDS, *setting._STRUCTURED} - {"$schema"}
     inner = {"enabled", "dispatch", "schedule", "turns", "breakEven", "wake"}
     inner |= {"base", "symlinkDirectories", "permissionMode", *INSIDE["team"], *INSIDE["sandbox"]}
+    inner |= {*INSIDE["remote"]}
 
     assert set(rows(KEYS)) == known | inner
 
@@ -57,6 +59,7 @@ def test_every_key_has_a_type():
         ("fork", ForkValues),
         ("agents", AgentValues),
         ("team", TeamValues),
+        ("remote", RemoteValues),
         ("handback", HandbackValues),
         ("sandbox", SandboxValues),
     ],

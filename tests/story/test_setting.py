@@ -299,3 +299,30 @@ def test_fifo_does_not_hang_the_start(home: Path, root: Path) -> None:
     (root / ".prong/settings.local.json").symlink_to("/dev/null")
     (fatal,) = load(home, root).fatal
     assert fatal.path == str(root / ".prong/settings.json")
+
+
+@pytest.mark.spec("R1")
+def test_remote_targets_are_joined_by_name(home: Path, root: Path) -> None:
+    """Each file adds targets, a later one replaces one as a whole, and a wrong one is left out."""
+    box, hut = {"launcher": "ssh", "host": "box"}, {"launcher": "container", "image": "hut"}
+    write(home / ".prong/settings.json", {"remote": {"default": "a", "targets": {"a": box}}})
+    write(root / ".prong/settings.json", {"remote": {"targets": {"a": hut, "b": box}}})
+    bad = {"remote": {"targets": {"c": {"launcher": "ssh"}, "d": 1}}}
+    write(root / ".prong/settings.local.json", bad)
+
+    found = load(home, root)
+    remote = found.values.remote
+    assert (remote.default, remote.targets["a"].image, remote.targets["b"].host) == (
+        "a",
+        "hut",
+        "box",
+    )
+    assert set(remote.targets) == {"a", "b"}
+    told = [str(problem) for problem in found.problems]
+    assert len(told) == 2
+    assert "the launcher ssh needs 'host'" in told[0]
+
+    unsure = load(home, root, trusted=False)
+    assert set(unsure.values.remote.targets) == {"a"}
+    assert unsure.values.remote.targets["a"].host == "box"
+    assert any(text.startswith("remote") for text in unsure.withheld)

@@ -59,6 +59,7 @@ _KINDS: dict[str, ValueKind] = {
     "fork": "object",
     "agents": "object",
     "team": "object",
+    "remote": "object",
     "retry": "object",
     "exploreModel": "text",
     "workerTools": "text",
@@ -84,6 +85,7 @@ _WIDENING = frozenset(
         "fork",
         "agents",
         "team",
+        "remote",
         "handback",
         "memory",
         "suggest",
@@ -461,9 +463,18 @@ def _complain(merge: _Merge, key: str, problem: ConfigError) -> None:
 
 def _join(old: object, new: object) -> object:
     if isinstance(old, dict) and isinstance(new, dict):
-        return {**cast("dict[str, object]", old), **cast("dict[str, object]", new)}
+        before = cast("dict[str, object]", old)
+        later = cast("dict[str, object]", new)
+        # Remote targets are joined by name; each is what the last file says.
+        return {**before, **{key: _join_maps(before.get(key), one) for key, one in later.items()}}
     if isinstance(old, list) and isinstance(new, list):
         return [*cast("list[object]", old), *cast("list[object]", new)]
+    return new
+
+
+def _join_maps(old: object, new: object) -> object:
+    if isinstance(old, dict) and isinstance(new, dict):
+        return {**cast("dict[str, object]", old), **cast("dict[str, object]", new)}
     return new
 
 

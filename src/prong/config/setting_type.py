@@ -8,6 +8,9 @@ from typing import Literal, TypeAlias, cast
 
 import msgspec
 
+from prong.errors import BadInput
+from prong.host.target import read_target
+
 ValueKind: TypeAlias = Literal[
     "text", "whole", "count", "number", "amount", "share", "flag", "texts", "map", "object"
 ]
@@ -79,6 +82,7 @@ INSIDE: dict[str, dict[str, ValueType]] = {
         "permissionMode": ("default", "acceptEdits"),
     },
     "team": {"enabled": "flag", "backend": "text", "window": "count", "command": "texts"},
+    "remote": {"default": "text", "targets": "object"},
 }
 """The keys of settings that are objects."""
 
@@ -152,6 +156,26 @@ def inspect(key: str, value: Mapping[str, object]) -> tuple[dict[str, object], l
                 kept[name] = False
                 why += "; until then forks are off"
             found.append(BadKey(name, why))
+        elif one is not None and (key, name) == ("remote", "targets"):
+            kept[name], wrong = _targets(cast("Mapping[str, object]", one))
+            found += [BadKey(name, why) for why in wrong]
         elif one is not None:
             kept[name] = one
     return kept, found
+
+
+def _targets(given: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
+    """Take over the remote targets that can be used, and say what is wrong with the others."""
+    kept: dict[str, object] = {}
+    wrong: list[str] = []
+    for name, one in given.items():
+        if not isinstance(one, dict):
+            wrong.append(f"the remote target {name!r} must be an object")
+            continue
+        try:
+            read_target(name, cast("dict[str, object]", one))
+        except BadInput as error:
+            wrong.append(str(error))
+        else:
+            kept[name] = one
+    return kept, wrong

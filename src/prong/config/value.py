@@ -10,6 +10,7 @@ import msgspec
 from prong.agent.spec import INHERIT
 from prong.cost.budget import Bounds
 from prong.host.pane import BESIDE
+from prong.host.target import RemoteTarget
 from prong.wire import Ttl
 
 
@@ -39,6 +40,13 @@ class TeamValues(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     backend: str = "auto"
     window: int = BESIDE
     command: tuple[str, ...] = ()
+
+
+class RemoteValues(msgspec.Struct, frozen=True, kw_only=True):
+    """The setting `remote`."""
+
+    default: str = ""
+    targets: Mapping[str, RemoteTarget] = {}
 
 
 class HandbackValues(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +100,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     fork: ForkValues = ForkValues()
     agents: AgentValues = AgentValues()
     team: TeamValues = TeamValues()
+    remote: RemoteValues = RemoteValues()
     retry: Mapping[str, Any] = {}
     explore_model: str | None = None
     worker_tools: str | None = None

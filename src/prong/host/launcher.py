@@ -1,0 +1,218 @@
+"""Starts a worker somewhere and carries bytes: a program line, and what its failures mean.
+
+A launcher knows nothing of agents. Whatever it starts reads and writes the frames of a worker on
+its standard streams, and ends when its input does; nothing secret is in its arguments.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from typing import Protocol, cast
+
+from prong.errors import NotInstalled, UnknownName
+from prong.host.target import RemoteTarget
+
+GROUP = "prong.launchers"
+"""The entry points by which packages bring launchers, each under the name that chooses it."""
+
+WORKER = ("-P", "-m", "prong", "worker", "--stdio")
+"""After Python; by `-P` no module of the folder that it works in is taken for one of ours."""
+
+VOLUME = "/var/prong"
+"""Where a container has the volume that outlives it."""
+
+_SSH = (
+    *("BatchMode=yes", "ConnectTimeout=15", "ServerAliveInterval=15", "ServerAliveCountMax=3"),
+    *("ClearAllForwardings=yes", "ForwardAgent=no", "ForwardX11=no", "PermitLocalCommand=no"),
+    *("RequestTTY=no", "EscapeChar=none", "LogLevel=ERROR"),
+)
+"""Nobody sits there to be asked, and a line that is cut is noticed within a minute."""
+
+_SSH_FAULTS = (
+    (
+        "identification has changed",
+        "the host key has changed: find out why; if that is right, 'ssh-keygen -R {host}'",
+    ),
+    (
+        "host key verification failed",
+        "the host is not known: connect once with 'ssh {host}' and compare its key",
+    ),
+    (
+        "permission denied",
+        "it lets nobody in without a password: try 'ssh -o BatchMode=yes {host}'",
+    ),
+    ("could not resolve", "there is no host of that name: look at 'host' and at ~/.ssh/config"),
+    ("connection refused", "nothing listens there for ssh"),
+    ("timed out", "it does not answer: try 'ssh {host}'"),
+)
+_ENGINE_FAULTS = (
+    ("cannot connect to the docker daemon", "the engine does not run: start it"),
+    ("no such image", "the image {image!r} is not on this machine: build or pull it first"),
+    ("image not known", "the image {image!r} is not on this machine: build or pull it first"),
+    ("executable file not found", "there is no {python} in the image: name it with 'python'"),
+)
+_FAULTS = (
+    ("no module named prong", "Prong is not installed for {python} there: install it"),
+    ("no space left on device", "the disk over there is full"),
+)
+_NO_PYTHON = "there is no {python} there: name the Python that has Prong with 'python'"
+
+
+class Launcher(Protocol):
+    """Starts workers in one way."""
+
+    def argv(self, name: str, target: RemoteTarget) -> tuple[str, ...]:
+        """Give the program and its arguments that start a worker on the target of a name.
+
+        Raises NotInstalled if a program is missing here.
+        """
+        ...
+
+    def remedy(self, target: RemoteTarget, code: int, errors: str) -> str:
+        """Say what a worker means that ended before its first word; empty if that is not known."""
+        ...
+
+    def folder(self, target: RemoteTarget) -> str:
+        """Give the folder over there that outlives a worker; `~` is the home folder there."""
+        ...
+
+
+class ProcessLauncher:
+    """Starts workers on this machine, as if it were another: to try targets, and for tests."""
+
+    def argv(self, name: str, target: RemoteTarget) -> tuple[str, ...]:
+        """Give the program line of a worker."""
+        del name
+        return (target.python or sys.executable, *WORKER)
+
+    def remedy(self, target: RemoteTarget, code: int, errors: str) -> str:
+        """Say what a worker means that ended before its first word."""
+        return _remedy((), target, target.python or sys.executable, code, errors)
+
+    def folder(self, target: RemoteTarget) -> str:
+        """Give the folder for copies of repositories."""
+        return _usual_folder(target)
+
+
+class SshLauncher:
+    """Starts workers by the user's own ssh: their configuration, keys and jump hosts hold."""
+
+    def argv(self, name: str, target: RemoteTarget) -> tuple[str, ...]:
+        """Give the program line of ssh.
+
+        Raises NotInstalled if there is no ssh.
+        """
+        del name
+        if shutil.which("ssh") is None:
+            raise NotInstalled("there is no program 'ssh' here: install OpenSSH's client")
+        options = tuple(word for option in _SSH for word in ("-o", option))
+        line = " ".join(["exec", _for_shell(_python(target)), *map(shlex.quote, WORKER)])
+        return ("ssh", *options, "--", target.host, line)
+
+    def remedy(self, target: RemoteTarget, code: int, errors: str) -> str:
+        """Say what a worker means that ended before its first word."""
+        return _remedy(_SSH_FAULTS, target, _python(target), code, errors)
+
+    def folder(self, target: RemoteTarget) -> str:
+        """Give the folder for copies of repositories."""
+        return _usual_folder(target)
+
+
+class ContainerLauncher:
+    """Starts each worker in a container of its own; a volume holds what outlives it."""
+
+    def argv(self, name: str, target: RemoteTarget) -> tuple[str, ...]:
+        """Give the program line of docker or podman.
+
+        Raises NotInstalled if there is neither.
+        """
+        engine = target.engine or next((e for e in ("docker", "podman") if shutil.which(e)), "")
+        if not engine or shutil.which(engine) is None:
+            raise NotInstalled(f"there is no {engine or 'docker and no podman'} here: install it")
+        volume = f"prong-{name}:{self.folder(target)}"
+        options = ("-i", "--rm", "--init", "--pull=never", "--volume", volume)
+        python = ("--entrypoint", _python(target))
+        return (engine, "run", *options, *python, target.image, *WORKER)
+
+    def remedy(self, target: RemoteTarget, code: int, errors: str) -> str:
+        """Say what a worker means that ended before its first word."""
+        return _remedy(_ENGINE_FAULTS, target, _python(target), code, errors)
+
+    def folder(self, target: RemoteTarget) -> str:
+        """Give the folder in the container where the volume is."""
+        return target.folder or VOLUME
+
+
+def make_launcher(name: str) -> Launcher:
+    """Make a launcher; nothing is loaded but the one that is named.
+
+    Raises UnknownName if there is none, NotInstalled if the package that brings it is broken.
+    """
+    match name:
+        case "process":
+            return ProcessLauncher()
+        case "ssh":
+            return SshLauncher()
+        case "container":
+            return ContainerLauncher()
+        case _:
+            return _load(name)
+
+
+def _load(name: str) -> Launcher:
+    from importlib.metadata import entry_points
+
+    points = tuple(entry_points(group=GROUP, name=name))
+    if not points:
+        raise UnknownName(
+            f"there is no launcher {name!r}, and no package brings one; ours are process, ssh and "
+            "container"
+        )
+    sources = sorted(f"{one.value} of {one.dist.name if one.dist else '?'}" for one in points)
+    if len(sources) > 1:
+        raise NotInstalled(
+            f"the launcher {name!r} is brought by several packages ({', '.join(sources)}); "
+            "uninstall all but one"
+        )
+    try:
+        made: object = points[0].load()()
+    except Exception as error:
+        # Foreign code may fail in any way; it must be said whose it is.
+        raise NotInstalled(
+            f"the launcher {name!r} ({sources[0]}) cannot be loaded: {error!r}; update or "
+            "uninstall that package"
+        ) from error
+    missing = [
+        one for one in ("argv", "remedy", "folder") if not callable(getattr(made, one, None))
+    ]
+    if missing:
+        raise NotInstalled(
+            f"the launcher {name!r} ({sources[0]}) has no {missing[0]}(); update or uninstall that "
+            "package"
+        )
+    return cast("Launcher", made)  # its methods were looked for
+
+
+def _python(target: RemoteTarget) -> str:
+    return target.python or "python3"
+
+
+def _usual_folder(target: RemoteTarget) -> str:
+    return target.folder or "~/.cache/prong/remote"
+
+
+def _for_shell(path: str) -> str:
+    """Quote a path for a shell that is to know its `~`."""
+    return f"~/{shlex.quote(path[2:])}" if path.startswith("~/") else shlex.quote(path)
+
+
+def _remedy(
+    own: tuple[tuple[str, str], ...], target: RemoteTarget, python: str, code: int, errors: str
+) -> str:
+    said = errors.lower()
+    for words, means in (*own, *_FAULTS):
+        if words in said:
+            return means.format(host=target.host, image=target.image, python=python)
+    return _NO_PYTHON.format(python=python) if code == 127 else ""

@@ -1,0 +1,109 @@
+"""Another machine, or a container, on which agents can work: what the user says of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from prong.errors import BadInput, NotPossibleNow, UnknownName
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WORD = re.compile(r"[^\s\x00-\x1f\x7f-][^\s\x00-\x1f\x7f]*")
+"""What a program takes for a host or an image, and never for an option."""
+
+
+class RemoteTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a worker is started, and how."""
+
+    launcher: str
+    """`process`, `ssh`, `container`, or what a package brings."""
+    host: str = ""
+    """For `ssh`: as ssh itself would be told."""
+    image: str = ""
+    """For `container`."""
+    engine: Literal["", "docker", "podman"] = ""
+    """For `container`; empty for the first that is installed."""
+    python: str = ""
+    """The Python over there that has Prong; empty for the usual one."""
+    env: tuple[str, ...] = ()
+    """Names of variables of this machine that commands over there are given."""
+    folder: str = ""
+    """Where copies of repositories are kept there; empty for the usual one."""
+
+
+def read_target(name: str, given: Mapping[str, Any]) -> RemoteTarget:
+    """Read what the settings say of one target.
+
+    Raises BadInput with what is wrong.
+    """
+    try:
+        target = msgspec.convert(dict(given), RemoteTarget)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"the remote target {name!r} is wrong: {error}") from error
+    if why := _fault(name, target):
+        raise BadInput(f"the remote target {name!r} is wrong: {why}")
+    return target
+
+
+def _fault(name: str, target: RemoteTarget) -> str:
+    if not _NAME.fullmatch(name):
+        return "its name must be 1 to 64 letters, digits, '.', '_' or '-'"
+    for field in ("launcher", "host", "image"):
+        text = str(getattr(target, field))
+        if text and not _WORD.fullmatch(text):
+            return f"{field} {text!r} must be one word that does not begin with '-'"
+    if why := _fault_of_launcher(target):
+        return why
+    if wrong := [one for one in target.env if not _VARIABLE.fullmatch(one)]:
+        return f"env takes names of variables, without values, and {wrong[0]!r} is none"
+    if not target.python.isprintable() or target.python.startswith("-"):
+        return f"python {target.python!r} must be a program"
+    if target.folder and not (
+        target.folder.startswith(("/", "~/")) and target.folder.isprintable()
+    ):
+        return f"folder {target.folder!r} must be an absolute path, or begin with '~/'"
+    return ""
+
+
+def _fault_of_launcher(target: RemoteTarget) -> str:
+    """Say what is missing or too much for one of our own launchers."""
+    needs = {"process": "", "ssh": "host", "container": "image"}
+    if target.launcher not in needs:
+        return "" if target.launcher else "launcher must be ssh, container, process or a package's"
+    needed = needs[target.launcher]
+    for field in ("host", "image"):
+        if field == needed and not getattr(target, field):
+            return f"the launcher {target.launcher} needs {field!r}"
+        if field != needed and getattr(target, field):
+            return f"the launcher {target.launcher} has no use for {field!r}"
+    if target.engine and target.launcher != "container":
+        return f"the launcher {target.launcher} has no use for 'engine'"
+    if target.launcher == "container" and target.folder.startswith("~"):
+        return "folder must be an absolute path: it is where a volume is mounted"
+    return ""
+
+
+def choose_target(
+    targets: Mapping[str, RemoteTarget], default: str, name: str = ""
+) -> tuple[str, RemoteTarget]:
+    """Find the target of a name; without one the default, or the only one that there is.
+
+    Raises UnknownName if it is not clear which one, NotPossibleNow if there is none at all.
+    """
+    if not targets:
+        raise NotPossibleNow(
+            "there are no remote workers: name a machine in the setting remote.targets, or use "
+            'isolation "worktree" for a working copy of its own'
+        )
+    known = ", ".join(sorted(targets))
+    wanted = name or default or (next(iter(targets)) if len(targets) == 1 else "")
+    if not wanted:
+        raise UnknownName(f"which machine is meant? Set remote.default to one of: {known}")
+    if wanted not in targets:
+        whose = "" if name else " (the setting remote.default)"
+        raise UnknownName(f"there is no remote target {wanted!r}{whose}; there are: {known}")
+    return wanted, targets[wanted]
