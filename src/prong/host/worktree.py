@@ -32,6 +32,8 @@ from prong.host.slug import check_slug, numbered
 FOLDER = ".prong/worktrees"
 BRANCHES = "refs/heads/prong/"
 BASES = "refs/prong/base/"
+REMOTES = "refs/prong/remote/"
+"""Names of workspaces on other machines, whose work has not arrived."""
 _FORSAKEN = 3600.0
 """Seconds after which nobody is between taking a name and using it."""
 _MOST = 1000
@@ -135,6 +137,34 @@ async def create(
             await finish(host, worktree)
         raise
     return msgspec.structs.replace(worktree, extras=extras)
+
+
+async def reserve(host: Host, slug: str, *, base: Base = "snapshot") -> Worktree:
+    """Take a name and make the commit for a workspace on another machine; it has no folder here.
+
+    Raises UsageError or GitFailed.
+    """
+    check_slug(slug)
+    parent = await locate(host)
+    git = Git(host, parent.top)
+    folder = await _home(host, parent.top)
+    start = await _start(git, parent, slug, base)
+    for number in range(1, _MOST):
+        name = numbered(slug, number)
+        taken = await host.stat(f"{folder}/{name}") is not None
+        if taken or await git.find(BRANCHES + name) or not await _reserve(git, name, start):
+            continue
+        await git.run("update-ref", REMOTES + name, start)
+        return Worktree(
+            slug=name,
+            path="",
+            cwd="",
+            branch=f"prong/{name}",
+            base_commit=parent.head,
+            snapshot_commit=start,
+            parent=parent.top,
+        )
+    raise NotPossibleNow(f"there are {_MOST} worktrees named {slug}: choose another name")
 
 
 async def _home(host: Host, top: str) -> str:
@@ -309,6 +339,8 @@ async def _sweep_names(git: Git) -> None:
     one without a worktree is kept like any other.
     """
     taken = {place.slug for place in await listed(git)}
+    away = (await git.run("for-each-ref", "--format=%(refname)", REMOTES)).split()
+    taken |= {ref.removeprefix(REMOTES) for ref in away}
     fields = "--format=%(refname) %(objectname) %(worktreepath)"
     found = (await git.run("for-each-ref", fields, BASES, BRANCHES)).splitlines()
     refs = {name: rest for name, _, rest in (line.partition(" ") for line in found)}

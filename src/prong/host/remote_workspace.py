@@ -1,0 +1,207 @@
+"""A child's workspace on the machine that it was sent to, made of bundles and given back as one.
+
+Of each repository that was sent here there is one copy, without files of its own, which knows every
+commit that has come; so each next child costs what has changed. Workspaces are worktrees of it,
+laid out like those of a project at home, and work in them is never deleted before it has arrived.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from prong.errors import BadInput, NotPossibleNow
+from prong.host import owner
+from prong.host.bundle import RESULTS, Shipment
+from prong.host.git import Git, legible, locate, must, names
+from prong.host.lease import RunLease
+from prong.host.local_host import LocalHost
+from prong.host.private import make_private
+from prong.host.remains import examine, remove_folder
+from prong.host.residue import Unfit, followed, gather, own_folder
+from prong.host.slug import check_slug
+from prong.host.worktree import BASES, BRANCHES, FOLDER, listed
+
+_PATIENCE = 30.0
+"""Seconds until a worker that has lost its lease must have ended."""
+
+_NOTICED = 5.0
+"""Seconds until it must have noticed, if it cannot be seen from here."""
+
+
+class PlacedWorkspace(msgspec.Struct, frozen=True, kw_only=True):
+    """A workspace that is there."""
+
+    path: str
+    cwd: str
+    parent: str
+    """The copy of the repository that it is a worktree of."""
+    git: str
+    """Its own part of that."""
+    common: str
+    storage: str
+    """For what is too large for a conversation."""
+    fresh: bool
+    """Whether it was made just now."""
+
+
+class Harvest(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is to give back."""
+
+    tip: str
+    """Empty if nothing was done."""
+    commits: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    why: str = ""
+    """Why the workspace is kept all the same; empty if it may go once all has arrived."""
+
+
+class RemoteWorkspace:
+    """One workspace, wherever it is on its way."""
+
+    def __init__(self, folder: str, home: str, shipment: Shipment) -> None:
+        """Take the folder for all copies; `~` in it is the home folder.
+
+        Raises BadInput if a name could not be one of ours, OSError if there can be no folder.
+        """
+        if not re.fullmatch(r"[0-9a-f]{16}", shipment.key):
+            raise BadInput(f"{shipment.key!r} does not name a repository")
+        slug = check_slug(shipment.slug)
+        base = home + folder[1:] if folder.startswith("~/") else folder
+        top = Path(base, shipment.key)
+        make_private(top)
+        self._top = str(top.resolve())
+        self._shipment = shipment
+        self.host = LocalHost(self._top, home)
+        self._git = Git(self.host, self._top, env=("GIT_LFS_SKIP_SMUDGE=1",))
+        self._path = f"{self._top}/{FOLDER}/{slug}"
+        self.bundle = f"{self._top}/.prong/{slug}.bundle"
+        """The file for what comes and goes."""
+
+    def lease(self, number: int) -> RunLease:
+        """Give the lease of the workspace, not yet taken."""
+        return RunLease(f"{self._top}/.prong/lease/{self._shipment.slug}", number)
+
+    async def open(self, offered: Sequence[str]) -> tuple[str, ...]:
+        """Make the copy of the repository if there is none; gives which commits it knows.
+
+        Raises GitFailed.
+        """
+        git, given = self._git, self._shipment
+        if await self.host.stat(f"{self._top}/.git") is None:
+            kind = f"--object-format={given.format}"
+            await git.run("init", "--quiet", "--template=", kind)
+        for key, value in zip(("name", "email"), given.author, strict=True):
+            if value:
+                await git.run("config", f"user.{key}", value)
+        await must(self.host, "mkdir", "-p", "--", f"{self._top}/{FOLDER}")
+        # Not every object that lies here is whole; what refs lead to is.
+        there = set((await git.run("rev-list", "--all")).split())
+        return tuple(one for one in offered if one in there)
+
+    async def place(self, *, bundled: bool) -> PlacedWorkspace:
+        """Make the workspace, or find it as it was left.
+
+        Raises GitFailed.
+        """
+        git, given = self._git, self._shipment
+        slug, start = given.slug, given.start
+        fresh = await self.host.stat(f"{self._path}/.git") is None
+        if bundled:
+            quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
+            (line,) = (await git.run("bundle", "list-heads", self.bundle)).splitlines()
+            ref = line.partition(" ")[2]
+            await git.run("fetch", *quiet, self.bundle, f"+{ref}:{BASES}{slug}")
+        elif fresh:
+            await git.run("update-ref", BASES + slug, start)
+        if fresh:
+            await git.ask("worktree", "prune")
+            add = ("worktree", "add", "--quiet", "-B", f"prong/{slug}")
+            await git.run(*add, self._path, start)
+        await must(self.host, "mkdir", "-p", "--", self.cwd)
+        own, common = await own_folder(git, self._path)
+        storage = f"{self._top}/.prong/storage/{slug}"
+        make_private(Path(storage))
+        return PlacedWorkspace(
+            path=self._path,
+            cwd=self.cwd,
+            parent=self._top,
+            git=own,
+            common=common,
+            storage=storage,
+            fresh=fresh,
+        )
+
+    @property
+    def cwd(self) -> str:
+        """The folder in it that the parent worked in."""
+        return f"{self._path}/{self._shipment.prefix}".rstrip("/")
+
+    async def enter(self) -> None:
+        """Wait until nobody else works there, and let it be known that this process does.
+
+        Raises NotPossibleNow if another does not end, or the workspace is gone.
+        """
+        begun = anyio.current_time()
+        while (waited := anyio.current_time() - begun) < _PATIENCE:
+            places = await listed(self._git)
+            place = next((one for one in places if one.path == self._path), None)
+            if place is None or await self.host.stat(self._path) is None:
+                raise NotPossibleNow(f"the workspace {self._path} is not there any more")
+            # One on another machine, or in another container, has lost its lease by now.
+            stranger = os.uname().nodename not in place.holder and waited > _NOTICED
+            if not place.running or stranger or place.holder == owner.reason():
+                await self._git.ask("worktree", "unlock", self._path)
+                lock = ("worktree", "lock", "--reason", owner.reason())
+                await self._git.run(*lock, self._path)
+                return
+            await anyio.sleep(0.2)
+        raise NotPossibleNow(f"another process works in {self._path} and does not end")
+
+    async def harvest(self, since: str) -> Harvest:
+        """Commit what was left, and bundle what was done since a commit that the session has.
+
+        Raises GitFailed.
+        """
+        git, slug = self._git, self._shipment.slug
+        inside = Git(self.host, self._path)
+        tip = await inside.run("rev-parse", "HEAD")
+        repository = await locate(self.host, self._top)
+        left, why = await gather(git, repository, self._path, slug, tip), ""
+        if isinstance(left, Unfit):
+            why = left.remedy
+        elif left is not None:
+            async with followed(git, repository, [left]):
+                moves = ("update-ref", "--no-deref", "HEAD", left.commit, tip)
+                if (await inside.ask("symbolic-ref", "--quiet", "HEAD")).code == 0:
+                    moves = ("update-ref", "HEAD", left.commit, tip)
+                await inside.run(*moves)
+            tip = left.commit
+        branch = f"prong/{slug}"
+        why = why or (await examine(self.host, self._path, branch, tip, self._top)).why
+        await git.run("update-ref", RESULTS + slug, tip)
+        commits = (await git.run("rev-list", "--reverse", tip, f"^{since}")).split()
+        if not commits and tip == since:
+            return Harvest(tip="", why=why)
+        changed = ("diff", "--no-renames", "--name-only", "-z", since, tip)
+        files = tuple(legible(name) for name in names(await git.run(*changed)))
+        lines = f"{RESULTS}{slug}\n^{since}\n".encode()
+        await git.run("bundle", "create", "--quiet", self.bundle, "--stdin", stdin=lines)
+        return Harvest(tip=tip, commits=tuple(commits), files=files, why=why)
+
+    async def leave(self, *, remove: bool) -> bool:
+        """Let go of the workspace, whose work has arrived; gives whether it is gone."""
+        git, slug = self._git, self._shipment.slug
+        await git.ask("worktree", "unlock", self._path)
+        await must(self.host, "rm", "-f", "--", self.bundle)
+        if not remove or not await remove_folder(git, self._path):
+            return False
+        for ref in (BRANCHES + slug, RESULTS + slug):
+            await git.ask("update-ref", "-d", ref)
+        await self.host.run(["rm", "-rf", "--", f"{self._top}/.prong/storage/{slug}"])
+        return True

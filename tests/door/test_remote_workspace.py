@@ -1,0 +1,215 @@
+"""A repository's commits travel to a workspace elsewhere, and what was done there comes back."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from prong.errors import GitFailed, NotPossibleNow
+from prong.host import LocalHost
+from prong.host.bundle import Shipment, check_sendable, offer, pack, settle, ship, unpack
+from prong.host.git import Git, locate
+from prong.host.merge import merge
+from prong.host.remote_workspace import Harvest, PlacedWorkspace, RemoteWorkspace
+from prong.host.worktree import Worktree, reserve, sweep
+from prong.testing.repository import Repo, make_repo
+
+pytestmark = [pytest.mark.anyio, pytest.mark.spec("R1", "R4")]
+
+
+class Machine:
+    """Both sides: a project, and a folder that stands for another machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.repo: Repo = make_repo(folder / "project")
+        self.host = LocalHost(str(self.repo.path))
+        self.git = Git(self.host, str(self.repo.path))
+        self.far = folder / "far"
+        self.file = str(folder / "parcel")
+
+    async def shipment(self, worktree: Worktree) -> Shipment:
+        return await ship(self.git, await locate(self.host), worktree)
+
+    def workspace(self, shipment: Shipment) -> RemoteWorkspace:
+        return RemoteWorkspace("~/work", str(self.far), shipment)
+
+    async def send(self, worktree: Worktree) -> tuple[RemoteWorkspace, PlacedWorkspace, int]:
+        """Make a workspace; gives how many bytes it took."""
+        shipment = await self.shipment(worktree)
+        there = self.workspace(shipment)
+        known = await there.open(await offer(self.git, shipment.start))
+        packed = await pack(self.git, worktree.slug, shipment.start, known, self.file)
+        size = Path(self.file).stat().st_size if packed else 0
+        if packed:
+            Path(self.file).replace(there.bundle)
+        return there, await there.place(bundled=packed), size
+
+    async def back(self, there: RemoteWorkspace, worktree: Worktree) -> Harvest:
+        found = await there.harvest(worktree.snapshot_commit)
+        if found.tip:
+            await unpack(self.git, worktree, there.bundle, found.tip)
+        await settle(self.git, worktree, unchanged=not found.tip)
+        await there.leave(remove=not found.why)
+        return found
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+async def test_uncommitted_files_go_along(machine: Machine) -> None:
+    """The workspace holds the files as they are; nothing of the user's is touched."""
+    machine.repo.write("new.txt", "not committed\n")
+    before = machine.repo.fingerprint()
+    worktree = await reserve(machine.host, "task")
+    _, placed, _ = await machine.send(worktree)
+
+    assert Path(placed.path, "new.txt").read_text() == "not committed\n"
+    assert placed.fresh
+    assert machine.repo.fingerprint() == before
+
+
+async def test_work_comes_back_as_a_branch(machine: Machine) -> None:
+    """Commits and what was left uncommitted arrive as a branch that a merge understands."""
+    worktree = await reserve(machine.host, "task")
+    there, placed, _ = await machine.send(worktree)
+    far = Repo(Path(placed.path))
+    far.write("done.txt", "one\n")
+    far.git("add", "-A")
+    far.git("-c", "user.name=x", "-c", "user.email=x@y", "commit", "-qm", "Do it")
+    far.write("left.txt", "two\n")
+    before = machine.repo.fingerprint()
+
+    found = await machine.back(there, worktree)
+
+    assert len(found.commits) == 2
+    assert found.files == ("done.txt", "left.txt")
+    assert machine.repo.fingerprint() == before
+    assert not Path(placed.path).exists()
+    report = await merge(machine.host, ["task"])
+    assert [step.status for step in report.steps] == ["merged"]
+    assert (machine.repo.path / "left.txt").read_text() == "two\n"
+
+
+async def test_the_base_goes_once(machine: Machine) -> None:
+    """A second child of the same commit costs nothing, one of a changed file little."""
+    machine.repo.write("large.bin", "".join(str(n * n) for n in range(200_000)))
+    machine.repo.commit()
+    _, _, first = await machine.send(await reserve(machine.host, "one"))
+    _, second, same = await machine.send(await reserve(machine.host, "two"))
+    machine.repo.write("small.txt", "a change\n")
+    _, third, less = await machine.send(await reserve(machine.host, "three"))
+
+    assert first > 300_000
+    assert same == 0
+    assert 0 < less < 10_000
+    assert Path(second.path, "large.bin").exists()
+    assert Path(third.path, "small.txt").read_text() == "a change\n"
+
+
+async def test_nothing_done_leaves_nothing(machine: Machine) -> None:
+    """An unchanged workspace vanishes on both sides, and its name is free."""
+    worktree = await reserve(machine.host, "task")
+    there, placed, _ = await machine.send(worktree)
+
+    found = await machine.back(there, worktree)
+
+    assert (found.tip, found.why) == ("", "")
+    assert not Path(placed.path).exists()
+    assert machine.repo.git("for-each-ref", "refs/prong", "refs/heads/prong") == ""
+
+
+async def test_what_cannot_travel_is_kept_there(machine: Machine) -> None:
+    """Ignored files and commits on other branches stay where they are, and it is said why."""
+    machine.repo.write(".gitignore", "data/\n")
+    machine.repo.commit()
+    worktree = await reserve(machine.host, "task")
+    there, placed, _ = await machine.send(worktree)
+    Repo(Path(placed.path)).write("data/result.csv", "1\n")
+
+    found = await machine.back(there, worktree)
+
+    assert "ignored files of its own, such as data/result.csv" in found.why
+    assert Path(placed.path, "data/result.csv").exists()
+
+
+async def test_a_workspace_is_found_again(machine: Machine) -> None:
+    """What was left in one by a worker that died is there for the next; a name may be reused."""
+    worktree = await reserve(machine.host, "task")
+    _, placed, _ = await machine.send(worktree)
+    Path(placed.path, "half.txt").write_text("half\n")
+
+    there, again, _ = await machine.send(worktree)
+    assert (again.path, again.fresh) == (placed.path, False)
+    assert (await machine.back(there, worktree)).files == ("half.txt",)
+
+    there, fresh, size = await machine.send(worktree)
+    assert fresh.fresh
+    assert size < 10_000
+    assert Path(fresh.path, "half.txt").read_text() == "half\n"
+
+
+async def test_a_repository_without_commits_can_be_sent(tmp_path: Path) -> None:
+    """Its files go as one commit of their own."""
+    machine = Machine(tmp_path)
+    machine.repo.git("update-ref", "-d", "HEAD")
+    _, placed, _ = await machine.send(await reserve(machine.host, "task"))
+
+    names = {path.name for path in Path(placed.path).iterdir()} - {".git"}
+    assert names == {path.name for path in machine.repo.path.iterdir()} - {".git", ".prong"}
+
+
+async def test_what_cannot_be_sent_is_refused(machine: Machine, tmp_path: Path) -> None:
+    """A shallow repository and one with files in git LFS are refused before anything is sent."""
+    await check_sendable(machine.git)
+    machine.repo.write(".gitattributes", "*.psd filter=lfs\n")
+    machine.repo.write("art.psd", "x")
+    with pytest.raises(NotPossibleNow, match=r"git LFS, such as art\.psd"):
+        await check_sendable(machine.git)
+
+    machine.repo.git("clone", "-q", "--depth=1", f"file://{machine.repo.path}", str(tmp_path / "s"))
+    shallow = LocalHost(str(tmp_path / "s"))
+    with pytest.raises(NotPossibleNow, match="--unshallow"):
+        await check_sendable(Git(shallow, shallow.root))
+
+
+async def test_what_comes_back_is_checked(machine: Machine) -> None:
+    """A bundle that is damaged, or of another commit than was announced, moves no branch."""
+    worktree = await reserve(machine.host, "task")
+    there, placed, _ = await machine.send(worktree)
+    Path(placed.path, "new.txt").write_text("new\n")
+    found = await there.harvest(worktree.snapshot_commit)
+    data = Path(there.bundle).read_bytes()
+    Path(machine.file).write_bytes(data[:-30] + bytes(30))
+
+    with pytest.raises(GitFailed):
+        await unpack(machine.git, worktree, machine.file, found.tip)
+    assert machine.repo.git("for-each-ref", "refs/heads/prong") == ""
+
+
+async def test_its_name_is_kept_while_it_is_away(machine: Machine) -> None:
+    """A sweep of names that nobody uses spares those of workspaces on other machines."""
+    worktree = await reserve(machine.host, "task")
+    folder = machine.repo.path / ".git/refs/prong/base"
+    for path in folder.iterdir():
+        os.utime(path, (1, 1))
+    await sweep(machine.host)
+
+    assert machine.repo.git("rev-parse", "refs/prong/base/task") == worktree.snapshot_commit
+
+
+async def test_a_later_run_takes_the_lease(machine: Machine) -> None:
+    """A worker with a lower number is refused, and one that holds it hears of a higher one."""
+    there = machine.workspace(await machine.shipment(await reserve(machine.host, "task")))
+    first, second = there.lease(1), there.lease(2)
+    first.take()
+    assert not first.lost
+    second.take()
+
+    assert first.lost
+    assert not second.lost
+    with pytest.raises(NotPossibleNow, match="a later run"):
+        first.take()
