@@ -17,7 +17,8 @@ from prong.command import Stop
 from prong.entry import User, plain
 from prong.event import PermissionAsked, QuestionAsked, TaskFinished, TextDelta
 from prong.question import Answer
-from prong.team.pipe import Processes, Waits
+from prong.team.pipe import Processes
+from prong.team.worker_line import Waits
 from prong.testing import Script, Step, World, Worlds, call, delay, report, say
 from prong.testing.worker import FAULTS
 

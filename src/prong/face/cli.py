@@ -32,6 +32,7 @@ _COMMANDS = {
 _ROSTER = {
     "agents": "list the types of agents, or show one and its tools: agents show NAME",
     "doctor": "say what is protected here and what is not, each with its remedy",
+    "remote": "try a machine on which agents are to work: remote check NAME",
 }
 _ACCOUNTS = {
     "cost": "what a session cost: by agent, by fan-out, and the least it could have",
@@ -129,6 +130,10 @@ def _command(name: str, words: list[str]) -> int:
         from prong.face.doctor import run_doctor
 
         return run_doctor(words)
+    if name == "remote":
+        from prong.face.remote_command import run_remote
+
+        return run_remote(words)
     if name in _ROSTER:
         from prong.face.type_list import run_agents
 

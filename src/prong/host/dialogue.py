@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import aclosing
 
 import anyio
 
@@ -31,6 +32,10 @@ class Dialogue:
         source, self._sink = os.pipe()
         os.set_blocking(self._sink, False)
         self._floor = anyio.Lock()
+        self.sent = 0
+        """Bytes that went to it."""
+        self.received = 0
+        """Bytes that came from it."""
         try:
             self.group = Group(
                 argv,
@@ -66,7 +71,8 @@ class Dialogue:
             rest = memoryview(data)
             while rest and self._sink >= 0:
                 try:
-                    rest = rest[os.write(self._sink, rest) :]
+                    written = os.write(self._sink, rest)
+                    rest, self.sent = rest[written:], self.sent + written
                 except BlockingIOError:
                     await anyio.wait_writable(self._sink)
 
@@ -76,9 +82,12 @@ class Dialogue:
             sink, self._sink = self._sink, -1
             os.close(sink)
 
-    def chunks(self) -> AsyncGenerator[bytes, None]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Stream what it says until it has ended."""
-        return self._pipe.chunks(self.group)
+        async with aclosing(self._pipe.chunks(self.group)) as chunks:
+            async for data in chunks:
+                self.received += len(data)
+                yield data
 
     async def close(self, *, grace: float) -> None:
         """Let it end by itself for so many seconds, then end it by force."""

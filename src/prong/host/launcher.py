@@ -211,7 +211,7 @@ def _for_shell(path: str) -> str:
 def _remedy(
     own: tuple[tuple[str, str], ...], target: RemoteTarget, python: str, code: int, errors: str
 ) -> str:
-    said = errors.lower()
+    said = errors.lower().replace("'", "")
     for words, means in (*own, *_FAULTS):
         if words in said:
             return means.format(host=target.host, image=target.image, python=python)

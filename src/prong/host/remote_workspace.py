@@ -205,3 +205,7 @@ class RemoteWorkspace:
             await git.ask("update-ref", "-d", ref)
         await self.host.run(["rm", "-rf", "--", f"{self._top}/.prong/storage/{slug}"])
         return True
+
+    async def destroy(self) -> None:
+        """Remove the copy of the repository and all that is in it: it was made for a trial."""
+        await must(self.host, "rm", "-rf", "--", self._top)

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         undo_merge,
     )
     from prong.session.records import Records
+    from prong.session.remote_check import check_remote
     from prong.session.session import Session
     from prong.session.team_report import (
         end_member,
@@ -100,6 +101,7 @@ _HOMES = {
     "agent_types": "session.project",
     "as_json": "cost.receipt",
     "books_of": "session.catalogue",
+    "check_remote": "session.remote_check",
     "clean_children": "session.project",
     "clear_memory": "session.project",
     "decide_trust": "session.project",
@@ -162,6 +164,7 @@ __all__ = [
     "agent_types",
     "as_json",
     "books_of",
+    "check_remote",
     "clean_children",
     "clear_memory",
     "decide_trust",

@@ -40,7 +40,6 @@ from prong.team.message import (
     Noted,
     RequestPaid,
     ResponseBegan,
-    Up,
     Use,
     Used,
     WorkerAsk,
@@ -65,7 +64,7 @@ class Port:
         self._numbers = count(1)
         self._slots: dict[int, _Pending] = {}
 
-    def say(self, message: Up) -> None:
+    def say(self, message: msgspec.Struct) -> None:
         """Say something; it is in the pipe when this returns.
 
         Raises OSError if nobody listens any more.

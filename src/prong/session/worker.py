@@ -46,6 +46,7 @@ from prong.session.port import (
     Relay,
     may_end,
 )
+from prong.session.workspace_server import serve_workspace
 from prong.team.delivery import Delivery
 from prong.team.isolation import nobody
 from prong.team.message import (
@@ -99,7 +100,7 @@ def run_worker() -> int:
     return 0
 
 
-async def _messages(source: int) -> AsyncGenerator[Down, None]:
+async def _frames(source: int) -> AsyncGenerator[bytes, None]:
     frames = Frames()
     while True:
         await anyio.wait_readable(source)
@@ -107,16 +108,33 @@ async def _messages(source: int) -> AsyncGenerator[Down, None]:
         if not data:
             return
         for whole in frames.feed(data):
-            yield read_down(whole)
+            yield whole
+
+
+async def _messages(frames: AsyncGenerator[bytes, None]) -> AsyncGenerator[Down, None]:
+    async for data in frames:
+        yield read_down(data)
 
 
 async def _work(source: int, sink: int) -> None:
     port = Port(sink)
-    async with aclosing(_messages(source)) as messages:
-        hello = await anext(messages, None)
+    async with aclosing(_frames(source)) as frames:
+        first = await anext(frames, None)
+        hello = None if first is None else read_down(first)
         port.say(Ready())
         if not isinstance(hello, Hello) or hello.version != PROTOCOL:
             raise WorkerFailed(f"the session does not speak version {PROTOCOL} of the protocol")
+        if hello.purpose == "run":
+            await _run(frames, port, hello)
+            return
+        async with anyio.create_task_group() as group:
+            group.start_soon(_pulse, port)
+            await serve_workspace(frames, port)
+            group.cancel_scope.cancel()
+
+
+async def _run(frames: AsyncGenerator[bytes, None], port: Port, hello: Hello) -> None:
+    async with aclosing(_messages(frames)) as messages:
         prompt, spec = await _receive(messages)
         async with (
             Http(env=hello.env, limits=spec.model.limits) as http,

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
+from prong.about import __version__
 from prong.agent import Turn
 from prong.cost import Charge
 from prong.entry import CallId, Part
@@ -44,7 +45,7 @@ from prong.team.run import RunSpec, Waiting
 from prong.tools.policy import Policy
 from prong.wire.raw import dump
 
-PROTOCOL = 2
+PROTOCOL = 3
 """The version of the protocol; two that differ do not talk."""
 
 LARGEST = 64 * 1024 * 1024
@@ -90,6 +91,8 @@ class Hello(_Sentence, frozen=True):
     """The first word of the session."""
 
     version: int = PROTOCOL
+    purpose: Literal["run", "workspace"] = "run"
+    """What follows: a run, or an order of `workspace_message`."""
     headers: tuple[tuple[str, str], ...] = ()
     """Of the model's endpoint; they hold its key."""
     env: dict[str, str] = {}
@@ -147,6 +150,7 @@ class Ready(_Sentence, frozen=True):
     """The first word of a worker."""
 
     version: int = PROTOCOL
+    prong: str = __version__
 
 
 class Alive(_Sentence, frozen=True):
@@ -284,7 +288,7 @@ _decode_up = msgspec.json.Decoder(Up).decode
 _decode_down = msgspec.json.Decoder(Down).decode
 
 
-def frame(message: Down | Up) -> bytes:
+def frame(message: msgspec.Struct) -> bytes:
     """Make the frame of a message.
 
     Raises WorkerFailed if it is too large.
