@@ -96,7 +96,7 @@ class Fork(_Command, frozen=True, tag="fork"):
     """Split off one fork per directive; accepted with their task ids."""
 
     directives: tuple[str, ...]
-    isolation: Literal["worktree"] | None = None
+    isolation: Literal["worktree", "remote"] | None = None
 
 
 class Tell(_Command, frozen=True, tag="tell"):

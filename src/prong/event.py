@@ -66,7 +66,9 @@ class AgentStarted(_Event, tag="agent_started", frozen=True):
     """The task that it runs as; empty for the main agent."""
     call_id: str = ""
     """The call of the parent that it came of; empty if somebody started it by hand."""
-    isolation: Literal["", "worktree"] = ""
+    isolation: Literal["", "worktree", "remote"] = ""
+    target: str = ""
+    """The machine that it works on, if that is another; as the settings name it."""
     member: str = ""
     colour: str = ""
     """Its name in a team, if it is a member of one, and by what members are told apart."""
@@ -349,6 +351,7 @@ class WorkKept(_Event, tag="work_kept", frozen=True):
 
     task_id: TaskId
     path: str
+    """Its folder; `NAME:FOLDER` on another machine, empty if its branch came back from one."""
     branch: str
     """What is checked out there: a branch, or a commit if the child left all branches."""
     commits: tuple[str, ...] = ()

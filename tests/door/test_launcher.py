@@ -32,7 +32,9 @@ def test_ssh_is_the_users_own_and_never_asks(
     assert argv[0] == "ssh"
     assert "BatchMode=yes" in argv
     assert argv[-3:-1] == ("--", "me@box")
-    assert argv[-1] == "exec ~/'my env/bin/python' -P -m prong worker --stdio"
+    assert argv[-1] == (
+        "exec env -u SSH_CLIENT -u SSH2_CLIENT ~/'my env/bin/python' -P -m prong worker --stdio"
+    )
 
 
 def test_a_container_is_run_from_an_image_that_is_there(

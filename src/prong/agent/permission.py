@@ -17,6 +17,7 @@ from prong.agent.gate import CheckedCall
 from prong.agent.verdict import UNASKED, Verdict, settle
 from prong.entry import Call
 from prong.event import PermissionAsked
+from prong.host.far_host import FarHost
 from prong.host.sandbox import NONE
 from prong.tools.access import Access, Reading, Running, Writing
 from prong.tools.policy import Allow, Ask, Deny
@@ -183,6 +184,9 @@ def _may_know(agent: Agent, accesses: Sequence[Access]) -> bool:
 async def _preview(agent: Agent, tool: Tool, args: Any) -> str | Failed:
     """Show what a call would change, to whoever decides on it."""
     if not isinstance(tool, Previewing) or not agent.questions.answerable:
+        return ""
+    if isinstance(agent.context.host, FarHost):
+        # Its files cannot be looked at from here.
         return ""
     with suppress(OSError):
         found = await tool.preview(args, agent.context)

@@ -132,7 +132,8 @@ def describe_work(event: WorkKept) -> str:
     """Say where a child's work is, and how much of it there is."""
     much = f"{counted(len(event.commits), 'commit')}, {counted(len(event.files), 'file')}"
     rest = ", not all committed" if event.uncommitted else ""
-    return f"work kept on {event.branch} ({much}{rest}) in {event.path}"
+    where = f" in {event.path}" if event.path else ""
+    return f"work kept on {event.branch} ({much}{rest}){where}"
 
 
 def describe_kept(event: MemoryKept) -> str:

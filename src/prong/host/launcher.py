@@ -6,8 +6,6 @@ its standard streams, and ends when its input does; nothing secret is in its arg
 
 from __future__ import annotations
 
-import shlex
-import shutil
 import sys
 from typing import Protocol, cast
 
@@ -29,6 +27,8 @@ _SSH = (
     *("RequestTTY=no", "EscapeChar=none", "LogLevel=ERROR"),
 )
 """Nobody sits there to be asked, and a line that is cut is noticed within a minute."""
+
+_UNTOLD = ("-u", "SSH_CLIENT", "-u", "SSH2_CLIENT")
 
 _SSH_FAULTS = (
     (
@@ -105,10 +105,17 @@ class SshLauncher:
         Raises NotInstalled if there is no ssh.
         """
         del name
+        # Modules that no session loads which stays at home.
+        import shlex
+        import shutil
+
         if shutil.which("ssh") is None:
             raise NotInstalled("there is no program 'ssh' here: install OpenSSH's client")
         options = tuple(word for option in _SSH for word in ("-o", option))
-        line = " ".join(["exec", _for_shell(_python(target)), *map(shlex.quote, WORKER)])
+        # Or every bash there would take itself for one that ssh has started, and read ~/.bashrc.
+        line = " ".join(
+            ["exec", "env", *_UNTOLD, _for_shell(_python(target)), *map(shlex.quote, WORKER)]
+        )
         return ("ssh", *options, "--", target.host, line)
 
     def remedy(self, target: RemoteTarget, code: int, errors: str) -> str:
@@ -128,6 +135,8 @@ class ContainerLauncher:
 
         Raises NotInstalled if there is neither.
         """
+        import shutil
+
         engine = target.engine or next((e for e in ("docker", "podman") if shutil.which(e)), "")
         if not engine or shutil.which(engine) is None:
             raise NotInstalled(f"there is no {engine or 'docker and no podman'} here: install it")
@@ -205,6 +214,8 @@ def _usual_folder(target: RemoteTarget) -> str:
 
 def _for_shell(path: str) -> str:
     """Quote a path for a shell that is to know its `~`."""
+    import shlex
+
     return f"~/{shlex.quote(path[2:])}" if path.startswith("~/") else shlex.quote(path)
 
 

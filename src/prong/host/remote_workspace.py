@@ -7,9 +7,11 @@ laid out like those of a project at home, and work in them is never deleted befo
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -87,6 +89,22 @@ class RemoteWorkspace:
         """Give the lease of the workspace, not yet taken."""
         return RunLease(f"{self._top}/.prong/lease/{self._shipment.slug}", number)
 
+    @asynccontextmanager
+    async def alone(self) -> AsyncGenerator[None, None]:
+        """Be the only process that changes the copy of the repository.
+
+        Siblings that come together wait here for the first, and find what it was sent.
+        """
+        folder = f"{self._top}/.prong"
+        await must(self.host, "mkdir", "-p", "--", folder)
+        lock = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            while not _locked(lock):  # noqa: ASYNC110 - another process tells nobody
+                await anyio.sleep(0.05)
+            yield
+        finally:
+            os.close(lock)
+
     async def open(self, offered: Sequence[str]) -> tuple[str, ...]:
         """Make the copy of the repository if there is none; gives which commits it knows.
 
@@ -111,7 +129,7 @@ class RemoteWorkspace:
         """
         git, given = self._git, self._shipment
         slug, start = given.slug, given.start
-        fresh = await self.host.stat(f"{self._path}/.git") is None
+        fresh = await self._is_free()
         if bundled:
             quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
             (line,) = (await git.run("bundle", "list-heads", self.bundle)).splitlines()
@@ -136,6 +154,25 @@ class RemoteWorkspace:
             storage=storage,
             fresh=fresh,
         )
+
+    async def _is_free(self) -> bool:
+        """Whether there is no workspace of this child yet; an unused one of another makes way.
+
+        Raises NotPossibleNow if another's is in the way and there is work in it.
+        """
+        if await self.host.stat(f"{self._path}/.git") is None:
+            return True
+        git, slug, start = self._git, self._shipment.slug, self._shipment.start
+        base = await git.find(BASES + slug)
+        if start in {base, await Git(self.host, self._path).find("HEAD")}:
+            return False
+        found = await examine(self.host, self._path, f"prong/{slug}", base, self._top)
+        if found.why or not await remove_folder(git, self._path):
+            raise NotPossibleNow(
+                f"{self._path} holds what another child left there ({found.why}): look at it, and "
+                "remove it by 'git worktree remove'"
+            )
+        return True
 
     @property
     def cwd(self) -> str:
@@ -209,3 +246,11 @@ class RemoteWorkspace:
     async def destroy(self) -> None:
         """Remove the copy of the repository and all that is in it: it was made for a trial."""
         await must(self.host, "rm", "-rf", "--", self._top)
+
+
+def _locked(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -261,8 +261,12 @@ class ChildSpec(_Note, frozen=True, kw_only=True):
     """What was reserved for it."""
     files: tuple[str, ...] | None = None
     """Patterns of the files it may change; None if nothing was declared."""
-    isolation: Literal["", "worktree"] = ""
-    """Whether it works in a worktree of its own."""
+    isolation: Literal["", "worktree", "remote"] = ""
+    """Whether it works in a worktree of its own, or in one on another machine."""
+    target: str = ""
+    """That machine, as the settings name it."""
+    lease: int = 0
+    """The number of its latest worker there: one with a lower number has no say any more."""
     worktree: Worktree | None = None
     """That worktree, once it is made and for as long as it is there."""
     brief: str = ""

@@ -263,7 +263,7 @@ async def fork(
     directives: Sequence[str],
     *,
     notify: bool = True,
-    isolation: Literal["worktree"] | None = None,
+    isolation: Literal["worktree", "remote"] | None = None,
     more: str = "",
 ) -> list[Child]:
     """Split the main agent, one fork per directive; each is told `more` as well.
@@ -277,7 +277,7 @@ async def fork(
     if bad or not texts:
         raise BadInput("fork takes a list of directives, each a text that says what to do")
     return await parts.supervisor.fork(
-        parts.agent, directives, notify=notify, isolated=isolation is not None, more=more
+        parts.agent, directives, notify=notify, isolation=isolation or "", more=more
     )
 
 

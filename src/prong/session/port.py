@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any, TypeVar
 
@@ -20,8 +21,10 @@ from prong.agent.gate import CheckedCall
 from prong.agent.observer import Payment
 from prong.cost import Charge
 from prong.entry import Call, CallId
-from prong.errors import BudgetSpent
+from prong.errors import BudgetSpent, WorkerFailed
 from prong.event import Event, PromptMoved
+from prong.host.far_host import TracedHost
+from prong.host.lease import RunLease
 from prong.ids import AgentPath
 from prong.journal.note import Note, encode_note
 from prong.journal.transfer import growth
@@ -55,14 +58,31 @@ from prong.wire.raw import dump
 _T = TypeVar("_T")
 
 
+def check_lease(lease: RunLease | None) -> None:
+    """Look whether a run is still this process's.
+
+    Raises WorkerFailed if a later one has begun.
+    """
+    if lease is not None and lease.lost:
+        raise WorkerFailed(f"a later run than number {lease.number} has begun: this one stops")
+
+
 class Port:
     """The way to the session."""
 
-    def __init__(self, sink: int) -> None:
-        """Take the pipe's end; writing waits for the session, which reads all the time."""
+    def __init__(self, sink: int, lease: RunLease | None = None) -> None:
+        """Take the pipe's end; writing waits for the session, which reads all the time.
+
+        With a lease, nothing is asked for once a later run has begun.
+        """
         self._sink = sink
+        self._lease = lease
         self._numbers = count(1)
         self._slots: dict[int, _Pending] = {}
+
+    def leased(self, lease: RunLease | None) -> Port:
+        """Give the same way, for a run that holds a lease."""
+        return Port(self._sink, lease)
 
     def say(self, message: msgspec.Struct) -> None:
         """Say something; it is in the pipe when this returns.
@@ -78,7 +98,11 @@ class Port:
         return next(self._numbers)
 
     async def ask(self, ask: WorkerAsk, kind: type[_T]) -> _T:
-        """Ask something and wait for the answer."""
+        """Ask something and wait for the answer.
+
+        Raises WorkerFailed if a later run has begun.
+        """
+        check_lease(self._lease)
         slot = self._slots[ask.number] = _Pending(anyio.Event())
         try:
             self.say(ask)
@@ -195,7 +219,9 @@ class PortGate:
 
     async def check(self, agent: Agent, call: Call, tool: Tool, args: Any) -> CheckedCall:
         """Ask whether a call may run, and as what."""
-        ask = MayRun(number=self._port.number(), call_id=call.id, cwd=agent.context.cwd)
+        links = _links(agent, call, tool, args)
+        number, cwd = self._port.number(), agent.context.cwd
+        ask = MayRun(number=number, call_id=call.id, cwd=cwd, links=links)
         granted = await self._port.ask(ask, Granted)
         if granted.halted:
             agent.run.halt(granted.halted)
@@ -218,6 +244,22 @@ class PortGate:
         if granted.refused is not None:
             return None
         return msgspec.structs.replace(checked, profile=granted.profile)
+
+
+def _links(agent: Agent, call: Call, tool: Tool, args: Any) -> dict[str, str]:
+    """Find out where the paths of a call lead, if the session cannot see them.
+
+    The same decision is made here once, for the sake of the paths that it looks at.
+    """
+    host = agent.context.host
+    if not isinstance(host, TracedHost):
+        return {}
+    host.links.clear()
+    with suppress(OSError):
+        accesses = tool.access(args, agent.context)
+        agent.policy.decide(call.name, accesses, resolve=host.follow)
+        agent.policy.decide(call.name, accesses, resolve=host.resolve)
+    return dict(host.links)
 
 
 class _Passed(msgspec.Struct, frozen=True):

@@ -10,12 +10,14 @@ import msgspec
 from prong.agent import TurnLimits
 from prong.config.option import Options
 from prong.config.place import Place
+from prong.config.secrecy import withheld
 from prong.cost import Prices, read_prices
 from prong.cost.budget import Bounds
 from prong.entry import ToolSpec
 from prong.errors import BadInput
 from prong.provider import Http, HttpLimits, Providers
 from prong.team.fanout import ForkSettings
+from prong.team.remote_workers import RemoteWorkers
 from prong.team.runner import Inline, Runner
 from prong.team.supervisor import PATIENCE
 from prong.tools.structured import StructuredOutput
@@ -55,6 +57,18 @@ def runner(place: Place) -> Runner:
     from prong.team.pipe import Processes
 
     return Processes()
+
+
+def remote_workers(place: Place) -> RemoteWorkers:
+    """Say on which other machines children can work."""
+    values = place.settings.values
+    return RemoteWorkers(
+        targets=values.remote.targets,
+        default=values.remote.default,
+        withhold=withheld(place),
+        required=values.sandbox.mode == "required",
+        background=values.background,
+    )
 
 
 def patience(place: Place) -> float | None:

@@ -190,7 +190,7 @@ class Session:
         *,
         returns: None = None,
         notify: bool = False,
-        isolation: Literal["worktree"] | None = None,
+        isolation: Literal["worktree", "remote"] | None = None,
     ) -> list[ForkResult]: ...
 
     @overload
@@ -200,7 +200,7 @@ class Session:
         *,
         returns: type[_T],
         notify: bool = False,
-        isolation: Literal["worktree"] | None = None,
+        isolation: Literal["worktree", "remote"] | None = None,
     ) -> list[ValueResult[_T]]: ...
 
     async def fork(
@@ -209,13 +209,14 @@ class Session:
         *,
         returns: type[_T] | None = None,
         notify: bool = False,
-        isolation: Literal["worktree"] | None = None,
+        isolation: Literal["worktree", "remote"] | None = None,
     ) -> list[ForkResult] | list[ValueResult[_T]]:
         """Split the main agent by hand: one fork per directive, all from its conversation as it is.
 
         Waits for all of them. With `notify` the conversation is told of their reports as well.
-        `isolation` gives each a worktree of its own. With `returns` each has to answer by a value
-        of that type in place of a report, as in `run`. The command `Fork` does not wait.
+        `isolation` gives each a worktree of its own, here or on another machine. With `returns`
+        each has to answer by a value of that type in place of a report, as in `run`. The command
+        `Fork` does not wait.
 
         Raises BadInput if that is not a list of texts, or no model can be asked for the type,
         NotPossibleNow if forks are off, and SessionEnded if the session has been closed.
@@ -246,7 +247,10 @@ class Session:
         return [found[number] for number in range(len(children))]
 
     async def start_forks(
-        self, directives: Sequence[str], *, isolation: Literal["worktree"] | None = None
+        self,
+        directives: Sequence[str],
+        *,
+        isolation: Literal["worktree", "remote"] | None = None,
     ) -> list[str]:
         """Fork by hand without waiting; their reports come as notices. Gives the task ids.
 

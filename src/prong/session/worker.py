@@ -33,6 +33,8 @@ from prong.cost.budget import Budget
 from prong.entry import User
 from prong.errors import WorkerFailed
 from prong.host import Host, make_private
+from prong.host.lease import RunLease
+from prong.host.remote_workspace import RemoteWorkspace
 from prong.journal.transfer import begin, grow
 from prong.prompt import Node, Prompt
 from prong.provider import Api, Http, Secrets
@@ -44,6 +46,7 @@ from prong.session.port import (
     PortHooks,
     PortObserver,
     Relay,
+    check_lease,
     may_end,
 )
 from prong.session.workspace_server import serve_workspace
@@ -82,6 +85,9 @@ from prong.wire import dialect
 
 _PULSE = 10.0
 """Seconds between two signs of life."""
+
+_LOOK = 1.0
+"""Seconds between two looks at the lease."""
 
 _CHUNK = 1 << 16
 
@@ -136,12 +142,16 @@ async def _work(source: int, sink: int) -> None:
 async def _run(frames: AsyncGenerator[bytes, None], port: Port, hello: Hello) -> None:
     async with aclosing(_messages(frames)) as messages:
         prompt, spec = await _receive(messages)
+        lease = await _claim(spec)
+        port = port.leased(lease)
         async with (
             Http(env=hello.env, limits=spec.model.limits) as http,
             anyio.create_task_group() as group,
         ):
             worker = _Worker(port, hello, spec, prompt, http, group)
             group.start_soon(_pulse, port)
+            if lease is not None:
+                group.start_soon(_keep, lease)
             group.start_soon(_obey, messages, worker, group.cancel_scope)
             try:
                 await worker.live()
@@ -165,6 +175,27 @@ async def _receive(messages: AsyncGenerator[Down, None]) -> tuple[Prompt, RunSpe
             case _:
                 break
     raise WorkerFailed("the rope did not come whole")
+
+
+async def _claim(spec: RunSpec) -> RunLease | None:
+    """Take a workspace of this machine for this run, once nobody else works in it.
+
+    Raises NotPossibleNow if a later run has it, or an earlier one does not end.
+    """
+    if (given := spec.remote) is None:
+        return None
+    there = RemoteWorkspace(given.folder, spec.place.home, given.shipment)
+    lease = there.lease(given.lease)
+    lease.take()
+    await there.enter()
+    return lease
+
+
+async def _keep(lease: RunLease) -> None:
+    """Look whether the run is still this one's; everything ends if not."""
+    while True:
+        await anyio.sleep(_LOOK)
+        check_lease(lease)
 
 
 async def _pulse(port: Port) -> None:

@@ -26,6 +26,9 @@ from prong.team.workspace_message import (
     read_order,
 )
 
+_PATIENCE = 120.0
+"""Seconds for which the next word of a session is waited for: siblings may wait for this one."""
+
 
 async def serve_workspace(frames: AsyncGenerator[bytes, None], port: Port) -> None:
     """Do what one order asks for, and say what came of it."""
@@ -45,9 +48,11 @@ async def serve_workspace(frames: AsyncGenerator[bytes, None], port: Port) -> No
 async def _next(
     frames: AsyncGenerator[bytes, None],
 ) -> PrepareWorkspace | CollectWorkspace | BundlePart | BundleSent | WorkArrived:
-    data = await anext(frames, None)
+    data = None
+    with anyio.move_on_after(_PATIENCE):
+        data = await anext(frames, None)
     if data is None:
-        raise WorkerFailed("the session has gone")
+        raise WorkerFailed("the session has gone, or fallen silent")
     return read_order(data)
 
 
@@ -56,9 +61,10 @@ async def _prepare(
 ) -> None:
     there = RemoteWorkspace(order.folder, str(Path.home()), order.shipment)
     there.lease(order.lease).take()
-    port.say(CommitsKnown(commits=await there.open(order.offered)))
-    bundled = await _receive(there, frames)
-    placed = await there.place(bundled=bundled)
+    async with there.alone():
+        port.say(CommitsKnown(commits=await there.open(order.offered)))
+        bundled = await _receive(there, frames)
+        placed = await there.place(bundled=bundled)
     await anyio.Path(there.bundle).unlink(missing_ok=True)
     home, ability = str(Path.home()), await anyio.to_thread.run_sync(lambda: there.host.ability)
     port.say(WorkspaceReady(placed=placed, home=home, ability=ability))
@@ -88,7 +94,8 @@ async def _collect(
     await there.enter()
     if order.trial:
         await there.host.write(f"{there.cwd}/{TRIAL}", order.trial.encode())
-    harvest = await there.harvest(order.since)
+    async with there.alone():
+        harvest = await there.harvest(order.since)
     port.say(WorkFound(harvest=harvest))
     if harvest.tip:
         async with await anyio.open_file(there.bundle, "rb") as file:
@@ -97,7 +104,8 @@ async def _collect(
         port.say(BundleSent())
     if not isinstance(await _next(frames), WorkArrived):
         raise WorkerFailed("the session did not say that the work has arrived")
-    gone = await there.leave(remove=not harvest.why)
+    async with there.alone():
+        gone = await there.leave(remove=not harvest.why)
     if gone:
         lease.drop()
     if gone and order.trial:

@@ -19,6 +19,7 @@ def announce(child: Child, *, resumed: bool) -> None:
             task_id=spec.task_id,
             call_id=spec.call_id,
             isolation=spec.isolation,
+            target=spec.target,
             member=spec.member.name if spec.member else "",
             colour=spec.member.colour if spec.member else "",
             notify=spec.notify,

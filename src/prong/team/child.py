@@ -11,6 +11,7 @@ import msgspec
 
 from prong.agent import Agent
 from prong.entry import Text, User
+from prong.host.slug import slug_from
 from prong.host.worktree import Kept, Removed, Worktree
 from prong.journal.note import ChildEnded, ChildRun, ChildSpec, ChildStatus, MessagesUnread
 from prong.team.account import ChildAccount
@@ -122,6 +123,12 @@ class Child(msgspec.Struct):
         self.run = msgspec.structs.replace(self.run, outcome=None)
         self._respec(msgspec.structs.replace(self.spec, worktree=worktree))
 
+    def count_lease(self) -> int:
+        """Give the next number of a worker on another machine, stored before it counts."""
+        number = self.spec.lease + 1
+        self._respec(msgspec.structs.replace(self.spec, lease=number))
+        return number
+
     def leave(self, outcome: Kept | Removed) -> None:
         """Take note of what became of its worktree; raises JournalError if that is not stored."""
         self.run = msgspec.structs.replace(self.run, outcome=outcome)
@@ -154,6 +161,13 @@ class Child(msgspec.Struct):
             requests=len(self.account.rows),
             since=run.since,
         )
+
+
+def slug_of(spec: ChildSpec) -> str:
+    """Name a child's worktree by its own name, or by its work if it has none."""
+    # Older journals have children that are named after their calls.
+    old = spec.call_id and spec.task_id.startswith(spec.call_id)
+    return slug_from(spec.description if spec.counted or old else spec.task_id)
 
 
 def _message(text: str, spec: ChildSpec) -> User:

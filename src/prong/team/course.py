@@ -33,6 +33,7 @@ from prong.team.injection import Classifier, check, inspect, warning
 from prong.team.log import Log
 from prong.team.member_record import Joined, Teams
 from prong.team.registry import Registry
+from prong.team.remote_workers import FarWorkspace, RemoteWorkers
 from prong.team.result import ending_of
 from prong.team.runner import Inline, Runner
 from prong.team.task import TaskBoard
@@ -57,7 +58,9 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     journal: Path
     worktrees: WorktreeSettings
     runner: Runner = msgspec.field(default_factory=Inline)
-    """Where their agents run."""
+    """Where their agents run, but for those on other machines."""
+    remote: RemoteWorkers = RemoteWorkers()
+    """The other machines."""
     teams: Teams | None = None
     """The teams whose members run here, if there may be any."""
     claims: Claims | None = None
@@ -77,14 +80,14 @@ async def _lead(child: Child, services: Services) -> None:
     try:
         await _may(child, "SubagentStart")
         started = True
-        workspace = await open_workspace(child, services.worktrees)
+        workspace = await open_workspace(child, services.worktrees, services.remote)
         if workspace is not None and workspace.notice:
             await _may(child, "WorktreeCreate")
         await _wait_turn(child, services)
         joined = await _join(child, services)
         _begin(child, workspace)
-        until = _StopDecision(child, joined).is_over
-        turn = await services.runner.live(child.agent, until=until)
+        until, runner = _StopDecision(child, joined).is_over, _runner(child, workspace, services)
+        turn = await runner.live(child.agent, until=until)
         base, prompt = child.spec.base, child.agent.conversation.prompt
         findings = await inspect(child.text, prompt, base, services.classifier)
         child.end("completed" if turn.ok else "failed", turn.detail, findings)
@@ -101,7 +104,16 @@ async def _lead(child: Child, services: Services) -> None:
                 await _close_workspace(child, workspace)
 
 
-async def _close_workspace(child: Child, workspace: Workspace) -> None:
+def _runner(child: Child, workspace: Workspace | FarWorkspace | None, services: Services) -> Runner:
+    """Choose where the agent of a child runs: where its files are."""
+    if not isinstance(workspace, FarWorkspace):
+        return services.runner
+    from prong.team.remote import RemoteRunner
+
+    return RemoteRunner(child, workspace)
+
+
+async def _close_workspace(child: Child, workspace: Workspace | FarWorkspace) -> None:
     await close_workspace(child, workspace)
     if child.spec.worktree is None:
         await _announce(child, "WorktreeRemove", worktree=workspace.worktree)
@@ -127,7 +139,7 @@ async def _join(child: Child, services: Services) -> Joined | None:
     return await services.teams.join(child.agent, child.spec.member, child.member)
 
 
-def _begin(child: Child, workspace: Workspace | None) -> None:
+def _begin(child: Child, workspace: Workspace | FarWorkspace | None) -> None:
     """Tell a child what to do, and of its worktree; one that was told is told of that alone."""
     spec, agent = child.spec, child.agent
     notice = workspace.notice if workspace is not None else ""

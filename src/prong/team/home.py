@@ -33,6 +33,7 @@ from prong.event import (
     TurnStarted,
     Warned,
 )
+from prong.host.far_host import FarHost
 from prong.ids import RequestId, TaskId
 from prong.journal.note import FilesRead, FolderEntered, TodosKept, TurnSettled, decode_note
 from prong.journal.record import EntryRecord
@@ -295,6 +296,8 @@ class Home:
         if call is None:
             raise WorkerFailed(f"it asked for leave for a call {ask.call_id!r} that nobody made")
         agent.context.recall(cwd=ask.cwd)
+        if isinstance(agent.context.host, FarHost):
+            agent.context.host.learn(ask.links)
         why, parsed = contained(agent.lineage, call.name), agent.kit.parse(call)
         if why is None and isinstance(parsed, Failed):
             why = parsed.why

@@ -7,6 +7,7 @@ whose rules are added.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
@@ -51,7 +52,7 @@ class PlannedFork(msgspec.Struct, frozen=True):
 
     description: str
     directive: str
-    isolated: bool
+    isolation: Literal["", "worktree", "remote"]
     counted: bool = False
     """Whether the call that asks for it names it not."""
 
@@ -82,7 +83,7 @@ def fork_spec(
         base_depth=fan.base.depth,
         base=fan.base.digest,
         budget=budget.bounds if budget is not None else Bounds(),
-        isolation="worktree" if part.isolated else "",
+        isolation=part.isolation,
     )
 
 
@@ -114,7 +115,7 @@ def typed_spec(
         model=made.model,
         spawns=made.spawns,
         budget=budget.bounds,
-        isolation="worktree" if args.isolation or kind.isolation else "",
+        isolation=args.isolation or kind.isolation,
     )
 
 

@@ -218,6 +218,8 @@ class MayRun(_Inquiry, frozen=True):
     cwd: str
     outside: str = ""
     """Why it should run a second time without its sandbox, which kept it from working."""
+    links: dict[str, str] = {}
+    """Where paths that it names lead over there, if they are not what they seem."""
 
 
 class MayEnd(_Inquiry, frozen=True):

@@ -98,11 +98,13 @@ def left_behind(outcome: Kept | Removed) -> str:
     if isinstance(outcome, Removed):
         return "[Nothing was changed in its worktree, so that is gone again.]"
     lines = [f"[Its worktree is kept: {outcome.path}", f"Branch: {outcome.branch}"]
+    if not outcome.path:
+        lines = [f"[Its work has come back as the branch {outcome.branch}"]
     lines.append(f"Commits: {_some([commit[:12] for commit in outcome.commits])}")
     lines.append(f"Files changed: {_some(outcome.files)}")
     if outcome.uncommitted:
         lines.append("Not all of this is committed")
-    if not (outcome.commits or outcome.files):
+    if outcome.path and not (outcome.commits or outcome.files):
         lines.append(f"Kept because {outcome.why}")
     return "\n".join(lines) + "]"
 

@@ -19,12 +19,6 @@ NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}"
 """What agents may be called: names become parts of paths and of notices."""
 
 
-REMOTE = (
-    'isolation "remote" is not available here: there are no remote workers; use '
-    'isolation "worktree" for a working copy of its own, or leave it out'
-)
-
-
 class ForkMode(msgspec.Struct, frozen=True):
     """Whether forks are on, and if not, why."""
 
@@ -72,8 +66,6 @@ def route(
     wanted = args.subagent_type or (FORK if mode.on else default)
     if wanted != FORK and wanted not in types:
         return NoRoute(_unknown(wanted, types))
-    if args.isolation == "remote":
-        return NoRoute(REMOTE)
     if args.name is not None and not re.fullmatch(NAME, args.name):
         return NoRoute(
             f"{args.name!r} is no name for an agent; use up to 64 letters, digits, '.', '_', '-'"

@@ -13,6 +13,7 @@ from prong.cost.budget import Bounds
 from prong.cost.price import Price
 from prong.entry import Usage, User
 from prong.event import Todo
+from prong.host.bundle import Shipment
 from prong.host.workplace import Workplace
 from prong.ids import AgentPath, TaskId
 from prong.provider import Endpoint, HttpLimits, Patience
@@ -102,6 +103,15 @@ class Waiting(msgspec.Struct, frozen=True):
     entry: User
 
 
+class RemoteRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run on another machine holds to there."""
+
+    folder: str
+    shipment: Shipment
+    lease: int
+    """Its number: a worker that hears of a higher one stops."""
+
+
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One run of an agent: all that another process needs to know, beside its rope and its keys."""
 
@@ -123,3 +133,5 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     ahead: float = 0.0
     """Seconds by which the session's clock is ahead of the machine's."""
     inbox: tuple[Waiting, ...] = ()
+    remote: RemoteRun | None = None
+    """The workspace that it works in, if that is on another machine than the session."""

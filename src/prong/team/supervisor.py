@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from types import MappingProxyType
+from typing import Literal
 
 import anyio
 import msgspec
@@ -42,6 +43,7 @@ from prong.team.make import (
 )
 from prong.team.outbox import Expected
 from prong.team.registry import Held, Registry
+from prong.team.remote_workers import aimed
 from prong.team.result import ForkResult, ending_of, finished, held_back, moved, result_of, started
 from prong.team.resume import (
     TakenUp,
@@ -159,7 +161,8 @@ class Supervisor(msgspec.Struct, kw_only=True):
         model = parent.conversation.prompt.head.model
         forks = self.settings.forks if not parent.lineage.member else _WAITS
         decided = route(args, forks, parent.lineage, self.resolver.types, model=model)
-        if isinstance(decided, ForkRoute) and (why := barred(parent, args.isolation or "")):
+        remote = self.services.remote
+        if isinstance(decided, ForkRoute) and (why := barred(parent, args.isolation or "", remote)):
             return NoRoute(why)
         return decided
 
@@ -207,13 +210,18 @@ class Supervisor(msgspec.Struct, kw_only=True):
         fan: FanOut | str,
         member: MemberSpec | None,
     ) -> CallOutcome:
-        if isinstance(fan, str):
-            return Failed(fan)
+        remote = self.services.remote
+        why = barred(parent, args.isolation or "", remote, member=member is not None)
+        if isinstance(fan, str) or why:
+            return Failed(why or str(fan))
         budget = self._budget(parent, task_id)
         if isinstance(budget, str):
             return Failed(f"no fork was started: {budget}")
         part = PlannedFork(
-            args.description, args.prompt, isolated=bool(args.isolation), counted=not args.name
+            args.description,
+            args.prompt,
+            isolation=args.isolation or "",
+            counted=not args.name,
         )
         self._fork(parent, fan, task_id, part, call_id=call_id, budget=budget, member=member)
         return _DISPATCHED
@@ -227,20 +235,20 @@ class Supervisor(msgspec.Struct, kw_only=True):
         directives: Sequence[str],
         *,
         notify: bool = False,
-        isolated: bool = False,
+        isolation: Literal["", "worktree", "remote"] = "",
         more: str = "",
     ) -> list[Child]:
         """Fork an agent by hand, from its conversation as it stands.
 
         After its directive each is told `more`, which its description leaves out.
         A reply whose calls still run is left out: it could not be sent without their results.
-        Raises UsageError if forks are off, or are to be `isolated` and may not.
+        Raises UsageError if forks are off, or may not have such an isolation.
         """
         if not self.settings.forks.on:
             mode = self.settings.forks
             remedy = f"; {mode.remedy}" if mode.remedy else ""
             raise NotPossibleNow(f"forks are off: {mode.why_off}{remedy}")
-        if isolated and (why := barred(parent, "worktree")) is not None:
+        if isolation and (why := barred(parent, isolation, self.services.remote)) is not None:
             raise NotPossibleNow(why)
         prompt = parent.conversation.prompt
         while unanswered(prompt):
@@ -249,7 +257,7 @@ class Supervisor(msgspec.Struct, kw_only=True):
         told = ["\n\n".join(part for part in (text, more) if part) for text in directives]
         fan, _ = self._plan(parent, prompt, told, notify=notify)
         parts = [
-            PlannedFork(_short(text), whole, isolated=isolated)
+            PlannedFork(_short(text), whole, isolation=isolation)
             for text, whole in zip(directives, told, strict=True)
         ]
         return [
@@ -289,7 +297,7 @@ class Supervisor(msgspec.Struct, kw_only=True):
         member: MemberSpec | None = None,
     ) -> Child:
         spec = fork_spec(parent, fan, task_id, part, call_id=call_id, notify=notify, budget=budget)
-        spec = msgspec.structs.replace(spec, member=member)
+        spec = aimed(msgspec.structs.replace(spec, member=member), self.services.remote)
         budget = budget or Budget(parent=parent.client.billing.budget, name=f"agent {task_id}")
         start, agents = fork_start(spec, fan), self.for_agent(spec.path)
         child = make_fork(parent, spec, start, budget, self.services, agents)
@@ -310,14 +318,18 @@ class Supervisor(msgspec.Struct, kw_only=True):
         Raises ProngError if its model cannot be used.
         """
         kind = self.resolver.types[name]
-        why = self._forbidden(parent, name) or barred(parent, args.isolation or kind.isolation)
+        isolation = args.isolation or kind.isolation
+        why = self._forbidden(parent, name)
+        remote = self.services.remote
+        why = why or barred(parent, isolation, remote, member=member is not None)
         if why is not None:
             return Failed(why)
         files = self._files(parent, args)
         if isinstance(files, BadSet):
             return Failed(files.why)
         waits = not self.settings.background or bool(parent.lineage.member)
-        background = not waits and (args.background or kind.background)
+        asked = args.background or kind.background or isolation == "remote"
+        background = not waits and asked
         made = self.resolver.resolve(
             parent, kind, model=args.model, background=background, member=member
         )
@@ -334,7 +346,7 @@ class Supervisor(msgspec.Struct, kw_only=True):
             notify=background,
             files=files,
         )
-        spec = msgspec.structs.replace(spec, member=member)
+        spec = aimed(msgspec.structs.replace(spec, member=member), self.services.remote)
         start, agents = typed_start(parent, spec, made), self.for_agent(spec.path)
         child = make_typed(parent, spec, start, budget, self.services, agents, made)
         launched = begin(child, self.services)

@@ -19,7 +19,6 @@ from prong.event import Warned, WorkKept, WorktreeEntered
 from prong.host import Host
 from prong.host.git import Git
 from prong.host.residue import own_folder
-from prong.host.slug import slug_from
 from prong.host.worktree import (
     FOLDER,
     Base,
@@ -34,9 +33,8 @@ from prong.host.worktree import (
     sweep,
 )
 from prong.ids import TaskId
-from prong.journal.note import ChildSpec
-from prong.team.child import Child
-from prong.team.route import REMOTE
+from prong.team.child import Child, slug_of
+from prong.team.remote_workers import FarWorkspace, RemoteWorkers
 from prong.tools.ground import Ground
 from prong.tools.policy import PolicyBox
 
@@ -64,13 +62,17 @@ def read_settings(given: Mapping[str, Any]) -> WorktreeSettings:
         raise BadInput(f"the setting worktree is wrong: {error}") from error
 
 
-def barred(parent: Agent, isolation: str) -> str | None:
-    """Say why a child may not be isolated in that way; None if it may."""
-    if isolation == "remote":
-        return REMOTE
+def barred(
+    parent: Agent, isolation: str, remote: RemoteWorkers, *, member: bool = False
+) -> str | None:
+    """Say why a child, or a member of a team, may not be isolated in that way; None if it may."""
+    if isolation == "remote" and member:
+        return "members of a team work on this machine; leave isolation out"
     if isolation and parent.policy.policy.mode == "plan":
         return "plan mode only reads, and a worktree would be made; leave isolation out"
-    return None
+    if isolation == "remote" and parent.lineage.member:
+        return "a member of a team waits for its agents, and remote ones work in the background"
+    return remote.refusal() if isolation == "remote" else None
 
 
 class Workspace(msgspec.Struct, frozen=True):
@@ -86,7 +88,9 @@ class Workspace(msgspec.Struct, frozen=True):
     """What the child has to be told of it; empty if it was told in an earlier run."""
 
 
-async def open_workspace(child: Child, settings: WorktreeSettings) -> Workspace | None:
+async def open_workspace(
+    child: Child, settings: WorktreeSettings, remote: RemoteWorkers
+) -> Workspace | FarWorkspace | None:
     """Make a child's worktree or take it up again, and let the child work there and nowhere else.
 
     None if it works where its parent does. Raises ProngError if there can be no worktree.
@@ -94,13 +98,17 @@ async def open_workspace(child: Child, settings: WorktreeSettings) -> Workspace 
     spec, agent = child.spec, child.agent
     if not spec.isolation:
         return None
+    if spec.isolation == "remote":
+        from prong.team.remote import open_remote
+
+        return await open_remote(child, remote, settings.base)
     before = (agent.context.host, agent.context.cwd, agent.policy)
     maker, inherited = agent.context.host.unconfined(), agent.context.host.inherited
     worktree, told = spec.worktree, ""
     try:
         if worktree is None or not await reopen(maker, worktree):
             link = settings.symlink_directories
-            worktree = await create(maker, _slug(spec), base=settings.base, link=link)
+            worktree = await create(maker, slug_of(spec), base=settings.base, link=link)
             told = notice(worktree, base=settings.base)
         host = await _confine(agent, maker, worktree, inherited)
     except OSError as error:
@@ -142,22 +150,21 @@ def _is_apart(folder: str, inherited: tuple[str, ...]) -> bool:
     )
 
 
-def _slug(spec: ChildSpec) -> str:
-    """Name a worktree by the child's own name, or by its work if it has none."""
-    # Older journals have children that are named after their calls.
-    old = spec.call_id and spec.task_id.startswith(spec.call_id)
-    return slug_from(spec.description if spec.counted or old else spec.task_id)
-
-
-async def close_workspace(child: Child, workspace: Workspace) -> None:
+async def close_workspace(child: Child, workspace: Workspace | FarWorkspace) -> None:
     """Let go of a worktree, with nothing of the child's running in it any more; tells what is left.
 
     Nothing keeps the child from ending.
     """
     agent = child.agent
-    await workspace.host.close()
-    agent.move(*workspace.before)
-    outcome = await _let_go(agent, workspace)
+    if isinstance(workspace, FarWorkspace):
+        agent.move(*workspace.before)
+        from prong.team.remote import collect_remote
+
+        outcome = await collect_remote(child, workspace)
+    else:
+        await workspace.host.close()
+        agent.move(*workspace.before)
+        outcome = await _let_go(agent, workspace)
     try:
         child.leave(outcome)
     except JournalError as error:

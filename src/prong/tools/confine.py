@@ -19,7 +19,32 @@ from prong.tools.ground import Allow, Ask, Decision, Deny, Ground, Policy, is_in
 
 def settle(policy: Policy, ground: Ground) -> Policy:
     """Give the policy for a child there: its root is the project, the others can be read."""
+    if ground.home:
+        return _settle_away(policy, ground)
     return replace(policy, root=ground.root, folders=(*policy.folders, *ground.inherited))
+
+
+def _settle_away(policy: Policy, ground: Ground) -> Policy:
+    """Give the policy for a child on another machine, where no path of this one means the same."""
+    box = policy.sandbox
+    caches = [one for one in box.caches if is_inside(one, policy.home)]
+    box = replace(
+        box,
+        ability=ground.ability,
+        temp=("/tmp", "/var/tmp"),  # noqa: S108 - those of the other machine
+        caches=tuple(ground.home + one[len(policy.home.rstrip("/")) :] for one in caches),
+        writable=(),
+        git=(),
+    )
+    return replace(
+        policy,
+        root=ground.root,
+        home=ground.home,
+        folders=(),
+        scratchpad="",
+        plan_file="",
+        sandbox=box,
+    )
 
 
 def confine(
@@ -33,6 +58,8 @@ def confine(
 
     `resolve` has to follow links as a process would: paths in commands are not moved.
     """
+    if ground.home:
+        policy = _settle_away(policy, ground)
     return strictest(_limits(policy, ground, accesses, resolve, granted))
 
 

@@ -121,6 +121,10 @@ class Ground(Struct, frozen=True):
     common: str = ""
     """The repository's folder."""
     branch: str = ""
+    home: str = ""
+    """The home folder there, if it is on another machine."""
+    ability: Ability | None = None
+    """What commands can be held to there, if it is on another machine."""
 
 
 _RANK = {Allow: 0, Ask: 1, Deny: 2}

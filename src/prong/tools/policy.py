@@ -358,6 +358,9 @@ class _NarrowBox(PolicyBox):
         return strictest([own, self._parent._judge(tool, accesses, resolve, granted)])  # noqa: SLF001 - its own kind
 
     def equip(self, host: Host) -> str:
+        if self._ground is not None and self._ground.ability is not None:
+            # Another machine's, which is known, and none of the tree's.
+            return ""
         return self._parent.equip(host)
 
     @property

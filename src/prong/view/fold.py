@@ -181,7 +181,8 @@ def _work(view: View, envelope: Envelope, event: Event) -> View:
         case ReceiptIssued():
             return _accounted(view, envelope, event)
         case WorkKept(path=path):
-            return replace(view, works=_put(view.works, path, event))
+            # What came back from another machine has no folder here.
+            return replace(view, works=_put(view.works, path or event.branch, event))
         case _:
             return view
 
@@ -284,6 +285,7 @@ def _started(agent: AgentView, event: AgentStarted, at: float) -> AgentView:
         call_id=event.call_id,
         model=event.model,
         isolation=event.isolation,
+        target=event.target,
         session=event.session,
         member=event.member,
         colour=event.colour,

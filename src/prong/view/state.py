@@ -153,6 +153,8 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str = ""
     model: str = ""
     isolation: str = ""
+    target: str = ""
+    """The machine that it works on, if that is another."""
     session: str = ""
     """The session of its own that it works in, if that is not this one."""
     branch: str = ""

@@ -1,0 +1,228 @@
+"""Children on other machines: their workspaces, their runs, and what comes back of them.
+
+A worker is started three times, and each time does one thing: it makes the workspace, it runs the
+agent in it, it gives back what was done. So whatever is cut off can be done again by itself, and
+what was done over there is never deleted before it has arrived.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from prong.agent import Agent, Turn
+from prong.errors import NotPossibleNow, ProngError
+from prong.event import Warned, WorktreeEntered
+from prong.host import Host, make_private
+from prong.host.bundle import Shipment, check_sendable, settle
+from prong.host.far_host import FarHost
+from prong.host.git import Git, locate
+from prong.host.worktree import FOLDER, Base, Kept, Removed, Worktree, notice, reserve
+from prong.team.child import Child, slug_of
+from prong.team.describe import describe, greeting
+from prong.team.home import Home
+from prong.team.pipe import hold_run
+from prong.team.remote_machine import RemoteMachine
+from prong.team.remote_workers import FarWorkspace, RemoteWorkers
+from prong.team.run import RemoteRun
+from prong.team.runner import Until
+from prong.team.task import file_name
+from prong.team.workspace_message import WorkspaceReady
+from prong.tools.ground import Ground
+
+_LOCAL = ("localhost", "127.0.0.1", "[::1]")
+
+
+async def open_remote(child: Child, remote: RemoteWorkers, base: Base) -> FarWorkspace:
+    """Make a child's workspace on another machine, or find it again, and let the child work there.
+
+    Raises ProngError if there can be none; nothing was started then.
+    """
+    agent = child.agent
+    machine = remote.machine(child.spec.target)
+    greeting(agent)  # What this process alone has cannot be had elsewhere.
+    maker = agent.context.host.unconfined()
+    before = (agent.context.host, agent.context.cwd, agent.policy)
+    try:
+        folder = _folder(maker, child)
+        shipment, ready = await _place(child, remote, machine, maker, base, folder)
+    except OSError as error:
+        raise NotPossibleNow(f"no workspace could be made on {machine.name}: {error}") from error
+    placed = ready.placed
+    assert child.spec.worktree is not None
+    worktree = msgspec.structs.replace(child.spec.worktree, path=placed.path, cwd=placed.cwd)
+    child.enter(worktree)
+    _move(agent, worktree, ready, remote.withhold)
+    _warn(agent, machine)
+    return FarWorkspace(
+        worktree=worktree,
+        shipment=shipment,
+        machine=machine,
+        maker=maker,
+        folder=folder,
+        before=before,
+        notice=_notice(worktree, machine.name, base) if placed.fresh else "",
+    )
+
+
+async def _place(
+    child: Child,
+    remote: RemoteWorkers,
+    machine: RemoteMachine,
+    maker: Host,
+    base: Base,
+    folder: str,
+) -> tuple[Shipment, WorkspaceReady]:
+    repository = await locate(maker)
+    git = Git(maker, repository.top)
+    await check_sendable(git)
+    known = child.spec.worktree
+    near = known or await reserve(maker, slug_of(child.spec), base=base)
+    child.enter(near)
+    try:
+        number = child.count_lease()
+        shipment, ready = await machine.prepare(git, repository, near, number, folder)
+        _check(remote, machine, ready)
+    except BaseException:
+        if known is None:
+            # Nothing was done there, so its name is free again.
+            with anyio.CancelScope(shield=True):
+                await settle(git, near, unchanged=True)
+            child.leave(Removed(near.path, near.branch))
+        raise
+    return shipment, ready
+
+
+def _folder(maker: Host, child: Child) -> str:
+    folder = Path(maker.storage.path, "workers", file_name(child.spec.task_id))
+    make_private(folder)
+    return str(folder)
+
+
+def _check(remote: RemoteWorkers, machine: RemoteMachine, ready: WorkspaceReady) -> None:
+    ability = ready.ability
+    if remote.required and not (ability.writes and ability.views):
+        raise NotPossibleNow(
+            f"the setting sandbox.mode is 'required', and on {machine.name} it cannot be had in "
+            f"full: {ability.why}"
+        )
+
+
+def _move(
+    agent: Agent, worktree: Worktree, ready: WorkspaceReady, withhold: Collection[str]
+) -> None:
+    """Let an agent work there, by the rules of its tree and for the paths over there."""
+    placed, own = ready.placed, agent.context.host
+    main = worktree.parent.partition(f"/{FOLDER}/")[0]
+    inherited = tuple(dict.fromkeys((worktree.parent, *own.inherited, main)))
+    # The tree's own commands are held by this machine, which is asked first.
+    agent.equip()
+    host = FarHost(
+        placed.cwd,
+        bounds=placed.path,
+        inherited=inherited,
+        home=ready.home,
+        storage=placed.storage,
+        ability=ready.ability,
+        withhold=sorted(withhold),
+    )
+    ground = Ground(
+        placed.cwd,
+        placed.path,
+        inherited,
+        placed.git,
+        placed.common,
+        worktree.branch,
+        home=ready.home,
+        ability=ready.ability,
+    )
+    agent.move(host, placed.cwd, agent.policy.narrow(ground=ground))
+    agent.emit(WorktreeEntered(path=placed.path, branch=worktree.branch))
+
+
+def _warn(agent: Agent, machine: RemoteMachine) -> None:
+    """Say what of the child's place is less than at home."""
+    if why := agent.policy.policy.sandbox.unheld:
+        agent.emit(Warned(text=f"on {machine.name}: {why}"))
+    base = describe(agent, ()).model.endpoint.base_url
+    if machine.target.launcher != "process" and any(one in base for one in _LOCAL):
+        agent.emit(
+            Warned(
+                text=f"the model is reached at {base}, which on {machine.name} is that machine "
+                "itself"
+            )
+        )
+
+
+def _notice(worktree: Worktree, name: str, base: Base) -> str:
+    return (
+        f"{notice(worktree, base=base)} It is on another machine, {name}: what git ignores, and "
+        "what was installed, may be missing there, and submodules are empty. Your branch goes back "
+        "when you have reported, with what you left uncommitted."
+    )
+
+
+class RemoteRunner:
+    """Runs an agent in its workspace on another machine."""
+
+    def __init__(self, child: Child, workspace: FarWorkspace) -> None:
+        """Take the child, and where it works."""
+        self._child = child
+        self._workspace = workspace
+
+    async def live(self, agent: Agent, *, until: Until) -> Turn:
+        """Run turns from where the agent stands to the last one, which is given back.
+
+        Raises WorkerFailed if the worker is lost or breaks the protocol.
+        """
+        there, machine = self._workspace, self._workspace.machine
+        home = Home(agent, until, prefix=f"{self._child.spec.task_id}-")
+        spec = describe(agent, ())
+        named = machine.target.env
+        env = {**os.environ, **agent.context.env}
+        spec = msgspec.structs.replace(
+            spec,
+            beside=msgspec.structs.replace(
+                spec.beside, env={name: env[name] for name in named if name in env}
+            ),
+            remote=RemoteRun(
+                folder=machine.folder, shipment=there.shipment, lease=self._child.count_lease()
+            ),
+        )
+        # Proxies and certificates are those of the other machine, unless they are named.
+        hello = msgspec.structs.replace(greeting(agent), env=spec.beside.env)
+        line = machine.line(there.folder)
+        return await hold_run(line, home, agent, hello, spec)
+
+
+async def collect_remote(child: Child, workspace: FarWorkspace) -> Kept | Removed:
+    """Take back what a child did, with nothing of it running any more.
+
+    Whatever keeps that from happening, the work stays where it is, and it is said how to get it.
+    """
+    there, machine, worktree = workspace, workspace.machine, workspace.worktree
+    place = f"{machine.name}:{worktree.path}"
+    try:
+        repository = await locate(there.maker, worktree.parent)
+        git = Git(there.maker, worktree.parent)
+        number = child.count_lease()
+        done = await machine.collect(git, repository, worktree, number, there.folder)
+    except (ProngError, OSError) as error:
+        why = f"it has not come back: {error}; a message to the agent tries again"
+        child.agent.emit(Warned(text=f"the work of {child.spec.task_id} is kept in {place}: {why}"))
+        return Kept(place, worktree.branch, (), (), uncommitted=True, why=why)
+    found = done.harvest
+    if not found.tip and done.gone:
+        return Removed(place, worktree.branch)
+    return Kept(
+        path="" if done.gone else place,
+        branch=worktree.branch,
+        commits=found.commits,
+        files=found.files,
+        uncommitted=False,
+        why=found.why or "its branch has come back",
+    )

@@ -1,0 +1,80 @@
+"""Which other machines a session has for its children, and where on one a child works."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from prong.errors import UsageError
+from prong.host import Host
+from prong.host.bundle import Shipment
+from prong.host.target import RemoteTarget
+from prong.host.worktree import Worktree
+from prong.journal.note import ChildSpec
+from prong.tools.policy import PolicyBox
+
+if TYPE_CHECKING:
+    from prong.team.remote_machine import RemoteMachine
+
+
+class RemoteWorkers(msgspec.Struct, frozen=True, kw_only=True):
+    """The machines on which children of a session can work."""
+
+    targets: Mapping[str, RemoteTarget] = {}
+    default: str = ""
+    withhold: Collection[str] = ()
+    """Variables that no program is given."""
+    required: bool = False
+    """Whether commands must be held by a whole sandbox there."""
+    background: bool = True
+    """Whether children may work while their parent goes on."""
+
+    def machine(self, name: str = "") -> RemoteMachine:
+        """Find the machine of a name, or the one that is meant without.
+
+        Raises UsageError if there is none.
+        """
+        # Most sessions stay at home and load nothing of this.
+        from prong.team.remote_machine import find_machine
+
+        return find_machine(self.targets, self.default, name, withhold=self.withhold)
+
+    def refusal(self) -> str | None:
+        """Say why no child can work elsewhere; None if one can, as far as is known here."""
+        if not self.background:
+            return 'isolation "remote" works in the background, and that is switched off'
+        try:
+            machine = self.machine()
+            machine.launcher.argv(machine.name, machine.target)
+        except UsageError as error:
+            return f'isolation "remote" is not possible: {error}'
+        return None
+
+
+class FarWorkspace(msgspec.Struct, frozen=True, kw_only=True):
+    """A child's workspace on another machine while it works there."""
+
+    worktree: Worktree
+    """With the folders over there; its parent is the repository here."""
+    shipment: Shipment
+    machine: RemoteMachine
+    maker: Host
+    """Of this machine, as the parent has it."""
+    folder: str
+    """Of this machine, for errors and bundles."""
+    before: tuple[Host, str, PolicyBox]
+    """The child's host, folder and policy, for another run."""
+    notice: str = ""
+    """What the child has to be told of it; empty if it was told in an earlier run."""
+
+
+def aimed(spec: ChildSpec, remote: RemoteWorkers) -> ChildSpec:
+    """Say on which machine a child works, if that is another; it stays that one.
+
+    Raises UsageError if it is not clear which.
+    """
+    if spec.isolation != "remote":
+        return spec
+    return msgspec.structs.replace(spec, target=remote.machine().name)

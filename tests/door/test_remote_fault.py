@@ -1,0 +1,212 @@
+"""Whatever happens to a worker on another machine: one failed task, a reason, and the work kept."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from prong.event import TaskFinished, Warned, WorkKept
+from prong.testing import Script, World, Worlds, call, report, say
+from shared.remote import copies, remote_world
+from shared.ssh import SSHD, ssh_host
+
+pytestmark = [pytest.mark.anyio, pytest.mark.spec("R3")]
+
+MADE = call("Write", {"file_path": "new.txt", "content": "made\n"})
+WAIT = call("Bash", {"command": "touch began; while [ ! -e go ]; do sleep 0.05; done"})
+
+
+def program(path: Path, *lines: str) -> str:
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(0o755)
+    return str(path)
+
+
+def workers(far: Path) -> list[int]:
+    """Give the workers that hold a lock on a workspace, by git's own word."""
+    found: list[int] = []
+    for lock in far.glob("*/.git/worktrees/*/locked"):
+        words = lock.read_text().split()
+        found.append(int(words[words.index("process") + 1]))
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return b") Z" not in Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+
+
+async def until(what: Any) -> None:
+    with anyio.fail_after(60):
+        while not what():
+            await anyio.sleep(0.02)
+
+
+async def started(w: World, far: Path) -> tuple[str, int]:
+    """Start a fork that has written a file and waits; gives its task, and its worker."""
+    await w.session.run("Hi")
+    (task,) = await w.session.start_forks(["P1"], isolation="remote")
+    await until(lambda: list(far.glob("*/.prong/worktrees/*/began")))
+    (worker,) = workers(far)
+    return task, worker
+
+
+def script(*more: Any) -> Script:
+    return Script(
+        [say("hello")], {"Directive:\nP1": [MADE, WAIT, *more, report("one")]}, forever=say("ok")
+    )
+
+
+@pytest.fixture(params=["process", "ssh"])
+def target(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, str]]:
+    if request.param == "process":
+        yield {}
+        return
+    if SSHD is None:
+        pytest.skip("there is no sshd here: openssh-server")
+    with ssh_host(tmp_path / "ssh") as host:
+        monkeypatch.setenv("PATH", f"{host.bin}:{os.environ['PATH']}")
+        yield {"launcher": "ssh", "host": host.name, "python": sys.executable}
+
+
+async def test_a_worker_that_is_killed(
+    world: Worlds, tmp_path: Path, target: dict[str, str]
+) -> None:
+    """Its task fails once with the reason, what it did comes back, and a message goes on."""
+    far = tmp_path / "far"
+    async with remote_world(world, script(), far, target=target) as (w, repo):
+        task, worker = await started(w, far)
+        os.kill(worker, signal.SIGKILL)
+        await w.session.wait_settled()
+
+        (child,) = w.parts.supervisor.children
+        assert child.status == "failed"
+        assert "before its work was done; what it had done is kept" in child.run.detail
+        ended = [one.status for one in w.told(TaskFinished) if one.task_id == task]
+        assert ended == ["failed"]
+        assert repo.git("show", f"{w.told(WorkKept)[-1].branch}:new.txt") == "made"
+        assert not copies(far)
+
+        await w.session.message(task, "Go on.")
+        await w.session.wait_settled()
+        assert (child.status, child.run.detail) == ("completed", "")
+
+
+async def test_a_line_that_is_cut(
+    world: Worlds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the program that carries the bytes dies, the worker ends too, and its work comes back."""
+    if SSHD is None:
+        pytest.skip("there is no sshd here: openssh-server")
+    far = tmp_path / "far"
+    with ssh_host(tmp_path / "ssh") as host:
+        monkeypatch.setenv("PATH", f"{host.bin}:{os.environ['PATH']}")
+        ssh = {"launcher": "ssh", "host": host.name, "python": sys.executable}
+        async with remote_world(world, script(), far, target=ssh) as (w, repo):
+            _, worker = await started(w, far)
+            pids = subprocess.run(
+                ["pgrep", "-x", "-P", str(os.getpid()), "ssh"], capture_output=True, check=True
+            ).stdout.split()
+            for pid in pids:
+                os.kill(int(pid), signal.SIGKILL)
+            await w.session.wait_settled()
+
+            (child,) = w.parts.supervisor.children
+            assert child.status == "failed"
+            assert "it was killed by SIGKILL" in child.run.detail
+            await until(lambda: not is_alive(worker))
+            assert repo.git("show", f"{w.told(WorkKept)[-1].branch}:new.txt") == "made"
+
+
+async def test_a_worker_that_has_lost_its_lease(world: Worlds, tmp_path: Path) -> None:
+    """One that hears of a later run stops by itself, its commands with it."""
+    far = tmp_path / "far"
+    async with remote_world(world, script(), far) as (w, _):
+        _, worker = await started(w, far)
+        (lease,) = far.glob("*/.prong/lease/*")
+        assert lease.read_text() == "2\n"
+        lease.write_text("9\n")
+        await w.session.wait_settled()
+
+        (child,) = w.parts.supervisor.children
+        assert child.status == "failed"
+        assert "a later run than number 2 has begun" in child.run.detail
+        assert not is_alive(worker)
+        # This session's numbers are too low now: nothing of the workspace is touched.
+        (kept,) = w.told(WorkKept)
+        assert kept.path == f"box:{copies(far)[0]}"
+        assert (copies(far)[0] / "new.txt").exists()
+
+
+async def test_work_that_cannot_come_back_is_kept_there(world: Worlds, tmp_path: Path) -> None:
+    """A machine that is away at the end keeps the work; when it is there again, it comes."""
+    far, gone = tmp_path / "far", tmp_path / "gone"
+    line = f'[ -e {gone} ] && {{ echo "no route" >&2; exit 255; }}; exec {sys.executable} "$@"'
+    python = program(tmp_path / "python", line)
+    async with remote_world(world, script(), far, target={"python": python}) as (w, repo):
+        task, worker = await started(w, far)
+        gone.write_text("")
+        os.kill(worker, signal.SIGKILL)
+        await w.session.wait_settled()
+
+        (child,) = w.parts.supervisor.children
+        (kept,) = w.told(WorkKept)
+        (folder,) = copies(far)
+        assert (child.status, kept.path, kept.uncommitted) == ("failed", f"box:{folder}", True)
+        assert any("it has not come back: box: " in one.text for one in w.told(Warned))
+        assert (folder / "new.txt").read_text() == "made\n"
+
+        gone.unlink()
+        await w.session.message(task, "Go on.")
+        await w.session.wait_settled()
+
+        assert child.status == "completed"
+        assert repo.git("show", "prong/fork-1:new.txt") == "made"
+        assert not copies(far)
+
+
+async def test_a_machine_that_is_not_there(world: Worlds, tmp_path: Path) -> None:
+    """The task fails with what the program said, and no name stays taken."""
+    python = program(tmp_path / "python", 'echo "no route to it" >&2; exit 255')
+    async with remote_world(world, script(), tmp_path / "far", target={"python": python}) as (
+        w,
+        repo,
+    ):
+        await w.session.run("Hi")
+        (found,) = await w.session.fork(["P1"], isolation="remote")
+
+        assert found.status == "failed"
+        assert "no route to it" in found.detail
+        assert repo.git("for-each-ref", "refs/prong", "refs/heads/prong") == ""
+
+
+async def test_a_full_disk_there(world: Worlds, tmp_path: Path) -> None:
+    """A repository for which there is no room fails the task before the agent starts."""
+    far = tmp_path / "far"
+    far.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(far)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("no small disk can be made here")
+    try:
+        async with remote_world(world, script(), far) as (w, repo):
+            repo.path.joinpath("large.bin").write_bytes(os.urandom(2_000_000))
+            await w.session.run("Hi")
+            (found,) = await w.session.fork(["P1"], isolation="remote")
+
+            assert found.status == "failed"
+            assert "No space left on device" in found.detail
+            assert len(w.server.records) == 1
+    finally:
+        subprocess.run(["umount", str(far)], check=True)

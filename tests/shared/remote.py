@@ -1,0 +1,49 @@
+"""A session in a repository whose forks can work elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from prong.testing import Script, World, Worlds
+from prong.testing.repository import Repo
+
+
+def remote_settings(folder: Path, **target: Any) -> str:
+    """Name one target, which keeps its copies in a folder of the test."""
+    given = {"launcher": "process", "folder": str(folder), **target}
+    return msgspec.json.encode(
+        {"remote": {"targets": {"box": given}}, "retry": {"tries": 1}}
+    ).decode()
+
+
+def prepare_repository(root: Path) -> Repo:
+    """Make a repository with a commit, and a change that is not committed."""
+    repo = Repo(root)
+    repo.git("init", "-q", "-b", "main")
+    repo.git("config", "user.name", "Tester")
+    repo.git("config", "user.email", "tester@example.invalid")
+    repo.write("a.txt", "one\n")
+    repo.write("sub/b.txt", "two\n")
+    repo.commit("first")
+    repo.write("sub/b.txt", "two, and more\n")
+    return repo
+
+
+@asynccontextmanager
+async def remote_world(
+    world: Worlds, script: Script, folder: Path, *, target: Any = None, **options: Any
+) -> AsyncGenerator[tuple[World, Repo], None]:
+    """Open a session in a repository, with one remote target."""
+    given = {"settings": remote_settings(folder, **(target or {})), "mode": "bypassPermissions"}
+    async with world(script, **{**given, **options}) as w:
+        yield w, prepare_repository(w.root)
+
+
+def copies(folder: Path) -> list[Path]:
+    """Give the workspaces that are over there."""
+    return sorted(folder.glob("*/.prong/worktrees/*"))
