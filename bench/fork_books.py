@@ -123,7 +123,7 @@ async def woken(tokens: int) -> tuple[float, float]:
                 await session.run("Are you ready?")
                 await session.run(scenario.GO)
                 task_id = session.receipts()[0].task_id
-                await session.message(task_id, "Look again.")
+                await session.say("Look again.", to=task_id)
                 await session.wait_settled()
             *_, before, after = server.lineages()[f"main/{task_id}"]
             fork = after.usage.read / (before.usage.read + before.usage.written)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from prong.prompt import Prompt, first_difference
     from prong.question import Answer
     from prong.session import Options, Session, Turn, open_session
-    from prong.team.result import ForkResult
+    from prong.team.result import ChildResult
     from prong.tools.function import tool
 
 # Names are looked up when they are first used, so that `prong --version` need not load a session.
@@ -43,7 +43,7 @@ _HOMES = {
     "ConfigError": "errors",
     "Envelope": "event",
     "Event": "event",
-    "ForkResult": "team.result",
+    "ChildResult": "team.result",
     "JournalError": "errors",
     "Options": "session",
     "PermissionAsked": "event",
@@ -67,10 +67,10 @@ _HOMES = {
 __all__ = [
     "Answer",
     "BudgetSpent",
+    "ChildResult",
     "ConfigError",
     "Envelope",
     "Event",
-    "ForkResult",
     "JournalError",
     "Options",
     "PermissionAsked",

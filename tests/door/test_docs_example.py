@@ -51,6 +51,10 @@ def answers() -> Script:
             ],
             "Which of them take": [say('{"line": 2, "text": "water all the plants"}')],
             "Which could wait": [say("None."), say("None!"), say("Sorry.")],
+            "How many words are in line 1?": [say('{"line": 1, "words": 2}')],
+            "How many words are in line 2?": [say('{"line": 2, "words": 4}')],
+            "How many words are in line 3?": [say('{"line": 3, "words": 1}')],
+            "Where is sleep mentioned?": [say("In todo.txt, line 3.")],
             "Ask me for a colour": [
                 call("AskUserQuestion", {"questions": [question]}),
                 call("Write", {"file_path": "colour.txt", "content": "red"}),

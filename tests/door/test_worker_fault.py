@@ -155,7 +155,7 @@ async def test_a_killed_worker_is_told_of_once(world: Worlds, tmp_path: Path, mo
         assert [one.status for one in w.told(TaskFinished)] == ["failed"]
         assert notices(w) == [task]
         await gone(tmp_path)
-        await w.session.message(task, "Go on.")
+        await w.session.say("Go on.", to=task)
         await w.session.wait_settled()
         assert (child.status, child.report.result) == ("completed", "after all")
         assert [one.status for one in w.told(TaskFinished)] == ["failed", "completed"]

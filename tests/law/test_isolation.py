@@ -17,6 +17,7 @@ from prong.cost import Billing
 from prong.entry import Call, CallId, Usage
 from prong.event import Todo, Warned
 from prong.provider import pick
+from prong.team import by_hand
 from prong.team.account import ChildAccount
 from prong.team.child import Child
 from prong.team.isolation import (
@@ -60,8 +61,8 @@ ROWS: list[tuple[str, str, ChildKind]] = [
 async def _children(w: Any) -> dict[ChildKind, Child]:
     session = w.session
     await session.run("Begin")
-    (forked,) = await w.parts.supervisor.fork(w.parts.agent, ["FORKED"])
-    await w.parts.supervisor.wait([forked])
+    (forked,) = by_hand.fork(w.parts.supervisor, w.parts.agent, ["FORKED"])
+    await by_hand.wait(w.parts.supervisor, [forked])
     typed = w.parts.supervisor.child("typed")
     assert typed is not None
     return {"fork": forked, "typed": typed}
@@ -217,7 +218,7 @@ async def _observe() -> dict[tuple[str, str, str], bool]:
         session, parent = w.session, w.parts.agent
         await session.run("Begin")
         _fill(parent)
-        (forked,) = await w.parts.supervisor.fork(parent, ["FORKED"])
+        (forked,) = by_hand.fork(w.parts.supervisor, parent, ["FORKED"])
         args = PlainAgentArguments(
             description="look",
             prompt="TYPED",

@@ -103,10 +103,10 @@ async def test_messages_to_a_fork_survive_its_compactions(world: Worlds) -> None
             await session.run("Hi")
             (task,) = await session.start_forks([DIRECTIVE])
             await session.wait_settled()
-            await session.message(task, "And the pears.")
+            await session.say("And the pears.", to=task)
             await session.wait_settled()
         async with w.open(resume=session.id) as session:
-            await session.message(task, "And the plums.")
+            await session.say("And the plums.", to=task)
             await session.wait_settled()
             (child,) = w.parts.supervisor.children
 

@@ -84,7 +84,7 @@ async def tell() -> World:
         assert (await w.session.run("Go on")).text == "two done"
         (task,) = await w.session.start_forks([LEAD + PARTS[4]])
         await w.session.wait_settled()
-        await w.session.message(task, "Once more.")
+        await w.session.say("Once more.", to=task)
         await w.session.wait_settled()
         assert not w.parts.busy
     return w

@@ -175,6 +175,6 @@ async def test_every_run_of_a_fork_has_a_notice_of_its_own(world: Worlds) -> Non
         (task,) = await w.session.start_forks([f"{LEAD}Part 1."])
         await w.session.wait_settled()
         for _ in range(2):
-            await w.session.message(task, "Go on.")
+            await w.session.say("Go on.", to=task)
             await w.session.wait_settled()
         assert told(w) == [task] * 3

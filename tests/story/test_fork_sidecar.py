@@ -79,7 +79,7 @@ async def test_an_aside_while_a_turn_runs(world: Worlds) -> None:
         with anyio.fail_after(10):
             while w.parts.agent.conversation.prompt.depth < 4:
                 await anyio.sleep(0.01)
-        assert w.session.snapshot is snapshot
+        assert w.session.records.snapshot is snapshot
         assert await w.session.aside("what was it") == "A greeting."
         w.write("go", "")
         await w.session.wait_settled()

@@ -274,7 +274,7 @@ async def test_a_fork_woken_after_the_entrys_end(world: Worlds) -> None:
         await w.session.wait_settled()
         w.advance(400)
         w.server.push(say("done again"))
-        await w.session.message(task, "And now?")
+        await w.session.say("And now?", to=task)
         await w.session.wait_settled()
         missed, parents = w.told(CacheMissed)
         assert "lives 300 s and was last used" in missed.why

@@ -7,8 +7,7 @@ import shutil
 import anyio
 import pytest
 
-from prong.command import Stop
-from prong.errors import UsageError
+from prong.command import Refused, Stop
 from prong.event import CacheMissed
 from prong.team.fork import PLACEHOLDER
 from prong.testing import Script, Worlds, call, fail, forks, inside, report, say
@@ -52,11 +51,11 @@ async def test_a_woken_fork_reads_its_very_prompt(
             await session.wait_settled()
             assert [c.status for c in inside(session).supervisor.children] == [how]
             if not restarted:
-                await session.message(task, "Go on.")
+                await session.say("Go on.", to=task)
                 await session.wait_settled()
         if restarted:
             async with w.open(resume=session.id) as session:
-                await session.message(task, "Go on.")
+                await session.say("Go on.", to=task)
                 await session.wait_settled()
         requests = [r for r in w.server.lineages()[f"main/{task}"] if r.status == 200]
         before = len(requests) - 3
@@ -77,7 +76,7 @@ async def test_a_running_fork_reads_a_message_at_its_next_step(world: Worlds) ->
         with anyio.fail_after(10):
             while len(w.server.records) < 2:
                 await anyio.sleep(0.01)
-        told = await w.session.message(task, "Mind the gap.")
+        told = str(await w.session.say("Mind the gap.", to=task))
         assert "before its next step" in told
         w.write("go", "")
         await w.session.wait_settled()
@@ -90,8 +89,9 @@ async def test_a_running_fork_reads_a_message_at_its_next_step(world: Worlds) ->
 async def test_a_message_to_nobody(world: Worlds) -> None:
     """A message to an agent that does not exist is refused with those that do."""
     async with world([say("Hello.")], mode="bypassPermissions") as w:
-        with pytest.raises(UsageError, match="there is no agent 'nobody'"):
-            await w.session.message("nobody", "Hi")
+        outcome = await w.session.say("Hi", to="nobody")
+        assert isinstance(outcome, Refused)
+        assert "there is no agent 'nobody'" in outcome.why
 
 
 @pytest.mark.spec("L8", "T4")
@@ -120,9 +120,8 @@ async def test_a_session_comes_back_with_its_running_forks(world: Worlds, api: s
                 c.spec.task_id: c.agent.conversation.prompt.open()
                 for c in inside(session).supervisor.children
             }
-            await session.message(
-                inside(session).supervisor.children[1].spec.task_id, "Mind the gap."
-            )
+            second = inside(session).supervisor.children[1].spec.task_id
+            await session.say("Mind the gap.", to=second)
             # What is on disk now is what a kill would leave.
             left = shutil.copytree(w.store, w.folder / "left")
         w.write("go", "")

@@ -302,7 +302,7 @@ async def test_a_message_brings_a_child_back_to_its_worktree(world: Worlds) -> N
         kept, gone = await w.session.fork(["P1", "P2"], isolation="worktree")
         assert (kept.worktree, gone.worktree) == (f"{w.root}/.prong/worktrees/fork-1", "")
         for name in (kept.task_id, gone.task_id):
-            await w.session.message(name, "Look again.")
+            await w.session.say("Look again.", to=name)
         await w.session.wait_settled()
         again = w.parts.supervisor.child(gone.task_id)
         assert again is not None
@@ -324,7 +324,7 @@ async def test_a_resumed_session_knows_its_worktrees(world: Worlds) -> None:
             await session.run("Hello")
             (kept,) = await session.fork(["P1"], isolation="worktree")
         async with w.open(resume=session.id):
-            await w.session.message(kept.task_id, "Look again.")
+            await w.session.say("Look again.", to=kept.task_id)
             await w.session.wait_settled()
             child = w.parts.supervisor.child(kept.task_id)
             assert child is not None

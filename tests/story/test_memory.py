@@ -48,12 +48,12 @@ async def test_it_is_kept_from_the_cache_and_read_by_the_next_session(
     async with world(script, api=api, opens=False, memory=True) as w:
         async with w.open() as session:
             await session.run(f"Hi {LONG}")
-            before = session.snapshot
+            before = session.records.snapshot
             assert await session.send(Remember()) == Accepted()
             (done,) = w.told(MemoryKept)
             assert done.added == ("- The tests run with make check.",)
             assert done.cost == w.parts.ledger.rows[-1].cost
-            assert session.snapshot is before
+            assert session.records.snapshot is before
             again = await session.send(Remember())
             assert again == Accepted("nothing was said since notes were last asked for")
             await session.run("And?")
@@ -171,7 +171,7 @@ async def test_a_kill_before_the_file_was_written(world: Worlds) -> None:
     async with world([say("Hello.")], opens=False, memory=True) as w:
         async with w.open(memory=False) as session:
             await session.run("Hi")
-            asked = NotesAsked(session.snapshot.digest, (NoteChange("- one"),))
+            asked = NotesAsked(session.records.snapshot.digest, (NoteChange("- one"),))
             w.parts.journal.note("main", asked)
         for _ in range(2):
             async with w.open(resume=session.id):

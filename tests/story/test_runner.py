@@ -170,7 +170,7 @@ async def test_it_is_stopped_and_goes_on(world: Worlds, backend: str) -> None:
         (child,) = w.parts.supervisor.children
         assert (child.status, workers()) == ("killed", [])
 
-        await w.session.message(task, "Go on.")
+        await w.session.say("Go on.", to=task)
         await w.session.wait_settled()
 
         assert (child.status, workers()) == ("completed", [])
@@ -185,7 +185,7 @@ async def test_a_message_reaches_it_while_it_works(world: Worlds, backend: str) 
         await w.session.run("Hi")
         (task,) = await w.session.start_forks(["ONE."])
         await until_requests(w, f"main/{task}", 1)
-        await w.session.message(task, "And mind the gap.")
+        await w.session.say("And mind the gap.", to=task)
         w.write("go", "")
         await w.session.wait_settled()
 

@@ -9,6 +9,7 @@ import pytest
 
 from prong.command import Background, Interrupt, Refused, Stop
 from prong.event import TaskFinished
+from prong.team import by_hand
 from prong.testing import Script, Step, call, delay, inside, say, world
 from shared.typed import agent, of, result
 
@@ -240,7 +241,7 @@ async def test_an_interrupt_stops_the_child_that_is_waited_for_and_no_other():
         assert quiet is not None
 
         assert loud.status == "killed"
-        await inside(session).supervisor.wait([quiet])
+        await by_hand.wait(inside(session).supervisor, [quiet])
         assert quiet.status == "completed"
         assert inside(session).tasks.running() == 0
 
@@ -364,11 +365,11 @@ async def test_a_finished_child_goes_on_by_message_after_a_restart_too():
     async with world(script, opens=False) as w:
         async with w.open() as session:
             await session.run("Go")
-            await session.message("bob", "And now?")
+            await session.say("And now?", to="bob")
             await session.wait_settled()
             name = session.id
         async with w.open(resume=name) as session:
-            await session.message("bob", "And then?")
+            await session.say("And then?", to="bob")
             await session.wait_settled()
         bodies = of(w, "BRIEF")
 
@@ -400,7 +401,7 @@ async def test_old_children_are_let_go_and_read_again():
         assert len(inside(session).supervisor.children) < count
         assert len(session.receipts()) == count
         assert inside(session).supervisor.child("w0") is None
-        await session.message("w0", "Once more.")
+        await session.say("Once more.", to="w0")
         await session.wait_settled()
         assert inside(session).supervisor.child("w0") is not None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prong.event import Warned
+from prong.team import by_hand
 from prong.testing import Script, call, say, world
 from shared.typed import agent, result
 
@@ -56,8 +57,8 @@ async def test_what_the_parent_had_read_is_not_held_against_a_fork():
     files = {"notes.md": f"{PLANTED}\n"}
     async with world(script, files=files, mode="dontAsk", moves_prefix="by hand") as w:
         await w.session.run("Go")
-        children = await w.parts.supervisor.fork(w.parts.agent, ["FORKED"])
-        await w.parts.supervisor.wait(children)
+        children = by_hand.fork(w.parts.supervisor, w.parts.agent, ["FORKED"])
+        await by_hand.wait(w.parts.supervisor, children)
 
         assert children[0].run.findings == ()
         assert not w.told(Warned)

@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 from prong.agent import Turn
 from prong.entry import Usage
 from prong.errors import BadInput, NoAnswer
-from prong.team.result import ForkResult
+from prong.team.result import ChildResult
 from prong.text import load_text
 from prong.tools.schema import decoder, schema
 
@@ -44,7 +44,7 @@ class ValueTurn(Turn, Generic[_T], frozen=True, kw_only=True):
         return _value(self.given, self.detail or f"the turn ended with {self.why}")
 
 
-class ValueResult(ForkResult, Generic[_T], frozen=True, kw_only=True):
+class ValueResult(ChildResult, Generic[_T], frozen=True, kw_only=True):
     """What a child gave back that was to give a value of a type."""
 
     given: _T | msgspec.UnsetType = msgspec.UNSET
@@ -150,7 +150,7 @@ def _together(turns: Sequence[Turn]) -> dict[str, Any]:
 
 
 async def settle_result(
-    answer: AnswerType[_T], result: ForkResult, say: Callable[[str], Awaitable[ForkResult]]
+    answer: AnswerType[_T], result: ChildResult, say: Callable[[str], Awaitable[ChildResult]]
 ) -> ValueResult[_T]:
     """Read the answer of a child; while it is none, `say` what is wrong with it."""
     for tried in range(1, TRIES + 1):

@@ -50,6 +50,7 @@ from prong.session.offshoot import copy_session
 from prong.session.parts import Parts
 from prong.session.records import Records
 from prong.session.shellout import run_shell
+from prong.team import by_hand
 from prong.team.child import Child
 from prong.text import load_text
 from prong.tools.skill import inline, render
@@ -276,8 +277,13 @@ async def fork(
     bad = isinstance(given, str) or not all(isinstance(t, str) and t.strip() for t in texts)
     if bad or not texts:
         raise BadInput("fork takes a list of directives, each a text that says what to do")
-    return await parts.supervisor.fork(
-        parts.agent, directives, notify=notify, isolation=isolation or "", more=more
+    return by_hand.fork(
+        parts.supervisor,
+        parts.agent,
+        directives,
+        notify=notify,
+        isolation=isolation or "",
+        more=more,
     )
 
 

@@ -20,7 +20,7 @@ from prong.journal import store
 from prong.journal.book import Books, CostLine
 from prong.journal.replay import read_journal
 from prong.journal.store import SessionInfo
-from prong.prompt import outline
+from prong.prompt import Prompt, outline
 from prong.session.history import InputHistory
 from prong.session.offshoot import TurnOpener, messages
 from prong.session.parts import Parts
@@ -57,6 +57,11 @@ class Records(msgspec.Struct, frozen=True):
     """Looks up what a face may show and no event tells."""
 
     _parts: Parts
+
+    @property
+    def snapshot(self) -> Prompt:
+        """The conversation as it stood when the last turn ended."""
+        return self._parts.snapshot
 
     def outline(self) -> str:
         """Draw the conversation as the model sees it, one line per entry."""

@@ -6,18 +6,17 @@ for programs. What a session is made of is in `parts`, what commands do in `perf
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast, overload
 
 import anyio
 
 from prong.agent import Turn
-from prong.command import Command, Outcome, Say, UseSkill
+from prong.command import Command, Outcome, Refused, Say, Tell, UseSkill
 from prong.cost.receipt import Receipt
 from prong.entry import Part, Usage
 from prong.errors import BadInput
-from prong.prompt import Prompt
 from prong.session import perform
 from prong.session.answer_type import (
     AnswerType,
@@ -27,17 +26,26 @@ from prong.session.answer_type import (
     settle_turn,
 )
 from prong.session.bus import LIMIT, Subscription
+from prong.session.child_map import (
+    AT_ONCE,
+    follow_all,
+    make_briefs,
+    map_children,
+    starter,
+)
 from prong.session.context_task import ContextTask
 from prong.session.parts import Parts
 from prong.session.records import Records
+from prong.team import by_hand
 from prong.team.child import Child
-from prong.team.result import ForkResult
+from prong.team.result import ChildResult
 from prong.tools.policy import Mode
 
 if TYPE_CHECKING:
     from prong.view import View
 
 _T = TypeVar("_T")
+_Item = TypeVar("_Item")
 
 RunInput: TypeAlias = str | Sequence[Part] | UseSkill
 """What can be said to the main agent: a text, texts and pictures, or a skill to start."""
@@ -86,11 +94,6 @@ class Session:
         """The last turn that ended."""
         return self._parts.life.last
 
-    @property
-    def snapshot(self) -> Prompt:
-        """The conversation as it stood when the last turn ended."""
-        return self._parts.snapshot
-
     def events(self, since: int | None = 0, *, limit: int = LIMIT) -> Subscription:
         """Listen: to the recorded events after number `since`, then to everything that happens.
 
@@ -109,11 +112,16 @@ class Session:
         """Carry out a command; what a person could get wrong is `Refused`, and never raises."""
         return await perform.perform(self._parts, command)
 
-    async def say(self, message: str | Sequence[Part]) -> Outcome:
+    async def say(self, message: str | Sequence[Part], *, to: str = "") -> Outcome:
         """Say something without waiting for an answer.
 
-        While a turn runs it joins at the next turn boundary.
+        While a turn runs it joins at the next turn boundary. With `to`, the name or id of a child,
+        it is said to that one, which goes on from where it was; such a message is a text.
         """
+        if to:
+            if not isinstance(message, str):
+                return Refused("a message to a child is a text")
+            return await self.send(Tell(to, message))
         if isinstance(message, str):
             return await self.send(Say(message))
         return await self.send(Say(parts=tuple(message)))
@@ -191,7 +199,7 @@ class Session:
         returns: None = None,
         notify: bool = False,
         isolation: Literal["worktree", "remote"] | None = None,
-    ) -> list[ForkResult]: ...
+    ) -> list[ChildResult]: ...
 
     @overload
     async def fork(
@@ -210,7 +218,7 @@ class Session:
         returns: type[_T] | None = None,
         notify: bool = False,
         isolation: Literal["worktree", "remote"] | None = None,
-    ) -> list[ForkResult] | list[ValueResult[_T]]:
+    ) -> list[ChildResult] | list[ValueResult[_T]]:
         """Split the main agent by hand: one fork per directive, all from its conversation as it is.
 
         Waits for all of them. With `notify` the conversation is told of their reports as well.
@@ -226,25 +234,22 @@ class Session:
         children = await perform.fork(
             self._parts, directives, notify=notify, isolation=isolation, more=more
         )
-        if answer is None:
-            return await self._parts.supervisor.wait(children)
-        return await self._settle(answer, children)
+        results = await follow_all(self._follow(answer), children)
+        return cast("list[ChildResult] | list[ValueResult[_T]]", results)
 
-    async def _settle(
-        self, answer: AnswerType[_T], children: Sequence[Child]
-    ) -> list[ValueResult[_T]]:
-        """Wait for the answers of children; what one has to say again, it says beside others."""
-        supervisor, found = self._parts.supervisor, dict[int, ValueResult[_T]]()
+    def _follow(self, answer: AnswerType[_T] | None) -> Callable[[Child], Awaitable[ChildResult]]:
+        """Make what waits for a child, and for an answer of the type if one is wanted."""
+        supervisor = self._parts.supervisor
 
-        async def settle(number: int, child: Child) -> None:
-            (first,) = await supervisor.wait([child])
-            say = partial(supervisor.ask_again, child)
-            found[number] = await settle_result(answer, first, say)
+        async def follow(child: Child) -> ChildResult:
+            (result,) = await by_hand.wait(supervisor, [child])
+            if answer is None:
+                return result
+            return await settle_result(
+                answer, result, partial(by_hand.ask_again, supervisor, child)
+            )
 
-        async with anyio.create_task_group() as group:
-            for number, child in enumerate(children):
-                group.start_soon(settle, number, child)
-        return [found[number] for number in range(len(children))]
+        return follow
 
     async def start_forks(
         self,
@@ -259,12 +264,107 @@ class Session:
         children = await perform.fork(self._parts, directives, isolation=isolation)
         return [child.spec.task_id for child in children]
 
-    async def message(self, task_id: str, text: str) -> str:
-        """Send a message to a child by name or id; it goes on from where it was.
+    @overload
+    async def agent(
+        self,
+        kind: str,
+        brief: str,
+        *,
+        returns: None = None,
+        model: str | None = None,
+        isolation: Literal["worktree"] | None = None,
+    ) -> ChildResult: ...
 
-        Raises UnknownName if there is no such child.
+    @overload
+    async def agent(
+        self,
+        kind: str,
+        brief: str,
+        *,
+        returns: type[_T],
+        model: str | None = None,
+        isolation: Literal["worktree"] | None = None,
+    ) -> ValueResult[_T]: ...
+
+    async def agent(
+        self,
+        kind: str,
+        brief: str,
+        *,
+        returns: type[_T] | None = None,
+        model: str | None = None,
+        isolation: Literal["worktree"] | None = None,
+    ) -> ChildResult | ValueResult[_T]:
+        """Start an agent of a type, which knows nothing but its brief, and wait for it.
+
+        With `returns` it has to answer by a value of that type. Cancelling the caller stops it.
+
+        Raises UnknownName if there is no such type, BadInput if no model can be asked for what it
+        is to return, NotPossibleNow if it cannot be started.
         """
-        return await perform.tell(self._parts, task_id, text)
+        results = await self.map(
+            (brief,), str, agent=kind, returns=returns, model=model, isolation=isolation
+        )
+        return results[0]
+
+    @overload
+    async def map(
+        self,
+        items: Iterable[_Item],
+        brief: str | Callable[[_Item], str],
+        *,
+        returns: None = None,
+        agent: str | None = None,
+        limit: int = AT_ONCE,
+        model: str | None = None,
+        isolation: Literal["worktree"] | None = None,
+    ) -> list[ChildResult]: ...
+
+    @overload
+    async def map(
+        self,
+        items: Iterable[_Item],
+        brief: str | Callable[[_Item], str],
+        *,
+        returns: type[_T] | None,
+        agent: str | None = None,
+        limit: int = AT_ONCE,
+        model: str | None = None,
+        isolation: Literal["worktree"] | None = None,
+    ) -> list[ValueResult[_T]]: ...
+
+    async def map(
+        self,
+        items: Iterable[_Item],
+        brief: str | Callable[[_Item], str],
+        *,
+        returns: type[_T] | None = None,
+        agent: str | None = None,
+        limit: int = AT_ONCE,
+        model: str | None = None,
+        isolation: Literal["worktree"] | None = None,
+    ) -> list[ChildResult] | list[ValueResult[_T]]:
+        """Give each item to a child of its own, `limit` of them at once; results come in order.
+
+        The `brief` is a text with `{}` where the item goes, or a function that makes one of it.
+        Children are forks of the conversation as it is now, or agents of the type `agent`. One that
+        fails is a result that says so, and keeps nobody else from going on. With `returns` each has
+        to answer by a value of that type. Cancelling the caller stops them.
+
+        Raises as `fork` and `agent` do, before anything is started.
+        """
+        self._parts.must_live()
+        answer = None if returns is None else self._answers(returns)
+        texts = make_briefs(items, brief)
+        start = starter(
+            self._parts,
+            agent,
+            more="" if answer is None else answer.request,
+            model=model,
+            isolation=isolation,
+        )
+        results = await map_children(texts, start, self._follow(answer), limit=limit)
+        return cast("list[ChildResult] | list[ValueResult[_T]]", results)
 
     def receipts(self) -> list[Receipt]:
         """Give the receipts of all children so far."""

@@ -17,8 +17,8 @@ from prong.team.work import Ending
 from prong.tools.tool import CallOutcome, Done, Failed, TaskHandle, done
 
 
-class ForkResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one fork gave back."""
+class ChildResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What one child gave back: a fork, or an agent of a type."""
 
     task_id: TaskId
     status: str
@@ -38,10 +38,10 @@ class ForkResult(msgspec.Struct, frozen=True, kw_only=True):
     """The files it changed there, committed or not."""
 
 
-def result_of(child: Child, receipt: Receipt) -> ForkResult:
+def result_of(child: Child, receipt: Receipt) -> ChildResult:
     """Put together what a child gave back."""
     kept = child.run.outcome if isinstance(child.run.outcome, Kept) else None
-    return ForkResult(
+    return ChildResult(
         task_id=child.spec.task_id,
         status=child.status,
         text=child.text,

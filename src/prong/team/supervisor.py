@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal
 
 import anyio
 import msgspec
@@ -18,7 +17,7 @@ from prong.agent import Agent, CacheWatch
 from prong.agent.answer import INTERRUPTED, unanswered
 from prong.cost.budget import Bounds, Budget
 from prong.entry import CallId, Results
-from prong.errors import NotPossibleNow, ProngError, UnknownName
+from prong.errors import ProngError, UnknownName
 from prong.event import Warned
 from prong.host.slug import slug_from
 from prong.ids import AgentPath, TaskId, is_below, root_of
@@ -44,7 +43,7 @@ from prong.team.make import (
 from prong.team.outbox import Expected
 from prong.team.registry import Held, Registry
 from prong.team.remote_workers import aimed
-from prong.team.result import ForkResult, ending_of, finished, held_back, moved, result_of, started
+from prong.team.result import ChildResult, ending_of, finished, held_back, moved, result_of, started
 from prong.team.resume import (
     TakenUp,
     answer_begun,
@@ -58,7 +57,7 @@ from prong.team.route import ForkMode, ForkRoute, NoRoute, Route, TypedRoute, ro
 from prong.team.standing import told
 from prong.team.typed import TypeResolver
 from prong.team.workspace import barred
-from prong.tools.delegate import AnyAgentArguments, WorkerArguments
+from prong.tools.delegate import AnyAgentArguments, WaitedAgentArguments, WorkerArguments
 from prong.tools.tool import CallOutcome, Delegation, Failed, done
 
 PATIENCE = 120.0
@@ -86,7 +85,7 @@ class TeamSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether children may work while their parent goes on; if not, each is waited for."""
 
 
-class _Waited(msgspec.Struct, frozen=True):
+class WaitedChild(msgspec.Struct, frozen=True):
     """A typed child that its parent waits for."""
 
     child: Child
@@ -138,18 +137,18 @@ class Supervisor(msgspec.Struct, kw_only=True):
         Those of TeamSpawn start `members` of a team.
         """
         parent = self.registry.agents[path]
-        routes = [self._route(parent, args) for _, args in calls]
+        routes = [self.route(parent, args) for _, args in calls]
         fan = self._dispatch(parent, [args for _, args in calls], routes)
         begun = [
-            self._start(parent, call_id, args, decided, fan, members.get(call_id))
+            self.start(parent, call_id, args, decided, fan, members.get(call_id))
             for (call_id, args), decided in zip(calls, routes, strict=True)
         ]
-        waited = {index: one for index, one in enumerate(begun) if isinstance(one, _Waited)}
+        waited = {index: one for index, one in enumerate(begun) if isinstance(one, WaitedChild)}
         outcomes: list[CallOutcome] = [
-            Failed(INTERRUPTED) if isinstance(one, _Waited) else one for one in begun
+            Failed(INTERRUPTED) if isinstance(one, WaitedChild) else one for one in begun
         ]
 
-        async def attend(index: int, one: _Waited) -> None:
+        async def attend(index: int, one: WaitedChild) -> None:
             outcomes[index] = await self._attend(one)
 
         async with anyio.create_task_group() as group:
@@ -157,7 +156,8 @@ class Supervisor(msgspec.Struct, kw_only=True):
                 group.start_soon(attend, index, one)
         return outcomes
 
-    def _route(self, parent: Agent, args: AnyAgentArguments) -> Route:
+    def route(self, parent: Agent, args: AnyAgentArguments) -> Route:
+        """Say what a call of the Agent tool means for this agent."""
         model = parent.conversation.prompt.head.model
         forks = self.settings.forks if not parent.lineage.member else _WAITS
         decided = route(args, forks, parent.lineage, self.resolver.types, model=model)
@@ -175,10 +175,10 @@ class Supervisor(msgspec.Struct, kw_only=True):
         ]
         if not directives:
             return ""
-        fan, why = self._plan(parent, parent.conversation.prompt, directives, dispatched=True)
+        fan, why = self.plan(parent, parent.conversation.prompt, directives, dispatched=True)
         return why or fan
 
-    def _start(
+    def start(
         self,
         parent: Agent,
         call_id: CallId,
@@ -186,7 +186,8 @@ class Supervisor(msgspec.Struct, kw_only=True):
         decided: Route,
         fan: FanOut | str,
         member: MemberSpec | None,
-    ) -> CallOutcome | _Waited:
+    ) -> CallOutcome | WaitedChild:
+        """Start the agent that a call asks for, by its route and the plan of its fan-out."""
         if isinstance(decided, NoRoute):
             return Failed(decided.why)
         if args.name and not self.registry.is_free(args.name):
@@ -223,49 +224,13 @@ class Supervisor(msgspec.Struct, kw_only=True):
             isolation=args.isolation or "",
             counted=not args.name,
         )
-        self._fork(parent, fan, task_id, part, call_id=call_id, budget=budget, member=member)
+        self.begin_fork(parent, fan, task_id, part, call_id=call_id, budget=budget, member=member)
         return _DISPATCHED
 
     def _budget(self, parent: Agent, name: str) -> Budget | str:
         return parent.client.billing.budget.child(f"agent {name}", self.settings.task_budget)
 
-    async def fork(
-        self,
-        parent: Agent,
-        directives: Sequence[str],
-        *,
-        notify: bool = False,
-        isolation: Literal["", "worktree", "remote"] = "",
-        more: str = "",
-    ) -> list[Child]:
-        """Fork an agent by hand, from its conversation as it stands.
-
-        After its directive each is told `more`, which its description leaves out.
-        A reply whose calls still run is left out: it could not be sent without their results.
-        Raises UsageError if forks are off, or may not have such an isolation.
-        """
-        if not self.settings.forks.on:
-            mode = self.settings.forks
-            remedy = f"; {mode.remedy}" if mode.remedy else ""
-            raise NotPossibleNow(f"forks are off: {mode.why_off}{remedy}")
-        if isolation and (why := barred(parent, isolation, self.services.remote)) is not None:
-            raise NotPossibleNow(why)
-        prompt = parent.conversation.prompt
-        while unanswered(prompt):
-            assert prompt.tip is not None
-            prompt = Prompt(prompt.head, prompt.tip.parent)
-        told = ["\n\n".join(part for part in (text, more) if part) for text in directives]
-        fan, _ = self._plan(parent, prompt, told, notify=notify)
-        parts = [
-            PlannedFork(_short(text), whole, isolation=isolation)
-            for text, whole in zip(directives, told, strict=True)
-        ]
-        return [
-            self._fork(parent, fan, self.registry.numbered("fork"), part, notify=notify)
-            for part in parts
-        ]
-
-    def _plan(
+    def plan(
         self,
         parent: Agent,
         prompt: Prompt,
@@ -284,7 +249,7 @@ class Supervisor(msgspec.Struct, kw_only=True):
             parent.client.observer.follow(fan)
         return fan, why or ""
 
-    def _fork(
+    def begin_fork(
         self,
         parent: Agent,
         fan: FanOut,
@@ -296,6 +261,7 @@ class Supervisor(msgspec.Struct, kw_only=True):
         budget: Budget | None = None,
         member: MemberSpec | None = None,
     ) -> Child:
+        """Make a fork of a fan-out, and start it; raises ProngError, OSError."""
         spec = fork_spec(parent, fan, task_id, part, call_id=call_id, notify=notify, budget=budget)
         spec = aimed(msgspec.structs.replace(spec, member=member), self.services.remote)
         budget = budget or Budget(parent=parent.client.billing.budget, name=f"agent {task_id}")
@@ -312,7 +278,7 @@ class Supervisor(msgspec.Struct, kw_only=True):
         args: AnyAgentArguments,
         name: str,
         member: MemberSpec | None,
-    ) -> CallOutcome | _Waited:
+    ) -> CallOutcome | WaitedChild:
         """Start a typed child.
 
         Raises ProngError if its model cannot be used.
@@ -327,7 +293,8 @@ class Supervisor(msgspec.Struct, kw_only=True):
         files = self._files(parent, args)
         if isinstance(files, BadSet):
             return Failed(files.why)
-        waits = not self.settings.background or bool(parent.lineage.member)
+        waits = isinstance(args, WaitedAgentArguments) or not self.settings.background
+        waits = waits or bool(parent.lineage.member)
         asked = args.background or kind.background or isolation == "remote"
         background = not waits and asked
         made = self.resolver.resolve(
@@ -351,7 +318,7 @@ class Supervisor(msgspec.Struct, kw_only=True):
         child = make_typed(parent, spec, start, budget, self.services, agents, made)
         launched = begin(child, self.services)
         if not background:
-            return _Waited(child, made.warnings)
+            return WaitedChild(child, made.warnings)
         return started(child, launched.handle, (*held_back(launched.behind), *made.warnings))
 
     def _files(self, parent: Agent, args: AnyAgentArguments) -> FileSet | BadSet | None:
@@ -374,7 +341,7 @@ class Supervisor(msgspec.Struct, kw_only=True):
             )
         return None
 
-    async def _attend(self, waited: _Waited) -> CallOutcome:
+    async def _attend(self, waited: WaitedChild) -> CallOutcome:
         """Wait for a child; whoever interrupts the parent stops it, with all that it started."""
         child, board = waited.child, self.services.board
         begun, task_id = anyio.current_time(), child.spec.task_id
@@ -394,22 +361,7 @@ class Supervisor(msgspec.Struct, kw_only=True):
         await board.wait_ended(task_id)
         return finished(child, anyio.current_time() - begun, waited.notes)
 
-    async def wait(self, children: Sequence[Child]) -> list[ForkResult]:
-        """Wait until children have ended; gives what each of them gave back."""
-        for child in children:
-            await self.services.board.wait_ended(child.spec.task_id)
-        return [self.result(child) for child in children]
-
-    async def ask_again(self, child: Child, text: str) -> ForkResult:
-        """Tell a child that has ended something more, and wait for what it says to that."""
-        child = self._unarchived(child.spec.parent, child.spec.task_id) or child
-        child.tell(text)
-        child.run_again(notify=False)
-        launch(child, self.services)
-        (result,) = await self.wait([child])
-        return result
-
-    def result(self, child: Child) -> ForkResult:
+    def result(self, child: Child) -> ChildResult:
         """Put together what a child gave back."""
         return result_of(child, self.registry.receipt(child))
 
@@ -419,7 +371,7 @@ class Supervisor(msgspec.Struct, kw_only=True):
 
     async def send(self, sender: AgentPath, to: str, text: str) -> CallOutcome:
         """Send a message to a child, which goes on from where it is."""
-        child = self.registry.get(to) or self._unarchived(sender, to)
+        child = self.registry.get(to) or self.unarchived(sender, to)
         if child is None or not is_below(child.spec.path, sender):
             known = [one.spec.task_id for one in self.registry if one.spec.parent == sender]
             return Failed(
@@ -431,11 +383,11 @@ class Supervisor(msgspec.Struct, kw_only=True):
         child.run_again(notify=self.settings.background)
         launched = launch(child, self.services)
         if not self.settings.background:
-            return await self._attend(_Waited(child))
+            return await self._attend(WaitedChild(child))
         notes = ("", *held_back(launched.behind))
         return done(f"{to} goes on with your message and will report again.{' '.join(notes)}")
 
-    def _unarchived(self, sender: AgentPath, name: str) -> Child | None:
+    def unarchived(self, sender: AgentPath, name: str) -> Child | None:
         """Read a child that ended a while ago from the journal again."""
         spec = self.registry.archived(name)
         if spec is None or not is_below(spec.path, sender):
@@ -526,8 +478,3 @@ class _OwnDelegation(msgspec.Struct, frozen=True):
     async def send(self, to: str, message: str) -> CallOutcome:
         """Send a message to a child."""
         return await self.supervisor.send(self.path, to, message)
-
-
-def _short(text: str, limit: int = 60) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
