@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from prong.command import Stop
+from prong.cost.receipt import describe
 from prong.event import (
     AgentStarted,
     CacheMissed,
@@ -22,6 +23,7 @@ from prong.event import (
     WorkKept,
     WorktreeEntered,
 )
+from prong.face.draw.tree import Aspect, draw_tree
 from prong.host import LocalHost
 from prong.host.merge import merge
 from prong.question import Answer
@@ -91,7 +93,14 @@ async def test_forks_work_elsewhere_and_come_back(
         assert any("two, and more" in text for text in told)
         assert any(str(far) in text for text in told)
         assert not w.told(CacheMissed)
+        receipts = [w.parts.supervisor.registry.receipt(one) for one in children]
         assert len(w.told(ReceiptIssued)) == 2
+        assert [one.target for one in receipts] == ["box", "box"]
+        assert all(min(one.bytes_sent, one.bytes_received) > 1_000 for one in receipts)
+        assert "box: " in describe(receipts[0])
+        rows = [row.text for row in draw_tree(w.session.view(), Aspect(width=100))]
+        assert any("on box: done, work kept on prong/part-1" in row for row in rows)
+        assert 'isolation: "remote"` is a working copy' in str(w.bodies()[0]["tools"])
 
         found = await merge(LocalHost(str(w.root)))
         assert [step.status for step in found.steps] == ["merged"]

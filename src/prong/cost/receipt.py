@@ -75,6 +75,11 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     delivered: DeliveryState = "pending"
     fan: str = ""
     """Task id of the first of the siblings it was dispatched with."""
+    target: str = ""
+    """The machine that it worked on, if that is another."""
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    """What crossed the line to that machine, bundles included."""
 
     @property
     def saved(self) -> float | None:
@@ -346,6 +351,9 @@ def describe(receipt: Receipt) -> str:
         else f"without cache {money(r.uncached)}"
         + (f", without sharing {money(r.unshared)}" if fork else ""),
         "start": ", ".join([*filter(None, chosen), seconds]),
+        "machine": f"{r.target}: {r.bytes_sent:,} bytes there, {r.bytes_received:,} back"
+        if r.target
+        else "",
         "reason": r.reason,
         "provider": r.diagnosis,
         "miss": r.miss,

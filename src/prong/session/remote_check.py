@@ -6,6 +6,8 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator
 
+import msgspec
+
 from prong.config.option import Options
 from prong.config.place import Place, look_around
 from prong.config.secrecy import withheld
@@ -14,7 +16,7 @@ from prong.host import LocalHost
 from prong.host.git import Git, locate
 from prong.host.worktree import reserve
 from prong.session.diagnosis import Checkup, sandbox_findings
-from prong.team.remote_machine import RemoteMachine, find_machine
+from prong.team.remote_machine import RemoteMachine, WireMeter, WorkspaceJob, find_machine
 from prong.team.workspace_message import TRIAL
 
 
@@ -48,13 +50,21 @@ async def _trial(
     git, repository = Git(host, host.root), await locate(host)
     begun = time.monotonic()
     worktree = await reserve(host, "check")
-    _, ready = await machine.prepare(git, repository, worktree, 1, f"{folder}/run")
+    job = WorkspaceJob(
+        git=git,
+        repository=repository,
+        worktree=worktree,
+        lease=1,
+        folder=f"{folder}/run",
+        meter=WireMeter(),
+    )
+    _, ready = await machine.prepare(job)
     took = time.monotonic() - begun
     text = f"a worker answers, and a repository arrived in {ready.placed.parent} ({took:.1f} s)"
     yield Checkup(topic="worker", state="good", text=text)
     for one in sandbox_findings(ready.ability, place.settings.values.sandbox.mode):
         yield one
-    done = await machine.collect(git, repository, worktree, 2, f"{folder}/run", trial="there\n")
+    done = await machine.collect(msgspec.structs.replace(job, lease=2), trial="there\n")
     back = await git.ask("cat-file", "blob", f"{worktree.branch}:{TRIAL}")
     if back.output != b"there\n" or not done.gone:
         why = done.harvest.why or "what was written there did not come back"

@@ -39,7 +39,10 @@ def built_in(
     from prong.tools.todo import TodoWrite
 
     background = place.settings.values.background
-    about = describe_agent_tool(place.types, forks=forks, only=None, background=background)
+    remote = background and bool(place.settings.values.remote.targets)
+    about = describe_agent_tool(
+        place.types, forks=forks, only=None, background=background, remote=remote
+    )
     tools: list[Tool] = [
         Read(),
         Write(),

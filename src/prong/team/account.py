@@ -84,6 +84,13 @@ class ChildAccount(CacheWatch):
             diagnosis=diagnosis(payment.diagnostics),
         )
 
+    def crossed(self, target: str, sent: int, received: int) -> None:
+        """Enter what went to another machine, and came from there."""
+        sent, received = sent + self.receipt.bytes_sent, received + self.receipt.bytes_received
+        self.receipt = replace(
+            self.receipt, target=target, bytes_sent=sent, bytes_received=received
+        )
+
     def settled(self, status: ChildStatus, price: Price | None) -> Receipt:
         """Give the receipt by what was paid so far."""
         opened = replace(self.receipt, status=status)

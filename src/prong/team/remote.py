@@ -26,7 +26,7 @@ from prong.team.child import Child, slug_of
 from prong.team.describe import describe, greeting
 from prong.team.home import Home
 from prong.team.pipe import hold_run
-from prong.team.remote_machine import RemoteMachine
+from prong.team.remote_machine import RemoteMachine, WireMeter, WorkspaceJob
 from prong.team.remote_workers import FarWorkspace, RemoteWorkers
 from prong.team.run import RemoteRun
 from prong.team.runner import Until
@@ -83,9 +83,17 @@ async def _place(
     known = child.spec.worktree
     near = known or await reserve(maker, slug_of(child.spec), base=base)
     child.enter(near)
+    meter = WireMeter()
     try:
-        number = child.count_lease()
-        shipment, ready = await machine.prepare(git, repository, near, number, folder)
+        job = WorkspaceJob(
+            git=git,
+            repository=repository,
+            worktree=near,
+            lease=child.count_lease(),
+            folder=folder,
+            meter=meter,
+        )
+        shipment, ready = await machine.prepare(job)
         _check(remote, machine, ready)
     except BaseException:
         if known is None:
@@ -94,6 +102,8 @@ async def _place(
                 await settle(git, near, unchanged=True)
             child.leave(Removed(near.path, near.branch))
         raise
+    finally:
+        child.account.crossed(machine.name, meter.sent, meter.received)
     return shipment, ready
 
 
@@ -196,7 +206,10 @@ class RemoteRunner:
         # Proxies and certificates are those of the other machine, unless they are named.
         hello = msgspec.structs.replace(greeting(agent), env=spec.beside.env)
         line = machine.line(there.folder)
-        return await hold_run(line, home, agent, hello, spec)
+        try:
+            return await hold_run(line, home, agent, hello, spec)
+        finally:
+            self._child.account.crossed(machine.name, *line.bytes)
 
 
 async def collect_remote(child: Child, workspace: FarWorkspace) -> Kept | Removed:
@@ -205,16 +218,23 @@ async def collect_remote(child: Child, workspace: FarWorkspace) -> Kept | Remove
     Whatever keeps that from happening, the work stays where it is, and it is said how to get it.
     """
     there, machine, worktree = workspace, workspace.machine, workspace.worktree
-    place = f"{machine.name}:{worktree.path}"
+    place, meter = f"{machine.name}:{worktree.path}", WireMeter()
     try:
-        repository = await locate(there.maker, worktree.parent)
-        git = Git(there.maker, worktree.parent)
-        number = child.count_lease()
-        done = await machine.collect(git, repository, worktree, number, there.folder)
+        job = WorkspaceJob(
+            git=Git(there.maker, worktree.parent),
+            repository=await locate(there.maker, worktree.parent),
+            worktree=worktree,
+            lease=child.count_lease(),
+            folder=there.folder,
+            meter=meter,
+        )
+        done = await machine.collect(job)
     except (ProngError, OSError) as error:
         why = f"it has not come back: {error}; a message to the agent tries again"
         child.agent.emit(Warned(text=f"the work of {child.spec.task_id} is kept in {place}: {why}"))
         return Kept(place, worktree.branch, (), (), uncommitted=True, why=why)
+    finally:
+        child.account.crossed(machine.name, meter.sent, meter.received)
     found = done.harvest
     if not found.tip and done.gone:
         return Removed(place, worktree.branch)

@@ -46,6 +46,30 @@ class Collected(msgspec.Struct, frozen=True):
     """Whether the workspace is gone; if not, the harvest says why."""
 
 
+class WorkspaceJob(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to be done with a workspace there, as this side knows it."""
+
+    git: Git
+    repository: Repository
+    worktree: Worktree
+    lease: int
+    folder: str
+    """Of this machine, for errors and bundles."""
+    meter: WireMeter
+
+
+class WireMeter(msgspec.Struct):
+    """Counts the bytes that cross a line."""
+
+    sent: int = 0
+    received: int = 0
+
+    def add(self, line: WorkerLine) -> None:
+        """Add what crossed one that has ended."""
+        sent, received = line.bytes
+        self.sent, self.received = self.sent + sent, self.received + received
+
+
 class RemoteMachine(msgspec.Struct, frozen=True, kw_only=True):
     """A target that can be reached."""
 
@@ -77,7 +101,7 @@ class RemoteMachine(msgspec.Struct, frozen=True, kw_only=True):
         return WorkerFailed(f"{self.name}: {told}")
 
     @asynccontextmanager
-    async def talk(self, folder: str) -> AsyncGenerator[WorkspaceTalk, None]:
+    async def talk(self, folder: str, meter: WireMeter) -> AsyncGenerator[WorkspaceTalk, None]:
         """Talk with a worker there about a workspace.
 
         Raises WorkerFailed with what is missing, if something is.
@@ -92,55 +116,47 @@ class RemoteMachine(msgspec.Struct, frozen=True, kw_only=True):
             raise self.explain(line, error) from error
         finally:
             await line.close(grace=line.waits.stop)
+            meter.add(line)
 
-    async def prepare(
-        self, git: Git, repository: Repository, worktree: Worktree, lease: int, folder: str
-    ) -> tuple[Shipment, WorkspaceReady]:
+    async def prepare(self, job: WorkspaceJob) -> tuple[Shipment, WorkspaceReady]:
         """Make a workspace there of what this side has, or find the one that was left.
 
         Raises WorkerFailed, GitFailed.
         """
-        shipment = await ship(git, repository, worktree)
+        git, worktree = job.git, job.worktree
+        shipment = await ship(git, job.repository, worktree)
         offered = await offer(git, shipment.start)
-        async with self.talk(folder) as talk:
+        async with self.talk(job.folder, job.meter) as talk:
             order = PrepareWorkspace(
-                folder=self.folder, shipment=shipment, lease=lease, offered=offered
+                folder=self.folder, shipment=shipment, lease=job.lease, offered=offered
             )
             known = await talk.ask(order, CommitsKnown)
             spared = [one for one in known.commits if one in set(offered)]
-            file = f"{folder}/out.bundle"
+            file = f"{job.folder}/out.bundle"
             if await pack(git, worktree.slug, shipment.start, spared, file):
                 await talk.send_file(file)
             return shipment, await talk.ask(BundleSent(), WorkspaceReady)
 
-    async def collect(
-        self,
-        git: Git,
-        repository: Repository,
-        worktree: Worktree,
-        lease: int,
-        folder: str,
-        *,
-        trial: str = "",
-    ) -> Collected:
+    async def collect(self, job: WorkspaceJob, *, trial: str = "") -> Collected:
         """Take back what was done in a workspace, which may go once it is here.
 
         With `trial`, that text is written into a file there before.
 
         Raises WorkerFailed, GitFailed; then the work is kept there.
         """
-        shipment = await ship(git, repository, worktree)
-        async with self.talk(folder) as talk:
+        git, worktree = job.git, job.worktree
+        shipment = await ship(git, job.repository, worktree)
+        async with self.talk(job.folder, job.meter) as talk:
             order = CollectWorkspace(
                 folder=self.folder,
                 shipment=shipment,
-                lease=lease,
+                lease=job.lease,
                 since=worktree.snapshot_commit,
                 trial=trial,
             )
             harvest = (await talk.ask(order, WorkFound)).harvest
             if harvest.tip:
-                file = f"{folder}/back.bundle"
+                file = f"{job.folder}/back.bundle"
                 await talk.receive_file(file)
                 await unpack(git, worktree, file, harvest.tip)
                 await anyio.Path(file).unlink()

@@ -38,11 +38,17 @@ _ALIASES = {
 
 
 def describe_agent_tool(
-    types: AgentTypes, *, forks: bool, only: tuple[str, ...] | None, background: bool = True
+    types: AgentTypes,
+    *,
+    forks: bool,
+    only: tuple[str, ...] | None,
+    background: bool = True,
+    remote: bool = False,
 ) -> str:
     """Describe the Agent tool with the types that can be chosen."""
     about = load_text("tool/Agent" if forks else "tool/AgentPlain")
     about = about if background else without(about, "run_in_background")
+    about = f"{about.rstrip()}\n{load_text('remote')}".rstrip() if remote else about
     listing = types.listing(only)
     return f"{about}\n\nTypes of agents for `subagent_type`:\n{listing}" if listing else about
 

@@ -123,6 +123,7 @@ def _long(view: View, agent: AgentView, branch: str, names: int, *, ascii_: bool
         Span(f"{bar} ", "bar.short" if short else "bar"),
         Span(f"{share:>4}{'!' if short else ' '}", "bad" if short else ""),
         Span(f"{dollars(agent.cost):>6} "),
+        *([Span(f"on {agent.target}: ", "dim")] if agent.target else []),
         *_doing(view, agent),
     ]
 
@@ -137,6 +138,7 @@ def _short(view: View, agent: AgentView, names: int) -> list[Span]:
         Span(f"{name}{' ' * (names - cells(name))} ", _name_style(agent)),
         Span(f"{share:>4}{'!' if missed else ' '}", "bad" if missed else ""),
         Span(f"{dollars(agent.cost):>6} "),
+        *([Span(f"on {agent.target}: ", "dim")] if agent.target else []),
         *_doing(view, agent),
     ]
 
