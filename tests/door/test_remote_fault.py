@@ -210,3 +210,57 @@ async def test_a_full_disk_there(world: Worlds, tmp_path: Path) -> None:
             assert len(w.server.records) == 1
     finally:
         subprocess.run(["umount", str(far)], check=True)
+
+
+LIAR = """
+import sys
+from prong.host.remote_workspace import Harvest, PlacedWorkspace
+from prong.host.sandbox import Ability
+from prong.team.message import Frames, Ready, frame
+from prong.team.workspace_message import *
+
+fault = sys.argv[1]
+def say(message):
+    sys.stdout.buffer.write(frame(message)); sys.stdout.buffer.flush()
+def hear():
+    size = int.from_bytes(sys.stdin.buffer.read(4))
+    return sys.stdin.buffer.read(size)
+hear()
+say(Ready())
+order = hear()
+if fault == "noise":
+    sys.stdout.buffer.write(b"Last login: today, and a long line of other words"); sys.exit()
+if fault == "wrong word":
+    say(WorkspaceLeft(gone=True))
+if fault == "unknown commits":
+    say(CommitsKnown(commits=("0" * 40,)))
+    while b"bundlesent" not in hear(): pass
+    say(WorkspaceFailed(why="the bundle was whole"))
+if fault == "ends":
+    sys.exit(3)
+sys.stdin.buffer.read()
+"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        ("noise", "what it sends is not of the protocol"),
+        ("wrong word", "it said WorkspaceLeft in the wrong place"),
+        ("unknown commits", "the bundle was whole"),
+        ("ends", "it ended with code 3"),
+    ],
+)
+async def test_a_far_side_that_lies(world: Worlds, tmp_path: Path, fault: str, why: str) -> None:
+    """Whatever a machine says while a workspace is made, the task fails with the reason."""
+    (tmp_path / "liar.py").write_text(LIAR)
+    python = program(tmp_path / "python", f"exec {sys.executable} {tmp_path}/liar.py '{fault}'")
+    far = tmp_path / "far"
+    async with remote_world(world, script(), far, target={"python": python}) as (w, repo):
+        await w.session.run("Hi")
+        (found,) = await w.session.fork(["P1"], isolation="remote")
+
+        assert found.status == "failed"
+        assert why in found.detail
+        assert "inside Prong" not in found.detail
+        assert repo.git("for-each-ref", "refs/prong", "refs/heads/prong") == ""

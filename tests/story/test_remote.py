@@ -41,13 +41,32 @@ def write(name: str, text: str = "made\n") -> Any:
     return call("Write", {"file_path": name, "content": text})
 
 
-@pytest.fixture(params=["process", "ssh"])
+ENGINE = """#!/bin/sh
+# Stands for a container engine: runs what it is told to on this machine.
+[ "$1" = run ] || exit 125
+while [ "$1" != --entrypoint ]; do shift; done
+program=$2
+shift 3
+exec "$program" "$@"
+"""
+
+
+@pytest.fixture(params=["process", "ssh", "container"])
 def target(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[dict[str, str]]:
     """Give a target: this machine as another, and the same behind a real sshd."""
     if request.param == "process":
         yield {}
+        return
+    if request.param == "container":
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        (folder / "podman").write_text(ENGINE)
+        (folder / "podman").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        given = {"launcher": "container", "image": "prong:1", "engine": "podman"}
+        yield {**given, "python": sys.executable}
         return
     if SSHD is None:
         pytest.skip("there is no sshd here: openssh-server")

@@ -57,6 +57,11 @@ async def check_sendable(git: Git) -> None:
         )
 
 
+async def mark_away(git: Git, worktree: Worktree) -> None:
+    """Keep a workspace's name for as long as it is elsewhere, which whoever asked has stored."""
+    await git.run("update-ref", REMOTES + worktree.slug, worktree.snapshot_commit)
+
+
 async def ship(git: Git, repository: Repository, worktree: Worktree) -> Shipment:
     """Say what the other side has to know; it begins where the child's branch stands, if it does.
 

@@ -154,7 +154,6 @@ async def reserve(host: Host, slug: str, *, base: Base = "snapshot") -> Worktree
         taken = await host.stat(f"{folder}/{name}") is not None
         if taken or await git.find(BRANCHES + name) or not await _reserve(git, name, start):
             continue
-        await git.run("update-ref", REMOTES + name, start)
         return Worktree(
             slug=name,
             path="",

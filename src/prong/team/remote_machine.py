@@ -11,7 +11,7 @@ import msgspec
 
 from prong.about import __version__
 from prong.errors import ProngError, WorkerFailed
-from prong.host.bundle import Shipment, offer, pack, settle, ship, unpack
+from prong.host.bundle import Shipment, mark_away, offer, pack, settle, ship, unpack
 from prong.host.git import Git, Repository
 from prong.host.launcher import Launcher, make_launcher
 from prong.host.remote_workspace import Harvest
@@ -124,6 +124,7 @@ class RemoteMachine(msgspec.Struct, frozen=True, kw_only=True):
         Raises WorkerFailed, GitFailed.
         """
         git, worktree = job.git, job.worktree
+        await mark_away(git, worktree)
         shipment = await ship(git, job.repository, worktree)
         offered = await offer(git, shipment.start)
         async with self.talk(job.folder, job.meter) as talk:
