@@ -99,7 +99,7 @@ async def test_a_worker_that_is_killed(
         assert repo.git("show", f"{w.told(WorkKept)[-1].branch}:new.txt") == "made"
         assert not copies(far)
 
-        await w.session.message(task, "Go on.")
+        await w.session.say("Go on.", to=task)
         await w.session.wait_settled()
         assert (child.status, child.run.detail) == ("completed", "")
 
@@ -169,7 +169,7 @@ async def test_work_that_cannot_come_back_is_kept_there(world: Worlds, tmp_path:
         assert (folder / "new.txt").read_text() == "made\n"
 
         gone.unlink()
-        await w.session.message(task, "Go on.")
+        await w.session.say("Go on.", to=task)
         await w.session.wait_settled()
 
         assert child.status == "completed"

@@ -274,7 +274,7 @@ async def test_it_is_stopped_and_goes_on(
         ]
         assert not copies(far)
 
-        await w.session.message(task, "Go on.")
+        await w.session.say("Go on.", to=task)
         await w.session.wait_settled()
 
         assert (child.status, child.run.detail) == ("completed", "")
