@@ -118,16 +118,11 @@ class Child(msgspec.Struct):
         """Let its end be a notice from now on: nobody waits for it."""
         self._respec(msgspec.structs.replace(self.spec, notify=True))
 
-    def enter(self, worktree: Worktree) -> None:
-        """Work in a worktree from now on."""
+    def enter(self, worktree: Worktree, *, lease: int = 0) -> None:
+        """Work in a worktree from now on; on another machine with the number of a worker there."""
         self.run = msgspec.structs.replace(self.run, outcome=None)
-        self._respec(msgspec.structs.replace(self.spec, worktree=worktree))
-
-    def count_lease(self) -> int:
-        """Give the next number of a worker on another machine, stored before it counts."""
-        number = self.spec.lease + 1
-        self._respec(msgspec.structs.replace(self.spec, lease=number))
-        return number
+        lease = lease or self.spec.lease
+        self._respec(msgspec.structs.replace(self.spec, worktree=worktree, lease=lease))
 
     def leave(self, outcome: Kept | Removed) -> None:
         """Take note of what became of its worktree; raises JournalError if that is not stored."""

@@ -82,14 +82,13 @@ async def _place(
     await check_sendable(git)
     known = child.spec.worktree
     near = known or await reserve(maker, slug_of(child.spec), base=base)
-    child.enter(near)
     meter = WireMeter()
     try:
         job = WorkspaceJob(
             git=git,
             repository=repository,
             worktree=near,
-            lease=child.count_lease(),
+            lease=_next_lease(child, near),
             folder=folder,
             meter=meter,
         )
@@ -105,6 +104,13 @@ async def _place(
     finally:
         child.account.crossed(machine.name, meter.sent, meter.received)
     return shipment, ready
+
+
+def _next_lease(child: Child, worktree: Worktree) -> int:
+    """Give the next number of a worker on another machine, stored before it counts."""
+    number = child.spec.lease + 1
+    child.enter(worktree, lease=number)
+    return number
 
 
 def _folder(maker: Host, child: Child) -> str:
@@ -200,7 +206,9 @@ class RemoteRunner:
                 spec.beside, env={name: env[name] for name in named if name in env}
             ),
             remote=RemoteRun(
-                folder=machine.folder, shipment=there.shipment, lease=self._child.count_lease()
+                folder=machine.folder,
+                shipment=there.shipment,
+                lease=_next_lease(self._child, there.worktree),
             ),
         )
         # Proxies and certificates are those of the other machine, unless they are named.
@@ -224,7 +232,7 @@ async def collect_remote(child: Child, workspace: FarWorkspace) -> Kept | Remove
             git=Git(there.maker, worktree.parent),
             repository=await locate(there.maker, worktree.parent),
             worktree=worktree,
-            lease=child.count_lease(),
+            lease=_next_lease(child, worktree),
             folder=there.folder,
             meter=meter,
         )
