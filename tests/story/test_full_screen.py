@@ -385,7 +385,7 @@ async def test_commands_show_in_a_panel(world: Worlds, full: Opens) -> None:
         await hands.type("/help")
         await hands.see("/compact", "Esc closes")
         await hands.press(*["down"] * 30)
-        await hands.see("/memory", without="/compact [focus]")
+        await hands.see("/team", without="/compact [focus]")
         await hands.press("escape")
         await hands.see("Aye.", without="Esc closes")
         await hands.type("/nonsense")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 
@@ -25,11 +26,20 @@ class MemberStart(msgspec.Struct, frozen=True, kw_only=True):
     """What a member begins with."""
 
     spec: MemberSpec
-    options: Options
+    given: dict[str, Any]
+    """Options that are not the usual ones, as plain values."""
     env: dict[str, str] = {}
     """The leader's environment, keys included, which another terminal need not have."""
     brief: str = ""
     """What it is to do."""
+
+    @property
+    def options(self) -> Options:
+        """The options with which its session is opened."""
+        given: dict[str, Any] = {}
+        for name, value in self.given.items():
+            given[name] = tuple(cast("list[Any]", value)) if isinstance(value, list) else value
+        return Options(**given, member=self.spec)
 
 
 def member_name(text: str) -> tuple[str, str]:
@@ -38,6 +48,25 @@ def member_name(text: str) -> tuple[str, str]:
     if not slash:
         raise BadInput(f"a member is named TEAM/NAME, and {text!r} is not")
     return check_name(team, of="team"), check_name(name)
+
+
+def plain_options(options: Options) -> dict[str, Any]:
+    """Give those options that are not the usual ones as values that can go to another process.
+
+    Raises NotPossibleNow if there is something among them that cannot.
+    """
+    usual, given = Options(), dict[str, Any]()
+    for name in Options.__struct_fields__:
+        value: Any = getattr(options, name)
+        if name != "member" and value != getattr(usual, name):
+            given[name] = value
+    try:
+        return msgspec.to_builtins(given)
+    except TypeError as error:
+        raise NotPossibleNow(
+            "functions that are tools cannot go to another process; start the member with the "
+            "back-end in-process"
+        ) from error
 
 
 def write_start(folder: TeamFolder, start: MemberStart) -> None:

@@ -40,7 +40,7 @@ from prong.session.entrance import opened_as
 from prong.session.foundation import Foundation
 from prong.session.member_events import MemberEvents
 from prong.session.member_session import VIEW
-from prong.session.member_start import MemberStart, drop_start, write_start
+from prong.session.member_start import MemberStart, drop_start, plain_options, write_start
 from prong.team.led_team import LedTeam
 from prong.team.received import Received
 from prong.tools.delegate import SpawnArguments
@@ -129,7 +129,8 @@ class PaneMembers:
         else:
             options = self._typed(options, args)
         words = f"You are {spec.name} of the team {spec.team}."
-        return MemberStart(spec=spec, options=options, env=env, brief=f"{words}\n\n{args.prompt}")
+        brief = f"{words}\n\n{args.prompt}"
+        return MemberStart(spec=spec, given=plain_options(options), env=env, brief=brief)
 
     def _typed(self, options: Options, args: SpawnArguments) -> Options:
         assert args.subagent_type is not None
