@@ -266,6 +266,25 @@ async def test_no_daemon_outlives_the_host(bench: Bench, road: str) -> None:
 
 
 @views
+async def test_no_command_is_taken_for_the_rest_of_another(bench: Bench, road: str) -> None:
+    """Commands that end while others start leave these alone, whatever numbers their views get."""
+    profile, codes = working(bench.policy()), list[int]()
+
+    async def run_some() -> None:
+        for _ in range(6):
+            process = await bench.host.start("sleep 0.02", cwd=str(bench.root), profile=profile)
+            codes.append(await process.wait())
+            await process.kill()
+            process.leave()
+
+    async with anyio.create_task_group() as group:
+        for _ in range(5):
+            group.start_soon(run_some)
+    await bench.host.close()
+    assert codes == [0] * 30
+
+
+@views
 async def test_what_others_make_later_stays(bench: Bench, road: str) -> None:
     """Once nothing of a command is left, or by leave, what appears at a protected path is let be."""
     profile = working(bench.policy())

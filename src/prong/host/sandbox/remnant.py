@@ -45,6 +45,19 @@ class Offspring(Struct, frozen=True):
 NOBODY = Offspring()
 
 
+def hold_view(offspring: Offspring) -> int:
+    """Keep a view there, so that its number is given to no other; -1 if nobody sees it any more."""
+    for process in (offspring.first, *offspring.members()):
+        try:
+            held = os.open(f"/proc/{process}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        if os.fstat(held).st_ino == offspring.view:
+            return held
+        os.close(held)
+    return -1
+
+
 def _since(first: int, began: float) -> Iterable[int]:
     """Give the numbers of all processes that may have come after the first, or more."""
     last = _last()

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from prong.host.sandbox import places
 from prong.host.sandbox.profile import Ability, Profile
-from prong.host.sandbox.remnant import NOBODY, Offspring, end_members
+from prong.host.sandbox.remnant import NOBODY, Offspring, end_members, hold_view
 
 
 class Given(TypedDict):
@@ -59,10 +59,17 @@ class Room(Struct, eq=False, weakref=True):
     """Its process with all that it has started."""
     anchor: int = -1
     """The folder that it was started in, wherever that is by now; -1 if it need not be known."""
+    view: int = -1
+    """Holds the view of the files that its processes see; -1 if they have none of their own."""
 
     def note_start(self, offspring: Offspring) -> None:
-        """Take note of the process that was started."""
-        self.offspring = offspring
+        """Take note of the process that was started.
+
+        The number of a view that is gone is given to the next one: without holding it, a process of
+        another command could be taken for one of this.
+        """
+        self.view = hold_view(offspring) if offspring.view else -1
+        self.offspring = offspring if self.view >= 0 else NOBODY
 
     def excuse(self, paths: Iterable[str]) -> None:
         """Take note that somebody else may make these paths: they are not to be taken away."""
@@ -95,7 +102,10 @@ class Room(Struct, eq=False, weakref=True):
         self.absent = ()
         if self.anchor >= 0:
             os.close(self.anchor)
-        self.anchor = -1
+        if self.view >= 0:
+            os.close(self.view)
+        self.anchor = self.view = -1
+        self.offspring = NOBODY
         _ROOMS.discard(self)
 
     def look(self) -> list[str]:
