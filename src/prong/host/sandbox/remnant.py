@@ -45,17 +45,12 @@ class Offspring(Struct, frozen=True):
 NOBODY = Offspring()
 
 
-def hold_view(offspring: Offspring) -> int:
-    """Keep a view there, so that its number is given to no other; -1 if nobody sees it any more."""
-    for process in (offspring.first, *offspring.members()):
-        try:
-            held = os.open(f"/proc/{process}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            continue
-        if os.fstat(held).st_ino == offspring.view:
-            return held
-        os.close(held)
-    return -1
+def hold_view(process: str) -> int:
+    """Keep the view that a process or thread sees there: its number is given to no other then.
+
+    Raises OSError if it has ended.
+    """
+    return os.open(f"/proc/{process}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _since(first: int, began: float) -> Iterable[int]:
@@ -78,10 +73,12 @@ def _processes() -> Iterator[int]:
 
 def _sees(process: int, view: int) -> bool:
     try:
-        return os.stat(f"/proc/{process}/ns/mnt").st_ino == view  # noqa: PTH116 - as above
+        sees = os.stat(f"/proc/{process}/ns/mnt").st_ino == view  # noqa: PTH116 - as above
     except OSError:
         # It has ended, or is somebody else's.
         return False
+    # Threads have numbers too: one of ours that has just started a command is no rest of it.
+    return sees and not os.access(f"/proc/self/task/{process}", os.F_OK)
 
 
 def _last() -> int:

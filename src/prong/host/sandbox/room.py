@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from prong.host.sandbox import places
 from prong.host.sandbox.profile import Ability, Profile
-from prong.host.sandbox.remnant import NOBODY, Offspring, end_members, hold_view
+from prong.host.sandbox.remnant import NOBODY, Offspring, end_members
 
 
 class Given(TypedDict):
@@ -62,14 +62,15 @@ class Room(Struct, eq=False, weakref=True):
     view: int = -1
     """Holds the view of the files that its processes see; -1 if they have none of their own."""
 
-    def note_start(self, offspring: Offspring) -> None:
-        """Take note of the process that was started.
+    def note_start(self, first: int, began: float, view: int) -> None:
+        """Take note of the process that was started, and of what holds its view, -1 if nothing.
 
         The number of a view that is gone is given to the next one: without holding it, a process of
         another command could be taken for one of this.
         """
-        self.view = hold_view(offspring) if offspring.view else -1
-        self.offspring = offspring if self.view >= 0 else NOBODY
+        self.view = view
+        if view >= 0:
+            self.offspring = Offspring(os.fstat(view).st_ino, first, began)
 
     def excuse(self, paths: Iterable[str]) -> None:
         """Take note that somebody else may make these paths: they are not to be taken away."""

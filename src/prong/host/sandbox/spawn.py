@@ -21,7 +21,7 @@ from typing import Unpack
 
 from prong.host.sandbox import landlock, mounts, places, privilege, seccomp
 from prong.host.sandbox.ability import enters_by_thread, has_terminals
-from prong.host.sandbox.remnant import Offspring, own_view
+from prong.host.sandbox.remnant import hold_view, own_view
 from prong.host.sandbox.room import Given, Room, is_viewed, make_folder
 from prong.host.sandbox.seatbelt import profile_text
 
@@ -50,25 +50,30 @@ def spawn(argv: Sequence[str], room: Room, **given: Unpack[Given]) -> subprocess
         return subprocess.Popen(words, **given)
     began = time.monotonic()
     started, view = _spawn(argv, room, given)
-    room.note_start(Offspring(view, started.pid, began))
+    room.note_start(started.pid, began, view)
     return started
 
 
 def _spawn(argv: Sequence[str], room: Room, given: Given) -> tuple[subprocess.Popen[bytes], int]:
-    """Start it; gives the number of its view too, 0 if it has none."""
+    """Start it; gives what holds its view too, -1 if it has none."""
     bind = _binding(room)
     if not is_viewed(room.profile, room.ability):
-        return _in_thread(bind, argv, given), 0
+        return _in_thread(bind, argv, given), -1
     seen = _view(room)
     if enters_by_thread():
         views: list[int] = []
 
         def enter_and_bind() -> None:
             mounts.enter(seen, user=False, cwd=room.cwd)
-            views.append(own_view())
+            views.append(hold_view("thread-self"))
             bind()
 
-        return _in_thread(enter_and_bind, argv, given), views[0]
+        try:
+            return _in_thread(enter_and_bind, argv, given), views[0]
+        except BaseException:
+            for view in views:
+                os.close(view)
+            raise
     return _by_fork(seen, bind, argv, room.cwd, given)
 
 
@@ -178,10 +183,22 @@ def _by_fork(
         code = int(number) if number.isdecimal() else errno.EPERM
         raise OSError(code, why or "the sandbox could not be made") from error
     else:
-        return started, int(_told(source) or 0)
+        return started, _held(started.pid, int(_told(source) or 0))
     finally:
         os.close(source)
         os.close(sink)
+
+
+def _held(process: int, view: int) -> int:
+    """Hold the view of a process that was just started; -1 if it has ended by now."""
+    try:
+        held = hold_view(str(process))
+    except OSError:
+        return -1
+    if os.fstat(held).st_ino == view:
+        return held
+    os.close(held)
+    return -1
 
 
 def _told(source: int) -> str:
