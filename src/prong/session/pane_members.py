@@ -325,10 +325,15 @@ class PaneMembers:
 
 
 def _lives(pid: int) -> bool:
+    """Whether a process runs; a terminal may be slow to take note of one that has ended."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    return True
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - for each look
+            return file.read().rpartition(b")")[2].split()[0] not in {b"Z", b"X"}
+    except (OSError, IndexError):
+        return True
