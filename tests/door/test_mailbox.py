@@ -6,6 +6,7 @@ import os
 import re
 import resource
 import stat
+import tempfile
 import time
 from pathlib import Path
 from threading import Thread
@@ -636,12 +637,15 @@ async def test_a_doorbell_is_found_from_another_environment(
 
 @pytest.mark.anyio
 async def test_a_doorbell_that_cannot_be_says_so(
-    folder: TeamFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: TeamFolder, monkeypatch: pytest.MonkeyPatch
 ):
     """Without a folder of one's own the bell tells why, and waiting only waits."""
-    (tmp_path / "prong").mkdir(mode=0o755)
-    (tmp_path / "prong").chmod(0o755)
-    monkeypatch.setattr(socket_folder, "_folders", lambda given: (tmp_path / "prong",))
-    async with folder.doorbell("ann") as bell:
-        assert "is open to others (chmod 700)" in bell.fault
-        assert not await bell.wait(0.01)
+    # A socket's path must be short.
+    with tempfile.TemporaryDirectory(prefix="b") as short:
+        open_to_all = Path(short, "prong")
+        open_to_all.mkdir()
+        open_to_all.chmod(0o755)
+        monkeypatch.setattr(socket_folder, "_folders", lambda given: (open_to_all,))
+        async with folder.doorbell("ann") as bell:
+            assert "is open to others (chmod 700)" in bell.fault
+            assert not await bell.wait(0.01)
