@@ -34,12 +34,19 @@ class Offspring(Struct, frozen=True):
     """The process that was started."""
     began: float = 0.0
     """When that was, by the clock that never goes back."""
+    held: int = -1
+    """Holds the view: the number of one that is gone is given to the next, of another command."""
 
     def members(self) -> list[int]:
         """List those that run."""
         if not self.view:
             return []
         return [one for one in _since(self.first, self.began) if _sees(one, self.view)]
+
+    def let_go(self) -> None:
+        """Hold their view no more."""
+        if self.held >= 0:
+            os.close(self.held)
 
 
 NOBODY = Offspring()

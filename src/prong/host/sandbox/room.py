@@ -59,18 +59,10 @@ class Room(Struct, eq=False, weakref=True):
     """Its process with all that it has started."""
     anchor: int = -1
     """The folder that it was started in, wherever that is by now; -1 if it need not be known."""
-    view: int = -1
-    """Holds the view of the files that its processes see; -1 if they have none of their own."""
 
-    def note_start(self, first: int, began: float, view: int) -> None:
-        """Take note of the process that was started, and of what holds its view, -1 if nothing.
-
-        The number of a view that is gone is given to the next one: without holding it, a process of
-        another command could be taken for one of this.
-        """
-        self.view = view
-        if view >= 0:
-            self.offspring = Offspring(os.fstat(view).st_ino, first, began)
+    def note_start(self, offspring: Offspring) -> None:
+        """Take note of the process that was started."""
+        self.offspring = offspring
 
     def excuse(self, paths: Iterable[str]) -> None:
         """Take note that somebody else may make these paths: they are not to be taken away."""
@@ -103,10 +95,8 @@ class Room(Struct, eq=False, weakref=True):
         self.absent = ()
         if self.anchor >= 0:
             os.close(self.anchor)
-        if self.view >= 0:
-            os.close(self.view)
-        self.anchor = self.view = -1
-        self.offspring = NOBODY
+        self.offspring.let_go()
+        self.anchor, self.offspring = -1, NOBODY
         _ROOMS.discard(self)
 
     def look(self) -> list[str]:

@@ -21,7 +21,7 @@ from typing import Unpack
 
 from prong.host.sandbox import landlock, mounts, places, privilege, seccomp
 from prong.host.sandbox.ability import enters_by_thread, has_terminals
-from prong.host.sandbox.remnant import hold_view, own_view
+from prong.host.sandbox.remnant import Offspring, hold_view, own_view
 from prong.host.sandbox.room import Given, Room, is_viewed, make_folder
 from prong.host.sandbox.seatbelt import profile_text
 
@@ -50,7 +50,8 @@ def spawn(argv: Sequence[str], room: Room, **given: Unpack[Given]) -> subprocess
         return subprocess.Popen(words, **given)
     began = time.monotonic()
     started, view = _spawn(argv, room, given)
-    room.note_start(started.pid, began, view)
+    if view >= 0:
+        room.note_start(Offspring(os.fstat(view).st_ino, started.pid, began, view))
     return started
 
 
