@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -13,6 +14,7 @@ import pytest
 
 from prong.mail import Member, TeamFolder
 from prong.testing import Options, World, Worlds, call, say
+from prong.testing.repository import Repo
 from shared.cast import CREATE, Cast, spawn, to
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
@@ -86,6 +88,8 @@ async def test_a_member_in_a_pane_asks_in_the_leaders_dialog(
         await begin(screen)
         assert panes(screen) == ["alice"]
         assert settled(w)
+        first = next(one for one in w.server.records if b"You are alice" in one.body)
+        assert b"Nobody reads your text" in first.body
         screen.type("y")
         await screen.see("Heard of it.")
         assert (w.root / "made").exists()
@@ -166,6 +170,64 @@ async def test_a_fork_in_a_pane_goes_on_from_the_leaders_bytes(
         await screen.see("Heard of it.")
         first = next(r for r in w.server.records if b"PART of alice" in r.body)
         assert first.usage.read > first.usage.written
+
+
+@pytest.mark.parametrize(
+    "more", [{"subagent_type": "Explore"}, {**TYPED, "isolation": "worktree"}], ids=["type", "tree"]
+)
+@pytest.mark.spec("M3", "S7")
+async def test_what_a_session_of_its_own_cannot_honour_runs_in_the_process(
+    world: Worlds, terminal: Terminal, more: dict[str, str]
+) -> None:
+    """A member whose type has rules of its own, or that has a worktree, gets no pane."""
+    cast = Cast(
+        [("Begin", CREATE), ("You lead", spawn("alice", **more))],
+        alice=[("PART of alice", to("leader", "I am here."))],
+    )
+    async with world(cast, opens=False, serving=SEVERAL) as w, terminal(w, "--team") as screen:
+        Repo(w.root).git("init", "-q")
+        await screen.see("> ")
+        screen.type("Begin")
+        await screen.see("[main/alice]   Sent to leader.")
+        assert panes(screen) == []
+        assert not alice(w).backend
+
+
+@pytest.mark.spec("M3")
+async def test_a_back_end_that_was_named_is_never_replaced(
+    world: Worlds, terminal: Terminal
+) -> None:
+    """A member that was to run by tmux and cannot is refused, with the reason."""
+    cast = Cast(
+        [
+            ("Begin", CREATE),
+            ("You lead", spawn("alice", subagent_type="Explore", backend="tmux")),
+            ("the type Explore has tools, rules or hooks of its own", say("I was told so.")),
+        ]
+    )
+    async with world(cast, opens=False, serving=SEVERAL) as w, terminal(w, "--team") as screen:
+        await screen.see("> ")
+        screen.type("Begin")
+        await screen.see("I was told so.")
+        assert TeamFolder.open(w.store, "crew").team.member("alice") is None
+
+
+@pytest.mark.spec("M7")
+async def test_a_team_whose_folder_is_gone_costs_the_leader_nothing_else(
+    world: Worlds, terminal: Terminal
+) -> None:
+    """The session says that it is gone, and goes on."""
+    cast = play(**TYPED)
+    cast.add("leader", ("Still there?", say("I am.")))
+    async with world(cast, opens=False, serving=SEVERAL) as w, terminal(w, "--team") as screen:
+        await begin(screen)
+        member = alice(w).pid
+        shutil.rmtree(w.store / "teams")
+        await screen.see("after alice had ended")
+        screen.type("n")
+        screen.type("Still there?")
+        await screen.see("I am.")
+        os.kill(member, signal.SIGKILL)
 
 
 def _child(pid: int) -> int:

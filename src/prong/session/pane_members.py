@@ -11,7 +11,9 @@ import os
 import re
 import sys
 import time
+from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 import anyio
 import anyio.abc
@@ -20,12 +22,13 @@ from msgspec.structs import replace
 
 from prong.agent.answer import unanswered
 from prong.agent.speaker import speaking
+from prong.agent.spec import AgentType
 from prong.config.option import Options
 from prong.entry import CallId
 from prong.errors import NotPossibleNow, ProngError, UnknownName
 from prong.event import MAIN, PermissionAsked, Warned
 from prong.host.pane import PaneBackend, PaneSetup, PaneSpec, sweep
-from prong.host.pane.choice import choose
+from prong.host.pane.choice import IN_PROCESS, choose
 from prong.host.pane.factory import make_backend
 from prong.host.pane.survey import survey
 from prong.ids import RequestId, TaskId, below
@@ -42,11 +45,12 @@ from prong.session.member_events import MemberEvents
 from prong.session.member_session import VIEW
 from prong.session.member_start import MemberStart, drop_start, plain_options, write_start
 from prong.team.led_team import LedTeam
+from prong.team.member_record import member_brief
 from prong.team.received import Received
+from prong.text import load_text
 from prong.tools.delegate import SpawnArguments
 from prong.wire import dialect
 
-IN_PROCESS = "in-process"
 _PROGRAM = (sys.executable, "-P", "-m", "prong")
 _OF_TERMINAL = re.compile(
     r"(TERM|TERMINFO|COLORTERM|COLUMNS|LINES|TMUX|WINDOWID|PWD|OLDPWD|SHLVL|SSH_TTY|_)$"
@@ -69,15 +73,42 @@ class PaneMembers:
         self._watched: dict[str, MemberEvents] = {}
         self._asked: dict[str, anyio.CancelScope] = {}
 
-    async def choose(self, wanted: str | None) -> str:
+    async def choose(self, args: SpawnArguments) -> str:
         """Say where a member is to run: in this process, or by which back-end.
 
+        What a session of its own could not honour in full runs here, unless a back-end is named.
         Raises UsageError if the one that is wanted cannot be used, or none can.
         """
-        values = self._base.place.settings.values.team
+        values, wanted = self._base.place.settings.values.team, args.backend
+        unfit = "" if wanted == IN_PROCESS else self._unfit(args)
+        if unfit and wanted is not None:
+            raise NotPossibleNow(
+                f"{args.name} cannot run by {wanted}: {unfit}; leave out `backend`"
+            )
+        if unfit:
+            return IN_PROCESS
         interactive = self._base.questions.attended and sys.stdin.isatty()
         facts = await survey(self._base.host, interactive=interactive, command=values.command)
         return choose(facts, wanted or values.backend).name
+
+    def _unfit(self, args: SpawnArguments) -> str:
+        """Say why a member cannot be a session of its own; empty if it can."""
+        options, kind = (
+            self._base.place.options,
+            self._base.place.types.get(args.subagent_type or ""),
+        )
+        if args.isolation:
+            return "members with a worktree run in the leader's process"
+        if any(callable(one) for one in options.tools or ()):
+            return "functions that are tools cannot go to another process"
+        if args.subagent_type is None or kind is None:
+            return ""
+        plain = AgentType(name=kind.name, description=kind.description, prompt=kind.prompt)
+        same = {"model", "max_turns", "effort", "initial_prompt", "background", "source", "path"}
+        fields = set(AgentType.__struct_fields__) - same
+        if any(getattr(kind, name) != getattr(plain, name) for name in fields):
+            return f"the type {kind.name} has tools, rules or hooks of its own"
+        return ""
 
     async def start(self, led: LedTeam, member: Member, args: SpawnArguments) -> str:
         """Start a member; gives what is to be told of where it is.
@@ -126,23 +157,20 @@ class PaneMembers:
         if args.subagent_type is None:
             await self._copy(session)
             options = replace(options, resume=session, session_id=None)
+            brief = member_brief(spec, args.prompt, forked=True)
         else:
-            options = self._typed(options, args)
-        words = f"You are {spec.name} of the team {spec.team}."
-        brief = f"{words}\n\n{args.prompt}"
+            kind = self._kind(args.subagent_type)
+            options = _typed(options, kind, args.model)
+            said = _joined(kind.initial_prompt, args.prompt)
+            brief = member_brief(spec, said, forked=False)
         return MemberStart(spec=spec, given=plain_options(options), env=env, brief=brief)
 
-    def _typed(self, options: Options, args: SpawnArguments) -> Options:
-        assert args.subagent_type is not None
-        kind = self._base.place.types.get(args.subagent_type)
+    def _kind(self, name: str) -> AgentType:
+        kind = self._base.place.types.get(name)
         if kind is None:
             known = ", ".join(self._base.place.types)
-            raise UnknownName(f"there is no agent type {args.subagent_type!r}; there are: {known}")
-        model = args.model or (None if kind.model == "inherit" else kind.model)
-        tools = kind.tools if kind.tools is None else (*kind.tools, "SendMessage", "TeamTaskList")
-        return replace(
-            options, system=kind.prompt or None, model=model or options.model, tools=tools
-        )
+            raise UnknownName(f"there is no agent type {name!r}; there are: {known}")
+        return kind
 
     async def _copy(self, session: str) -> None:
         """Copy the conversation as it stood before the reply that starts the member."""
@@ -207,11 +235,21 @@ class PaneMembers:
         why = ""
         async with anyio.create_task_group() as group:
             sockets = socket_paths(folder.path, name, VIEW)
-            group.start_soon(partial(events.follow, sockets, anew=anew))
+            group.start_soon(partial(self._follow, events, sockets, anew=anew))
             why = await self._until_gone(folder, name)
             group.cancel_scope.cancel()
         events.lose()
-        await self._bury(led, name, why)
+        try:
+            await self._bury(led, name, why)
+        except (ProngError, OSError) as error:
+            self._base.emit(Warned(text=f"after {name} had ended: {error}"))
+
+    async def _follow(self, events: MemberEvents, sockets: Sequence[Path], *, anew: bool) -> None:
+        """Show what a member does; one that shows nonsense is only seen no more."""
+        try:
+            await events.follow(sockets, anew=anew)
+        except ProngError as error:
+            self._base.emit(Warned(text=str(error)))
 
     def close(self) -> None:
         """Show no member any more: they work on, and are found again when the team is."""
@@ -224,8 +262,8 @@ class PaneMembers:
             await anyio.sleep(_LOOK)
             try:
                 member = await anyio.to_thread.run_sync(lambda: folder.team.member(name))
-            except ProngError:
-                return "its team is gone"
+            except (ProngError, OSError) as error:
+                return str(error)
             if member is None:
                 return "it was let go"
             if member.state == "ended":
@@ -245,12 +283,9 @@ class PaneMembers:
             self._asked[key].cancel()
         if member is not None:
             release = partial(SharedTasks.release, owner=name, by=LEADER)
-            try:
-                await led.mail.use_tasks(led.membership, release)
-                await anyio.to_thread.run_sync(partial(folder.change, name, state="ended"))
-                await self._backend(folder, member.backend).close(member.pane)
-            except (ProngError, OSError) as error:
-                self._base.emit(Warned(text=f"after {name} had ended: {error}"))
+            await led.mail.use_tasks(led.membership, release)
+            await anyio.to_thread.run_sync(partial(folder.change, name, state="ended"))
+            await self._backend(folder, member.backend).close(member.pane)
         text = f"{name} has ended{f': {why}' if why else ''}. Its tasks are free again."
         self._tell(led, f"{name}-{member.session if member else ''}", name, text)
 
@@ -337,3 +372,20 @@ def _lives(pid: int) -> bool:
             return file.read().rpartition(b")")[2].split()[0] not in {b"Z", b"X"}
     except (OSError, IndexError):
         return True
+
+
+def _typed(options: Options, kind: AgentType, model: str | None) -> Options:
+    """Give the options of a session that is a member of a type."""
+    own = None if kind.model == "inherit" else kind.model
+    return replace(
+        options,
+        system=kind.prompt or None,
+        append_system=_joined(options.append_system or "", load_text("teammate")),
+        model=model or own or options.model,
+        max_turns=kind.max_turns or options.max_turns,
+        effort=kind.effort or options.effort,
+    )
+
+
+def _joined(*parts: str) -> str:
+    return "\n\n".join(part for part in parts if part)

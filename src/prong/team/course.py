@@ -31,7 +31,7 @@ from prong.team.child import Child
 from prong.team.claim import Claims, declared
 from prong.team.injection import Classifier, check, inspect, warning
 from prong.team.log import Log
-from prong.team.member_record import Joined, Teams
+from prong.team.member_record import Joined, Teams, member_brief
 from prong.team.registry import Registry
 from prong.team.remote_workers import FarWorkspace, RemoteWorkers
 from prong.team.result import ending_of
@@ -158,17 +158,9 @@ def _begin(child: Child, workspace: Workspace | FarWorkspace | None) -> None:
 
 def _brief(spec: ChildSpec) -> str:
     """Put together what a child is told at first: how it works, and what it is to do."""
-    if spec.member is None:
-        return f"{load_text('fork')}\n{spec.brief}" if spec.kind == "fork" else spec.brief
-    name, team = spec.member.name, spec.member.team
-    forked = (load_text("teammate_fork").format(name=name), load_text("teammate"))
-    parts = (
-        *(forked if spec.kind == "fork" else ()),
-        f"You are {name} of the team {team}.",
-        load_text("teammate_plan") if spec.member.plan else "",
-        f"Directive:\n{spec.brief}" if spec.kind == "fork" else spec.brief,
-    )
-    return "\n\n".join(part.strip() for part in parts if part)
+    if spec.member is not None:
+        return member_brief(spec.member, spec.brief, forked=spec.kind == "fork")
+    return f"{load_text('fork')}\n{spec.brief}" if spec.kind == "fork" else spec.brief
 
 
 class _StopDecision(msgspec.Struct):

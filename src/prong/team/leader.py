@@ -13,6 +13,7 @@ from prong.agent.speaker import must_be
 from prong.entry import CallId
 from prong.errors import NotPossibleNow, ProngError, UsageError
 from prong.event import MAIN, Warned
+from prong.host.pane.choice import IN_PROCESS
 from prong.journal.note import MemberSpec, TeamKept
 from prong.journal.recorder import Recorder
 from prong.journal.store import new_id
@@ -29,7 +30,6 @@ from prong.tools.tool import CallOutcome, Failed, done
 
 COLOURS = ("blue", "green", "magenta", "cyan", "yellow", "red")
 """What members are told apart by, in turn."""
-IN_PROCESS = "in-process"
 
 _NO_TEAM = "there is no team yet; TeamCreate begins one"
 
@@ -151,12 +151,7 @@ class Leader:
         if not self.supervisor.registry.is_free(args.name):
             return Failed(f"{args.name!r} is taken already; choose another name")
         try:
-            backend = await self.elsewhere.choose(args.backend)
-            if backend != IN_PROCESS and args.isolation:
-                return Failed(
-                    "a member in a pane works in the user's own folder: leave out `isolation`, or "
-                    f"say backend {IN_PROCESS!r}"
-                )
+            backend = await self.elsewhere.choose(args)
             team = await self.led.read()
             member = Member(
                 name=args.name,

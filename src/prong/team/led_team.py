@@ -36,8 +36,8 @@ from prong.tools.delegate import SpawnArguments
 class Elsewhere(Protocol):
     """Those members of a led team that work in sessions of their own."""
 
-    async def choose(self, wanted: str | None) -> str:
-        """Say where a member is to run; raises UsageError if it cannot run there."""
+    async def choose(self, args: SpawnArguments) -> str:
+        """Say where a member is to run; raises UsageError if it cannot run where it is to."""
         ...
 
     async def start(self, led: LedTeam, member: Member, args: SpawnArguments) -> str:

@@ -13,6 +13,7 @@ import msgspec
 from prong.agent import Agent, Conversation, Turn
 from prong.ids import AgentPath
 from prong.journal.note import MemberKept, MemberSpec
+from prong.text import load_text
 from prong.tools.tool import Teamwork
 
 
@@ -33,6 +34,21 @@ class MemberRecord:
     def begin_again(self) -> None:
         """Be asked for nothing and have agreed to nothing, for another run."""
         self.keep(shutdown="", agreed=False)
+
+
+def member_brief(member: MemberSpec, brief: str, *, forked: bool) -> str:
+    """Put together what a member is told at first: who it is, how it works, what it is to do.
+
+    One of a type has the rules of members in its system prompt.
+    """
+    parts = (
+        load_text("teammate_fork").format(name=member.name) if forked else "",
+        load_text("teammate") if forked else "",
+        f"You are {member.name} of the team {member.team}.",
+        load_text("teammate_plan") if member.plan else "",
+        f"Directive:\n{brief}" if forked else brief,
+    )
+    return "\n\n".join(part.strip() for part in parts if part)
 
 
 class Joined(Protocol):
