@@ -41,8 +41,8 @@ async def test_a_message_is_sent_and_answered(world: Worlds, full: Opens) -> Non
 async def test_a_first_screen_says_what_can_be_typed(world: Worlds, full: Opens) -> None:
     """As long as nothing was said the folder stands there, and what can be typed."""
     async with world([say("Aye.")], attended=True) as w, full(w.session) as hands:
-        shown = await hands.see("Say what is to be done.", "/ and Tab a command")
-        assert str(w.root) in shown.replace("\n", "").replace(" ", "")
+        # The whole of it may be wider than the screen.
+        await hands.see(str(w.root)[:20], "Say what is to be done.", "/ and Tab a command")
         await hands.type("Hi there")
         await hands.see("Aye.", without="Say what is to be done.")
 
