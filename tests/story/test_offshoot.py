@@ -18,13 +18,14 @@ from prong.command import (
     Say,
     SetEffort,
     SetModel,
+    TakeUp,
 )
 from prong.errors import UsageError
 from prong.event import TextDelta, ToolStarted
 from prong.face.export import as_markdown
 from prong.face.slash import COMMANDS, SHOWN, Show, read_slash
 from prong.face.wish import shown
-from prong.testing import Script, Worlds, call, say, stall
+from prong.testing import Script, Worlds, call, fail, say, stall
 from prong.view import View
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("X2")]
@@ -92,6 +93,32 @@ async def test_one_can_go_back_to_after_a_turn_that_was_stopped(world: Worlds) -
         await w.session.run("three")
         listed = await w.session.records.messages()
         assert [one.text for one in listed] == ["one", "two", "three"]
+
+
+@pytest.mark.moves_prefix("the copy goes on from before the last message")
+async def test_one_can_go_back_to_after_a_turn_that_failed(world: Worlds) -> None:
+    """What follows a turn that ended with an error is listed, and nothing is sent in the copy
+    before the user says something.
+    """
+    cat = call("Bash", {"command": "cat a.py"})
+    broken = fail(400, "invalid_request_error", "no")
+    script = Script([broken, cat, broken, say("Yes.")], forever=say("Other."))
+    async with world(script, mode="bypassPermissions", opens=False) as w:
+        async with w.open() as session:
+            for text in ("one", "two", "three"):
+                await session.run(text)
+            listed = await session.records.messages()
+            assert [one.text for one in listed] == ["one", "two", "three"]
+            outcomes = [await session.send(Branch(number)) for number in (2, 3)]
+        for number, outcome in enumerate(outcomes, 2):
+            assert isinstance(outcome, Accepted)
+            asked = len(w.server.records)
+            async with w.open(resume=outcome.ids[0]) as copy:
+                assert isinstance(await copy.send(TakeUp()), Refused)
+                assert len(w.server.records) == asked
+                assert len(await copy.records.messages()) == number - 1
+                await copy.run("again")
+            assert "again" in w.server.records[-1].request.last_text
 
 
 @pytest.mark.moves_prefix("the effort is changed")

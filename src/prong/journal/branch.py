@@ -7,6 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from prong.event import MAIN
+from prong.journal.note import TurnSettled
 from prong.journal.record import Opened
 from prong.journal.replay import Dialects, examine
 from prong.journal.writer import Journal
@@ -20,10 +22,12 @@ def branch(
     dialects: Dialects = dialect,
     *,
     upto: int | None = None,
+    settled: str = "",
     say: Callable[[str], None] | None = None,
 ) -> Opened:
     """Copy a journal's good lines, or those up to number `upto`, under another session's id.
 
+    `settled` is the digest of a prompt that waits for no reply in the copy, whatever it ends with.
     Heads and entries keep their bytes, so the provider's cache serves the new session too. The
     source may be damaged or open in another process. What is lost by that is said.
     """
@@ -41,6 +45,8 @@ def branch(
     journal = Journal.create(target, opened)
     try:
         journal.copy(source, last=last)
+        if settled:
+            journal.note(MAIN, TurnSettled(settled))
     except BaseException:
         target.unlink(missing_ok=True)
         raise

@@ -112,8 +112,8 @@ class Replay:
         """How many bytes of an unfinished line follow."""
         self.unended = False
         """Whether only the newline of the last good line is missing."""
-        self._ends: list[bytes] = []
-        """Notes of the ends of turns."""
+        self.rests: list[Prompt] = []
+        """The prompts with which turns have ended, also those that failed."""
         self._notes: dict[tuple[str, str], bytes] = {}
         self._rows: dict[str, list[Charge]] = {}
 
@@ -167,13 +167,6 @@ class Replay:
             if name == kind.tag:
                 yield agent, decode_note(kind, value)
 
-    def rests(self) -> Iterator[Prompt]:
-        """Give the prompts with which turns have ended; raises as `last` does."""
-        for value in self._ends:
-            prompt = self.known.get(decode_note(TurnSettled, value).value)
-            if prompt is not None:
-                yield prompt
-
     def rows(self, agent: str) -> list[Charge]:
         """Give the requests of an agent."""
         return list(self._rows.get(agent, ()))
@@ -216,9 +209,10 @@ class Replay:
             self.tally = charged(self.tally, record.row)
 
     def _take_note(self, record: NoteRecord) -> None:
-        value = self._notes[record.agent, record.name] = bytes(record.value)
-        if record.name == TurnSettled.tag:
-            self._ends.append(value)
+        self._notes[record.agent, record.name] = bytes(record.value)
+        if record.name == TurnSettled.tag and record.agent in self.agents:
+            # Written at the end of every turn; after a failure it names an earlier prompt.
+            self.rests.append(self.agents[record.agent])
         self.tally = noted(self.tally, record)
 
     def _move(self, agent: str, prompt: Prompt) -> None:

@@ -29,6 +29,8 @@ class TurnOpener(msgspec.Struct, frozen=True):
     text: str
     line: int
     """The number of its line in the journal."""
+    after: str
+    """The digest of the prompt before it; empty if it is the first."""
 
 
 async def messages(parts: Parts) -> list[TurnOpener]:
@@ -36,7 +38,7 @@ async def messages(parts: Parts) -> list[TurnOpener]:
     replay = await anyio.to_thread.run_sync(read_journal, parts.journal.path)
     placed = [(one.prompt.tip, one.seq) for one in replay.entries if one.agent == MAIN]
     lines = {tip.digest: seq for tip, seq in placed if tip is not None}
-    rests = {one.tip.digest for one in replay.rests() if one.tip is not None}
+    rests = {one.tip.digest for one in replay.rests if one.tip is not None}
     found: list[TurnOpener] = []
     before = "reply"
     prompt = parts.agent.conversation.prompt
@@ -46,7 +48,8 @@ async def messages(parts: Parts) -> list[TurnOpener]:
         if node.kind == "user" and before in {"reply", "summary"} and node.digest in lines:
             said = prompt.head.dialect.read(node.role, node.data)
             text = said.text if isinstance(said, User) else ""
-            found.append(TurnOpener(len(found) + 1, text, lines[node.digest]))
+            after = "" if node.parent is None else node.parent.digest.hex()
+            found.append(TurnOpener(len(found) + 1, text, lines[node.digest], after))
         if node.digest in rests:
             before = "reply"
         elif node.kind not in {"reminder", "notice"}:
@@ -61,12 +64,12 @@ async def copy_session(parts: Parts, before: int) -> tuple[str, str]:
     """
     parts.must_live()
     parts.must_be_idle("copy the session")
-    upto, text = None, ""
+    upto, text, after = None, "", ""
     if before:
         found = next((one for one in await messages(parts) if one.number == before), None)
         if found is None:
             raise UnknownName(f"there is no message {before}; /rewind lists them")
-        upto, text = found.line - 1, found.text
+        upto, text, after = found.line - 1, found.text, found.after
     place, session = parts.place, store.new_id()
     await parts.journal.sync()
     target = store.location(place.cwd, session, place.store)
@@ -77,6 +80,7 @@ async def copy_session(parts: Parts, before: int) -> tuple[str, str]:
         opened_as(place, session),
         dialect,
         upto=upto,
+        settled=after,
         say=lambda told: parts.agent.emit(Warned(text=told)),
     )
     await anyio.to_thread.run_sync(make)
