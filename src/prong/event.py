@@ -265,7 +265,7 @@ class ToolFinished(_Event, tag="tool_finished", frozen=True):
     text: str
     """What the model will see, as text."""
     shown: str = ""
-    """What people should see instead, such as a diff."""
+    """What people should see instead: a diff, say, or what it had printed when it was cut off."""
     duration: float = 0.0
     refused: bool = False
     interrupted: bool = False

@@ -118,7 +118,7 @@ async def test_interrupts(world: Worlds, terminal: Terminal) -> None:
     """Ctrl+C stops a stream and a tool; twice at an empty prompt it leaves."""
     script = [
         stall(600, then=say("Slowly, " * 40)),
-        call("Bash", {"command": "echo begun > begun; sleep 600"}),
+        call("Bash", {"command": "echo half done; echo begun > begun; sleep 600"}),
         say("Back again."),
     ]
     async with (
@@ -132,6 +132,7 @@ async def test_interrupts(world: Worlds, terminal: Terminal) -> None:
         while not (w.root / "begun").exists():
             await anyio.sleep(0.02)
         screen.key("C-c")
+        await screen.see("\n  half done\n(interrupted: the user stopped it)")
         screen.type("Still there?")
         await screen.see("Back again.")
         screen.key("C-c")

@@ -97,6 +97,7 @@ def _fill(agent: Agent) -> None:
     context = agent.context
     context.env["A"] = "1"
     context.images = False
+    context.outputs[CallId("c0")] = "half of it"
     context.reads.hashes["/read"] = "digest"
     context.todos = (Todo(content="its own", status="pending"),)
     context.cwd = f"{context.cwd}/below"

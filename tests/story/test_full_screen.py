@@ -96,6 +96,26 @@ async def test_what_was_read_of_a_reply_stays(world: Worlds, full: Opens) -> Non
     assert "Slowly" not in w.server.records[-1].body.decode()
 
 
+async def test_what_a_call_had_printed_stays(world: Worlds, full: Opens) -> None:
+    """The end of what a command printed stays below it when Esc cuts it off, and is no failure."""
+    script = [call("Bash", {"command": "seq 101 120; sleep 600"}), say("Yes.")]
+    given = {"mode": "bypassPermissions", "attended": True}
+    async with world(script, **given) as w, full(w.session) as hands:
+        await hands.type("Begin")
+        await hands.see("  120")
+        await hands.press("escape")
+        row = "✗ seq 101 120; sleep 600  interrupted"
+        shown = await hands.see(row, "  … 8 earlier lines\n  109\n", "  120\n", "(interrupted: ")
+        assert "  108" not in shown
+        await hands.press("tab", "enter")
+        await hands.see("  101", "  108")
+        await hands.press("escape")
+        await hands.type("!echo half; sleep 600")
+        await hands.see("running", "half")
+        await hands.press("escape")
+        await hands.see("✗ !echo half; sleep 600  interrupted", "\n  half\n")
+
+
 async def test_why_a_turn_failed_stays(world: Worlds, full: Opens) -> None:
     """A message that got no answer stands there with the reason, also after the next one."""
     script = [fail(400, "invalid_request_error", "it is bad"), say("Yes.")]

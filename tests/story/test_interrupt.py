@@ -10,6 +10,7 @@ import pytest
 from prong.command import Accepted, Interrupt, Refused
 from prong.event import TextDelta, ToolFinished, ToolStarted, TurnFinished
 from prong.testing import Step, World, Worlds, call, calls, delay, inside, say, stall, think
+from prong.view import Called
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L1")]
 
@@ -69,6 +70,33 @@ async def test_in_the_middle_of_a_tool(world: Worlds, api: str) -> None:
         body = w.server.records[1].body.decode()
         assert "first" in body
         assert body.count("interrupted: the call was stopped") == 2
+
+
+@pytest.mark.spec("X2")
+async def test_what_a_call_has_printed_outlives_it(world: Worlds) -> None:
+    """The end of a call that was cut off has what it printed for people, and none of it later."""
+    printing = {"command": "seq 3; echo begun > begun; sleep 600"}
+    step = calls(("Bash", printing), ("Bash", {"command": "touch never"}))
+    async with world([step, say("Better.")], mode="bypassPermissions") as w:
+        await _interrupt_when(w, (w.root / "begun").exists)
+        (first,) = w.told(ToolFinished)
+        assert (first.interrupted, first.shown) == (True, "1\n2\n3\n")
+        assert "interrupted: the call was stopped" in first.text
+        called = w.session.view().main.transcript[-2]
+        assert isinstance(called, Called)
+        assert called.shown == "1\n2\n3\n"
+        assert w.parts.agent.context.outputs == {}
+
+
+@pytest.mark.spec("X2")
+async def test_much_output_of_a_call_that_was_cut_off(world: Worlds) -> None:
+    """Of very much output the end is kept, and that something is missing is seen."""
+    printing = {"command": "seq 100000; echo begun > begun; sleep 600"}
+    async with world([call("Bash", printing)], mode="bypassPermissions") as w:
+        await _interrupt_when(w, (w.root / "begun").exists)
+        (first,) = w.told(ToolFinished)
+        assert first.shown.startswith("…")
+        assert len(first.shown) < 5_000
 
 
 async def test_cancelling_the_caller_interrupts(world: Worlds) -> None:

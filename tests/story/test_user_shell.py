@@ -46,12 +46,13 @@ async def test_a_command_of_the_user_wakes_nobody_after_a_restart(world: Worlds)
 
 
 async def test_an_interrupt_stops_the_command(world: Worlds) -> None:
-    """The process ends, the model is told so, and the session goes on."""
+    """The process ends, the model is told so and what it had printed, and the session goes on."""
     async with world([say("Well.")]) as w:
         outcomes: list[object] = []
 
         async def run() -> None:
-            outcomes.append(await w.session.send(RunShell("echo $$ > pid; exec sleep 600")))
+            line = "echo half; echo $$ > pid; exec sleep 600"
+            outcomes.append(await w.session.send(RunShell(line)))
 
         async with anyio.create_task_group() as group:
             group.start_soon(run)
@@ -60,9 +61,9 @@ async def test_an_interrupt_stops_the_command(world: Worlds) -> None:
             assert await w.session.send(Interrupt()) == Accepted()
         assert outcomes == [Refused("the command was stopped")]
         ends = [e.event for e in w.session.events().drain() if isinstance(e.event, ToolFinished)]
-        assert [end.interrupted for end in ends] == [True]
+        assert [(end.interrupted, end.shown) for end in ends] == [(True, "half\n")]
         await w.session.run("And?")
-        assert "The user stopped it." in str(w.server.records[-1].json["messages"])
+        assert "half\\nThe user stopped it." in w.server.records[-1].body.decode()
 
 
 async def test_what_cannot_be_run(world: Worlds) -> None:

@@ -276,7 +276,9 @@ def _finish(
     if not isinstance(outcome, _Repeated):
         writes = tool is not None and tool.effect == "writes"
         outcome = agent.run.repeats.told(call, outcome, seconds=seconds, writes=writes)
+    lost = isinstance(outcome, _Lost)
     failed = isinstance(outcome, Failed)
+    printed = agent.context.take_output(call.id)
     parts = (Text(outcome.why),) if failed else outcome.parts
     if tool is not None and tool.budget:
         parts = tuple(
@@ -289,10 +291,10 @@ def _finish(
             name=call.name,
             failed=failed,
             text=plain(parts),
-            shown="" if failed else outcome.shown,
+            shown=printed if lost else "" if failed else outcome.shown,
             duration=seconds,
             refused=isinstance(outcome, _NotAllowed),
-            interrupted=isinstance(outcome, _Lost),
+            interrupted=lost,
             title=title,
         )
     )

@@ -15,7 +15,7 @@ class Calls:
 
     def lines(self, event: ToolStarted | ToolFinished) -> list[tuple[str, str]]:
         """Say the beginning or the end of a call."""
-        if isinstance(event, ToolFinished) and event.interrupted:
+        if isinstance(event, ToolFinished) and event.interrupted and not event.shown:
             return []
         orphan = isinstance(event, ToolFinished) and event.failed and self._last != event.call_id
         self._last = event.call_id

@@ -160,10 +160,15 @@ def progress_bar(event: Progressed, width: int = 24, *, badge: str = "") -> str:
     return f"{badge}{what} [{'#' * full}{'.' * (width - full)}] {count}"
 
 
+_PRINTED = 12
+"""Lines of what a call had printed that are shown once it was interrupted."""
+
+
 def _finished(event: ToolFinished) -> list[tuple[str, str]]:
     if event.interrupted:
-        # Whatever cut it off has a line of its own.
-        return []
+        # Whatever cut it off has a line of its own; of what was printed the end says most.
+        lines = printable(event.shown).splitlines()
+        return [(f"  {line}", "dim") for line in lines[-_PRINTED:]]
     if event.failed:
         return [(f"  failed: {line}", "bad") for line in few(event.text, 4)]
     if event.shown:

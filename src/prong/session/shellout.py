@@ -24,7 +24,7 @@ from prong.tools.tool import CallOutcome as ToolOutcome
 from prong.tools.tool import Failed
 
 _LONGEST = 600_000
-_STOPPED = Failed("The user stopped it.")
+_STOPPED = "The user stopped it."
 
 
 async def run_shell(parts: Parts, line: str) -> Outcome:
@@ -37,42 +37,53 @@ async def run_shell(parts: Parts, line: str) -> Outcome:
     if not line.strip():
         raise BadInput("say what to run: !COMMAND")
     async with parts.life.hold() as scope:
-        agent, outcome = parts.agent, _STOPPED
-        agent.conversation.append(_entry("shell_begun", command=line))
+        command = _OwnCommand(parts.agent, line)
+        parts.agent.conversation.append(_entry("shell_begun", command=line))
         await parts.life.settle()
         try:
-            outcome = await _run(agent, line)
+            await command.run()
         finally:
             with anyio.CancelScope(shield=True):
-                agent.conversation.append(_entry("shell_ended", output=_text(outcome)))
+                parts.agent.conversation.append(_entry("shell_ended", output=command.gave))
                 await parts.life.settle()
     return Refused("the command was stopped") if scope.cancelled_caught else Accepted()
 
 
-async def _run(agent: Agent, line: str) -> ToolOutcome:
-    bash, args = Bash(background=False), WaitedArguments(command=line, timeout=_LONGEST)
-    call_id, title = CallId(f"shell-{uuid4().hex[:8]}"), f"!{bash.title(args)}"
-    arguments = msgspec.json.encode({"command": line}).decode()
-    agent.emit(ToolStarted(call_id=call_id, name=OWN_COMMAND, arguments=arguments, title=title))
-    began, outcome, stopped = anyio.current_time(), _STOPPED, True
-    try:
-        outcome = await bash.run(call_id, args, agent.context)
-        stopped = False
-    finally:
-        text = _text(outcome)
-        agent.emit(
-            ToolFinished(
-                call_id=call_id,
-                name=OWN_COMMAND,
-                failed=isinstance(outcome, Failed),
-                text=text,
-                shown=text,
-                duration=anyio.current_time() - began,
-                interrupted=stopped,
-                title=title,
+class _OwnCommand:
+    """A command of the user's own, and what it gave, also if it was stopped."""
+
+    def __init__(self, agent: Agent, line: str) -> None:
+        self._agent = agent
+        self._line = line
+        self.gave = _STOPPED
+
+    async def run(self) -> None:
+        agent = self._agent
+        bash, args = Bash(background=False), WaitedArguments(command=self._line, timeout=_LONGEST)
+        call_id, title = CallId(f"shell-{uuid4().hex[:8]}"), f"!{bash.title(args)}"
+        arguments = msgspec.json.encode({"command": self._line}).decode()
+        agent.emit(ToolStarted(call_id=call_id, name=OWN_COMMAND, arguments=arguments, title=title))
+        began, outcome = anyio.current_time(), None
+        try:
+            outcome = await bash.run(call_id, args, agent.context)
+        finally:
+            shown = agent.context.take_output(call_id)
+            if outcome is not None:
+                shown = self.gave = _text(outcome)
+            elif shown:
+                self.gave = "\n".join([shown.removesuffix("\n"), _STOPPED])
+            agent.emit(
+                ToolFinished(
+                    call_id=call_id,
+                    name=OWN_COMMAND,
+                    failed=outcome is None or isinstance(outcome, Failed),
+                    text=self.gave,
+                    shown=shown,
+                    duration=anyio.current_time() - began,
+                    interrupted=outcome is None,
+                    title=title,
+                )
             )
-        )
-    return outcome
 
 
 def _text(outcome: ToolOutcome) -> str:

@@ -101,6 +101,7 @@ CONTEXT: Mapping[str, Share] = {
     "images": Share("shared", "new", "belongs to the model"),
     "agents": _both("new", "the child's own door to the supervisor"),
     "team": _both("new", "a member's own door to its team; nobody else has one"),
+    "outputs": _both("empty", "the parent's calls are not the child's"),
     "keeps_back": _both("new", "by the child's own rules, which hold those of the tree"),
 }
 """Every field of `Context`."""

@@ -17,7 +17,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from prong.entry import CallId, Image, Part, Text
-from prong.event import ToolOutput, Warned
+from prong.event import Warned
 from prong.tools.schema import to_json
 from prong.tools.tool import CallOutcome, Context, Done, Failed
 
@@ -78,13 +78,13 @@ class _Showing:
 
     def __init__(self, call_id: CallId, context: Context) -> None:
         self._call_id = call_id
-        self._emit = context.emit
+        self._context = context
         self.ended = False
         self.held = 0.0
 
     def show(self, text: str) -> None:
         if not self.ended:
-            self._emit(ToolOutput(call_id=self._call_id, text=text))
+            self._context.show(self._call_id, text)
 
     def note_held(self, seconds: float) -> None:
         self.held = max(self.held, seconds)

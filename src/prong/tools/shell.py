@@ -22,7 +22,7 @@ from anyio.abc import TaskGroup
 from msgspec import Meta
 
 from prong.entry import CallId
-from prong.event import ToolOutput, Warned
+from prong.event import Warned
 from prong.host import Process
 from prong.host.sandbox import NONE, Profile
 from prong.text import load_text, without
@@ -196,7 +196,7 @@ class _Run:
     def __init__(self, call_id: CallId, process: Process, context: Context) -> None:
         self._call_id = call_id
         self._process = process
-        self._emit = context.emit
+        self._context = context
         self._fresh = ""
         self._cleaner = Cleaner()
         self._drained = anyio.Event()
@@ -210,17 +210,20 @@ class _Run:
 
     async def follow(self, seconds: float) -> None:
         """Read until the command has ended or time is up, then end what is left of it."""
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._read)
-            with anyio.move_on_after(seconds):
-                self._code = await self._wait(group)
-                # What the shell left running may hold the pipe open for ever.
-                self._held_open = not await self._wait_drained()
-            await self._process.kill()
-            if not await self._wait_drained() or self._ticks:
-                group.cancel_scope.cancel()
-        self._take(self._cleaner.finish())
-        self._show()
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._read)
+                with anyio.move_on_after(seconds):
+                    self._code = await self._wait(group)
+                    # What the shell left running may hold the pipe open for ever.
+                    self._held_open = not await self._wait_drained()
+                await self._process.kill()
+                if not await self._wait_drained() or self._ticks:
+                    group.cancel_scope.cancel()
+        finally:
+            # Also of a command that was interrupted: people see what it had come to.
+            self._take(self._cleaner.finish())
+            self._show()
 
     def notes(self, timeout: int, *, left: bool, hint: str) -> list[str]:
         """Say what the model should know beside the output; `left`, whether jobs were."""
@@ -293,7 +296,7 @@ class _Run:
         text, self._fresh = self._fresh, ""
         if text:
             cut = f"…{text[-LIVE:]}" if len(text) > LIVE else text
-            self._emit(ToolOutput(call_id=self._call_id, text=cut))
+            self._context.show(self._call_id, cut)
 
 
 def _surroundings(context: Context) -> dict[str, str]:

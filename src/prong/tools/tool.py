@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkab
 import msgspec
 
 from prong.entry import CallId, Part, Text
-from prong.event import Event, Todo, TodosChanged
+from prong.event import Event, Todo, TodosChanged, ToolOutput
 from prong.host import Host, Process
 from prong.host.sandbox import Profile
 from prong.ids import TaskId
@@ -153,6 +153,10 @@ def _nothing(path: str, folder: str) -> bool:
     return False
 
 
+_PRINTED = 4_000
+"""Characters that are kept of what a call prints."""
+
+
 class Context(msgspec.Struct, kw_only=True):
     """What the tools of one agent may touch."""
 
@@ -174,6 +178,8 @@ class Context(msgspec.Struct, kw_only=True):
     """Starts and reaches other agents; None if this one may not."""
     team: Teamwork | None = None
     """Its team; None if it neither leads one nor is in one."""
+    outputs: dict[CallId, str] = msgspec.field(default_factory=dict[CallId, str])
+    """The end of what calls have printed that run."""
     keeps_back: Callable[[str, str], bool] = _nothing
     """Whether a path may not be shown that a search of a folder has found; both are resolved."""
 
@@ -185,6 +191,16 @@ class Context(msgspec.Struct, kw_only=True):
         """Keep a list of things to do, and show it."""
         self.todos = tuple(todos)
         self.emit(TodosChanged(todos=self.todos))
+
+    def show(self, call_id: CallId, text: str) -> None:
+        """Show what a call prints while it runs."""
+        whole = self.outputs.get(call_id, "") + text
+        self.outputs[call_id] = f"…{whole[-_PRINTED:]}" if len(whole) > _PRINTED else whole
+        self.emit(ToolOutput(call_id=call_id, text=text))
+
+    def take_output(self, call_id: CallId) -> str:
+        """Give the end of what a call has printed, once it runs no longer."""
+        return self.outputs.pop(call_id, "")
 
     def see(self, *, images: bool) -> None:
         """Serve another model, which can see pictures or not."""

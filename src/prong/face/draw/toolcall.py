@@ -28,7 +28,7 @@ _STYLES = {"running": "asks", "done": "good"}
 _WORTH = 10
 """Cells that the first line of a result must have to be worth showing."""
 _OWN = 12
-"""Rows of the output of a command of the user's own that are shown at once."""
+"""Rows of output that are shown at once, of the commands of which some is."""
 _PEEK = 400
 """Characters of a result that are looked at for its first line."""
 _COUNTED = 20_000
@@ -68,20 +68,31 @@ def draw_call(call: Called, width: int, company: Company, *, unfolded: bool) -> 
     return Stack(Drawn([head, *_arguments(call, width)]), _result(call, width, company))
 
 
-def _is_own(call: Called) -> bool:
-    """Whether it is a command of the user's own that has ended: its output is why it was run."""
-    return call.name == OWN_COMMAND and call.state != "running"
+def _is_glimpsed(call: Called) -> bool:
+    """Whether its output is shown at once: that of the user's own, and what was being looked at."""
+    own = call.name == OWN_COMMAND and call.state != "running"
+    return own or _is_cut_off(call)
+
+
+def _is_cut_off(call: Called) -> bool:
+    """Whether it was stopped when it had printed something."""
+    return call.state == "interrupted" and bool(call.shown)
 
 
 def _glimpse(call: Called, width: int) -> list[Row]:
     """Draw what is shown of a result before it is unfolded."""
-    if not _is_own(call):
+    if not _is_glimpsed(call):
         return []
     result = _result(call, width, Company())
-    rows = list(result.window(0, _OWN))
-    if (more := len(result) - _OWN) > 0:
-        rows.append(fit([_LEAD, Span(f"▸ {counted(more, 'more line')}", "dim")], width, lead=2))
-    return rows
+    more = len(result) - _OWN
+    if more <= 0:
+        return list(result.window(0, _OWN))
+    if _is_cut_off(call):
+        # Whoever stopped it has seen the end.
+        above = fit([_LEAD, Span(f"… {counted(more, 'earlier line')}", "dim")], width, lead=2)
+        return [above, *result.window(more, len(result))]
+    below = fit([_LEAD, Span(f"▸ {counted(more, 'more line')}", "dim")], width, lead=2)
+    return [*result.window(0, _OWN), below]
 
 
 def _head(call: Called, width: int, company: Company, *, unfolded: bool) -> Row:
@@ -91,7 +102,7 @@ def _head(call: Called, width: int, company: Company, *, unfolded: bool) -> Row:
         glyph, style = _CHILDREN.get(company.child.state, (glyph, style))
     glyph = "▾" if unfolded and not failed else glyph
     state = _state(call, company)
-    peek = "" if unfolded or _is_own(call) else _peek(call, company)
+    peek = "" if unfolded or _is_glimpsed(call) else _peek(call, company)
     title = Span(call.title or call.name, "strong")
     room = width - 2 - (cells(state) + 2 if state else 0)
     # A title is cut before the state is: a reader must see at least whether it went well.
@@ -148,7 +159,9 @@ def _result(call: Called, width: int, company: Company) -> RowSource:
         return Drawn(draw_diff(text, width, lead=_LEAD))
     if not text.strip():
         return Drawn([fit([_LEAD, Span("(nothing)", "dim")], width)])
-    return Plain(text, width, lead=_LEAD, style="" if call.state == "done" else "bad")
+    # What a call had printed when it was cut off is no failure of its own.
+    good = call.state == "done" or _is_cut_off(call)
+    return Plain(text, width, lead=_LEAD, style="" if good else "bad")
 
 
 def _arguments(call: Called, width: int) -> list[Row]:
