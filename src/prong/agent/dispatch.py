@@ -278,7 +278,7 @@ def _finish(
         outcome = agent.run.repeats.told(call, outcome, seconds=seconds, writes=writes)
     lost = isinstance(outcome, _Lost)
     failed = isinstance(outcome, Failed)
-    printed = agent.context.take_output(call.id)
+    printed = agent.context.outputs.pop(call.id, "")
     parts = (Text(outcome.why),) if failed else outcome.parts
     if tool is not None and tool.budget:
         parts = tuple(

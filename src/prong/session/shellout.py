@@ -67,7 +67,7 @@ class _OwnCommand:
         try:
             outcome = await bash.run(call_id, args, agent.context)
         finally:
-            shown = agent.context.take_output(call_id)
+            shown = agent.context.outputs.pop(call_id, "")
             if outcome is not None:
                 shown = self.gave = _text(outcome)
             elif shown:

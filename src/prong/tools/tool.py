@@ -179,7 +179,7 @@ class Context(msgspec.Struct, kw_only=True):
     team: Teamwork | None = None
     """Its team; None if it neither leads one nor is in one."""
     outputs: dict[CallId, str] = msgspec.field(default_factory=dict[CallId, str])
-    """The end of what calls have printed that run."""
+    """The end of what calls have printed that run; who ends one takes it out."""
     keeps_back: Callable[[str, str], bool] = _nothing
     """Whether a path may not be shown that a search of a folder has found; both are resolved."""
 
@@ -197,10 +197,6 @@ class Context(msgspec.Struct, kw_only=True):
         whole = self.outputs.get(call_id, "") + text
         self.outputs[call_id] = f"…{whole[-_PRINTED:]}" if len(whole) > _PRINTED else whole
         self.emit(ToolOutput(call_id=call_id, text=text))
-
-    def take_output(self, call_id: CallId) -> str:
-        """Give the end of what a call has printed, once it runs no longer."""
-        return self.outputs.pop(call_id, "")
 
     def see(self, *, images: bool) -> None:
         """Serve another model, which can see pictures or not."""
