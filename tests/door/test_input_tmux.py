@@ -381,6 +381,42 @@ async def test_all_of_a_change_can_be_seen_before_it_is_allowed(
         assert (w.root / "n.txt").read_text() == content
 
 
+@pytest.mark.parametrize("face", ["--full", "--plain"])
+async def test_another_model_for_a_stored_session_is_asked_for(
+    world: Worlds, terminal: Terminal, face: str
+) -> None:
+    """Before a session is resumed with another model, from the command line or within, the loss is
+    said, and over the set sum the user decides; otherwise it goes on with the model it had.
+    """
+    script = Script([], {"Still there?": [say("Yes, still.")]}, forever=say("Aye."))
+    async with world(script, opens=False) as w:
+        w.server.moves_prefix = "the model is changed"
+        w.write("../home/.prong/settings.json", '{"confirmAboveUsd": 0.0001}')
+        async with w.open() as session:
+            await session.run("Hi")
+        again = (face, "--resume", session.id, "--model", "claude-opus-5")
+        async with terminal(w, *again, NO_COLOR="1") as screen:
+            await screen.see("tokens anew: about $", "more; go on? [y]es, [n]o: ")
+            screen.type("n")
+            await screen.see("claude-sonnet-5-5", "> ")
+            screen.type("/quit")
+            shown = await screen.see(
+                "exit=0", "(left as it was: it goes on with claude-sonnet-5-5)"
+            )
+            assert "opus" not in shown.partition("left as it was")[2]
+        async with terminal(w, face, "--model", "claude-opus-5", NO_COLOR="1") as screen:
+            await screen.see("claude-opus-5", "> ")
+            screen.type(f"/resume {session.id}")
+            await screen.see("more; go on? [y]es, [n]o: ")
+            screen.type("y")
+            await screen.see(
+                "another model has to read all", "from claude-sonnet-5-5 to claude-opus-5"
+            )
+            screen.type("Still there?")
+            await screen.see("Yes, still.")
+        assert w.server.records[-1].json["model"] == "claude-opus-5"
+
+
 async def test_what_costs_much_is_asked_for(world: Worlds, terminal: Terminal) -> None:
     """Before the cache is given up the loss is said; over the set sum the user decides."""
     async with world(Script(forever=say("Aye.")), opens=False) as w:

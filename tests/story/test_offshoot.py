@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from prong.command import (
     Accepted,
@@ -25,6 +26,7 @@ from prong.event import TextDelta, ToolStarted
 from prong.face.export import as_markdown
 from prong.face.slash import COMMANDS, SHOWN, Show, read_slash
 from prong.face.wish import shown
+from prong.session import Options, resuming_cost
 from prong.testing import Script, Worlds, call, fail, say, stall
 from prong.view import View
 
@@ -154,6 +156,31 @@ async def test_what_a_move_would_cost(world: Worlds) -> None:
         assert unknown is not None
         assert unknown.extra is None
         assert records.confirm_above == 0.05
+
+
+@pytest.mark.moves_prefix("the session goes on with another model")
+async def test_what_it_costs_to_resume_with_another_model(world: Worlds) -> None:
+    """It is known before anything is opened, and said when it is done; the same model costs
+    nothing more, and what is wrong is left for the opening to say.
+    """
+    async with world(Script(forever=say("Aye.")), opens=False) as w:
+        async with w.open() as session:
+            await session.run("Hi")
+        given = replace(Options(**w.given), resume=session.id)
+        assert resuming_cost(given) is None
+        assert resuming_cost(replace(given, resume="nowhere", model="claude-opus-5")) is None
+        cost = resuming_cost(replace(given, model="claude-opus-5"))
+        assert cost is not None
+        assert cost.before == "claude-sonnet-5-5"
+        assert cost.loss.extra
+        assert cost.asks == (cost.loss.extra > 0.05)
+        dear = replace(given, model="claude-opus-5", settings='{"confirmAboveUsd": 0}')
+        assert (resuming_cost(dear) or cost).asks
+        unknown = resuming_cost(replace(given, model="nobody-knows-it"))
+        assert unknown is not None
+        assert not unknown.asks
+        async with w.open(resume=session.id, model="claude-opus-5"):
+            assert cost.loss.text in w.warnings
 
 
 async def test_what_commands_show(world: Worlds, tmp_path: Path) -> None:

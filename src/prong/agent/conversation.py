@@ -60,8 +60,7 @@ class Conversation(msgspec.Struct, kw_only=True):
     @property
     def tokens(self) -> int:
         """About how many tokens the next request has; what was not counted yet is guessed."""
-        counted = self.last.usage.input + self.last.usage.output
-        return counted + max(0, len(self.prompt) - self.last.length) // 4
+        return next_tokens(self.prompt, self.last)
 
     def store(self, *notes: Note) -> None:
         """Store the conversation as it begins, and values beside it."""
@@ -122,6 +121,12 @@ class Conversation(msgspec.Struct, kw_only=True):
     def _hidden(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
         mask = self.secrets.mask
         return tuple(Text(mask(p.text)) if isinstance(p, Text) else p for p in parts)
+
+
+def next_tokens(prompt: Prompt, last: Sent) -> int:
+    """Say about how many tokens the request after `last` has, if it sends a prompt."""
+    counted = last.usage.input + last.usage.output
+    return counted + max(0, len(prompt) - last.length) // 4
 
 
 def recalled(replay: Replay, path: str, prompt: Prompt) -> Sent:

@@ -16,12 +16,17 @@ from prong.cost.mark import LIFETIME
 from prong.cost.price import Price
 from prong.wire import Ttl
 
-Move: TypeAlias = Literal["model", "effort", "compact", "clear"]
+Move: TypeAlias = Literal["model", "effort", "tools", "compact", "clear"]
 """What somebody is about to do."""
 
 _SUMMARY = 2_000
 """Tokens of a summary, as far as one can know beforehand."""
 _PER = 1_000_000
+_WHO = {
+    "model": "another model",
+    "effort": "another effort",
+    "tools": "with other tools the model",
+}
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +61,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
 def foresee(move: Move, now: Standing, then: Price | None = None) -> Loss:
     """Say what a move costs more than going on; `then` is the price of another model."""
     match move:
-        case "model" | "effort":
+        case "model" | "effort" | "tools":
             return _anew(move, now, then if move == "model" else now.price)
         case "compact":
             return _summary(now)
@@ -68,9 +73,8 @@ def foresee(move: Move, now: Standing, then: Price | None = None) -> Loss:
             return Loss(tokens=0, extra=0.0, text=told)
 
 
-def _anew(move: str, now: Standing, then: Price | None) -> Loss:
-    what = "another model" if move == "model" else "another effort"
-    told = f"{what} has to read all {now.tokens:,} tokens anew"
+def _anew(move: Literal["model", "effort", "tools"], now: Standing, then: Price | None) -> Loss:
+    told = f"{_WHO[move]} has to read all {now.tokens:,} tokens anew"
     if now.price is None or then is None:
         return Loss(tokens=now.tokens, extra=None, text=f"{told}; the price is unknown")
     paid = now.tokens * _write(then, now.ttl)

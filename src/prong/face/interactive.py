@@ -52,8 +52,9 @@ async def run(options: Options, first: str, wanted: str) -> int:
 async def _run(options: Options, first: str, wanted: str, terminal: Terminal) -> int:
     draft = Buffer()
     if sys.stdin.isatty() and not options.bare:
-        await _ask_trust(options)
+        await _ask_trust(options, terminal)
     while True:
+        options = await _ask_cost(options, terminal)
         async with open_session(options, attended=True) as session:
             look_seldom()
             events = session.events(since=session.records.began)
@@ -260,7 +261,7 @@ def _say_way_back(view: View, left: Handover) -> None:
         Screen().line(told, style="dim")
 
 
-async def _ask_trust(options: Options) -> None:
+async def _ask_trust(options: Options, terminal: Terminal) -> None:
     """Ask once whether a folder's own hooks, servers and rules may work, and keep the answer."""
     from prong.session import decide_trust, open_trust
 
@@ -271,12 +272,38 @@ async def _ask_trust(options: Options) -> None:
     screen.line(f"{asked.folder} wants to run or change things of its own:", style="bold")
     for want in asked.wants:
         screen.line(f"  {flat(want)}")
-    try:
-        answer = await LineReader(screen).read(InputPrompt("trust this folder? [y]es, [n]o: "))
-    except EOFError:
+    trusted = await _asked(terminal, "trust this folder?")
+    if trusted is None:
         return
-    if answer.text.strip().lower() in {"y", "yes"}:
-        decide_trust(asked, trusted=True)
-    else:
-        decide_trust(asked, trusted=False)
+    decide_trust(asked, trusted=trusted)
+    if not trusted:
         screen.line("not trusted: it goes on without them; 'prong trust' changes that")
+
+
+async def _ask_cost(options: Options, terminal: Terminal) -> Options:
+    """Ask before a session is resumed with another model for much money; gives how to resume it.
+
+    What costs little, or cannot be asked about, the session says when it opens.
+    """
+    from prong.session import resuming_cost
+
+    cost = resuming_cost(options) if sys.stdin.isatty() else None
+    if cost is None or not cost.asks:
+        return options
+    screen = Screen()
+    screen.line(cost.loss.text, style="bold")
+    if await _asked(terminal, f"that is ${cost.loss.extra:.2f} more; go on?"):
+        return options
+    screen.line(f"(left as it was: it goes on with {cost.before})", style="dim")
+    return msgspec.structs.replace(options, model=None, api=None, base_url=None)
+
+
+async def _asked(terminal: Terminal, question: str) -> bool | None:
+    """Ask before there is a session; None if nobody answers."""
+    with terminal.lend():
+        terminal.forget_typed()
+        try:
+            answer = await LineReader(Screen()).read(InputPrompt(f"{question} [y]es, [n]o: "))
+        except EOFError:
+            return None
+    return answer.text.strip().lower() in {"y", "yes"}

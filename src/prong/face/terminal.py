@@ -125,6 +125,14 @@ class Terminal:
             self._reading.cancel()
         return bool(self._ahead)
 
+    def forget_typed(self) -> None:
+        """Drop what was typed up to now: before a question was seen nothing can be its answer."""
+        with suppress(Exception):
+            # As above: where there is no terminal nothing was typed.
+            import termios
+
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
     @contextmanager
     def lend(self) -> Generator[None]:
         """Give the terminal as it was to another program for a while."""

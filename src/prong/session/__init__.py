@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from prong.session.diagnosis import Checkup, diagnose
     from prong.session.integration import describe_cleanup, describe_merge
     from prong.session.member_start import take_start
+    from prong.session.moving_cost import ResumingCost, resuming_cost
     from prong.session.opening import open_session
     from prong.session.project import (
         FolderTrust,
@@ -91,6 +92,7 @@ _HOMES = {
     "Rates": "cost.schedule",
     "Receipt": "cost.receipt",
     "Records": "session.records",
+    "ResumingCost": "session.moving_cost",
     "Session": "session.session",
     "SessionInfo": "journal.store",
     "Subscription": "session.bus",
@@ -126,6 +128,7 @@ _HOMES = {
     "open_session": "session.opening",
     "open_trust": "session.project",
     "outlines": "session.catalogue",
+    "resuming_cost": "session.moving_cost",
     "run_worker": "session.worker",
     "saving": "cost.receipt",
     "send_from_outside": "session.team_report",
@@ -154,6 +157,7 @@ __all__ = [
     "Rates",
     "Receipt",
     "Records",
+    "ResumingCost",
     "Session",
     "SessionInfo",
     "Subscription",
@@ -189,6 +193,7 @@ __all__ = [
     "open_session",
     "open_trust",
     "outlines",
+    "resuming_cost",
     "run_worker",
     "saving",
     "send_from_outside",

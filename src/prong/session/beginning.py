@@ -10,6 +10,7 @@ import anyio.abc
 from prong.agent import Agent
 from prong.agent.answer import interrupted
 from prong.config.model import left_out
+from prong.cost.loss import Move
 from prong.entry import Reply, Results, ToolSpec, User
 from prong.event import MAIN, EntryRecalled, TitleChanged, Warned
 from prong.journal.note import Titled
@@ -17,6 +18,7 @@ from prong.journal.replay import Replay
 from prong.session.end import tell_escaped
 from prong.session.foundation import Foundation
 from prong.session.move import move
+from prong.session.moving_cost import moving_cost, other_model
 from prong.session.parts import Parts
 from prong.session.preference import answer_schema
 from prong.session.teaming import settle_team, take_up_team
@@ -110,15 +112,18 @@ def _recall(agent: Agent) -> None:
 def _compare(agent: Agent, base: Foundation) -> None:
     """Keep the recorded head where it still serves; say so, or why a new one is needed."""
     place, chosen, head = base.place, base.chosen, agent.conversation.prompt.head
-    if head.model != chosen.model or head.dialect.name != chosen.endpoint.dialect:
+    if other_model(head, chosen):
+        _tell_cost(agent, "model", chosen.model)
         move(agent, place, chosen, f"from {head.model} to {chosen.model}")
         return
     place.warn(*left_out(place.options, head.spec))
     specs = agent.kit.specs()
     if answer_schema(specs) not in (None, answer_schema(head.spec.tools)):
+        _tell_cost(agent, "tools")
         move(agent, place, chosen, "the answer has a new schema", reason="tools")
         return
     if changed := _changed_functions(specs, head.spec.tools):
+        _tell_cost(agent, "tools")
         move(agent, place, chosen, f"other parameters: {', '.join(changed)}", reason="tools")
         return
     now, then = set(agent.kit.names), set(head.tools)
@@ -132,6 +137,12 @@ def _compare(agent: Agent, base: Foundation) -> None:
             f"the tools have changed since this session began ({', '.join(changes)}); it goes "
             "on with the tools it had, so that its cache holds; a new session has the new ones"
         )
+
+
+def _tell_cost(agent: Agent, why: Move, model: str = "") -> None:
+    """Say what it costs that the conversation goes on under a new head."""
+    if (loss := moving_cost(agent, why, model)) is not None:
+        _warn(agent, loss.text)
 
 
 def _changed_functions(now: Sequence[ToolSpec], then: Sequence[ToolSpec]) -> list[str]:

@@ -12,8 +12,7 @@ from prong.command import Clear, Command, Compact, SetEffort, SetModel
 from prong.config.hook import Hook
 from prong.config.memory import MemoryState, note_file
 from prong.config.server import ServerSpec
-from prong.cost.loss import Loss, Move, Standing, foresee
-from prong.cost.mark import ttl_of
+from prong.cost.loss import Loss, Move
 from prong.errors import NotPossibleNow, UsageError
 from prong.host import ripgrep
 from prong.journal import store
@@ -22,13 +21,13 @@ from prong.journal.replay import read_journal
 from prong.journal.store import SessionInfo
 from prong.prompt import Prompt, outline
 from prong.session.history import InputHistory
+from prong.session.moving_cost import confirm_above, moving_cost
 from prong.session.offshoot import TurnOpener, messages
 from prong.session.parts import Parts
 from prong.tools.files.pattern import SEARCH
 from prong.tools.rule import Rule
 from prong.tools.skill import INIT, Skill, built_in
 
-_CONFIRM = 0.05
 _MOVES: dict[type, Move] = {
     SetModel: "model",
     SetEffort: "effort",
@@ -172,27 +171,16 @@ class Records(msgspec.Struct, frozen=True):
 
     def loss(self, command: Command) -> Loss | None:
         """Say what a command would cost more than going on; None if it gives up no cache."""
-        client, said = self._parts.agent.client, self._parts.agent.conversation
-        move, then = _MOVES.get(type(command)), None
-        if move is None or not said.prompt.depth or not said.last.at:
+        move = _MOVES.get(type(command))
+        if move is None:
             return None
-        head, prices = said.prompt.head, client.billing.prices
-        if isinstance(command, SetModel):
-            then = prices.of(command.model.rpartition(":")[2])
-        now = Standing(
-            tokens=said.tokens,
-            head=round(said.tokens * len(head.data) / max(1, len(said.prompt))),
-            price=prices.of(head.model),
-            idle=max(0.0, client.clock() - said.last.at),
-            ttl=ttl_of(head, client.settings.ttl),
-        )
-        return foresee(move, now, then)
+        model = command.model.rpartition(":")[2] if isinstance(command, SetModel) else ""
+        return moving_cost(self._parts.agent, move, model)
 
     @property
     def confirm_above(self) -> float:
         """Dollars above which a face should ask before it gives up the cache."""
-        wanted = self._parts.place.settings.values.confirm_above_usd
-        return _CONFIRM if wanted is None else wanted
+        return confirm_above(self._parts.place)
 
     @property
     def ui(self) -> str:
