@@ -96,6 +96,56 @@ async def test_what_was_read_of_a_reply_stays(world: Worlds, full: Opens) -> Non
     assert "Slowly" not in w.server.records[-1].body.decode()
 
 
+@pytest.mark.parametrize(("settings", "rows"), [("{}", 3), ('{"wheelRows": 7}', 7)])
+async def test_the_wheel_goes_so_many_rows(
+    world: Worlds, full: Opens, settings: str, rows: int
+) -> None:
+    """A notch of the wheel goes three rows, or as many as the setting says."""
+    lines = say("\n".join(f"- line {n}" for n in range(100)))
+    async with world([lines], settings=settings, attended=True) as w, full(w.session) as hands:
+        await hands.type("Go")
+        await hands.see("line 99")
+        page = hands.app.query_one("#conversation", Board)
+        before = page.rows[0].text
+        page.post_message(Board.Rolled(page, -1))
+        await hands.see("line 81", without="line 99")
+        number = int(before.split()[-1]) - rows
+        assert page.rows[0].text == f"• line {number}"
+
+
+async def test_a_panel_goes_to_its_end_and_back(world: Worlds, full: Opens) -> None:
+    """However often Down is pressed at the end of a panel, the first Up goes up."""
+    async with world([], attended=True) as w, full(w.session) as hands:
+        await hands.type("/help")
+        await hands.see("/cost", "Esc closes")
+        await hands.press(*["pagedown"] * 20)
+        last = "Commands work while a turn runs and while a question is open."
+        await hands.see(last)
+        await hands.press("up")
+        await hands.see("Esc closes", without=last)
+
+
+async def test_choices_are_in_sight_and_can_be_clicked(world: Worlds, full: Opens) -> None:
+    """Of more choices than there is room for the marked one is shown; a click takes one."""
+    labels = [f"choice {n}" for n in range(1, 5)]
+    options = [{"label": label, "description": "long " * 40} for label in labels]
+    questions = [{"question": f"Which {n}?", "options": options} for n in (1, 2)]
+    script = [call("AskUserQuestion", {"questions": questions}), say("Done.")]
+    async with world(script, attended=True) as w, full(w.session) as hands:
+        await hands.type("Go")
+        await hands.see("Which 1?", "> 1. ( ) choice 1", without="choice 4")
+        await hands.press("up")
+        await hands.see("> 4. ( ) choice 4")
+        line = next(at for at, row in enumerate(hands.rows()) if "choice 3" in row)
+        foot = hands.app.query_one("#foot", Board).region
+        await hands.click("foot", line - foot.y)
+        await hands.see("Which 2?", "> 1. ( ) choice 1")
+        await hands.press("2")
+        await hands.see("Done.")
+    said = [record.request.last_text for record in w.server.records]
+    assert any("choice 3\nchoice 2" in text for text in said)
+
+
 async def test_what_a_call_had_printed_stays(world: Worlds, full: Opens) -> None:
     """The end of what a command printed stays below it when Esc cuts it off, and is no failure."""
     script = [call("Bash", {"command": "seq 101 120; sleep 600"}), say("Yes.")]

@@ -47,6 +47,7 @@ _KINDS: dict[str, ValueKind] = {
     "confirmAboveUsd": "number",
     "ui": "text",
     "theme": "text",
+    "wheelRows": "whole",
     "background": "flag",
     "scratchpad": "flag",
     "compactAt": "share",

@@ -88,6 +88,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     confirm_above_usd: float | None = None
     ui: Literal["full", "line"] | None = None
     theme: Literal["ansi", "dark", "light", "none"] | None = None
+    wheel_rows: int = 3
     background: bool = True
     scratchpad: bool = True
     compact_at: float | None = None

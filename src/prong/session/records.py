@@ -193,6 +193,11 @@ class Records(msgspec.Struct, frozen=True):
         return self._parts.place.settings.values.theme or ""
 
     @property
+    def wheel_rows(self) -> int:
+        """How many rows a notch of the wheel goes on a full screen."""
+        return self._parts.place.settings.values.wheel_rows
+
+    @property
     def effort(self) -> str:
         """How hard the model is asked to think; empty for its own default."""
         return self._parts.agent.conversation.prompt.head.spec.effort or ""

@@ -37,8 +37,6 @@ from prong.view import View
 
 _FRAME = 0.05
 """Seconds between two drawings at least; a slow one is given twice its time."""
-_WHEEL = 3
-"""Rows that a notch of the wheel goes."""
 _KEYS = {
     "line": (
         ("Enter", "send"),
@@ -209,16 +207,18 @@ class Full(App[Handover]):
             view = self._session.view()
             self._control.looking.select(event.row.key, view)
             self._control.looking.enter("agents", view)
-        elif event.board is self._foot and len(event.row.key) == 1:
-            self.post_message(events.Key(event.row.key, event.row.key))
+        elif event.board is self._foot and (key := self._control.asking.key_of(event.row)):
+            self.post_message(events.Key(key, key))
         self._draw()
 
     def on_board_rolled(self, event: Board.Rolled) -> None:
         """Go up or down."""
-        if event.board is self._foot and self._control.in_front:
-            self._control.roll(event.step)
+        rows = event.step * self._session.records.wheel_rows
+        if event.board is not self._foot or not self._control.in_front:
+            self._control.looking.reader.roll(rows)
         else:
-            self._control.looking.reader.roll(event.step * _WHEEL)
+            panel = self._control.panel
+            self._control.roll(event.step if panel is not None and panel.picks else rows)
         self._draw()
 
     def on_resize(self) -> None:
@@ -278,7 +278,8 @@ class Full(App[Handover]):
         above: list[Row] = []
         if control.panel is not None:
             asked = control.asking.asked is not None
-            above = draw_panel(control.panel, columns, max(6, lines // 2), asked=asked)
+            height = max(6, lines // 2)
+            above, control.panel = draw_panel(control.panel, columns, height, asked=asked)
         elif control.asking.asked is not None:
             armed = control.line.editor.is_empty or control.line.target.answers is not None
             above = control.asking.draw(columns, min(room - 3, max(6, lines // 2)), armed=armed)

@@ -17,6 +17,7 @@ from prong.entry import CallId
 from prong.event import MAIN, PermissionAsked, QuestionAsked
 from prong.face.draw.dialog import Dialog, Option, Picked, draw_question
 from prong.face.draw.row import Row, Span, fit
+from prong.face.draw.stack import RowSource
 from prong.face.edit.key import TEXT, KeyPress
 from prong.ids import RequestId
 from prong.question import Answer, Question
@@ -25,6 +26,10 @@ from prong.view import AskedView
 CONSENT = RequestId("consent")
 """The id of a question of the face's own."""
 _YES_NO = (Option("y", "yes"), Option("n", "no"))
+_DIGITS = 9
+"""Choices that have a key of their own."""
+_ABOVE = 2
+"""Rows above the first choice that say what is asked."""
 
 
 class Wording(msgspec.Struct, frozen=True):
@@ -90,6 +95,8 @@ class Asking:
         """Let keys answer after a pause of so many seconds."""
         self._quiet = quiet
         self._picked = Picked()
+        self._followed = False
+        """Whether the cursor has moved since the question was drawn."""
         self._top = 0
         self._since = 0.0
         self._typed_at = 0.0
@@ -149,6 +156,14 @@ class Asking:
             key.name == TEXT and any(key.text == one.key for one in _options(self.asked.asked))
         )
 
+    def key_of(self, row: Row) -> str:
+        """Give the key that answers what stands on a row; empty if none does."""
+        question, colon, place = row.key.partition(":")
+        if not colon:
+            return row.key if len(row.key) == 1 else ""
+        here = question == str(self._picked.at[0]) and int(place) < _DIGITS
+        return str(int(place) + 1) if here else ""
+
     def draw(self, width: int, height: int, *, armed: bool) -> list[Row]:
         """Draw the question in so many lines; what can be answered is always in sight."""
         if self.asked is None:
@@ -168,6 +183,8 @@ class Asking:
         size = len(dialog.body)
         if size > room:
             room = max(1, room - 1)
+        if self._followed:
+            self._follow(dialog.body, room)
         self._top = max(0, min(self._top, size - room))
         body = list(dialog.body.window(self._top, self._top + room))
         if size > room:
@@ -175,10 +192,22 @@ class Asking:
             body.append(fit([Span(told, "dim")], width))
         return [*dialog.head, *body, *dialog.foot]
 
+    def _follow(self, body: RowSource, room: int) -> None:
+        """Bring the choice that the cursor is on into sight, the first with its question."""
+        self._followed = False
+        number, place = self._picked.at
+        rows = body.window(0, len(body))
+        found = [at for at, row in enumerate(rows) if row.key == f"{number}:{place}"]
+        if not found:
+            return
+        first = found[0] if place else found[0] - _ABOVE
+        self._top = max(min(self._top, first), found[-1] - room + 1, 0)
+
     def _choose(self, asked: QuestionAsked, key: KeyPress) -> DialogAnswer | None:
         number, place = self._picked.at
         question = asked.questions[number]
         count = len(question.options)
+        self._followed = True
         if key.name in {"up", "down"} and count:
             step = 1 if key.name == "down" else -1
             self._picked = replace(self._picked, at=(number, (place + step) % count))

@@ -28,9 +28,9 @@ class Panel(msgspec.Struct, frozen=True):
     """The line that is marked, or the first in sight."""
 
     def moved(self, step: int) -> Panel:
-        """Go up or down."""
-        last = len(self.picks or self.lines) - 1
-        return msgspec.structs.replace(self, at=max(0, min(last, self.at + step)))
+        """Go up or down; where lines end that are not chosen from, only who draws them knows."""
+        at = max(0, self.at + step)
+        return msgspec.structs.replace(self, at=min(at, len(self.picks) - 1) if self.picks else at)
 
 
 class Foot(msgspec.Struct, frozen=True):
@@ -81,8 +81,13 @@ def _note(text: str, style: str, width: int) -> list[Row]:
     return [row for line in text.split("\n") for row in wrap([Span(line, style)], width)]
 
 
-def draw_panel(panel: Panel, width: int, height: int, *, asked: bool = False) -> list[Row]:
-    """Draw a panel in so many lines; `asked` says that a question waits behind it."""
+def draw_panel(
+    panel: Panel, width: int, height: int, *, asked: bool = False
+) -> tuple[list[Row], Panel]:
+    """Draw a panel in so many lines; `asked` says that a question waits behind it.
+
+    Gives it back, too, with the line that is really the first in sight.
+    """
     room = max(1, height - 1)
     lines: list[Row] = []
     for number, (text, style) in enumerate(panel.lines):
@@ -98,7 +103,8 @@ def draw_panel(panel: Panel, width: int, height: int, *, asked: bool = False) ->
     place = place if len(lines) > room else ""
     does = "Enter chooses, Esc closes" if panel.picks else "Esc closes"
     does += "; then a question" if asked else ""
-    return [draw_rule(f"{place} {does}".strip(), width), *shown]
+    seen = panel if panel.picks else msgspec.structs.replace(panel, at=first)
+    return [draw_rule(f"{place} {does}".strip(), width), *shown], seen
 
 
 def draw_rule(name: str, width: int) -> Row:
