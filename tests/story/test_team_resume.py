@@ -54,6 +54,25 @@ async def test_who_slept_sleeps_on(world: Worlds) -> None:
             assert text_of(inside(session), "main/alice").count("Wake up.") == 1
 
 
+async def test_what_was_said_just_before_a_kill_is_read_once(world: Worlds) -> None:
+    """A member killed before it kept that it is idle says it again; the leader reads it once."""
+    script = Cast([("Go", CREATE), ("You lead", spawn("alice"))])
+    async with world(script, opens=False, moves_prefix=WHY, **GIVEN) as w:
+        async with w.open(session_id="it") as session:
+            await session.run("Go")
+            with killed(w.store) as left:
+                pass
+        (journal,) = left.rglob("it.jsonl")
+        lines = journal.read_bytes().splitlines(keepends=True)
+        kept = next(n for n, line in enumerate(lines) if b'"idles":1' in line)
+        journal.write_bytes(b"".join(lines[:kept]))
+        async with w.open(resume="it", store=str(left)) as session:
+            await session.wait_settled()
+            assert text_of(inside(session)).count("alice has nothing to do") == 1
+        box = (left / "teams/crew/inbox/leader.jsonl").read_bytes()
+        assert box.count(b'"type":"idle"') == 2
+
+
 async def test_a_member_reads_nothing_again_though_the_outbox_is_lost(world: Worlds) -> None:
     """What a member has read stands in its journal, which is asked before it is told again."""
     script = Cast(

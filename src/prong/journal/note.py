@@ -229,6 +229,8 @@ class MemberKept(_Note, frozen=True, kw_only=True):
     """Whether it has agreed to end."""
     idle: str = ""
     """The digest of its conversation when it last said that it has nothing to do."""
+    idles: int = 0
+    """How often it has said so."""
     offered: tuple[str, ...] = ()
     """The free tasks that it was told of."""
 

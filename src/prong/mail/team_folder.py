@@ -7,6 +7,7 @@ import stat
 import time
 from collections.abc import Container, Sequence
 from contextlib import ExitStack, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -152,12 +153,16 @@ class TeamFolder:
         _remove(gone)
         sync_folder(self.path.parent)
 
-    def post(self, sender: str, to: str, body: MailBody) -> str:
+    def post(self, sender: str, to: str, body: MailBody, *, about: str = "") -> str:
         """Send a mail, and wake who gets it; once this returns it is not lost. Gives its id.
+
+        Of all mails of a member that are `about` the same, a reader takes in the first: so one that
+        was sent just before a kill can be sent again.
 
         Raises UsageError if it may not be sent or is too long, JournalFull if it is not stored.
         """
-        names = self.team.names
+        team = self.team
+        names = team.names
         if sender not in {*names, OUTSIDE}:
             raise UnknownName(f"{sender[:40]!r} is not in {self.name}, so it cannot write to it")
         if to not in {*names, OUTSIDE, EVERYONE}:
@@ -168,7 +173,7 @@ class TeamFolder:
         readers = [name for name in names if name != sender] if to == EVERYONE else [to]
         if not readers:
             raise NotPossibleNow(f"there is nobody but {sender} in {self.name}")
-        id_ = f"{sender}.{os.urandom(8).hex()}"
+        id_ = f"{sender}.{_digest(team, sender, about) if about else os.urandom(8).hex()}"
         self._deliver(Mail(id=id_, sender=sender, to=to, at=time.time(), body=body), readers)
         return id_
 
@@ -256,6 +261,13 @@ def _member(team: Team, name: str) -> Member:
         there = ", ".join(one.name for one in team.members) or "none"
         raise UnknownName(f"there is no member {name[:40]!r} in {team.name}; there are: {there}")
     return member
+
+
+def _digest(team: Team, sender: str, about: str) -> str:
+    """Give the same digits for the same thing said by the same member; one of its name is new."""
+    member = team.member(sender)
+    since = member.started if member is not None else team.created
+    return sha256(f"{team.created}\n{since}\n{about}".encode()).hexdigest()[:32]
 
 
 def _sweep(folder: Path) -> None:

@@ -99,9 +99,6 @@ class LedTeam:
                 last = f" The last it said: {received_text(mail, summary)}" if summary else ""
                 return f"{who} has nothing to do and sleeps.{last}"
             case PlanRequest(request_id=request_id, plan=plan):
-                if self.kept.plans.get(who) == request_id:
-                    # Asked again after a kill.
-                    return ""
                 self._keep(plans={**self.kept.plans, who: request_id})
                 return (
                     f"{who} asks you to approve its plan (request_id {request_id}) and waits. "

@@ -31,10 +31,12 @@ class Membership:
         """Names its mailbox among all of the user's."""
         return f"{self.folder.name}/{self.name}"
 
-    async def post(self, to: str, body: MailBody) -> str:
+    async def post(self, to: str, body: MailBody, *, about: str = "") -> str:
         """Send a mail in its name; once this returns it is not lost. Gives its id.
 
+        Of those `about` the same the reader takes in one.
         Raises UsageError if it may not be sent, or another agent speaks; JournalFull.
         """
         must_be(self.path)
-        return await anyio.to_thread.run_sync(partial(self.folder.post, self.name, to, body))
+        send = partial(self.folder.post, self.name, to, body, about=about)
+        return await anyio.to_thread.run_sync(send)

@@ -112,9 +112,11 @@ class TeamMail:
             box.scope.cancel()
             self.withdraw(box.owner.membership.name)
 
-    async def post(self, membership: Membership, to: str, body: MailBody) -> str:
+    async def post(
+        self, membership: Membership, to: str, body: MailBody, *, about: str = ""
+    ) -> str:
         """Send a mail, and read it at once for those that are here; raises as `Membership.post`."""
-        mail_id = await membership.post(to, body)
+        mail_id = await membership.post(to, body, about=about)
         for box in list(self._boxes.values()):
             other = box.owner.membership
             if other.folder.name == membership.folder.name and to in {other.name, EVERYONE}:

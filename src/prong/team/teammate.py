@@ -92,7 +92,7 @@ class Teammate:
         request_id, plan = self.kept.plan
         if request_id:
             # It may have been killed before this was sent; the leader knows it by its id.
-            await self.mail.post(self.membership, LEADER, _plan_request(request_id, plan))
+            await self._ask_plan(request_id, plan)
 
     async def leave(self) -> None:
         """Let it be at work no longer: what it had taken on is free for others."""
@@ -196,8 +196,10 @@ class Teammate:
         if self.kept.idle != digest:
             words = " ".join(turn.text.split())
             short = words if len(words) <= _SUMMARY else f"{words[:_SUMMARY]}…"
-            await self.mail.post(self.membership, LEADER, Idle(summary=short))
-            self.record.keep(idle=digest)
+            # Killed before this is kept, it says the same again, which is read once.
+            about = f"idle {self.kept.idles} {digest}"
+            await self.mail.post(self.membership, LEADER, Idle(summary=short), about=about)
+            self.record.keep(idle=digest, idles=self.kept.idles + 1)
 
     async def look(self) -> None:
         """Look for a task that has become free, or was given to it; one that was let go ends."""
@@ -256,7 +258,8 @@ class Teammate:
         if args.approve:
             # Before it is said: whoever has said it must end, also after a kill.
             self.record.keep(agreed=True, shutdown="")
-        await self.mail.post(self.membership, LEADER, body)
+        about = f"{request_id} {args.approve}"
+        await self.mail.post(self.membership, LEADER, body, about=about)
         self.record.keep(shutdown="")
         told = "End your turn now." if args.approve else "Go on with your work."
         return done(f"The leader is told. {told}")
@@ -272,9 +275,13 @@ class Teammate:
             return Failed("write the whole plan as text in the reply that calls ExitPlanMode")
         request_id = f"plan-{os.urandom(4).hex()}"
         self.record.keep(plan=(request_id, plan))
-        await self.mail.post(self.membership, LEADER, _plan_request(request_id, plan))
+        await self._ask_plan(request_id, plan)
         told = "The plan is with the leader. The answer comes as a message."
         return Done((Text(told),), ends=plan)
+
+    async def _ask_plan(self, request_id: str, plan: str) -> None:
+        body = PlanRequest(request_id=request_id, plan=plan)
+        await self.mail.post(self.membership, LEADER, body, about=request_id)
 
     async def task(self, args: SharedTaskArguments) -> CallOutcome:
         """Do something with the shared list."""
@@ -284,10 +291,6 @@ class Teammate:
 def own_request(request_id: str) -> str:
     """Give the id by which a leader knows a request of this process: the next one counts anew."""
     return f"{os.getpid()}.{request_id}"
-
-
-def _plan_request(request_id: str, plan: str) -> PlanRequest:
-    return PlanRequest(request_id=request_id, plan=plan)
 
 
 def _open_to(
