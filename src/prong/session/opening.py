@@ -222,7 +222,7 @@ class _Maker:
         leader = None
         if teams is not None and role == "leader":
             leader = make_leader(base, supervisor, teams, self._group)
-            self._closers.append(leader.elsewhere.close)
+            self._closers.append(leader.detached.close)
         agent = registry.agents[MAIN] = make_agent(
             base,
             supervisor.for_agent(MAIN),

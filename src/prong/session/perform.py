@@ -346,9 +346,9 @@ async def _lead_team(parts: Parts, command: LeadTeam) -> str:
                 member = (await led.read()).member(name)
                 if member is None or not member.backend:
                     return await stop(parts, name)
-                return await led.elsewhere.arrange(led, name, "kill")
+                return await led.detached.arrange(led, name, "kill")
             case "hide" | "show" as action:
-                return await led.elsewhere.arrange(led, name, action)
+                return await led.detached.arrange(led, name, action)
 
 
 async def aside(parts: Parts, question: str, *, purpose: str = "aside") -> str:

@@ -82,8 +82,8 @@ def make_leader(
     from prong.session.pane_members import PaneMembers
     from prong.team.leader import Leader
 
-    elsewhere = PaneMembers(base, group)
-    return Leader(supervisor, teams.mail, base.journal, base.journal.session, elsewhere)
+    detached = PaneMembers(base, group)
+    return Leader(supervisor, teams.mail, base.journal, base.journal.session, detached)
 
 
 async def settle_team(leader: Leader, running: Container[str], warn: Callable[[str], None]) -> None:

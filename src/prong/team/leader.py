@@ -18,7 +18,7 @@ from prong.journal.note import MemberSpec, TeamKept
 from prong.journal.recorder import Recorder
 from prong.journal.store import new_id
 from prong.mail import EVERYONE, LEADER, Member, SharedTasks, Team, TeamFolder
-from prong.team.led_team import Elsewhere, LedTeam
+from prong.team.led_team import DetachedMembers, LedTeam
 from prong.team.membership import Membership
 from prong.team.supervisor import Supervisor
 from prong.team.team_list import use_list
@@ -42,7 +42,7 @@ class Leader:
     mail: TeamMail
     recorder: Recorder
     session: str
-    elsewhere: Elsewhere
+    detached: DetachedMembers
     led: LedTeam | None = field(default=None)
     """Its team, if there is one."""
 
@@ -63,7 +63,7 @@ class Leader:
             if folder.team.leader != self.session:
                 raise NotPossibleNow(f"another session leads {kept.team} now")
             await self._lead(folder, kept)
-            await self.elsewhere.take_up(self.must_lead())
+            await self.detached.take_up(self.must_lead())
         except (ProngError, OSError) as error:
             warned = f"the team {kept.team} cannot be led any more: {error}"
             self.mail.emit(MAIN, Warned(text=warned))
@@ -84,7 +84,7 @@ class Leader:
 
     async def _lead(self, folder: TeamFolder, kept: TeamKept) -> None:
         membership = Membership(folder, LEADER, MAIN)
-        led = self.led = LedTeam(membership, self.mail, self.recorder, kept, self.elsewhere)
+        led = self.led = LedTeam(membership, self.mail, self.recorder, kept, self.detached)
         await self.mail.listen(led)
 
     async def create(self, name: str, description: str) -> CallOutcome:
@@ -137,7 +137,7 @@ class Leader:
     async def _start(self, member: Member, args: SpawnArguments) -> CallOutcome:
         """Start a member in a session of its own."""
         try:
-            note = await self.elsewhere.start(self.must_lead(), member, args)
+            note = await self.detached.start(self.must_lead(), member, args)
         except (ProngError, OSError) as error:
             return Failed(f"{member.name} could not be started: {error}")
         where = f" ({note})" if note else ""
@@ -151,7 +151,7 @@ class Leader:
         if not self.supervisor.registry.is_free(args.name):
             return Failed(f"{args.name!r} is taken already; choose another name")
         try:
-            backend = await self.elsewhere.choose(args)
+            backend = await self.detached.choose(args)
             team = await self.led.read()
             member = Member(
                 name=args.name,

@@ -33,8 +33,8 @@ from prong.team.teammate import received_text
 from prong.tools.delegate import SpawnArguments
 
 
-class Elsewhere(Protocol):
-    """Those members of a led team that work in sessions of their own."""
+class DetachedMembers(Protocol):
+    """Those members of a led team that work in sessions of their own, and outlive its leader."""
 
     async def choose(self, args: SpawnArguments) -> str:
         """Say where a member is to run; raises UsageError if it cannot run where it is to."""
@@ -73,7 +73,7 @@ class LedTeam:
     mail: TeamMail
     recorder: Recorder
     kept: TeamKept
-    elsewhere: Elsewhere
+    detached: DetachedMembers
 
     async def read(self) -> Team:
         """Give who is in it, read now; raises UsageError."""
@@ -110,7 +110,7 @@ class LedTeam:
                 return ""
             case PermissionSettled(request_id=request_id):
                 self.forget_asked(who, request_id)
-                self.elsewhere.settle(who, request_id)
+                self.detached.settle(who, request_id)
                 return ""
             case ShutdownResponse(agree=agree, reason=reason):
                 said = f": {received_text(mail, reason)}" if reason else "."
@@ -131,7 +131,7 @@ class LedTeam:
         )
         if asked not in self.kept.asked:
             self._keep(asked=(*self.kept.asked, asked))
-            self.elsewhere.ask(self, asked)
+            self.detached.ask(self, asked)
 
     def forget_asked(self, member: str, request_id: str | None = None) -> None:
         """Let a question of a member go, or all of them."""
