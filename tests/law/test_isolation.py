@@ -10,7 +10,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from prong.agent import Agent, CacheWatch, Client, Conversation, RunState, Sent, TurnLimits
+from prong.agent import Agent, CacheWatch, Conversation, ModelClient, RunState, Sent, TurnLimits
 from prong.agent.gate import CheckedCall
 from prong.config.model import Chosen
 from prong.cost import Billing
@@ -44,7 +44,7 @@ pytestmark = [pytest.mark.spec("S9")]
 PARTS: dict[str, tuple[type[Struct], Mapping[str, Share], Callable[[Agent], Any]]] = {
     "agent": (Agent, AGENT, lambda agent: agent),
     "conversation": (Conversation, CONVERSATION, lambda agent: agent.conversation),
-    "client": (Client, CLIENT, lambda agent: agent.client),
+    "client": (ModelClient, CLIENT, lambda agent: agent.client),
     "billing": (Billing, BILLING, lambda agent: agent.client.billing),
     "context": (Context, CONTEXT, lambda agent: agent.context),
 }

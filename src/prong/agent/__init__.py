@@ -2,7 +2,7 @@
 
 from prong.agent import loop
 from prong.agent.agent import Agent
-from prong.agent.client import Client, ModelSettings
+from prong.agent.client import ModelClient, ModelSettings
 from prong.agent.compact import compact
 from prong.agent.conversation import Conversation, Sent, recalled
 from prong.agent.inbox import Inbox
@@ -16,11 +16,11 @@ from prong.agent.verdict import Hooks, Verdict
 __all__ = [
     "Agent",
     "CacheWatch",
-    "Client",
     "Conversation",
     "Hooks",
     "Inbox",
     "Life",
+    "ModelClient",
     "ModelSettings",
     "Observer",
     "OpenQuestions",

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
-from prong.agent.client import Client
+from prong.agent.client import ModelClient
 from prong.agent.conversation import Conversation, Reason
 from prong.agent.gate import CheckedCall
 from prong.agent.inbox import Inbox
@@ -45,7 +45,7 @@ class Agent(Struct, kw_only=True):
     lineage: Lineage
     """Where it comes from; decides what it may do."""
     conversation: Conversation
-    client: Client
+    client: ModelClient
     """How its requests are sent and paid for."""
     kit: Kit
     context: Context

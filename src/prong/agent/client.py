@@ -34,7 +34,7 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to ask the provider for its own cache diagnostics."""
 
 
-class Client(msgspec.Struct, kw_only=True):
+class ModelClient(msgspec.Struct, kw_only=True):
     """What a request needs beside the conversation that it sends."""
 
     provider: Provider

@@ -12,7 +12,7 @@ from typing import Self, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from prong.agent.client import Client
+from prong.agent.client import ModelClient
 from prong.agent.conversation import Conversation
 from prong.cost import Charge, fact, lifetime, plan
 from prong.entry import Usage
@@ -92,7 +92,12 @@ class _TrackedRequest:
     """One request from its sending to its end; says both, and enters what each try has cost."""
 
     def __init__(
-        self, client: Client, conversation: Conversation, prompt: Prompt, sidecar: str, marks: int
+        self,
+        client: ModelClient,
+        conversation: Conversation,
+        prompt: Prompt,
+        sidecar: str,
+        marks: int,
     ) -> None:
         self.client, self.conversation = client, conversation
         self.prompt, self.sidecar, self.marks = prompt, sidecar, marks
@@ -217,7 +222,11 @@ def _billed(event: _Void, row: Charge | None) -> _Void:
 
 
 async def request(
-    client: Client, conversation: Conversation, prompt: Prompt | None = None, *, sidecar: str = ""
+    client: ModelClient,
+    conversation: Conversation,
+    prompt: Prompt | None = None,
+    *,
+    sidecar: str = "",
 ) -> Ended:
     """Send a prompt and wait for the whole reply, which is not appended to anything here.
 
@@ -264,7 +273,7 @@ async def _reply(exchange: _TrackedRequest, marks: Sequence[Mark], tail: Tail) -
     raise BrokenReply("the reply ended without an end")
 
 
-async def prewarm(client: Client, conversation: Conversation, prompt: Prompt) -> None:
+async def prewarm(client: ModelClient, conversation: Conversation, prompt: Prompt) -> None:
     """Fill the cache with a prompt, without any output; the cost is entered as a sidecar's.
 
     Raises ProviderError when that fails.

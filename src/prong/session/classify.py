@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
-from prong.agent import Agent, CacheWatch, Client, Conversation, Sent, request
+from prong.agent import Agent, CacheWatch, Conversation, ModelClient, Sent, request
 from prong.config.model import Chosen
 from prong.entry import user_text
 from prong.event import MAIN
@@ -49,7 +49,7 @@ def _shown(handed: Handed) -> str:
     return "\n\n".join(f"<{tag}>\n{text}\n</{tag}>" for tag, text in fenced)
 
 
-def _beside(main: Agent, provider: Provider, prompt: Prompt) -> tuple[Client, Conversation]:
+def _beside(main: Agent, provider: Provider, prompt: Prompt) -> tuple[ModelClient, Conversation]:
     """Make what asks in the session's name and remembers nothing."""
     settings = msgspec.structs.replace(main.client.settings, diagnose=False)
     client = replace(main.client, provider=provider, settings=settings, observer=CacheWatch())

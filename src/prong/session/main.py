@@ -7,8 +7,8 @@ from typing import TypedDict, Unpack
 
 from prong.agent import (
     Agent,
-    Client,
     Conversation,
+    ModelClient,
     ModelSettings,
     RunState,
     Sent,
@@ -104,7 +104,7 @@ def make_agent(base: Foundation, agents: Delegation, **parts: Unpack[MainParts])
             secrets=base.secrets,
             last=recalled(base.replay, MAIN, prompt) if base.replay else Sent(),
         ),
-        client=Client(
+        client=ModelClient(
             provider=chosen.connect(base.providers),
             billing=_billing(base, bounds, prices),
             settings=ModelSettings(

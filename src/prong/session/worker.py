@@ -19,9 +19,9 @@ import msgspec
 
 from prong.agent import (
     Agent,
-    Client,
     Conversation,
     Life,
+    ModelClient,
     OpenQuestions,
     RunState,
     Sent,
@@ -308,7 +308,7 @@ def _agent(
             last=_last(spec, prompt),
             base=None if spec.base is None else _node(prompt, spec.base),
         ),
-        client=Client(
+        client=ModelClient(
             provider=Api(http, endpoint, speaks, patience=model.patience),
             billing=Billing(prices=Prices(spending.prices), ledger=Ledger(), budget=budget),
             settings=model.settings,

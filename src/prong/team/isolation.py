@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
 import msgspec
 
-from prong.agent import Agent, Client, Conversation
+from prong.agent import Agent, Conversation, ModelClient
 from prong.cost import Billing
 from prong.cost.budget import Budget
 from prong.question import Question
@@ -80,7 +80,7 @@ CLIENT: Mapping[str, Share] = {
     "observer": _both("new", "the child's account: what it shares, reads and pays"),
     "clock": _both("shared", "the time is the same for all"),
 }
-"""Every field of `Client`."""
+"""Every field of `ModelClient`."""
 
 BILLING: Mapping[str, Share] = {
     "prices": _both("shared", "a table that nobody changes"),
@@ -131,7 +131,7 @@ def make_agent(parent: Agent, kind: ChildKind, **given: Unpack[ChildFields]) -> 
         "conversation": _build(
             Conversation, parent.conversation, CONVERSATION, kind, given["conversation"]
         ),
-        "client": _build(Client, own, CLIENT, kind, client),
+        "client": _build(ModelClient, own, CLIENT, kind, client),
         "context": _build(Context, parent.context, CONTEXT, kind, context),
     }
     return _build(Agent, parent, AGENT, kind, {**given["agent"], **parts})
