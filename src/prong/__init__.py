@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from prong.about import __version__
 
 if TYPE_CHECKING:
-    from prong.cost.breakeven import Scenario, estimate
+    from prong.config.function_hook import hook
     from prong.cost.receipt import Receipt
-    from prong.cost.schedule import Rates
     from prong.entry import Usage
     from prong.errors import (
         BudgetSpent,
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
         PermissionAsked,
         QuestionAsked,
     )
-    from prong.prompt import Prompt, first_difference
     from prong.question import Answer
     from prong.session import Options, Session, Turn, open_session
     from prong.team.result import ChildResult
@@ -48,18 +46,14 @@ _HOMES = {
     "Options": "session",
     "PermissionAsked": "event",
     "ProngError": "errors",
-    "Prompt": "prompt",
     "ProviderError": "errors",
     "QuestionAsked": "event",
     "Receipt": "cost.receipt",
-    "Rates": "cost.schedule",
-    "Scenario": "cost.breakeven",
     "Session": "session",
     "Turn": "session",
     "Usage": "entry",
     "UsageError": "errors",
-    "estimate": "cost.breakeven",
-    "first_difference": "prompt",
+    "hook": "config.function_hook",
     "open_session": "session",
     "tool": "tools.function",
 }
@@ -74,20 +68,16 @@ __all__ = [
     "JournalError",
     "Options",
     "PermissionAsked",
-    "Prompt",
     "ProngError",
     "ProviderError",
     "QuestionAsked",
-    "Rates",
     "Receipt",
-    "Scenario",
     "Session",
     "Turn",
     "Usage",
     "UsageError",
     "__version__",
-    "estimate",
-    "first_difference",
+    "hook",
     "open_session",
     "tool",
 ]

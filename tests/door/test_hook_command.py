@@ -10,7 +10,7 @@ import pytest
 
 from prong.agent.verdict import Hooks, Verdict
 from prong.config.document import Document, parse_document
-from prong.config.firing import CommandHooks
+from prong.config.firing import UserHooks
 from prong.config.hook import Declared, Hook, parse_hooks
 from prong.host import LocalHost
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L11")]
 
 
 def hooks(root: Path, *made: Hook) -> Hooks:
-    return CommandHooks(hooks=made, host=LocalHost(root), session_id="s1")
+    return UserHooks(hooks=made, host=LocalHost(root), session_id="s1")
 
 
 def hook(command: str, event: str = "PreToolUse", matcher: str = "", seconds: float = 20) -> Hook:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
+from prong.config.function_hook import read_hooks
 from prong.config.option import Options
 from prong.config.tool_choice import read_tools
 from prong.errors import BadInput
@@ -23,7 +24,7 @@ _KINDS = {
     "object": "a mapping",
     "null": "",
 }
-_ANY = frozenset({"env", "extra", "tools"})
+_ANY = frozenset({"env", "extra", "hooks", "tools"})
 """Options that may hold what JSON does not know, or are checked elsewhere."""
 _FLAGS = {
     "max_usd": "--max-budget-usd",
@@ -54,7 +55,8 @@ def _typed(options: Options) -> Options:
     except msgspec.ValidationError as error:
         raise BadInput(_said(str(error))) from error
     read = msgspec.structs.asdict(typed)
-    return msgspec.structs.replace(options, **read, tools=read_tools(options.tools))
+    read |= {"tools": read_tools(options.tools), "hooks": read_hooks(options.hooks)}
+    return msgspec.structs.replace(options, **read)
 
 
 @cache

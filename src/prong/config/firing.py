@@ -1,16 +1,22 @@
-"""Runs hooks, and understands how they ended and what they printed."""
+"""Runs hooks, commands and functions, and understands how they ended and what they said."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, TypeAlias
 
 import anyio
 import msgspec
 
 from prong.agent.verdict import UNASKED, Permission, Verdict
+from prong.config.function_hook import AnyFunctionHook
 from prong.config.hook import ENDS, GATES, Hook
+from prong.hook_call import HookResult
 from prong.host import Finished, Host
+from prong.tools.python_call import FunctionRaised, LoopHold, call_python
+
+AnyHook: TypeAlias = Hook | AnyFunctionHook
 
 _OUTPUT_LIMIT = 1_000_000
 _SPEAKS = ("UserPromptSubmit", "SessionStart")
@@ -49,10 +55,10 @@ class _Printed(msgspec.Struct, frozen=True, rename="camel"):
     hook_specific_output: _Specific = _Specific()
 
 
-class CommandHooks(msgspec.Struct, frozen=True, kw_only=True):
+class UserHooks(msgspec.Struct, frozen=True, kw_only=True):
     """Runs the hooks of a session."""
 
-    hooks: tuple[Hook, ...]
+    hooks: tuple[AnyHook, ...]
     host: Host
     session_id: str
     transcript: str = ""
@@ -65,7 +71,7 @@ class CommandHooks(msgspec.Struct, frozen=True, kw_only=True):
         if not chosen:
             return UNASKED
         said: list[Verdict] = [Verdict()] * len(chosen)
-        stdin = msgspec.json.encode(
+        told = msgspec.json.encode(
             {
                 "session_id": self.session_id,
                 "transcript_path": self.transcript,
@@ -76,14 +82,19 @@ class CommandHooks(msgspec.Struct, frozen=True, kw_only=True):
         )
 
         async def run(position: int) -> None:
-            said[position] = await self._run(chosen[position], stdin)
+            said[position] = await self._run(chosen[position], told)
 
         async with anyio.create_task_group() as group:
             for position in range(len(chosen)):
                 group.start_soon(run, position)
         return join(said)
 
-    async def _run(self, hook: Hook, stdin: bytes) -> Verdict:
+    async def _run(self, hook: AnyHook, told: bytes) -> Verdict:
+        if isinstance(hook, Hook):
+            return await self._run_command(hook, told)
+        return await _call(hook, told)
+
+    async def _run_command(self, hook: Hook, stdin: bytes) -> Verdict:
         root = self.host.root
         env = {**self.env, "PRONG_PROJECT_DIR": root, "CLAUDE_PROJECT_DIR": root}
         try:
@@ -98,6 +109,52 @@ class CommandHooks(msgspec.Struct, frozen=True, kw_only=True):
         except OSError as error:
             return _unheard(hook, f"could not be started: {error}")
         return read_verdict(hook, finished)
+
+
+async def _call(hook: AnyFunctionHook, told: bytes) -> Verdict:
+    """Call a function with the same that a command reads."""
+    given, hold = msgspec.json.decode(told, type=hook.told), LoopHold()
+    said: object = None
+    try:
+        with anyio.move_on_after(hook.seconds) as scope:
+            said = await call_python(partial(hook.__wrapped__, given), hold, kind="hook")
+    except FunctionRaised as raised:
+        verdict = _unheard(hook, f"raised {type(raised.error).__name__}: {raised.error}")
+    else:
+        late = f"took longer than {hook.seconds:g} s"
+        verdict = _unheard(hook, late) if scope.cancelled_caught else _read_result(hook, said)
+    if (held := hold.complaint(f"the hook {hook.line}")) is not None:
+        verdict = msgspec.structs.replace(verdict, warnings=(*verdict.warnings, held))
+    return verdict
+
+
+def _read_result(hook: AnyFunctionHook, said: object) -> Verdict:
+    """Understand what a function gave, as if a command had printed it."""
+    if said is None:
+        return Verdict()
+    if isinstance(said, str) and hook.event in _SPEAKS:
+        return Verdict(context=(said,) if said.strip() else ())
+    if not isinstance(said, HookResult):
+        return _unheard(hook, f"gave {type(said).__name__} in place of a HookResult")
+    try:
+        result = msgspec.convert(msgspec.structs.asdict(said), HookResult)
+        specific = _Specific(
+            permission_decision=result.decision,
+            permission_decision_reason=result.reason,
+            additional_context=result.context,
+            updated_input=None if result.updated_input is None else {**result.updated_input},
+        )
+        return _read_printed(
+            hook,
+            _Printed(
+                go_on=result.stop is None,
+                stop_reason=result.stop or "",
+                system_message=result.message,
+                hook_specific_output=specific,
+            ),
+        )
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
+        return _unheard(hook, f"gave a HookResult that was not understood ({error})")
 
 
 def read_verdict(hook: Hook, finished: Finished) -> Verdict:
@@ -121,7 +178,7 @@ def read_verdict(hook: Hook, finished: Finished) -> Verdict:
         return _unheard(hook, f"printed JSON that was not understood ({error})")
 
 
-def _read_printed(hook: Hook, printed: _Printed) -> Verdict:
+def _read_printed(hook: AnyHook, printed: _Printed) -> Verdict:
     if (answered := printed.hook_specific_output.decision) is not None:
         return _read_answer(hook, printed, answered)
     specific = printed.hook_specific_output
@@ -142,6 +199,8 @@ def _read_printed(hook: Hook, printed: _Printed) -> Verdict:
     if updated is not None and hook.event not in ("PreToolUse", "PermissionRequest"):
         warnings += _warning(hook, "asked to change an input; there is none to change").warnings
         updated = None
+    if permission == "ask" and hook.event not in ("PreToolUse", "PermissionRequest"):
+        return _unheard(hook, "wants somebody to be asked; there is nothing to ask here")
     if permission == "ask" and reason:
         warnings += _warning(hook, f"wants you to be asked: {reason}").warnings
     contexts = (specific.additional_context, printed.additional_context)
@@ -156,7 +215,7 @@ def _read_printed(hook: Hook, printed: _Printed) -> Verdict:
     )
 
 
-def _read_answer(hook: Hook, printed: _Printed, answered: _Answered) -> Verdict:
+def _read_answer(hook: AnyHook, printed: _Printed, answered: _Answered) -> Verdict:
     """Read an answer in the form of PermissionRequest as one in that of PreToolUse."""
     specific = _Specific(
         permission_decision=answered.behavior,
@@ -208,7 +267,7 @@ def join(said: list[Verdict]) -> Verdict:
     )
 
 
-def _unheard(hook: Hook, what: str) -> Verdict:
+def _unheard(hook: AnyHook, what: str) -> Verdict:
     """Say that a hook gave no answer; what waits for one does not happen."""
     verdict = _warning(hook, what)
     if hook.event not in GATES:
@@ -217,6 +276,6 @@ def _unheard(hook: Hook, what: str) -> Verdict:
     return Verdict(block=why, warnings=verdict.warnings)
 
 
-def _warning(hook: Hook, what: str) -> Verdict:
+def _warning(hook: AnyHook, what: str) -> Verdict:
     line = hook.line if len(hook.line) <= 80 else f"{hook.line[:77]}..."
     return Verdict(warnings=(f"{hook.event} hook '{line}' of {hook.path} {what}",))

@@ -37,6 +37,9 @@ ENDS = frozenset({"Stop", "SubagentStop"})
 GUARDS = GATES | ENDS | {"PermissionRequest"}
 """Events whose hooks may forbid something."""
 
+NAMED = frozenset(EVENTS) - {"UserPromptSubmit", "Stop", "PreCompact", "Notification"}
+"""Events that have a name to be matched: a tool's, a type's, how a session begins."""
+
 _DEFAULTS: dict[str, tuple[object, ...]] = {
     "type": ("command",),
     "shell": ("bash",),
@@ -51,12 +54,19 @@ _NO_PLACES = ("${CLAUDE_PLUGIN_ROOT}", "${CLAUDE_PLUGIN_DATA}")
 _INTERPRETER = r"(?:ba|da|z|k|a)?sh|(?P<python>python[0-9.]*)|(?P<other>node|perl|ruby|php|lua)"
 
 
+def name_matches(event: str, matcher: str, name: str) -> bool:
+    """Say whether a matcher lets a name through; where there is no name, it chooses nothing."""
+    if matcher in ("", "*") or event not in NAMED:
+        return True
+    return re.fullmatch(matcher, name) is not None
+
+
 class Hook(msgspec.Struct, frozen=True):
     """One command that is run on one event."""
 
     event: str
     matcher: str
-    """A regular expression that must match the whole of a name; empty for all."""
+    """A regular expression that must match the whole of a name, if there is one; empty for all."""
     command: str
     """A command line for the shell or, with arguments, a program."""
     seconds: float
@@ -67,9 +77,7 @@ class Hook(msgspec.Struct, frozen=True):
 
     def matches(self, event: str, name: str) -> bool:
         """Say whether this hook is for the event."""
-        if event != self.event:
-            return False
-        return self.matcher in ("", "*") or re.fullmatch(self.matcher, name) is not None
+        return event == self.event and name_matches(event, self.matcher, name)
 
     def argv(self, root: str) -> list[str]:
         """Give the program and its arguments; a shell finds the project in its environment."""

@@ -55,6 +55,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Further folders the agent may work in."""
     tools: Sequence[str | Callable[..., Any]] | None = None
     """Functions that are tools beside Prong's own; names choose among those: only these."""
+    hooks: Sequence[Callable[[Any], Any]] = ()
+    """Functions that are told of events and may object, beside the commands of settings."""
     system: str | None = None
     """In place of our own system prompt."""
     append_system: str = ""
@@ -123,6 +125,7 @@ class OptionKeywords(TypedDict, total=False):
     deny: tuple[str, ...]
     add_dirs: tuple[str, ...]
     tools: Sequence[str | Callable[..., Any]] | None
+    hooks: Sequence[Callable[[Any], Any]]
     system: str | None
     append_system: str
     max_turns: int | None

@@ -12,6 +12,8 @@ from msgspec import Struct, field
 from prong.agent.spec import AgentTypes
 from prong.config.agents import find_types
 from prong.config.check import checked
+from prong.config.firing import AnyHook
+from prong.config.function_hook import given_hooks
 from prong.config.instruction import Instructions, collect_instructions, find_root
 from prong.config.memory import note_file, remembers
 from prong.config.option import Options
@@ -51,6 +53,11 @@ class Place(Struct, frozen=True, kw_only=True):
     """A system prompt in place of the usual one, and what it has to say of this session."""
     warnings: list[str] = field(default_factory=list[str])
     """What was wrong with files, and what was left out, each in a sentence."""
+
+    @property
+    def hooks(self) -> tuple[AnyHook, ...]:
+        """The hooks of every agent: those of files, then those of the caller."""
+        return (*self.settings.hooks, *given_hooks(self.options))
 
     @property
     def remembers(self) -> bool:

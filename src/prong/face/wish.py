@@ -74,8 +74,7 @@ def _permissions(session: Session, _: str) -> Iterator[str]:
 
 def _hooks(session: Session, _: str) -> Iterator[str]:
     for hook in session.records.hooks:
-        what = " ".join([hook.command, *(hook.args or ())])
-        yield f"{hook.event} {hook.matcher or '*'}: {what}  ({hook.path})"
+        yield f"{hook.event} {hook.matcher or '*'}: {hook.line}  ({hook.path})"
     if not session.records.hooks:
         yield "no hooks"
 

@@ -64,8 +64,8 @@ def plain_options(options: Options) -> dict[str, Any]:
         return msgspec.to_builtins(given)
     except TypeError as error:
         raise NotPossibleNow(
-            "functions that are tools cannot go to another process; start the member with the "
-            "back-end in-process"
+            "functions that are tools or hooks cannot go to another process; start the member with "
+            "the back-end in-process"
         ) from error
 
 

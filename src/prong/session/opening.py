@@ -19,7 +19,7 @@ from prong.agent import Agent, Life, OpenQuestions, Respond, Turn
 from prong.agent.lineage import COORDINATOR, told_by
 from prong.agent.speaker import speaking
 from prong.agent.spec import AgentTypes
-from prong.config.firing import CommandHooks
+from prong.config.firing import UserHooks
 from prong.config.guard import Guard
 from prong.config.local_rule import local_rules
 from prong.config.memory import note_file
@@ -214,7 +214,7 @@ class _Maker:
         pulls = make_pulls(base)
         crew = await self._crew(base, planner, pulls, tools, role=role)
         base = replace(base, place=replace(base.place, role=crew.role))
-        commands = _command_hooks(base)
+        hooks = _user_hooks(base)
         prompt = first_prompt(base, crew.kit)
         registry = Registry(board=base.board, prices=make_prices(base.place))
         teams = make_teams(base, self._group) if role else None
@@ -232,7 +232,7 @@ class _Maker:
             prompt=prompt,
             kit=crew.kit,
             hooks=Guard(
-                hooks=commands,
+                hooks=hooks,
                 cwd=base.place.cwd,
                 instructions=base.place.instructions,
                 structured=base.structured,
@@ -394,7 +394,7 @@ class _Maker:
             providers=self._providers,
             types=crew.types,
             kit=crew.pool,
-            commands=_command_hooks(base),
+            hooks=_user_hooks(base),
             cache_key=base.journal.session,
         )
         settings = TeamSettings(
@@ -465,9 +465,9 @@ def _must_withhold(host: Host, names: AbstractSet[str]) -> None:
         )
 
 
-def _command_hooks(base: Foundation) -> CommandHooks:
-    return CommandHooks(
-        hooks=base.place.settings.hooks,
+def _user_hooks(base: Foundation) -> UserHooks:
+    return UserHooks(
+        hooks=base.place.hooks,
         host=base.host,
         session_id=base.journal.session,
         transcript=str(base.journal.path),

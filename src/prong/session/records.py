@@ -9,7 +9,7 @@ import msgspec
 
 from prong.agent.spec import AgentTypes
 from prong.command import Clear, Command, Compact, SetEffort, SetModel
-from prong.config.hook import Hook
+from prong.config.firing import AnyHook
 from prong.config.memory import MemoryState, note_file
 from prong.config.server import ServerSpec
 from prong.cost.loss import Loss, Move
@@ -208,9 +208,9 @@ class Records(msgspec.Struct, frozen=True):
         return self._parts.agent.policy.policy.rules
 
     @property
-    def hooks(self) -> tuple[Hook, ...]:
-        """The commands that are run on events."""
-        return self._parts.place.settings.hooks
+    def hooks(self) -> tuple[AnyHook, ...]:
+        """The commands and functions that are run on events."""
+        return self._parts.place.hooks
 
     @property
     def servers(self) -> tuple[ServerSpec, ...]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from prong.agent import Agent, Hooks, ModelSettings
 from prong.agent.spec import INHERIT, AgentType, AgentTypes
-from prong.config.firing import CommandHooks
+from prong.config.firing import UserHooks
 from prong.config.guard import Guard
 from prong.config.model import Chosen, choose, surroundings
 from prong.config.place import Place
@@ -124,7 +124,8 @@ class TypeResolver(Struct, kw_only=True):
     types: AgentTypes
     kit: Kit
     """All tools of the session: a child's are chosen from these, not from its parent's."""
-    commands: CommandHooks
+    hooks: UserHooks
+    """Those of the session, which every agent has; a type may add its own."""
     cache_key: str
     _heads: dict[tuple[object, ...], Head] = field(default_factory=dict[tuple[object, ...], Head])
 
@@ -264,7 +265,7 @@ class TypeResolver(Struct, kw_only=True):
         )
 
     def _hooks(self, parent: Agent, kind: AgentType) -> Hooks:
-        own = replace(self.commands, hooks=(*self.place.settings.hooks, *kind.hooks))
+        own = replace(self.hooks, hooks=(*self.hooks.hooks, *kind.hooks))
         above = parent.hooks
         if not isinstance(above, Guard):
             return own

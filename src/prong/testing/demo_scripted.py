@@ -138,7 +138,7 @@ def _witnesses(made: World) -> bool:
     )
     put(f"   all {len(made.server.records)} requests: {paid:,.0f} token prices paid;")
     put(f"   the least possible is {least:,.0f}, without a cache it is {bare:,.0f}")
-    put("3. prong.first_difference of two siblings' requests:")
+    put("3. prong.prompt.first_difference of two siblings' requests:")
     difference = first_difference(bodies[0], bodies[1])
     assert difference is not None, "siblings have different directives"
     put(f"   at {difference.path}, byte {difference.byte},")
