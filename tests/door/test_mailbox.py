@@ -645,7 +645,7 @@ async def test_a_doorbell_that_cannot_be_says_so(
         open_to_all = Path(short, "prong")
         open_to_all.mkdir()
         open_to_all.chmod(0o755)
-        monkeypatch.setattr(socket_folder, "_folders", lambda given: (open_to_all,))
+        monkeypatch.setattr(socket_folder, "socket_folders", lambda env: (str(open_to_all),))
         async with folder.doorbell("ann") as bell:
             assert "is open to others (chmod 700)" in bell.fault
             assert not await bell.wait(0.01)

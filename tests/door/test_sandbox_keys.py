@@ -1,10 +1,12 @@
-"""Keys of teams against real commands: hidden in every profile, wherever the state folder is."""
+"""Secrets of teams against real commands: hidden in every profile, wherever the state folder is."""
 
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 import pytest
@@ -37,13 +39,14 @@ def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 
 def furnish(bench: Bench, store: Path) -> Policy:
-    """Make two teams with keys in a state folder, and a policy that knows of it."""
+    """Make two teams with keys and starts in a state folder, and a policy that knows of it."""
     for team in ("red", "blue"):
-        keys = store / "teams" / team / "keys"
-        keys.mkdir(parents=True, mode=0o700)
-        (keys / "ann").write_text(f"KEY of {team}")
-        (keys / "ann").chmod(0o600)
-        (keys.parent / "tasks").write_text("open\n")
+        for name in ("keys/ann", "start/ann.json"):
+            secret = store / "teams" / team / name
+            secret.parent.mkdir(parents=True, mode=0o700)
+            secret.write_text(f"KEY of {team}")
+            secret.chmod(0o600)
+        (store / "teams" / team / "tasks").write_text("open\n")
     return msgspec.structs.replace(bench.policy(), sealed=sealed_in((str(store),)))
 
 
@@ -52,6 +55,8 @@ def ways(store: Path) -> tuple[str, ...]:
     return (
         f"cat {keys}/ann",
         f"cat {store}/teams/*/keys/*",
+        f"cat {store}/teams/*/start/*",
+        f"cd {store}/teams/blue && cat start/ann.json; mv start s; cat s/ann.json",
         f"cd {store}/teams/blue && cat keys/ann",
         f"grep -r KEY {store}",
         f"python3 -c 'print(open(\"{keys}/ann\").read())'",
@@ -126,6 +131,32 @@ async def test_keys_cannot_be_put_where_they_are_not_looked_for(bench: Bench, ro
         await bench.run(line, profile)
         ended = await bench.run("cat s/teams/red/keys/ann s/red/keys/ann k/ann r/keys/ann", profile)
         assert "KEY of" not in ended.text, (line, ended)
+
+
+@kernel
+async def test_sockets_of_teams_are_out_of_reach(bench: Bench) -> None:
+    """No command connects to one, whatever services it may reach, nor sees it or makes its own."""
+    with TemporaryDirectory(prefix="prong-", dir="/tmp") as folder:
+        path = f"{folder}/1f"
+        policy = msgspec.structs.replace(
+            bench.policy(temp=("/tmp",)), sealed=sealed_in((), (folder,))
+        )
+        connect = (
+            f'python3 -c \'import socket; s = socket.socket(socket.AF_UNIX); s.connect("{path}"); '
+            f'print("in" + "side")\'; ls {folder}; rm -f {path}; mv {folder} {folder}x'
+        )
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(path)
+            server.listen()
+            profiles = [reading(policy), *([working(policy)] if ABLE.views else [])]
+            for profile in (
+                *profiles,
+                *(msgspec.structs.replace(p, daemons=True) for p in profiles),
+            ):
+                ended = await bench.run(connect, profile)
+                assert "inside" not in ended.text, profile.name
+                assert Path(path).is_socket()
+                assert (profile.name == "reading") or "1f\n" not in ended.text
 
 
 @kernel

@@ -21,22 +21,28 @@ pytestmark = pytest.mark.spec("L13")
 
 STORE = f"{HOME}/.prong"
 KEY = f"{STORE}/teams/red/keys/ann"
+START = f"{STORE}/teams/red/start/ann.json"
+SOCKETS = "/tmp/prong-7"
 WHOLE = Ability(kind="landlock", abi=7, filters=True, views=True, why="")
 
 
 def sealed(mode: Mode = "bypassPermissions", store: str = STORE) -> Policy:
     rules = (rule("allow", "Read"), rule("allow", "Bash"), rule("allow", "Edit"))
-    return replace(policy(mode, *rules), sealed=sealed_in((store,)))
+    return replace(policy(mode, *rules), sealed=sealed_in((store,), (SOCKETS,)))
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("path", [KEY, f"{STORE}/teams/red/keys", KEY.replace("keys", "KEYS")])
+@pytest.mark.parametrize(
+    "path",
+    [KEY, f"{STORE}/teams/red/keys", KEY.replace("keys", "KEYS"), START, SOCKETS, f"{SOCKETS}/1f"],
+)
 def test_no_tool_reads_or_writes_a_key(mode: Mode, path: str) -> None:
-    """Whatever mode and rules say, file tools are refused, and searches leave keys out."""
+    """Whatever mode and rules say, file tools are refused, and searches leave secrets out."""
+    above = path.rpartition("/")[0]
     for tool in ("Read", "Grep", "Glob"):
         assert isinstance(decide(sealed(mode), tool, [Reading(path)]), Deny)
     assert isinstance(decide(sealed(mode), "Write", [Writing(path)]), Deny)
-    assert keeps_back(sealed(mode), path, within=STORE)
+    assert keeps_back(sealed(mode), path, within=above)
     assert keeps_back(sealed(mode), path, within=path)
     assert why_unread(sealed(mode), path)
 
@@ -54,6 +60,9 @@ def test_no_tool_reads_or_writes_a_key(mode: Mode, path: str) -> None:
         f"tar c {STORE}/teams/red/keys",
         f"python3 x.py --key={KEY}",
         f"true; echo $(base64 {KEY})",
+        f"cat {START}",
+        "cat ~/.prong/teams/*/start/*",
+        f"nc -U {SOCKETS}/1f",
     ],
 )
 def test_a_command_that_names_a_key_is_refused(mode: Mode, line: str) -> None:
@@ -63,7 +72,14 @@ def test_a_command_that_names_a_key_is_refused(mode: Mode, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["grep -r x ~", "grep -r x ~/.prong", "rg --hidden x /", 'cat "$HOME"/x/teams/a/keys/b']
+    "line",
+    [
+        "grep -r x ~",
+        "grep -r x ~/.prong",
+        "rg --hidden x /",
+        'cat "$HOME"/x/teams/a/keys/b',
+        'cat "$HOME"/x/teams/a/start/b',
+    ],
 )
 def test_what_may_come_there_is_asked_where_nothing_hides_it(line: str) -> None:
     """Without a sandbox the gate asks about searches above a key; with one it need not."""
@@ -87,9 +103,11 @@ def test_every_profile_hides_keys() -> None:
     value = replace(sealed(store="/r/state"), sandbox=Sandboxing(on=True, ability=WHOLE))
     ground = Ground("/r/w", "/r/w", ("/r",), "/r/.git/worktrees/w", "/r/.git", "prong/w")
     for profile in (reading(value), working(value), worktree(value, ground)):
-        found = [one for one in profile.hidden if one.base == "/r/state/teams/*/keys"]
-        assert len(found) == 1
-        assert re.fullmatch(found[0].regex, "/r/state/teams/x/keys/y")
+        for name in ("keys", "start"):
+            found = [one for one in profile.hidden if one.base == f"/r/state/teams/*/{name}"]
+            assert len(found) == 1
+            assert re.fullmatch(found[0].regex, f"/r/state/teams/x/{name}/y")
+        assert [one.base for one in profile.hidden if one.base == SOCKETS] == [SOCKETS]
     assert {"/r/state", "/r/state/teams"} <= set(working(value).pinned)
     assert "/r" not in working(value).pinned
 
@@ -97,17 +115,20 @@ def test_every_profile_hides_keys() -> None:
 names = st.text("abK*.[(é", min_size=1, max_size=3).filter(lambda name: name not in {".", ".."})
 
 
-@given(st.lists(names, min_size=1, max_size=3), names, st.lists(names, max_size=2))
+@given(
+    *(st.lists(names, min_size=1, max_size=3), names, st.lists(names, max_size=2)),
+    st.sampled_from(["keys", "start"]),
+)
 def test_each_folder_above_a_key_is_known_to_hold_it(
-    above: list[str], team: str, below: list[str]
+    above: list[str], team: str, below: list[str], name: str
 ) -> None:
     """Whatever is sealed, every folder on the way there may hold it, and no other name is sealed."""
     store = "/" + "/".join(above)
     patterns = sealed_in((store,))
-    path = "/".join([store, "teams", team, "keys", *below])
+    path = "/".join([store, "teams", team, name, *below])
 
     assert is_sealed(patterns, path)
     assert all(holds_sealed(patterns, path[:at] or "/") for at, c in enumerate(path) if c == "/")
-    assert re.fullmatch(seal_pattern(patterns[0]), path)
-    assert not is_sealed(patterns, f"{store}/teams/{team}/keysx")
-    assert not is_sealed(patterns, f"{store}/teams/keys")
+    assert [one for one in patterns if re.fullmatch(seal_pattern(one), path)] != []
+    assert not is_sealed(patterns, f"{store}/teams/{team}/{name}x")
+    assert not is_sealed(patterns, f"{store}/teams/{name}")

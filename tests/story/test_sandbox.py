@@ -13,6 +13,7 @@ from prong.config.option import Options
 from prong.config.place import look_around, make_policy
 from prong.errors import UsageError
 from prong.event import PermissionAsked, QuestionAsked, ToolFinished, Warned
+from prong.host.private import socket_folders
 from prong.host.sandbox import Ability
 from prong.host.sandbox.ability import detect
 from prong.question import Answer
@@ -299,6 +300,7 @@ def test_keys_are_sealed_wherever_the_state_folder_is(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "moved").symlink_to("real")
     env = {"HOME": str(tmp_path / "home"), "PRONG_HOME": str(tmp_path / "moved")}
+    env |= {"XDG_RUNTIME_DIR": str(tmp_path / "moved"), "TMPDIR": str(tmp_path / "temp")}
     chosen = Options(cwd=str(tmp_path / "project"), env=env, store=str(tmp_path / "chosen"))
     place = look_around(chosen)
     policy = make_policy(
@@ -307,3 +309,6 @@ def test_keys_are_sealed_wherever_the_state_folder_is(tmp_path: Path) -> None:
 
     for name in ("home/.prong", "moved", "real", "chosen"):
         assert f"{tmp_path}/{name}/teams/*/keys" in policy.sealed
+        assert f"{tmp_path}/{name}/teams/*/start" in policy.sealed
+    sockets = {*socket_folders(env), f"{tmp_path}/real/prong"}
+    assert sockets <= set(policy.sealed)

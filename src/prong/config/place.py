@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import cast, get_args
 
@@ -24,6 +24,7 @@ from prong.config.slip import check_rule
 from prong.config.tool_choice import given_functions
 from prong.config.trust import Trust
 from prong.errors import BadInput, UnknownName
+from prong.host.private import socket_folders
 from prong.journal import store
 from prong.tools.ground import Sandboxing
 from prong.tools.policy import Mode, Policy
@@ -192,7 +193,11 @@ def _reading_policy(
 def _sealed(kept: Path, home: str, env: Mapping[str, str]) -> tuple[str, ...]:
     """Name what no agent reads: where this session keeps things, and where others do."""
     stores = (str(kept), str(store.home(env)), f"{home}/.prong")
-    return sealed_in(path for one in stores for path in (one, os.path.realpath(one)))
+    return sealed_in(_by_all_names(stores), _by_all_names(socket_folders(env)))
+
+
+def _by_all_names(paths: Iterable[str]) -> Iterator[str]:
+    return (path for one in paths for path in (one, os.path.realpath(one)))
 
 
 def make_policy(place: Place, *, home: str, storage: str, sandbox: Sandboxing) -> Policy:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -39,3 +40,16 @@ def make_private(folder: Path) -> None:
         except FileExistsError as error:
             why = os.strerror(errno.ENOTDIR)
             raise NotADirectoryError(errno.ENOTDIR, why, str(folder)) from error
+
+
+def socket_folders(env: Mapping[str, str]) -> tuple[str, ...]:
+    """Name where sockets for the user's own processes are made, the best first."""
+    uid = os.getuid()
+    run, temp = env.get("XDG_RUNTIME_DIR"), env.get("TMPDIR")
+    named = (
+        f"{run}/prong" if run else "",
+        f"/run/user/{uid}/prong",
+        f"{temp}/prong-{uid}" if temp else "",
+        f"/tmp/prong-{uid}",  # noqa: S108 - ours alone, and checked by who uses it
+    )
+    return tuple(dict.fromkeys(os.path.normpath(one) for one in named if one.startswith("/")))

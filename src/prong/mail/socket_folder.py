@@ -10,6 +10,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from prong.errors import NotPossibleNow
+from prong.host.private import socket_folders
 
 PATH_LIMIT = 103
 """Bytes that the path of a socket may have everywhere, the zero at its end left out."""
@@ -21,15 +22,15 @@ def socket_paths(folder: Path, member: str, kind: str) -> tuple[Path, ...]:
     Two processes of one user need not agree on the environment, so that whoever connects looks
     in all of these; the name is made from the team's folder and says nothing.
     """
-    return _socket_paths(folder, member, kind, _folders(os.environ.get("XDG_RUNTIME_DIR")))
+    return _socket_paths(folder, member, kind, socket_folders(os.environ))
 
 
 @lru_cache(maxsize=256)
 def _socket_paths(
-    folder: Path, member: str, kind: str, places: tuple[Path, ...]
+    folder: Path, member: str, kind: str, places: tuple[str, ...]
 ) -> tuple[Path, ...]:
     name = blake2b(os.fsencode(f"{folder.resolve()}\0{member}\0{kind}"), digest_size=12).hexdigest()
-    paths = dict.fromkeys(place / name for place in places)
+    paths = (Path(place, name) for place in places)
     return tuple(path for path in paths if len(os.fsencode(path)) <= PATH_LIMIT)
 
 
@@ -46,20 +47,6 @@ def new_socket_path(folder: Path, member: str, kind: str) -> Path:
             return path
     told = "; ".join(refused) or "their paths are too long"
     raise NotPossibleNow(f"there is no folder for sockets ({told}); set XDG_RUNTIME_DIR to one")
-
-
-@lru_cache(maxsize=8)
-def _folders(given: str | None) -> tuple[Path, ...]:
-    import tempfile
-
-    uid = os.getuid()
-    first = (Path(given) / "prong",) if given else ()
-    return (
-        *first,
-        Path(f"/run/user/{uid}/prong"),
-        Path(tempfile.gettempdir()) / f"prong-{uid}",
-        Path("/tmp") / f"prong-{uid}",  # noqa: S108 - ours alone, and checked
-    )
 
 
 def _unfit(folder: Path) -> str:

@@ -174,7 +174,7 @@ class Escape:
             (f"{git}/worktrees/sibling/made", f"{git}/HEAD", f"{git}/worktrees/sibling"),
         ]
         secrets = [f"{root}/.env", f"{root}/sub/.env", f"{home}/.ssh/id"]
-        secrets.append(f"{home}/.prong/teams/red/keys/ann")
+        secrets += [f"{home}/.prong/teams/red/{name}" for name in ("keys/ann", "start/ann.json")]
         if scene.kind != "working":
             triples += theirs
             secrets.append(f"{ground.bounds}/.env")

@@ -42,6 +42,7 @@ _FILES = {
     "home/.config/git/config": "[user]\n\tname = x\n\temail = x@x.invalid\n",
     "home/.ssh/id": TOKEN * 9 + "\n",
     "home/.prong/teams/red/keys/ann": TOKEN * 9 + "\n",
+    "home/.prong/teams/red/start/ann.json": TOKEN * 9 + "\n",
     "outside/f": "one\n",
     "outside/sub/g": "two\n",
 }

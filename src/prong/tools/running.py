@@ -162,7 +162,7 @@ def _sealed(case: Case) -> Iterator[Decision]:
             for path in sure_paths(case, word, simple.folders, simple.place) or ():
                 told = told or holds_sealed(sealed, path)
     if told:
-        yield Ask("the command may come to the keys of a team", unsure=_plans(case))
+        yield Ask("the command may come to keys of a team", unsure=_plans(case))
 
 
 def _path_rules(case: Case) -> Iterator[Decision]:

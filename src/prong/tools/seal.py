@@ -1,7 +1,8 @@
 """Folders that no agent reads, whatever rules and the mode say; pure.
 
-The keys by which members of a team know each other lie there. Who reads them can speak for
-another, so neither a tool nor a command gets at them, and no rule and no mode opens them.
+The keys by which members of a team know each other lie there: who reads them can speak for another.
+So do the starts of members, which hold the leader's environment, and the sockets by which members
+are woken and seen. Neither a tool nor a command gets at any, and no rule and no mode opens them.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-_KEYS = "teams/*/keys"
-_SPOKEN = re.compile(r"\bteams/[^/\s]+/keys\b", re.IGNORECASE)
+_OF_TEAMS = ("teams/*/keys", "teams/*/start")
+_SPOKEN = re.compile(r"\bteams/[^/\s]+/(?:keys|start)\b", re.IGNORECASE)
 
 
-def sealed_in(stores: Iterable[str]) -> tuple[str, ...]:
-    """Name them for the folders in which Prong keeps what outlives a session; `*` is any name."""
-    return tuple(dict.fromkeys(f"{store.rstrip('/')}/{_KEYS}" for store in stores))
+def sealed_in(stores: Iterable[str], sockets: Iterable[str] = ()) -> tuple[str, ...]:
+    """Name them for the folders in which Prong keeps what outlives a session; `*` is any name.
+
+    `sockets` are the folders of sockets, and are sealed as they are.
+    """
+    kept = (f"{store.rstrip('/')}/{name}" for store in stores for name in _OF_TEAMS)
+    return tuple(dict.fromkeys((*kept, *sockets)))
 
 
 def seal_pattern(pattern: str) -> str:
