@@ -278,8 +278,8 @@ class Full(App[Handover]):
         above: list[Row] = []
         if control.panel is not None:
             asked = control.asking.asked is not None
-            height = max(6, lines // 2)
-            above, control.panel = draw_panel(control.panel, columns, height, asked=asked)
+            above, seen = draw_panel(control.panel, columns, max(6, lines // 2), asked=asked)
+            control.keep_panel(seen)
         elif control.asking.asked is not None:
             armed = control.line.editor.is_empty or control.line.target.answers is not None
             above = control.asking.draw(columns, min(room - 3, max(6, lines // 2)), armed=armed)

@@ -221,6 +221,10 @@ class Control:
         """Whether something lies over the lower part: a panel, or else a question."""
         return self.panel is not None or self.asking.asked is not None
 
+    def keep_panel(self, seen: Panel) -> None:
+        """Take note of the panel as it is in sight."""
+        self.panel = seen
+
     def roll(self, step: int) -> None:
         """Go up or down in what lies over the lower part."""
         if self.panel is not None:
