@@ -99,8 +99,8 @@ class PaneMembers:
         )
         if args.isolation:
             return "members with a worktree run in the leader's process"
-        if any(callable(one) for one in options.tools or ()):
-            return "functions that are tools cannot go to another process"
+        if options.hooks or any(callable(one) for one in options.tools or ()):
+            return "functions that are tools or hooks cannot go to another process"
         if args.subagent_type is None or kind is None:
             return ""
         plain = AgentType(name=kind.name, description=kind.description, prompt=kind.prompt)
