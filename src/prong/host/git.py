@@ -8,7 +8,7 @@ have been started by a hook) do not point them at another repository.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 
 import anyio
@@ -81,8 +81,7 @@ class Git:
         self, *args: str, index: str = "", stdin: bytes = b"", env: Sequence[str] = ()
     ) -> Finished:
         """Run it, whatever comes of it; `index` stands in for the index file."""
-        given = (*_ENV, *self.env, *env, *([f"GIT_INDEX_FILE={index}"] if index else ()))
-        argv = ("env", *_UNSET, *given, "git", *_OPTIONS, *args)
+        argv = self._argv(args, (*env, *([f"GIT_INDEX_FILE={index}"] if index else ())))
         for wait in _WAITS:
             async with _adding if args[0] == "worktree" else nullcontext():
                 ended = await self._run(argv, stdin)
@@ -90,6 +89,20 @@ class Git:
                 return ended
             await anyio.sleep(wait)
         return await self._run(argv, stdin)
+
+    async def stream(self, *args: str, env: Sequence[str] = ()) -> AsyncIterator[bytes]:
+        """Run it and give what it prints piece by piece, complaints among it."""
+        import shlex
+
+        process = await self.host.start(shlex.join(self._argv(args, env)), cwd=self.cwd)
+        try:
+            async for chunk in process.output():
+                yield chunk
+        finally:
+            await process.kill()
+
+    def _argv(self, args: Sequence[str], env: Sequence[str]) -> tuple[str, ...]:
+        return ("env", *_UNSET, *_ENV, *self.env, *env, "git", *_OPTIONS, *args)
 
     async def _run(self, argv: Sequence[str], stdin: bytes) -> Finished:
         try:

@@ -12,14 +12,14 @@ the commit that did so, `refs/prong/undo` the state before the last merge and af
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Literal, TypeAlias
 
 import anyio
 import msgspec
 
-from prong.errors import NotPossibleNow, UnknownName
-from prong.host import threeway
+from prong.errors import GitFailed, NotPossibleNow, UnknownName
+from prong.host import rehash, threeway
 from prong.host.checkout import change_refs, move, read_state
 from prong.host.git import Git, Repository, legible, locate, names, working_index
 from prong.host.host import Host
@@ -33,7 +33,14 @@ APPLIED = "refs/prong/applied/"
 UNDO = "refs/prong/undo"
 
 MergeStatus: TypeAlias = Literal[
-    "merged", "would merge", "conflict", "in the way", "uncommitted", "running", "nothing new"
+    "merged",
+    "would merge",
+    "conflict",
+    "in the way",
+    "uncommitted",
+    "running",
+    "damaged",
+    "nothing new",
 ]
 
 
@@ -102,9 +109,12 @@ class _MergeRun(msgspec.Struct):
 async def children(git: Git) -> list[ChildBranch]:
     """List the branches of children, the one that was worked on longest ago first."""
     places = {place.slug: place for place in await listed(git) if place.slug}
-    words = ("for-each-ref", "--sort=refname", "--sort=committerdate", "--format=%(refname)")
+    # The tip as the branch has it: whether it can be read is seen when it is to be merged.
+    form = "--format=%(objectname) %(refname)"
+    words = ("for-each-ref", "--sort=refname", "--sort=committerdate", form)
     found: list[ChildBranch] = []
-    for ref in (await git.run(*words, BRANCHES)).split():
+    for line in (await git.run(*words, BRANCHES)).splitlines():
+        tip, ref = line.split(" ", 1)
         slug = ref.removeprefix(BRANCHES)
         base = await git.find(MERGED + slug) or await git.find(BASES + slug)
         if base:
@@ -112,7 +122,7 @@ async def children(git: Git) -> list[ChildBranch]:
             path = place.path if place and await git.host.stat(place.path) is not None else ""
             running = place is not None and place.running
             home = place is not None and place.branch == ref
-            found.append(ChildBranch(slug, base, await git.find(ref), path, running, home))
+            found.append(ChildBranch(slug, base, tip, path, running, home))
     return found
 
 
@@ -183,6 +193,11 @@ async def _one(course: _MergeRun, child: ChildBranch, *, dry_run: bool, commit: 
     if isinstance(found, MergeStep):
         return found
     child = found
+    # Before anything of it is read: git gives out what it finds under a name.
+    if (
+        damaged := await _damage(git, child, rehash.brought(git, child.base, child.tip))
+    ) is not None:
+        return damaged
     base = await git.run("rev-parse", f"{child.base}^{{tree}}")
     tip = await git.run("rev-parse", f"{child.tip}^{{tree}}")
     files = await threeway.changed(git, base, tip)
@@ -191,6 +206,9 @@ async def _one(course: _MergeRun, child: ChildBranch, *, dry_run: bool, commit: 
     added = await threeway.add(git, course.state, base, tip)
     if added.state is None:
         return await _conflict(course, child, (base, tip), files, added)
+    new = _taken_over(git, course.state, added.state)
+    if (damaged := await _damage(git, child, new)) is not None:
+        return damaged
     course.state = added.state
     if dry_run:
         course.applied.append(_Fitted(child, files, ""))
@@ -205,6 +223,31 @@ def _step(child: ChildBranch, status: MergeStatus, **fields: object) -> MergeSte
     named = {"slug": child.slug, "branch": f"prong/{child.slug}", "status": status}
     given = {**named, "uncommitted": left, **fields}
     return msgspec.convert(given, MergeStep)
+
+
+async def _taken_over(git: Git, old: UserTrees, new: UserTrees) -> list[str]:
+    """Name what is new in the user's trees, also what was there before under another path."""
+    pairs = {(old.commit, new.commit), (old.index, new.index), (old.files, new.files)}
+    return [one for pair in sorted(pairs) for one in await rehash.written(git, *pair)]
+
+
+async def _damage(
+    git: Git, child: ChildBranch, incoming: Awaitable[Sequence[str]]
+) -> MergeStep | None:
+    """Say which of the objects that would come in is not what its name says, if one is not."""
+    try:
+        bad = await rehash.altered(git, await incoming)
+    except GitFailed as error:
+        return _step(child, "damaged", remedy=f"what would come in cannot be read: {error}")
+    if not bad:
+        return None
+    first, *more = bad
+    also = f", and {len(more)} more" if more else ""
+    remedy = (
+        f"git's object {first[:12]}, which would come in, is gone or not what its name says{also}; "
+        "'git fsck' names all such: put them back from another copy, or let the work be done again"
+    )
+    return _step(child, "damaged", remedy=remedy)
 
 
 async def _whole(course: _MergeRun, child: ChildBranch, *, commit: bool) -> ChildBranch | MergeStep:

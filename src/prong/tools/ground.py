@@ -278,7 +278,9 @@ def why_unread(policy: Policy, path: str) -> str:
 
 def sealing(path: str) -> str:
     """Say why nothing opens a sealed folder."""
-    return f"{path} holds keys of a team or leads to its members: it is for nobody; work without it"
+    return (
+        f"{path} holds keys of a team or leads to its members, which is for nobody; work without it"
+    )
 
 
 def decide_reading(policy: Policy, tool: str, path: str) -> Decision:
