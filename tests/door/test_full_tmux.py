@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
+from prong.face.cell import cells
 from prong.testing import Script, Worlds, call, say, stall
 
 pytestmark = [
@@ -158,3 +159,22 @@ async def test_a_hang_up_leaves_no_process(
         with anyio.fail_after(20):
             while Path("/proc", child.decode()).exists():
                 await anyio.sleep(0.05)
+
+
+@pytest.mark.parametrize("face", ["--full", "--plain"])
+async def test_the_cursor_stands_behind_what_is_typed(
+    world: Worlds, terminal: Terminal, face: str
+) -> None:
+    """Wide characters, joined emoji, skin tones, flags and accents: the terminal's own cursor is
+    where the next character goes.
+    """
+    async with (
+        world([], opens=False) as w,
+        terminal(w, face, TERM="screen-256color", LANG="C.UTF-8") as screen,
+    ):
+        await screen.see("> ")
+        screen.put("日本 👨\u200d👩\u200d👧 👍🏽 e\u0301 🇩🇪 ❤\ufe0f x")
+        await screen.see("❤ x")
+        at = screen.tmux("display-message", "-p", "-t", "it", "#{cursor_x}")
+        row = next(row for row in screen.rows() if row.startswith("> 日本"))
+        assert int(at) == cells(row.rstrip())

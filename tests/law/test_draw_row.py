@@ -57,6 +57,37 @@ def test_marks_do_not_reach_into_other_rows() -> None:
     assert drawable("a\u200db\u202ec\ufe01") == "a·b·c·"
 
 
+@pytest.mark.parametrize(
+    ("text", "drawn", "columns"),
+    [
+        ("abc", "abc", 3),
+        ("日本 Ａ", "日本 Ａ", 7),
+        ("한국 각", "한국 각", 7),
+        ("e\u0301n\u0303", "e\u0301n\u0303", 2),
+        ("👩\u200d💻", "👩💻", 4),
+        ("👨\u200d👩\u200d👧", "👨👩👧", 6),
+        ("🇩🇪🇫🇷", "🇩🇪🇫🇷", 4),
+        ("🇩", "🇩", 1),
+        ("👍🏽 ✌🏽", "👍 ✌", 4),
+        ("a🏽", "a·", 2),
+        ("❤\ufe0f ❤\ufe0e", "❤ ❤", 3),
+        ("नमस्ते", "नमस्ते", 4),
+        ("हिन्दी", "हिन्दी", 3),
+        ("தமிழ்", "தமிழ்", 3),
+        ("ไทย กำ", "ไทย กำ", 6),
+        ("مَرْحَبًا", "مَرْحَبًا", 5),
+        ("±→“…”", "±→“…”", 5),
+        ("", "", 0),
+    ],
+)
+def test_columns(text: str, drawn: str, columns: int) -> None:
+    """There is one measure, that of what is drawn: wide characters, emoji in the parts whose widths
+    terminals agree on, flags, marks above and below letters, scripts whose vowels are marks.
+    """
+    assert drawable(text) == drawn
+    assert cells(drawn) == columns == cell_len(drawn)
+
+
 @given(TEXTS, WIDTHS, st.booleans())
 def test_no_row_is_wider_than_asked(text: str, width: int, hanging: bool) -> None:
     """Wrapped, chopped, fitted or cropped: a row never takes more cells than there are."""

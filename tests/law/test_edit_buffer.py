@@ -99,25 +99,6 @@ def test_clusters_are_the_text(text: str) -> None:
     assert all(pieces)
 
 
-@pytest.mark.parametrize(
-    ("text", "columns"),
-    [
-        ("abc", 3),
-        ("日本", 4),
-        ("e\u0301", 1),
-        ("👩\u200d💻", 2),
-        ("🇩🇪🇫🇷", 4),
-        ("👍🏽", 2),
-        ("❤\ufe0f", 2),
-        ("각", 2),
-        ("", 0),
-    ],
-)
-def test_columns(text: str, columns: int) -> None:
-    """Wide and joined characters fill the columns that terminals give them."""
-    assert grapheme.width(text) == columns
-
-
 def test_one_backspace_takes_one_character() -> None:
     """A family, a flag, an accented letter and a label go with one key each."""
     buffer = Buffer().insert("a👩\u200d💻🇩🇪e\u0301").paste("x\n" * 30)

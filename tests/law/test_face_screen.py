@@ -20,12 +20,14 @@ from prong.event import (
     SessionStarted,
     TurnStarted,
 )
+from prong.face.cell import cells
 from prong.face.edit.arrange import Rows, lay_out
 from prong.face.edit.buffer import Buffer
 from prong.face.edit.complete import Proposal, Sources
 from prong.face.edit.editor import Editor
-from prong.face.edit.grapheme import clusters, width
+from prong.face.edit.grapheme import clusters
 from prong.face.edit.key import PASTE, TEXT, KeyPress
+from prong.face.output import drawable
 from prong.face.screen import Screen
 from prong.face.status import describe_status
 from prong.ids import AgentPath, RequestId, TaskId
@@ -77,17 +79,17 @@ class Glass:
         elif cluster == "\n":
             self.row, self.column = self.row + 1, 0
         else:
-            if self.column + width(cluster) > self.columns:
+            if self.column + cells(cluster) > self.columns:
                 self.row, self.column = self.row + 1, 0
             while len(self.rows) <= self.row:
                 self.rows.append([])
             line = self.rows[self.row]
             line += [" "] * (self.column - len(line))
-            line[self.column : self.column + width(cluster)] = [
+            line[self.column : self.column + cells(cluster)] = [
                 cluster,
-                *[""] * (width(cluster) - 1),
+                *[""] * (cells(cluster) - 1),
             ]
-            self.column += width(cluster)
+            self.column += cells(cluster)
         while len(self.rows) <= self.row:
             self.rows.append([])
 
@@ -190,11 +192,19 @@ def test_what_is_written_while_another_program_draws_comes_later() -> None:
     assert screen.glass.text() == ["news", "> x"]
 
 
-@given(st.text(st.sampled_from("ab \n\t日👍"), max_size=80), st.integers(10, 60), st.integers(1, 6))
+@given(
+    st.text(st.sampled_from("ab \n\t日👍\u200d\ufe0f🏽🇩\u0301ह\u093fन\u094d\x1b"), max_size=80),
+    st.integers(10, 60),
+    st.integers(1, 6),
+)
 def test_rows_fit_and_show_the_cursor(text: str, columns: int, height: int) -> None:
-    """No row is wider than the terminal, no more are given than fit, the cursor is in one."""
+    """No row is wider than the terminal, no more are given than fit, the cursor is in one; they are
+    drawn as they are measured.
+    """
     rows = lay_out(Editor(Buffer(text, len(text))), "> ", columns, height)
-    assert all(width(row) < columns for row, _ in rows.rows)
+    assert all(drawable(row) == row for row, _ in rows.rows)
+    assert rows.column == cells(rows.rows[rows.row][0])
+    assert all(cells(row) < columns for row, _ in rows.rows)
     assert len(rows.rows) <= height
     assert 0 <= rows.row < len(rows.rows)
     assert rows.column < columns

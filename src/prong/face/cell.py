@@ -1,4 +1,8 @@
-"""How many cells of a terminal characters take; the table is the one that Textual draws by."""
+"""How many cells of a terminal characters take; the table is the one that Textual draws by.
+
+This is the one measure of whatever is drawn, on either face: what is typed, rows, lines. It is that
+of a clean text (`output.drawable`), in which no character changes the width of another.
+"""
 
 from __future__ import annotations
 

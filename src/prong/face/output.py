@@ -8,6 +8,7 @@ that nobody can forget it. Nothing else in this layer prints.
 from __future__ import annotations
 
 import sys
+import unicodedata
 
 from prong.face.cell import cell
 
@@ -44,9 +45,9 @@ def drawable(text: str) -> str:
             if character not in _SELECTORS or marks >= _MARKS:
                 kept.append("·")
             marks = _MARKS
-        elif character == _JOINER and kept and cell(kept[-1]) > 1:
+        elif kept and _joins(kept[-1], character):
             marks = _MARKS
-        elif not character.isprintable():
+        elif not character.isprintable() or _is_tone(character):
             kept.append("·")
             marks = 0
         elif cell(character):
@@ -56,6 +57,17 @@ def drawable(text: str) -> str:
             kept.append(character if marks < _MARKS else "·")
             marks += 1
     return "".join(kept)
+
+
+def _joins(before: str, character: str) -> bool:
+    """Whether a character only makes one emoji of several, or gives one the colour of a skin."""
+    if character == _JOINER:
+        return cell(before) > 1
+    return _is_tone(character) and unicodedata.category(before) == "So"
+
+
+def _is_tone(character: str) -> bool:
+    return "\U0001f3fb" <= character <= "\U0001f3ff"
 
 
 def _selects(character: str) -> bool:

@@ -21,13 +21,14 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
+from prong.face.cell import cells
 from prong.face.draw.row import Row, crop_left
 from prong.face.draw.theme import THEMES, Look, look
 from prong.face.edit.arrange import Rows, cut
 from prong.face.edit.buffer import Buffer
-from prong.face.edit.grapheme import clusters, width
+from prong.face.edit.grapheme import clusters
 from prong.face.line import dumb
-from prong.face.output import printable
+from prong.face.output import drawable, printable
 from prong.face.window_title import title_code
 
 _CODES = {"dim": "2", "bad": "31", "good": "32", "bold": "1"}
@@ -93,7 +94,8 @@ class Screen:
 
     def text(self, text: str) -> None:
         """Write a piece of text, robbed of what could take control of the terminal."""
-        text = _printable(text)
+        # Of what is written piece by piece nobody knows yet what follows.
+        text = _clean(text) if self.erases else printable(text).replace("\t", "    ")
         if self._later and "\n" in text:
             head, _, last = text.rpartition("\n")
             text = "\n".join([head, *self._taken(), last])
@@ -111,18 +113,18 @@ class Screen:
     def line(self, text: str, *, style: str = "") -> None:
         """Write a line of its own."""
         self.end()
-        self._write(self._styled(_printable(text), style) + "\n")
+        self._write(self._styled(_clean(text), style) + "\n")
 
     def reply(self, rows: Sequence[Row], unfinished: str) -> None:
         """Write rows of a reply for good, and show the line of it that is being written."""
-        self._unfinished = crop_left(_printable(unfinished), self.size[0] - 1)
+        self._unfinished = crop_left(_clean(unfinished), self.size[0] - 1)
         self.end()
         self._write("".join(f"{self._painted(row)}\n" for row in rows))
 
     def notice(self, text: str, *, style: str = "") -> None:
         """Write a line of its own that need not break into the one that is being written."""
         if self._open:
-            self._later.append(self._styled(_printable(text), style))
+            self._later.append(self._styled(_clean(text), style))
         else:
             self.line(text, style=style)
 
@@ -212,7 +214,7 @@ class Screen:
         self._open = bool(last) or not broken
         used, tail = 0, ""
         for cluster in clusters(last if broken else self._tail + last):
-            wide = width(cluster)
+            wide = cells(cluster)
             if used + wide > self.size[0]:
                 used, tail = 0, ""
             used, tail = used + wide, tail + cluster
@@ -224,13 +226,13 @@ class Screen:
             return ""
         above, columns = self._drawn.row, self.size[0]
         # A terminal that has become narrower has broken what was drawn.
-        above += sum(max(0, width(text) - 1) // columns for text, _ in self._drawn.rows[:above])
+        above += sum(max(0, cells(text) - 1) // columns for text, _ in self._drawn.rows[:above])
         above += self._drawn.column // columns
         return _up(above) + "\r\x1b[J"
 
     def _resume(self) -> str:
         """Stand at the end of the line that is being written, in the row above."""
-        broken = max(0, width(self._tail) - 1) // self.size[0]
+        broken = max(0, cells(self._tail) - 1) // self.size[0]
         return f"{_up(1 + broken)}\r{self._tail}"
 
     def _below(self) -> Rows:
@@ -273,9 +275,9 @@ def _codes(style: Look) -> str:
     return ";".join(codes)
 
 
-def _printable(text: str) -> str:
-    # A tab's width depends on where it stands, which nobody should have to know.
-    return printable(text).replace("\t", "    ")
+def _clean(text: str) -> str:
+    """Make lines fit for rows; a tab's width depends on where it stands, so it is blanks."""
+    return "\n".join(drawable(line) for line in text.replace("\t", "    ").split("\n"))
 
 
 def _up(rows: int) -> str:

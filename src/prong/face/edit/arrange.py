@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from prong.face.cell import cells
 from prong.face.edit.editor import Editor
-from prong.face.edit.grapheme import clusters, width
+from prong.face.edit.grapheme import clusters, shown
 
 _HELP_AT = 28
 """The column at which the help of a proposal begins."""
@@ -26,8 +27,8 @@ def lay_out(editor: Editor, prompt: str, columns: int, height: int) -> Rows:
     room = max(8, columns - 1)
     if editor.search is not None:
         return _of_search(editor, room)
-    lead = cut("".join(map(shown, clusters(prompt))), room - 4)
-    indent = width(lead)
+    lead = cut(shown(prompt), room - 4)
+    indent = cells(lead)
     if indent > room // 2:
         # A long prompt has a row of its own, so that there is room to type.
         rows, row, column = _wrap(editor.buffer.text, editor.buffer.cursor, room)
@@ -40,17 +41,17 @@ def lay_out(editor: Editor, prompt: str, columns: int, height: int) -> Rows:
     start = max(0, min(row - height + 1, len(rows) - height)) if len(rows) > height else 0
     start = min(start, row)
     visible = [(text, "") for text in rows[start : start + max(1, height)]]
-    hint = cut("".join(map(shown, clusters(editor.hint))), room - column)
+    hint = cut(shown(editor.hint), room - column)
     return Rows((*visible, *_menu(editor, room)), row - start, column, hint)
 
 
 def cut(text: str, columns: int) -> str:
-    """Cut a text to so many columns."""
-    if width(text) <= columns:
+    """Cut a clean text to so many columns."""
+    if cells(text) <= columns:
         return text
     kept, used = "", 1
     for cluster in clusters(text):
-        used += width(cluster)
+        used += cells(cluster)
         if used > columns:
             break
         kept += cluster
@@ -63,7 +64,8 @@ def _wrap(text: str, cursor: int, room: int) -> tuple[list[str], int, int]:
     used = 0
     for cluster in clusters(text):
         broken = cluster in {"\n", "\r\n"}
-        wide = 0 if broken else width(shown(cluster))
+        drawn = "" if broken else shown(cluster)
+        wide = cells(drawn)
         if used + wide > room:
             rows.append("")
             used = 0
@@ -73,7 +75,7 @@ def _wrap(text: str, cursor: int, room: int) -> tuple[list[str], int, int]:
             rows.append("")
             used = 0
         else:
-            rows[-1] += shown(cluster)
+            rows[-1] += drawn
             used += wide
         at += len(cluster)
     if at <= cursor:
@@ -84,21 +86,13 @@ def _wrap(text: str, cursor: int, room: int) -> tuple[list[str], int, int]:
     return rows, *place
 
 
-def shown(cluster: str) -> str:
-    """Give what stands for a cluster on the screen: a tab is blanks, a control is a dot."""
-    if cluster == "\t":
-        return "    "
-    ok = all(c.isprintable() or c in "\u200d\ufe0f" for c in cluster)
-    return cluster if ok else "·"
-
-
 def _of_search(editor: Editor, room: int) -> Rows:
     assert editor.search is not None
     missing = "" if editor.search.found or not editor.search.query else "nothing: "
-    lead = f"search: {missing}{editor.search.query}"
-    found = " ".join("".join(map(shown, clusters(editor.search.found))).split())
+    lead = f"search: {missing}{shown(editor.search.query)}"
+    found = " ".join(shown(editor.search.found).split())
     rows = ((cut(lead, room), ""), (cut(f"  {found}", room), "dim"))
-    return Rows(rows, 0, min(room - 1, width(lead)))
+    return Rows(rows, 0, min(room - 1, cells(lead)))
 
 
 def _menu(editor: Editor, room: int) -> list[tuple[str, str]]:
@@ -109,7 +103,7 @@ def _menu(editor: Editor, room: int) -> list[tuple[str, str]]:
         mark = "> " if number == editor.chosen else "  "
         name = f"{mark}{one.text}"
         line = f"{name.ljust(_HELP_AT)} {one.help}" if one.help else name
-        clean = "".join(map(shown, clusters(line.replace("\n", " "))))
+        clean = shown(line)
         rows.append((cut(clean, room), "" if number == editor.chosen else "dim"))
     if editor.menu.more:
         rows.append((f"  … {editor.menu.more} more; type on", "dim"))

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from prong.command import Say
 from prong.entry import Image
+from prong.face.cell import cells
 from prong.face.edit import grapheme
 from prong.face.edit.paste import Attached, Folded, Pasted, clean, is_long, label, labels, unfold
 
@@ -286,11 +287,11 @@ class Buffer(msgspec.Struct, frozen=True):
     def _to_line(self, inside: int, *, select: bool) -> Buffer:
         start, end = self._line_start(inside), self._line_end(inside)
         now = self.text[self._line_start(self.cursor) : self.cursor]
-        goal = grapheme.width(now) if self.goal is None else self.goal
+        goal = cells(grapheme.shown(now)) if self.goal is None else self.goal
         cursor, column = start, 0
         while cursor < end:
             following = self._after(cursor)
-            column += grapheme.width(self.text[cursor:following])
+            column += cells(grapheme.shown(self.text[cursor:following]))
             if column > goal:
                 break
             cursor = following

@@ -1,4 +1,4 @@
-"""What a reader takes for one character, and how many columns it fills.
+"""What a reader takes for one character.
 
 A cluster is a base with what clings to it: combining marks, variation selectors, skin tones, what a
 zero-width joiner ties on, the second half of a flag, the vowels of a Hangul syllable.
@@ -9,10 +9,11 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 
+from prong.face.output import drawable
+
 _JOINER = "\u200d"
 _EMOJI = "\ufe0f"
 _MARKS = {"Mn", "Me", "Mc"}
-_WIDE = {"W", "F"}
 
 
 def clusters(text: str) -> Iterator[str]:
@@ -28,11 +29,9 @@ def clusters(text: str) -> Iterator[str]:
         yield text[start:]
 
 
-def width(text: str) -> int:
-    """Count the columns that a text fills on a terminal; it must hold no control characters."""
-    if text.isascii():
-        return len(text)
-    return sum(_columns(cluster) for cluster in clusters(text))
+def shown(text: str) -> str:
+    """Give what stands for a line of text on the screen, cluster by cluster: a tab is blanks."""
+    return "".join("    " if one == "\t" else drawable(one) for one in clusters(text))
 
 
 def after(text: str, at: int) -> int:
@@ -71,13 +70,3 @@ def _is_flag(char: str) -> bool:
 
 def _is_tone(char: str) -> bool:
     return "\U0001f3fb" <= char <= "\U0001f3ff"
-
-
-def _columns(cluster: str) -> int:
-    base = cluster[0]
-    if _EMOJI in cluster or _is_flag(base):
-        return 2 if len(cluster) > 1 else 1
-    if unicodedata.east_asian_width(base) in _WIDE:
-        return 2
-    bare = unicodedata.category(base) in {"Mn", "Me", "Cf"}
-    return 0 if bare and len(cluster) == 1 else 1
