@@ -5,9 +5,19 @@ from __future__ import annotations
 import msgspec
 import pytest
 from inline_snapshot import snapshot
+from msgspec.structs import replace
 
 from prong.entry import CallId
-from prong.event import PermissionAsked, QuestionAsked, Todo
+from prong.event import (
+    MAIN,
+    AgentRested,
+    AgentStarted,
+    Envelope,
+    Event,
+    PermissionAsked,
+    QuestionAsked,
+    Todo,
+)
 from prong.face.draw.dialog import Picked, draw_question
 from prong.face.draw.header import describe_work, draw_header, draw_keys
 from prong.face.draw.placement import arrange, aspect_of
@@ -15,9 +25,10 @@ from prong.face.draw.row import pad
 from prong.face.draw.todo_list import draw_todos
 from prong.face.draw.transcript import Transcript
 from prong.face.draw.tree import Aspect, draw_fan, draw_tree
-from prong.ids import AgentPath, RequestId
+from prong.face.task_list import list_tasks
+from prong.ids import AgentPath, RequestId, TaskId
 from prong.question import Choice, Question
-from prong.view import AskedView, View
+from prong.view import AskedView, View, fold_all
 from shared.drawing import DIFF, receipt, story, text, view_of
 
 pytestmark = pytest.mark.spec("X2")
@@ -79,6 +90,36 @@ todos 2 of 5 done, 4 not shown, 2 of them to do
     assert text(draw_todos(LIST, 40, 1)) == snapshot("todos 2 of 5 done · [~] Bounding the wa…")
     assert not draw_todos(LIST, 60, 0)
     assert not draw_todos(LIST[:2], 60, 9)
+
+
+def test_agents_elsewhere() -> None:
+    """Of an agent on another machine, or in a pane, its row and the list of tasks say where."""
+    began = AgentStarted(kind="typed", model="m", parent=MAIN, task_id=TaskId("far"), target="box")
+    member = AgentStarted(kind="main", model="m", parent=MAIN, task_id=TaskId("ann"), session="s2")
+    below = replace(member, kind="fork", parent=AgentPath("main/ann"), task_id=TaskId("ann:f"))
+    main = AgentStarted(kind="main", model="m")
+    told: list[tuple[str, Event]] = [
+        (MAIN, main),
+        ("main/far", began),
+        ("main/ann", member),
+        ("main/ann", AgentRested()),
+        ("main/ann/f", below),
+    ]
+    view = fold_all(
+        Envelope(number, 0.0, AgentPath(path), event)
+        for number, (path, event) in enumerate(told, 1)
+    )
+    assert text(draw_tree(view, Aspect(width=60))) == snapshot("""\
+● main    0t                $0.00
+├· far    0t                $0.00 on box: waits for its turn
+└● ann    0t                $0.00 in its pane: sleeps
+  └· f     0t                $0.00 waits for its turn\
+""")
+    assert list_tasks(view) == [
+        "far  running   (on box)",
+        "ann  running   (in its pane)",
+        "ann:f  running  ",
+    ]
 
 
 def test_140_columns() -> None:

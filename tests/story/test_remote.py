@@ -117,6 +117,7 @@ async def test_forks_work_elsewhere_and_come_back(
         assert [one.target for one in receipts] == ["box", "box"]
         assert all(min(one.bytes_sent, one.bytes_received) > 1_000 for one in receipts)
         assert "box: " in describe(receipts[0])
+        assert all("bytes to and from box" in one.text for one in w.told(ReceiptIssued))
         rows = [row.text for row in draw_tree(w.session.view(), Aspect(width=100))]
         assert any("on box: done, work kept on prong/part-1" in row for row in rows)
         assert 'isolation: "remote"` is a working copy' in str(w.bodies()[0]["tools"])

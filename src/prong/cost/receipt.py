@@ -325,6 +325,9 @@ def in_brief(receipt: Receipt) -> str:
         parts.append(saved)
     if receipt.miss:
         parts.append("less than predicted")
+    if receipt.target:
+        crossed = receipt.bytes_sent + receipt.bytes_received
+        parts.append(f"{crossed:,} bytes to and from {receipt.target}")
     return ", ".join(parts)
 
 

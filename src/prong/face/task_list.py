@@ -8,6 +8,7 @@ import msgspec
 
 from prong.errors import UnknownName
 from prong.event import AgentStarted, ReceiptIssued, TaskFinished, TaskStarted, Todo
+from prong.face.draw.phrase import place_of
 from prong.face.line import BOXES, counted, describe, few
 from prong.face.output import flat
 from prong.session import FanReceipt, Receipt, in_brief, money, saving
@@ -110,7 +111,8 @@ def list_tasks(view: View) -> list[str]:
 
 
 def _child(child: AgentView) -> str:
-    detail = f" ({child.detail})" if child.detail else ""
+    detail = f" ({place})" if (place := place_of(child)) else ""
+    detail += f" ({child.detail})" if child.detail else ""
     if child.branch:
         detail += f" (branch {child.branch})"
     return f"{child.task_id}  {child.ended or 'running'}  {child.title}{detail}"

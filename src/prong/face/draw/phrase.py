@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from prong.event import MAIN
 from prong.view import AgentView
 
 _MINUTE, _HOUR = 60, 3_600
@@ -40,6 +41,14 @@ def percent(share: float | None) -> str:
     if share is None:
         return "?"
     return f"{min(99, round(share * 100)) if share < 1 else 100}%"
+
+
+def place_of(agent: AgentView) -> str:
+    """Say where an agent works, if that is not in this session and on this machine."""
+    if agent.target:
+        return f"on {agent.target}"
+    # Who works for a member in a pane is there too, and stands below it.
+    return "in its pane" if agent.session and agent.parent == MAIN else ""
 
 
 def name_of(agent: AgentView) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from prong.event import MAIN, PermissionAsked
-from prong.face.draw.phrase import dollars, lasted, name_of, percent
+from prong.face.draw.phrase import dollars, lasted, name_of, percent, place_of
 from prong.face.draw.row import Row, Span, cells, crop, fit, in_ascii
 from prong.view import Accounted, AgentView, TaskView, View
 
@@ -123,7 +123,7 @@ def _long(view: View, agent: AgentView, branch: str, names: int, *, ascii_: bool
         Span(f"{bar} ", "bar.short" if short else "bar"),
         Span(f"{share:>4}{'!' if short else ' '}", "bad" if short else ""),
         Span(f"{dollars(agent.cost):>6} "),
-        *([Span(f"on {agent.target}: ", "dim")] if agent.target else []),
+        *_where(agent),
         *_doing(view, agent),
     ]
 
@@ -138,9 +138,14 @@ def _short(view: View, agent: AgentView, names: int) -> list[Span]:
         Span(f"{name}{' ' * (names - cells(name))} ", _name_style(agent)),
         Span(f"{share:>4}{'!' if missed else ' '}", "bad" if missed else ""),
         Span(f"{dollars(agent.cost):>6} "),
-        *([Span(f"on {agent.target}: ", "dim")] if agent.target else []),
+        *_where(agent),
         *_doing(view, agent),
     ]
+
+
+def _where(agent: AgentView) -> list[Span]:
+    where = place_of(agent)
+    return [Span(f"{where}: ", "dim")] if where else []
 
 
 def _name_style(agent: AgentView) -> str:
