@@ -5,68 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-from typing import Any
 
 import anyio
 import pytest
 
-from prong.mail import Member, TeamFolder
-from prong.testing import Options, World, Worlds, call, say
+from prong.mail import TeamFolder
+from prong.testing import World, Worlds, say
 from prong.testing.repository import Repo
 from shared.cast import CREATE, Cast, spawn, to
+from shared.pane_team import SEVERAL, TYPED, Terminal, alice, begin, panes, play, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
-
-Terminal = Callable[..., AbstractAsyncContextManager[Any]]
-TOUCH = call("Bash", {"command": "touch made"})
-SEVERAL = Options(several=True)
-TYPED = {"subagent_type": "general-purpose"}
-
-
-def play(**more: Any) -> Cast:
-    """Play a leader that starts alice, who touches a file and tells of it."""
-    return Cast(
-        [
-            ("Begin", CREATE),
-            ("You lead", spawn("alice", **more)),
-            ("works in a pane", say("Alice is at work.")),
-            ("I made it", say("Heard of it.")),
-            ("has ended", say("Gone then.")),
-        ],
-        alice=[
-            ("PART of alice", TOUCH),
-            ("no output", to("leader", "I made it.")),
-            ("Sent to leader", say("That was my part.")),
-            ("asks you to end", to("leader", "", approve=True)),
-        ],
-    )
-
-
-def alice(w: World) -> Member:
-    """Give the member as the team's file has it."""
-    member = TeamFolder.open(w.store, "crew").team.member("alice")
-    assert member is not None
-    return member
-
-
-def panes(screen: Any) -> list[str]:
-    """Name the members whose panes are there."""
-    shown = screen.tmux("list-panes", "-a", "-F", "#{@prong}").split()
-    return [mark.rpartition("/")[2] for mark in shown]
-
-
-async def until(condition: Callable[[], object]) -> None:
-    with anyio.fail_after(30):
-        while not condition():
-            await anyio.sleep(0.05)
-
-
-async def begin(screen: Any) -> None:
-    await screen.see("> ")
-    screen.type("Begin")
-    await screen.see("alice works in a pane of tmux", "[main/alice] may it? touch made")
 
 
 def settled(w: World) -> bool:

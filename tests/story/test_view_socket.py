@@ -24,7 +24,7 @@ from prong.event import (
     TaskStarted,
     TurnFinished,
 )
-from prong.ids import AgentPath
+from prong.ids import AgentPath, TaskId
 from prong.session.member_events import MemberEvents
 from prong.session.view_socket import shown, watch
 from prong.testing import Script, Worlds, forks, report, say
@@ -61,6 +61,14 @@ class Leader:
         with anyio.fail_after(20):
             while self.agents(kind).count(ALICE) < times:
                 await anyio.sleep(0.01)
+
+
+def begins(session: str) -> AgentStarted:
+    """What a leader tells of alice, who works in a session."""
+    task = TaskId("alice")
+    return AgentStarted(
+        kind="fork", model="m", parent=MAIN, task_id=task, member="alice", session=session
+    )
 
 
 @asynccontextmanager
@@ -110,7 +118,7 @@ async def test_a_member_is_told_of_below_the_leader(world: Worlds, tmp_path: Pat
     socket, leader = tmp_path / "v", Leader()
     script = Script([forks("Look."), say("Sent."), say("Done.")], {"Look.": [report("Seen.")]})
     async with world(script, attended=True) as w:
-        member = MemberEvents(ALICE, w.session.id, leader.emit)
+        member = MemberEvents(ALICE, begins(w.session.id), leader.emit)
         async with shown(w.parts.bus, w.session.id, socket), following(member, socket):
             await w.session.run("Go")
             await leader.until(TurnFinished, 2)
@@ -131,16 +139,17 @@ async def test_what_a_lost_member_had_begun_is_ended(world: Worlds, tmp_path: Pa
     """When its socket is gone, whatever it had open in the leader's stream ends there, once."""
     socket, leader = tmp_path / "v", Leader()
     async with world([say("One.")]) as w:
-        member = MemberEvents(ALICE, w.session.id, leader.emit)
-        async with following(member, socket):
-            async with shown(w.parts.bus, w.session.id, socket):
-                await w.session.run("Hi")
-                await leader.until(TurnFinished)
-            await leader.until(AgentFinished)
-            assert [one.status for one in leader.of(AgentFinished)] == ["killed"]
-            leader.emit(MAIN, AgentFinished(status="completed"))
-            leader.emit(MAIN, SessionFinished(cost=0.0, usage=Usage()))
-            check_events(leader.envelopes)
+        member = MemberEvents(ALICE, begins(w.session.id), leader.emit)
+        async with following(member, socket), shown(w.parts.bus, w.session.id, socket):
+            await w.session.run("Hi")
+            await leader.until(TurnFinished)
+        assert not leader.of(AgentFinished)
+        member.end("its process is gone")
+        member.end("it is still gone")
+        assert [one.detail for one in leader.of(AgentFinished)] == ["its process is gone"]
+    leader.emit(MAIN, AgentFinished(status="completed"))
+    leader.emit(MAIN, SessionFinished(cost=0.0, usage=Usage()))
+    check_events(leader.envelopes)
 
 
 @pytest.mark.spec("M7")
@@ -149,7 +158,7 @@ async def test_a_resumed_leader_tells_only_of_what_is_new(world: Worlds, tmp_pat
     socket, leader = tmp_path / "v", Leader()
     async with world([say("One."), say("Two.")]) as w, shown(w.parts.bus, w.session.id, socket):
         await w.session.run("Hi")
-        member = MemberEvents(ALICE, w.session.id, leader.emit)
+        member = MemberEvents(ALICE, begins(w.session.id), leader.emit)
         async with following(member, socket, anew=False):
             await leader.until(AgentStarted)
             await w.session.run("Again")
@@ -164,7 +173,7 @@ async def test_another_session_is_not_taken_for_the_member(world: Worlds, tmp_pa
     socket, leader = tmp_path / "v", Leader()
     async with world([]) as w, shown(w.parts.bus, w.session.id, socket):
         with pytest.raises(WorkerFailed, match="it is session"):
-            await MemberEvents(ALICE, "another", leader.emit).follow([socket], anew=True)
+            await MemberEvents(ALICE, begins("another"), leader.emit).follow([socket], anew=True)
 
 
 @pytest.mark.spec("M9")

@@ -75,6 +75,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     delivered: DeliveryState = "pending"
     fan: str = ""
     """Task id of the first of the siblings it was dispatched with."""
+    session: str = ""
+    """The session of its own that it worked in; what it paid is in the books there."""
     target: str = ""
     """The machine that it worked on, if that is another."""
     bytes_sent: int = 0
@@ -357,6 +359,7 @@ def describe(receipt: Receipt) -> str:
         "machine": f"{r.target}: {r.bytes_sent:,} bytes there, {r.bytes_received:,} back"
         if r.target
         else "",
+        "session": f"{r.session}: what it paid is in the books there" if r.session else "",
         "reason": r.reason,
         "provider": r.diagnosis,
         "miss": r.miss,

@@ -123,8 +123,7 @@ class EventPrinter:
             case TaskStarted():
                 return self._tasks.started(event)
             case ReceiptIssued():
-                self._tasks.paid(event)
-                return []
+                return self._tasks.paid(event)
             case TaskFinished():
                 return self._tasks.ended(event, self._session.view())
             case _:

@@ -80,7 +80,7 @@ def _receipt(parser: argparse.ArgumentParser, words: list[str]) -> int:
     if task is not None:
         return _one_receipt(books, task, as_data=args.json)
     told = books.fans()
-    others = [receipt for receipt in books.receipts if receipt.kind != "fork"]
+    others = [receipt for receipt in books.receipts if receipt.kind != "fork" or receipt.session]
     if args.json:
         print_json({"fans": [as_json(fan) for fan in told], "agents": [*map(as_json, others)]})
         return 0

@@ -49,7 +49,7 @@ class TaskLines:
 
     def began(self, event: AgentStarted) -> list[tuple[str, str]]:
         """Tell of a child that goes on; of a fork by hand the answer to the command tells."""
-        if event.kind == "fork":
+        if event.kind == "fork" and not event.session:
             self._running.add(event.task_id)
         if event.task_id and event.resumed:
             self._told.add(event.task_id)
@@ -65,9 +65,13 @@ class TaskLines:
             return []
         return describe(event)
 
-    def paid(self, event: ReceiptIssued) -> None:
-        """Keep a receipt for the end of its task, which follows."""
-        self._receipts[event.task_id] = msgspec.json.decode(event.receipt, type=Receipt)
+    def paid(self, event: ReceiptIssued) -> list[tuple[str, str]]:
+        """Keep a receipt for the end of its task, which follows; of a session there is no task."""
+        receipt = msgspec.json.decode(event.receipt, type=Receipt)
+        if receipt.session:
+            return describe(event)
+        self._receipts[event.task_id] = receipt
+        return []
 
     def ended(self, event: TaskFinished, view: View) -> list[tuple[str, str]]:
         """Tell how a task ended, what it gave, shared and paid, in one line if that is enough."""

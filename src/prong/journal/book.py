@@ -46,7 +46,8 @@ class Books:
         self._rows = [paid.row for paid in replay.requests if not paid.inherited]
         ended = dict(replay.each(ReceiptClosed))
         # In the order in which children began, not in that in which they ended.
-        closed = {agent: ended[agent].value for agent in replay.agents if agent in ended}
+        began = dict.fromkeys((*replay.agents, *ended))
+        closed = {agent: ended[agent].value for agent in began if agent in ended}
         self._receipts = {receipt.agent: receipt for receipt in live} | closed
         self._least = _least(replay, self._rows, prices)
 
@@ -78,10 +79,13 @@ class Books:
         return [self._fan(group) for group in self._groups()]
 
     def _groups(self) -> list[tuple[Receipt, ...]]:
-        """Group the forks of one dispatch, or what is known of no dispatch by its base."""
+        """Group the forks of one dispatch, or what is known of no dispatch by its base.
+
+        What a fork in a session of its own has paid is in the books of that one.
+        """
         groups: dict[tuple[str, str], list[Receipt]] = {}
         for receipt in self.receipts:
-            if receipt.kind == "fork":
+            if receipt.kind == "fork" and not receipt.session:
                 group = receipt.fan or receipt.base
                 groups.setdefault((_parent(receipt), group), []).append(receipt)
         return [tuple(group) for group in groups.values()]

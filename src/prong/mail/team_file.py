@@ -32,14 +32,20 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     colour: str = ""
     type: str = ""
     """Of agent; empty for a fork of the leader."""
+    title: str = ""
+    """What it is to do, in a few words."""
     backend: str = ""
     """What opened its pane; empty if it runs in the leader's process."""
     session: str = ""
     """Of its own; empty in the leader's process."""
     pane: str = ""
     pid: int = 0
+    since: int = 0
+    """When that process was started, as the system counts: its number may be another's later."""
+    runs: int = 0
+    """How often its session was opened as this member; only of one with a session of its own."""
     started: float = 0.0
-    """Seconds since the epoch."""
+    """When it was taken into the team, in seconds since the epoch."""
     state: MemberState = "starting"
 
 

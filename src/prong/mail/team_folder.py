@@ -124,10 +124,20 @@ class TeamFolder:
         """Change what is known of a member; raises UsageError."""
         assert "name" not in fields, "a member keeps its name"
         with self._file.changing() as team:
-            member = msgspec.structs.replace(_member(team, name), **fields)
-            members = (member if one.name == name else one for one in team.members)
-            self._file.store(msgspec.structs.replace(team, members=tuple(members)))
-        return member
+            return self._replace(team, _member(team, name), **fields)
+
+    def end(self, name: str, run: int) -> None:
+        """Let a member count as ended, if it is still in that run and was not started again."""
+        with self._file.changing() as team:
+            member = team.member(name)
+            if member is not None and member.runs == run and member.state != "ended":
+                self._replace(team, member, state="ended")
+
+    def _replace(self, team: Team, member: Member, **fields: Any) -> Member:
+        new = msgspec.structs.replace(member, **fields)
+        members = (new if one is member else one for one in team.members)
+        self._file.store(msgspec.structs.replace(team, members=tuple(members)))
+        return new
 
     def remove(self, name: str) -> None:
         """Let a member go; its tasks are free again, and mail to it is refused."""

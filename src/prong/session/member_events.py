@@ -17,6 +17,8 @@ from msgspec.structs import replace
 from prong.errors import WorkerFailed
 from prong.event import (
     MAIN,
+    AgentFinished,
+    AgentRested,
     AgentStarted,
     EntryRecalled,
     Envelope,
@@ -38,7 +40,7 @@ from prong.event import (
     TurnStarted,
     Warned,
 )
-from prong.ids import AgentPath, TaskId, parent_of, task_of
+from prong.ids import AgentPath, TaskId, task_of
 from prong.session.view_socket import ShownSession, watch
 from prong.view import View, endings, fold
 
@@ -66,16 +68,18 @@ class MemberEvents:
     """Follows one member, and tells of it in the leader's stream."""
 
     def __init__(
-        self, path: AgentPath, session: str, emit: Callable[[AgentPath, Event], None]
+        self, path: AgentPath, begins: AgentStarted, emit: Callable[[AgentPath, Event], None]
     ) -> None:
-        """Take the path under which the member is shown, and the id of its session."""
+        """Take the path under which the member is shown, and what is told when it begins."""
         self._path = path
-        self._session = session
+        self._begins = begins
         self._emit = emit
         self._seen = View()
         """The member's session, as far as it was heard."""
+        self._begun = False
+        """Whether the leader's faces have been told that it is there."""
         self._told = False
-        """Whether the leader's faces have been told that it works."""
+        """Whether they are told what it does."""
 
     async def follow(self, sockets: Sequence[Path], *, anew: bool) -> None:
         """Tell of what the member does, until this is cancelled; its socket is one of these.
@@ -88,16 +92,18 @@ class MemberEvents:
                 with suppress(OSError, TimeoutError):
                     async with watch(socket, since=self._seen.seq) as member:
                         self._check(member.what)
-                        past = self._seen.seq if anew else member.what.seq
-                        anew = True
+                        past = 0 if anew else member.what.seq
+                        # Another process of it would first end what the one before left open,
+                        # which is ended here already.
+                        anew = False
                         async for envelope in member:
                             self.take(envelope, past)
-            self.lose()
+            self._lose()
             await anyio.sleep(_AGAIN)
 
     def _check(self, what: ShownSession) -> None:
         """Raise WorkerFailed if it is another session that is shown."""
-        if what.session != self._session:
+        if what.session != self._begins.session:
             raise WorkerFailed(f"it is session {what.session} that is shown there")
 
     def take(self, envelope: Envelope, past: int = 0) -> None:
@@ -112,19 +118,43 @@ class MemberEvents:
         """Tell of the member as it stands."""
         self._told = True
         if (main := seen.agents.get(MAIN)) is not None and not main.ended:
-            self._tell(MAIN, AgentStarted(kind="main", model=main.model, resumed=True))
+            self.begin(main.model)
             if main.in_turn:
                 self._tell(MAIN, TurnStarted())
+            elif main.rests:
+                self._tell(MAIN, AgentRested(waits=main.rests))
 
-    def lose(self) -> None:
-        """End in the leader's stream what the member cannot end there any more."""
+    def begin(self, model: str = "") -> None:
+        """Tell that the member is there, unless that was told: nobody speaks of it before."""
+        if not self._begun:
+            self._begun = True
+            self._emit(self._path, replace(self._begins, model=model or self._begins.model))
+
+    def end(self, why: str) -> None:
+        """Tell that the member is gone, if it has not said so itself; empty if it left in order."""
+        self._lose()
+        status = "killed" if why else "completed"
+        self._finish(AgentFinished(status=status, detail=why))
+
+    def _finish(self, event: AgentFinished) -> None:
+        if self._begun:
+            self._emit(self._path, event)
+        self._begun = False
+
+    def _lose(self) -> None:
+        """End in the leader's stream what the member cannot end there any more, but not itself."""
         if self._told:
             for agent, event in endings(self._seen):
-                self._tell(agent, event)
+                if agent != MAIN or not isinstance(event, AgentFinished):
+                    self._tell(agent, event)
         self._told = False
 
     def _tell(self, agent: AgentPath, event: Event) -> None:
-        if (translated := self._translated(event)) is not None:
+        if agent == MAIN and isinstance(event, AgentStarted):
+            self.begin(event.model)
+        elif agent == MAIN and isinstance(event, AgentFinished):
+            self._finish(event)
+        elif (translated := self._translated(event)) is not None:
             self._emit(self._placed(agent), translated)
 
     def _placed(self, agent: AgentPath) -> AgentPath:
@@ -137,12 +167,9 @@ class MemberEvents:
     def _translated(self, event: Event) -> Event | None:
         """Put an event as the leader's faces understand it; None if it says them nothing."""
         match event:
-            case AgentStarted(kind="main"):
-                name, parent = task_of(self._path), parent_of(self._path)
-                return replace(event, task_id=name, parent=parent, session=self._session)
             case AgentStarted():
                 name, parent = self._task(event.task_id), self._placed(event.parent)
-                return replace(event, task_id=name, parent=parent, session=self._session)
+                return replace(event, task_id=name, parent=parent, session=self._begins.session)
             case TaskStarted() | TaskFinished() | ReceiptIssued():
                 return replace(event, task_id=self._task(event.task_id))
             case Warned(text=text):

@@ -15,10 +15,11 @@ import anyio.abc
 import anyio.to_thread
 
 from prong.agent.speaker import speaking
-from prong.errors import ProngError
+from prong.errors import ProngError, UnknownName
 from prong.event import MAIN, PermissionAsked, RequestSettled, Warned
+from prong.host import owner
 from prong.journal.note import MemberKept, MemberOf, MemberSpec
-from prong.mail import LEADER, PermissionRequest, PermissionSettled
+from prong.mail import LEADER, PermissionRequest, PermissionSettled, TeamFolder
 from prong.mail.socket_folder import new_socket_path
 from prong.session.bus import Subscription
 from prong.session.foundation import Foundation
@@ -38,9 +39,21 @@ async def join_team(
     teams: LocalTeams,
     spec: MemberSpec,
     group: anyio.abc.TaskGroup,
-) -> Teammate:
-    """Let the main agent be at work as a member; raises ProngError if there is no such member."""
-    agent = parts.agent
+) -> Teammate | None:
+    """Let the main agent be at work as a member; None if it has none to work with any more.
+
+    Raises ProngError if its leader has started it, and there is no such member.
+    """
+    agent, by_hand = parts.agent, base.place.options.member is None
+    try:
+        folder = await teams.mail.open_folder(spec.team)
+        sign_in = partial(_sign_in, folder, spec.name, base.journal.session, by_hand=by_hand)
+        await anyio.to_thread.run_sync(sign_in)
+    except UnknownName as error:
+        if not by_hand:
+            raise
+        agent.emit(Warned(text=f"{error}; this session goes on without a team"))
+        return None
     base.journal.note(MAIN, MemberOf(spec))
     kept = base.noted.member or MemberKept(planning=spec.plan)
     record = MemberRecord(agent.conversation, kept)
@@ -49,13 +62,25 @@ async def join_team(
         record.begin_again()
     with speaking(MAIN):
         teammate = await teams.join(agent, spec, record)
-    folder, session = teammate.membership.folder, base.journal.session
-    change = partial(folder.change, spec.name, session=session, pid=os.getpid())
-    await anyio.to_thread.run_sync(change)
     events = parts.bus.subscribe(None)
     group.start_soon(_ask_leader, teammate, events)
     await group.start(_show, parts, teammate)
     return teammate
+
+
+def _sign_in(folder: TeamFolder, name: str, session: str, *, by_hand: bool) -> None:
+    """Say that a member is at work in this process: at once, so that nobody sees half of it.
+
+    Raises UnknownName if there is no such member any more.
+    """
+    known, pid = folder.team.member(name), os.getpid()
+    if known is None or known.session not in {"", session}:
+        raise UnknownName(f"the team {folder.name} has let {name} go")
+    # Whoever resumes it does so in a terminal of their own.
+    pane = {"pane": ""} if by_hand else {}
+    run = known.runs + 1
+    since = owner.started(pid)
+    folder.change(name, state="working", session=session, pid=pid, since=since, runs=run, **pane)
 
 
 async def _show(

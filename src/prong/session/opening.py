@@ -258,7 +258,8 @@ class _Maker:
             from prong.session.member_session import join_team
 
             teammate = await join_team(parts, base, teams, member, self._group)
-            self._closers.append(teammate.leave)
+            if teammate is not None:
+                self._closers.append(teammate.leave)
         if base.noted.pulls and not base.place.options.fork_session:
             pulls.restore(base.noted.pulls)
         self._created = None

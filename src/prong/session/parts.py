@@ -10,6 +10,7 @@ from msgspec import Struct
 from prong.agent import Agent, Life
 from prong.config.place import Place
 from prong.cost import Ledger
+from prong.cost.receipt import Receipt
 from prong.errors import NotPossibleNow, SessionEnded
 from prong.journal.writer import Journal
 from prong.prompt import Prompt
@@ -71,6 +72,11 @@ class Parts(Struct, frozen=True, kw_only=True):
         if before is not None and (self.busy or now.extends(before)):
             return before
         return sidecar.sendable(now)
+
+    def receipts(self) -> list[Receipt]:
+        """Give the receipts of all children so far, those in sessions of their own included."""
+        detached = self.leader.detached.receipts() if self.leader is not None else []
+        return [*self.supervisor.registry.receipts(), *detached]
 
     def must_live(self) -> None:
         """Make sure that the session can still do something.

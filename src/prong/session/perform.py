@@ -307,11 +307,15 @@ async def tell(parts: Parts, to: str, text: str) -> str:
 
 
 async def stop(parts: Parts, task_id: str) -> str:
-    """Stop a background task and everything it started.
+    """Stop a background task and everything it started, or a member of the team at once.
 
     Raises UsageError if it does not run.
     """
-    return _text(await parts.agent.context.tasks.stop(task_id))
+    outcome = None
+    if parts.leader is not None:
+        with speaking(parts.agent.path):
+            outcome = await parts.leader.stop(task_id)
+    return _text(outcome or await parts.agent.context.tasks.stop(task_id))
 
 
 def _text(outcome: ToolOutcome) -> str:
@@ -343,10 +347,7 @@ async def _lead_team(parts: Parts, command: LeadTeam) -> str:
                 await led.answer_plan(name, approve=answer == "approve", feedback=text)
                 return f"{name} is told"
             case "kill":
-                member = (await led.read()).member(name)
-                if member is None or not member.backend:
-                    return await stop(parts, name)
-                return await led.detached.arrange(led, name, "kill")
+                return await stop(parts, name)
             case "hide" | "show" as action:
                 return await led.detached.arrange(led, name, action)
 

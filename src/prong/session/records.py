@@ -236,7 +236,7 @@ class Records(msgspec.Struct, frozen=True):
     async def costs(self) -> list[CostLine]:
         """Say what the session has cost so far, children that still run included."""
         replay = await anyio.to_thread.run_sync(read_journal, self._parts.journal.path)
-        receipts = self._parts.supervisor.registry.receipts()
+        receipts = await anyio.to_thread.run_sync(self._parts.receipts)
         return Books(replay, self._parts.agent.client.billing.prices, receipts).lines()
 
     def others(self) -> list[SessionInfo]:

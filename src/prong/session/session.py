@@ -368,7 +368,7 @@ class Session:
 
     def receipts(self) -> list[Receipt]:
         """Give the receipts of all children so far."""
-        return self._parts.supervisor.registry.receipts()
+        return self._parts.receipts()
 
     async def aside(self, question: str, *, purpose: str = "aside") -> str:
         """Ask something beside the conversation: it reads the same cache and leaves no trace.

@@ -82,7 +82,7 @@ def make_leader(
     from prong.session.pane_members import PaneMembers
     from prong.team.leader import Leader
 
-    detached = PaneMembers(base, group)
+    detached = PaneMembers(base, supervisor.registry, group)
     return Leader(supervisor, teams.mail, base.journal, base.journal.session, detached)
 
 

@@ -157,6 +157,7 @@ class Leader:
                 name=args.name,
                 colour=COLOURS[len(team.members) % len(COLOURS)],
                 type=args.subagent_type or "",
+                title=args.description,
                 backend="" if backend == IN_PROCESS else backend,
                 session="" if backend == IN_PROCESS else new_id(),
                 started=time.time(),
@@ -221,6 +222,20 @@ class Leader:
             return Failed("the message is empty")
         await led.tell(name, args.message)
         return done(f"Sent to {name}.")
+
+    async def stop(self, name: str) -> CallOutcome | None:
+        """End a member at once that works in a session of its own; None if it is not for that."""
+        if (led := self.led) is None:
+            return None
+        must_be(MAIN)
+        try:
+            member = (await led.read()).member(name)
+            if member is None or not member.backend:
+                return None
+            await self.detached.end(led, name)
+        except ProngError as error:
+            return Failed(str(error))
+        return done(f"{name} and everything it started was stopped, and its pane is closed.")
 
     async def propose(self) -> CallOutcome:
         """Refuse: a leader's plan is the user's to approve."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import anyio.to_thread
 import msgspec
 
+from prong.cost.receipt import Receipt
 from prong.errors import NotPossibleNow, UnknownName
 from prong.journal.note import AskedByMember, TeamKept
 from prong.journal.recorder import Recorder
@@ -56,8 +58,24 @@ class DetachedMembers(Protocol):
         """Take a question back that was answered elsewhere."""
         ...
 
+    async def look(self, led: LedTeam) -> None:
+        """See to members that have begun to work without being started here."""
+        ...
+
+    async def end(self, led: LedTeam, name: str) -> None:
+        """End a member at once, with all that it has started; raises ProngError."""
+        ...
+
     async def arrange(self, led: LedTeam, name: str, action: str) -> str:
-        """End a member at once, or take its pane out of sight and back; raises ProngError."""
+        """Take a member's pane out of sight, or bring it back; raises ProngError."""
+        ...
+
+    async def sweep(self, led: LedTeam, keep: Sequence[str] = ()) -> None:
+        """Close what panes are left of members that are not to be kept."""
+        ...
+
+    def receipts(self) -> list[Receipt]:
+        """Give what each has shared and paid so far."""
         ...
 
     def close(self) -> None:
@@ -86,7 +104,8 @@ class LedTeam:
             self.kept = kept
 
     async def look(self) -> None:
-        """Do nothing: a leader gives tasks out, and is not woken by them."""
+        """See who works; a leader gives tasks out, and is not woken by them."""
+        await self.detached.look(self)
 
     def take(self, mail: Mail, mail_id: str) -> str:
         """Heed a mail; gives what the model is told of it, or nothing."""

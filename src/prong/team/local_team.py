@@ -86,6 +86,11 @@ class MemberPort:
         member = self.teams.at_work(self.path)
         return Failed(NO_TEAM) if member is None else await member.send(args)
 
+    async def stop(self, name: str) -> CallOutcome | None:
+        """Leave it: a member ends what it has started itself."""
+        del name
+        return None
+
     async def propose(self) -> CallOutcome:
         """Put the plan before the leader."""
         member = self.teams.at_work(self.path)

@@ -72,6 +72,7 @@ class TaskStop:
         return ()
 
     async def run(self, call_id: CallId, args: TaskStopArguments, context: Context) -> CallOutcome:
-        """Tell the board."""
+        """Tell the board, or the team if it is a member in a session of its own."""
         del call_id
-        return await context.tasks.stop(args.task_id)
+        outcome = await context.team.stop(args.task_id) if context.team is not None else None
+        return await context.tasks.stop(args.task_id) if outcome is None else outcome

@@ -135,6 +135,10 @@ class Teamwork(Protocol):
         """Send what the arguments of SendMessage say; None if it is not for the team."""
         ...
 
+    async def stop(self, name: str) -> CallOutcome | None:
+        """End a member at once that works in a session of its own; None if it is not for that."""
+        ...
+
     async def propose(self) -> CallOutcome:
         """Put the plan that was just said before the leader."""
         ...

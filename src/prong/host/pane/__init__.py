@@ -9,6 +9,7 @@ from prong.host.pane.pane import (
     PaneMark,
     PaneSetup,
     PaneSpec,
+    pane_colour,
     sweep,
 )
 
@@ -21,5 +22,6 @@ __all__ = [
     "PaneMark",
     "PaneSetup",
     "PaneSpec",
+    "pane_colour",
     "sweep",
 ]

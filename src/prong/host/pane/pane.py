@@ -22,8 +22,7 @@ from prong.host.host import Host
 PaneColour: TypeAlias = Literal[
     "red", "green", "yellow", "blue", "magenta", "cyan", "orange", "purple", "pink"
 ]
-COLOURS: tuple[PaneColour, ...] = get_args(PaneColour)
-"""Colours by which members are told apart, in the order in which they are given out."""
+_COLOURS: tuple[PaneColour, ...] = get_args(PaneColour)
 
 PATIENCE = 10.0
 """Seconds in which a terminal program must have answered."""
@@ -37,6 +36,11 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PARTS = 3
 _TITLE = 60
 """Characters of a title that are shown."""
+
+
+def pane_colour(name: str) -> PaneColour | None:
+    """Give the colour of that name; None if panes have none of it."""
+    return next((colour for colour in _COLOURS if colour == name), None)
 
 
 class PaneMark(msgspec.Struct, frozen=True):

@@ -7,9 +7,7 @@ nothing is ever typed into a shell. The user's focus stays where it is.
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import ClassVar
@@ -42,10 +40,9 @@ from prong.host.pane.tmux_server import (
 )
 from prong.host.pane.tmux_spot import OUTSIDE, WINDOW, TmuxSpot, place
 from prong.host.pane.tmux_window import keep_layout, restore_layouts, zoom_again
+from prong.host.process_end import end_process
 
 HIDDEN = "prong-hidden"
-GRACE = 2.0
-"""Seconds that a program has to end after its pane was closed."""
 _SIZE = ("-x", "200", "-y", "50")
 """A session that nobody has attached to yet."""
 _COLOURS: dict[PaneColour, str] = {
@@ -253,7 +250,9 @@ class TmuxPanes(PaneBackend):
                     if "can't find" not in error.detail:
                         raise
                 if not found.dead:
-                    await _end(found.pid, began)
+                    # Its terminal is gone, which tells it to end.
+                    with suppress(PermissionError):
+                        await end_process(found.pid, began, ask=None)
                 await zoom_again(server, panes, found.window)
             await restore_layouts(server)
 
@@ -295,17 +294,3 @@ async def is_inside(host: Host) -> bool:
     if not host.environment.get("TMUX"):
         return False
     return bool(await TmuxServer(host, inside=True).panes())
-
-
-async def _end(pid: int, began: int) -> None:
-    """See that a program ends whose terminal is gone, if need be by force.
-
-    It leads a session and a group of its own. Nothing else tells of its end: it is no child of
-    ours.
-    """
-    with anyio.move_on_after(GRACE):
-        while owner.is_alive(pid, began):  # noqa: ASYNC110 - see above
-            await anyio.sleep(0.02)
-    with suppress(ProcessLookupError, PermissionError):
-        if owner.is_alive(pid, began) and os.getsid(pid) == pid:
-            os.killpg(pid, signal.SIGKILL)
