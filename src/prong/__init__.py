@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from prong.about import __version__
 
 if TYPE_CHECKING:
+    from prong.agent.spec import AgentType
     from prong.config.function_hook import hook
     from prong.cost.receipt import Receipt
     from prong.entry import Usage
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 # Names are looked up when they are first used, so that `prong --version` need not load a session.
 _HOMES = {
+    "AgentType": "agent.spec",
     "Answer": "question",
     "BudgetSpent": "errors",
     "ConfigError": "errors",
@@ -59,6 +61,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AgentType",
     "Answer",
     "BudgetSpent",
     "ChildResult",

@@ -54,6 +54,7 @@ def answers() -> Script:
             "How many words are in line 1?": [say('{"line": 1, "words": 2}')],
             "How many words are in line 2?": [say('{"line": 2, "words": 4}')],
             "How many words are in line 3?": [say('{"line": 3, "words": 1}')],
+            "Whose is todo.txt?": [call("owner", {"file": "todo.txt"}), say("Ada's")],
             "Where is sleep mentioned?": [say("In todo.txt, line 3.")],
             "Ask me for a colour": [
                 call("AskUserQuestion", {"questions": [question]}),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from prong.config.agents import FoundTypes, find_types
+from prong.config.type_option import read_types
 from prong.errors import UsageError
 from prong.testing import Script, call, say, world
 
@@ -41,7 +42,7 @@ def find(tmp_path: Path, *, trusted: bool = True, flag: str | None = None) -> Fo
     root = tmp_path / "project"
     (root / "sub").mkdir(parents=True, exist_ok=True)
     home, where = str(tmp_path / "home"), str(root / "sub")
-    return find_types(home, str(root), where, trusted=trusted, flag=flag)
+    return find_types(home, str(root), where, trusted=trusted, given=read_types(flag))
 
 
 @pytest.mark.spec("S3")

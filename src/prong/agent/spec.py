@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
 from prong.text import load_text
+from prong.tools.function import AnyFunctionTool, FunctionTool
 from prong.tools.policy import Mode
 
-TypeSource: TypeAlias = Literal["flag", "project", "home", "plug-in", "built-in"]
+TypeSource: TypeAlias = Literal["program", "flag", "project", "home", "plug-in", "built-in"]
 """Who defined a type, the nearest first."""
 
 INHERIT = "inherit"
@@ -28,18 +29,19 @@ class AgentType(msgspec.Struct, frozen=True, kw_only=True):
     """When to use it, for the model that chooses."""
     prompt: str
     """Its system prompt; facts about the surroundings are added."""
-    tools: tuple[str, ...] | None = None
-    """The only tools it may have; None for all that agents of its kind may have."""
-    disallowed_tools: tuple[str, ...] = ()
+    tools: Sequence[str | Callable[..., Any]] | None = None
+    """The only tools it may have, by name, and functions that are tools of it alone; None for all
+    that agents of its kind may have."""
+    disallowed_tools: Sequence[str] = ()
     model: str = INHERIT
     permission_mode: Mode = "acceptEdits"
     max_turns: int | None = None
-    skills: tuple[str, ...] = ()
+    skills: Sequence[str] = ()
     """Skills whose text is put into its prompt."""
-    mcp_servers: tuple[str, ...] | None = None
+    mcp_servers: Sequence[str] | None = None
     """The only servers whose tools it gets; None for all."""
-    hooks: tuple[Any, ...] = ()
-    """Hooks that run for it alone, after the session's."""
+    hooks: Sequence[Any] = ()
+    """Functions that are hooks, or commands of its file: for it alone, after the session's."""
     background: bool = False
     """Whether it always works in the background."""
     effort: str = ""
@@ -50,7 +52,24 @@ class AgentType(msgspec.Struct, frozen=True, kw_only=True):
     """Whether project instructions are left out, to save tokens."""
     source: TypeSource = "built-in"
     path: str = ""
-    """The file or package it was defined in."""
+    """The file or package it was defined in; Prong sets this and the source."""
+
+    @property
+    def functions(self) -> tuple[AnyFunctionTool, ...]:
+        """The functions that are tools of it alone."""
+        return tuple(
+            cast("AnyFunctionTool", one)
+            for one in self.tools or ()
+            if isinstance(one, FunctionTool)
+        )
+
+    @property
+    def tool_names(self) -> tuple[str, ...] | None:
+        """The only tools it may have, all by name; None for all."""
+        if self.tools is None:
+            return None
+        own = tuple(tool.name for tool in self.functions)
+        return (*(one for one in self.tools if isinstance(one, str)), *own)
 
     @property
     def custom(self) -> bool:

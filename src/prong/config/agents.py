@@ -1,4 +1,4 @@
-"""Finds the types of agents: built in, of packages, of the user, of the project, of a flag.
+"""Finds the types of agents: built in, of packages, of files, of the session's caller.
 
 Of two with one name the nearest is taken. A broken definition is reported with its line and hides
 nothing else. A project's own types count only once the user trusts the folder.
@@ -10,23 +10,22 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import msgspec
 from msgspec.structs import replace
 
-from prong.agent.spec import INHERIT, RESERVED, AgentType, AgentTypes, TypeSource, built_in
-from prong.config.document import Document, parse_document, read_text
+from prong.agent.spec import INHERIT, AgentType, AgentTypes, TypeSource, built_in
+from prong.config.document import Document, read_text
 from prong.config.front import Front, read_front
 from prong.config.listing import list_files
-from prong.config.slip import check_rule
-from prong.errors import BadInput, ConfigError
+from prong.config.type_option import NAME, check_name, unkept
+from prong.errors import ConfigError
 from prong.tools import filter as tool_filter
 from prong.tools.ground import Policy, why_unread
 
 FOLDERS = (".prong/agents", ".claude/agents", ".agents/agents")
 
-_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 _LARGEST = 500_000
 _KEYS = (
     "name",
@@ -107,20 +106,19 @@ def find_types(
     cwd: str,
     *,
     trusted: bool,
-    flag: str | None = None,
+    given: Sequence[AgentType] = (),
     bare: bool = False,
     policy: Policy | None = None,
     model: str = INHERIT,
 ) -> FoundTypes:
-    """Find all types for a session in `cwd`; `flag` is JSON that goes before every file.
+    """Find all types for a session in `cwd`; those that are `given` go before every file.
 
     `model` is that of types that name none.
-
-    Raises UsageError if the flag is not such JSON.
     """
     search = _Search(policy, model)
-    for kind in _flag_types(flag, model) if flag else ():
-        search.add(kind)
+    for kind in given:
+        names_none = not kind.model or (kind.source == "program" and kind.model == INHERIT)
+        search.add(replace(kind, model=model) if names_none else kind)
     if not bare:
         withheld = 0
         for base, path in _files(home, root, cwd, search.problems, trusted=trusted):
@@ -140,12 +138,6 @@ def find_types(
     return search.found()
 
 
-def _unkept(deny: Sequence[str]) -> list[str]:
-    """Say which uses a type forbids by words that forbid nothing, such as `bash(rm:*)`."""
-    found = [check_rule(text, "deny", foreign=True) for text in tool_filter.denied_uses(deny)]
-    return [one.why for one in found if one is not None and not one.harmless]
-
-
 def _files(
     home: str, root: str, cwd: str, problems: list[ConfigError], *, trusted: bool
 ) -> Iterator[tuple[str, Path]]:
@@ -162,7 +154,7 @@ def _files(
 
 def _from_front(path: str, front: Front, source: TypeSource, content: str) -> AgentType:
     name = front.text("name") or Path(path).stem
-    _check_name(name, path, front.lines.get("name", 1))
+    check_name(name, path, front.lines.get("name", 1))
     if not front.text("description"):
         raise ConfigError(path, "has no 'description'; say when to use this agent", line=1)
     if not front.body.strip():
@@ -174,7 +166,7 @@ def _from_front(path: str, front: Front, source: TypeSource, content: str) -> Ag
     for key in ("tools", "disallowedTools"):
         for why in tool_filter.problems(front.list(key)):
             raise wrong(key, why)
-    for why in _unkept(front.list("disallowedTools")):
+    for why in unkept(front.list("disallowedTools")):
         raise wrong("disallowedTools", why)
     turns = front.text("maxTurns")
     if turns and not (turns.isdecimal() and int(turns) > 0):
@@ -217,14 +209,6 @@ def _flag(front: Front, key: str, wrong: Any) -> bool:
     return front.flag(key, default=False)
 
 
-def _check_name(name: str, path: str, line: int | None) -> None:
-    if not re.fullmatch(_NAME, name):
-        why = f"name {name!r} may have letters, digits, '-', '_' and '.' only, 64 at most"
-        raise ConfigError(path, why, line=line)
-    if name.lower() in RESERVED:
-        raise ConfigError(path, f"the name {name!r} is taken; choose another", line=line)
-
-
 def _hooks(path: str, front: Front, content: str) -> tuple[Any, ...]:
     """Read hooks, the one key that is nested."""
     import yaml
@@ -240,61 +224,6 @@ def _hooks(path: str, front: Front, content: str) -> tuple[Any, ...]:
     for problem in declared.problems:
         raise ConfigError(path, problem.why, line=line)
     return declared.hooks
-
-
-_Said = Annotated[str, msgspec.Meta(min_length=1)]
-
-
-class _FlagType(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """A type as `--agents` gives it."""
-
-    description: _Said
-    prompt: _Said
-    tools: list[str] | str | None = None
-    disallowed_tools: list[str] | str = ""
-    model: str = ""
-    permission_mode: Literal[
-        "default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions", "bubble"
-    ] = "acceptEdits"
-    max_turns: Annotated[int, msgspec.Meta(gt=0)] | None = None
-    skills: list[str] | str = ""
-    mcp_servers: list[str] | str | None = None
-    background: bool = False
-    effort: str = ""
-    isolation: Literal["", "worktree", "remote"] = ""
-    initial_prompt: str = ""
-    omit_instructions: bool = False
-
-
-def _flag_types(flag: str, model: str) -> Iterator[AgentType]:
-    document = parse_document("--agents", flag)
-    if isinstance(document, ConfigError):
-        raise BadInput(str(document))
-    for name, value in document.value.items():
-        try:
-            _check_name(name, "--agents", None)
-            given = msgspec.convert(value, _FlagType)
-            tools, servers = given.tools, given.mcp_servers
-            allow = None if tools is None else _listed(tools)
-            deny = _listed(given.disallowed_tools)
-            if wrong := [*tool_filter.problems((*(allow or ()), *deny)), *_unkept(deny)]:
-                raise BadInput(f"--agents: {name}: {wrong[0]}")
-        except msgspec.ValidationError as error:
-            raise BadInput(f"--agents: {name}: {error}") from error
-        except ConfigError as error:
-            raise BadInput(str(error)) from error
-        fields: dict[str, Any] = msgspec.structs.asdict(given) | {
-            "tools": allow,
-            "disallowed_tools": deny,
-            "model": given.model or model,
-            "skills": _listed(given.skills),
-            "mcp_servers": None if servers is None else _listed(servers),
-        }
-        yield AgentType(name=name, source="flag", path="--agents", **fields)
-
-
-def _listed(value: list[str] | str) -> tuple[str, ...]:
-    return Front({"it": value if isinstance(value, str) else tuple(value)}, "", {}).list("it")
 
 
 GROUP = "prong.agents"
@@ -316,7 +245,7 @@ def _plugged(warnings: list[str]) -> Iterator[AgentType]:
             warnings.append(f"the agent types of {point.name!r} cannot be loaded: {error!r}")
             continue
         for kind in kinds:
-            if not isinstance(kind, AgentType) or not re.fullmatch(_NAME, kind.name):
+            if not isinstance(kind, AgentType) or not re.fullmatch(NAME, kind.name):
                 warnings.append(f"{point.name!r} ({point.value}) brings no agent type: {kind!r}")
                 continue
             name = f"{point.name}:{kind.name}"

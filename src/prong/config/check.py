@@ -13,6 +13,7 @@ import msgspec
 from prong.config.function_hook import read_hooks
 from prong.config.option import Options
 from prong.config.tool_choice import read_tools
+from prong.config.type_option import read_types
 from prong.errors import BadInput
 
 _KINDS = {
@@ -24,7 +25,7 @@ _KINDS = {
     "object": "a mapping",
     "null": "",
 }
-_ANY = frozenset({"env", "extra", "hooks", "tools"})
+_ANY = frozenset({"agents", "env", "extra", "hooks", "tools"})
 """Options that may hold what JSON does not know, or are checked elsewhere."""
 _FLAGS = {
     "max_usd": "--max-budget-usd",
@@ -55,8 +56,15 @@ def _typed(options: Options) -> Options:
     except msgspec.ValidationError as error:
         raise BadInput(_said(str(error))) from error
     read = msgspec.structs.asdict(typed)
-    read |= {"tools": read_tools(options.tools), "hooks": read_hooks(options.hooks)}
-    return msgspec.structs.replace(options, **read)
+    tools = read_tools(options.tools)
+    functions = [one for one in tools or () if not isinstance(one, str)]
+    return msgspec.structs.replace(
+        options,
+        **read,
+        tools=tools,
+        hooks=read_hooks(options.hooks),
+        agents=read_types(options.agents, functions),
+    )
 
 
 @cache

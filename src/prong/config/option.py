@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
+from prong.agent.spec import AgentType
 from prong.journal.note import MemberSpec
 from prong.wire import Ttl
 
@@ -86,8 +87,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Only the servers of `mcp_config`."""
     bare: bool = False
     """No instructions, hooks, skills or servers; nothing of the project but the folder."""
-    agents: str | None = None
-    """Further types of agents as JSON, by name; they go before those of files."""
+    agents: Sequence[AgentType] | Mapping[str, Any] | str | None = None
+    """Further types of agents, which go before those of files: values, or by name as in JSON."""
     json_schema: str | None = None
     """The answer must be an object of this JSON schema."""
     memory: bool | None = None
@@ -143,7 +144,7 @@ class OptionKeywords(TypedDict, total=False):
     mcp_config: tuple[str, ...]
     strict_mcp: bool
     bare: bool
-    agents: str | None
+    agents: Sequence[AgentType] | Mapping[str, Any] | str | None
     json_schema: str | None
     memory: bool | None
     store: str | None

@@ -21,7 +21,7 @@ from prong.config.server import Configured, configured_servers
 from prong.config.setting import Settings, load_settings
 from prong.config.skill_search import Found, find_skills
 from prong.config.slip import check_rule
-from prong.config.tool_choice import given_functions
+from prong.config.tool_choice import function_names, given_types
 from prong.config.trust import Trust
 from prong.errors import BadInput, UnknownName
 from prong.host.private import socket_folders
@@ -106,7 +106,7 @@ def look_around(options: Options, *, cwd: str | None = None) -> Place:
         root,
         cwd,
         trusted=trusted,
-        flag=options.agents,
+        given=given_types(options),
         bare=options.bare,
         policy=policy,
         model=settings.values.agents.model,
@@ -160,15 +160,11 @@ def _settings(home: str, root: str, options: Options, *, trusted: bool) -> Setti
         trusted=trusted,
         vouched=vouched,
         flag=options.settings,
-        functions=_function_names(options),
+        functions=function_names(options),
     )
     if settings.fatal:
         raise settings.fatal[0]
     return settings
-
-
-def _function_names(options: Options) -> frozenset[str]:
-    return frozenset(tool.name for tool in given_functions(options))
 
 
 def _reading_policy(
@@ -243,7 +239,7 @@ def read_rules(options: Options, settings: Settings) -> tuple[Rule, ...]:
 
     Raises UsageError if a flag is no rule, or names a tool that there is not but for a slip.
     """
-    permissions, functions = settings.permissions, _function_names(options)
+    permissions, functions = settings.permissions, function_names(options)
     rules: list[Rule] = []
     for effect, listed, flags in (
         ("allow", permissions.allow, options.allow),

@@ -1,10 +1,11 @@
-"""The option `tools`: functions are added to our own tools, names choose among those."""
+"""Which tools options ask for: functions are added to our own, names choose among those."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import cast
 
+from prong.agent.spec import AgentType
 from prong.config.option import Options
 from prong.errors import BadInput
 from prong.tools.filter import is_same
@@ -48,3 +49,14 @@ def given_functions(options: Options) -> tuple[AnyFunctionTool, ...]:
     """Give the functions, in the order in which every prompt has them."""
     found = (as_tool(one) for one in options.tools or () if not isinstance(one, str))
     return tuple(sorted(found, key=lambda tool: tool.name))
+
+
+def given_types(options: Options) -> tuple[AgentType, ...]:
+    """Give the types of options that have been looked over."""
+    return cast("tuple[AgentType, ...]", options.agents or ())
+
+
+def function_names(options: Options) -> frozenset[str]:
+    """Name all functions, of the session and of types, as rules may speak of them."""
+    own = [kind.functions for kind in given_types(options)]
+    return frozenset(tool.name for some in (given_functions(options), *own) for tool in some)

@@ -16,7 +16,7 @@ from prong.session.foundation import Foundation
 from prong.team.coordinator import describe_workers, worker_type
 from prong.team.pull import SECONDS, Pulls
 from prong.team.route import WORKER
-from prong.team.typed import filtered
+from prong.team.typed import filtered, offered
 from prong.text import load_text
 from prong.tools.kit import Kit
 from prong.tools.policy import PolicyBox
@@ -117,7 +117,8 @@ def parts(
     from prong.tools.delegate import SendMessage, WorkerAgent
 
     kind = worker_type(place.types[WORKER], tools=tools, scratchpad=scratchpad)
-    kept = filtered(kind, pool.names, background=True).kept
+    names = [tool.name for tool in offered(pool, kind)]
+    kept = filtered(kind, names, background=True).kept
     skills = [skill.name for skill in place.skills if skill.for_model]
     return Coordination(
         Kit(

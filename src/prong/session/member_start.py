@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
+from prong.agent.spec import AgentType
 from prong.config.option import Options
 from prong.errors import BadInput, NotPossibleNow
 from prong.host import make_private
@@ -38,6 +39,9 @@ class MemberStart(msgspec.Struct, frozen=True, kw_only=True):
         """The options with which its session is opened."""
         given: dict[str, Any] = {}
         for name, value in self.given.items():
+            if name == "agents":
+                given[name] = [AgentType(**one) for one in value]
+                continue
             given[name] = tuple(cast("list[Any]", value)) if isinstance(value, list) else value
         return Options(**given, member=self.spec)
 

@@ -82,7 +82,7 @@ def type_report(types: AgentTypes, name: str, tools: Sequence[str]) -> TypeRepor
     from prong.tools.filter import denied_uses, unmatched
 
     kind = known_type(types, name)
-    told = (*(kind.tools or ()), *kind.disallowed_tools)
+    told = (*(kind.tool_names or ()), *kind.disallowed_tools)
     return TypeReport(
         kind=kind,
         mode="" if (mode := own_mode(kind)) == "bubble" else mode,

@@ -23,7 +23,7 @@ def worker_type(kind: AgentType, *, tools: ToolSet, scratchpad: str) -> AgentTyp
     They work in the background, where nobody could be asked, and there is nobody else to do the
     work: so their questions are shown to the user as a fork's are.
     """
-    own = kind.tools if tools == "full" else _simple(kind.tools)
+    own = kind.tools if tools == "full" else _simple(kind.tool_names)
     note = (
         f"\n\nScratchpad: {scratchpad} is a folder that you and the other workers can read and "
         "write without asking. Put there what others need and what does not belong into the "

@@ -53,6 +53,20 @@ def describe_agent_tool(
     return f"{about}\n\nTypes of agents for `subagent_type`:\n{listing}" if listing else about
 
 
+def offered(kit: Kit, kind: AgentType) -> list[Tool]:
+    """Give the tools of a session with the functions of a type, in the order of all prompts."""
+    if not kind.functions:
+        return list(kit)
+    tools = {tool.name: tool for tool in (*kit, *kind.functions)}.values()
+
+    def place(tool: Tool) -> tuple[int, str]:
+        if is_function(tool.name):
+            return 1, tool.name
+        return (2 if is_mcp(tool.name) else 0), ""
+
+    return sorted(tools, key=place)
+
+
 def filtered(
     kind: AgentType,
     names: Sequence[str],
@@ -85,8 +99,8 @@ def filtered(
             plan=plan or (member is not None and member.plan),
             usable=usable,
             teammate=member is not None,
-            allow=kind.tools,
-            deny=kind.disallowed_tools,
+            allow=kind.tool_names,
+            deny=tuple(kind.disallowed_tools),
         ),
     )
 
@@ -152,18 +166,19 @@ class TypeResolver(Struct, kw_only=True):
             provider, explicit = chosen.connect(self.providers), chosen.endpoint.explicit
             speaks, wire = dialect(chosen.endpoint.dialect, explicit=explicit), chosen.model
         policy = parent.policy.policy
+        pool = offered(self.kit, kind)
         found = filtered(
             kind,
-            self.kit.names,
+            [tool.name for tool in pool],
             background=background,
             policy=policy,
             member=member,
-            readers={tool.name for tool in self.kit if tool.effect == "reads"},
+            readers={tool.name for tool in pool if tool.effect == "reads"},
         )
         here = {name.split("__")[1] for name in self.kit.names if is_mcp(name)}
         missing = [server for server in kind.mcp_servers or () if server not in here]
         warnings += [f"the type names the MCP server {s!r}, which is not there" for s in missing]
-        kit = Kit(self._tools(found, waits=member is not None))
+        kit = Kit(self._tools(pool, found, waits=member is not None))
         key = (kind.name, wire, speaks.name, explicit, kit.names, found.spawns, member is not None)
         if (head := self._heads.get(key)) is None:
             reads = None if chosen or is_local(wire) else parent.client.settings.context_tokens
@@ -213,9 +228,9 @@ class TypeResolver(Struct, kw_only=True):
                 return None
         return choose(self.place, name)
 
-    def _tools(self, found: Filtered, *, waits: bool) -> list[Tool]:
+    def _tools(self, pool: Sequence[Tool], found: Filtered, *, waits: bool) -> list[Tool]:
         """Give the tools; a member of a team waits for the agents that it starts."""
-        tools = [tool for tool in self.kit if tool.name in found.kept]
+        tools = [tool for tool in pool if tool.name in found.kept]
         if found.spawns is None and not waits:
             return tools
         return [
