@@ -44,8 +44,10 @@ def unfit(place: Place, args: SpawnArguments) -> str:
     """Say why a member cannot be a session of its own; empty if it can."""
     if args.isolation:
         return "members with a worktree run in the leader's process"
-    if any(callable(one) for one in place.options.tools or ()):
-        return "functions that are tools or hooks cannot go to another process"
+    try:
+        plain_options(place.options)
+    except NotPossibleNow as error:
+        return str(error)
     kind = place.types.get(args.subagent_type or "")
     if args.subagent_type is None or kind is None:
         return ""

@@ -68,8 +68,7 @@ def plain_options(options: Options) -> dict[str, Any]:
         return msgspec.to_builtins(given)
     except TypeError as error:
         raise NotPossibleNow(
-            "functions that are tools or hooks cannot go to another process; start the member with "
-            "the back-end in-process"
+            "functions that are tools or hooks cannot go to another process"
         ) from error
 
 
