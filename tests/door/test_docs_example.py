@@ -134,10 +134,17 @@ def test_every_public_name_is_there():
     ],
 )
 async def test_tests_of_the_guide_pass(code, tmp_path, monkeypatch):
-    """A test that docs/testing.md shows passes as it stands."""
+    """A test that docs/testing.md shows passes as it stands; one of a recorded run, once it is recorded."""
     monkeypatch.setenv("PRONG_HOME", str(tmp_path / "store"))
+    monkeypatch.chdir(tmp_path)
     found: dict[str, Any] = {}
     exec(compile(code, "testing.md", "exec"), found)
     [shown] = [value for name, value in found.items() if name.startswith("test_")]
+    if "recorded_run" in code:
+        async with Server([say("Fine.")]) as server:
+            monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+            monkeypatch.setenv("PRONG_RECORD", "1")
+            await shown(tmp_path)
+        monkeypatch.delenv("PRONG_RECORD")
 
     await shown(tmp_path)

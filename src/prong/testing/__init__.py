@@ -1,5 +1,5 @@
 """A test kit for agents: a scripted API server with a faithful prompt cache,
-a host in memory, and clocks.
+recorded runs, a host in memory, and clocks.
 
 See docs/testing.md. Names are imported when they are first used.
 """
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from prong.testing.model import Model
     from prong.testing.process import ServerProcess
     from prong.testing.program_recorder import ProgramRecorder, RecordedCall
+    from prong.testing.recording import recorded_run
     from prong.testing.request import Request
+    from prong.testing.run_recorder import record_run
+    from prong.testing.run_replay import RunDiffers, replay_run
     from prong.testing.scene import World, Worlds, inside, world
     from prong.testing.script import (
         Script,
@@ -54,6 +57,7 @@ __all__ = [
     "Record",
     "RecordedCall",
     "Request",
+    "RunDiffers",
     "Script",
     "Server",
     "ServerProcess",
@@ -74,7 +78,10 @@ __all__ = [
     "garble",
     "inside",
     "malformed",
+    "record_run",
+    "recorded_run",
     "refuse",
+    "replay_run",
     "report",
     "say",
     "stall",
@@ -94,12 +101,16 @@ _HOMES = {
     "Record": "service",
     "RecordedCall": "program_recorder",
     "Request": "request",
+    "RunDiffers": "run_replay",
     "Server": "server",
     "ServerProcess": "process",
     "WallClock": "clock",
     "World": "scene",
     "Worlds": "scene",
     "inside": "scene",
+    "record_run": "run_recorder",
+    "recorded_run": "recording",
+    "replay_run": "run_replay",
     "check_backend": "conformance",
     "check_provider": "conformance",
     "world": "scene",
