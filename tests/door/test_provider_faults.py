@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from random import Random
 from typing import Any
 
@@ -202,6 +202,17 @@ async def test_a_failing_server_is_tried_a_bounded_number_of_times(serve, status
     assert len(world.naps) == 7
     assert all(nap <= bound for nap, bound in zip(world.naps, bounds, strict=True))
     assert max(world.naps) > 0.5
+
+
+@pytest.mark.spec("L10")
+@pytest.mark.parametrize(("asked", "requests"), [("2", 21), ("0", 8)])
+async def test_a_refusal_that_names_a_time_is_no_try(serve, asked, requests):
+    """Waits as asked are bounded by their sum; a server that always says "now" by the tries."""
+    refusal = error("429 Slow", "rate_limit_error", "later", f"retry-after: {asked}\r\n")
+    world = World(serve, *[refusal] * 20, WHOLE)
+    with suppress(RateLimited):
+        await world.run()
+    assert len(world.requests) == requests
 
 
 @pytest.mark.spec("L10")

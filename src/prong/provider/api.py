@@ -11,10 +11,18 @@ import msgspec
 from anyio.lowlevel import checkpoint
 
 from prong.about import __version__
-from prong.errors import BadRequest, BrokenReply, ProngError, ProviderError, Unreachable
+from prong.errors import (
+    BadRequest,
+    BrokenReply,
+    ProngError,
+    ProviderError,
+    RateLimited,
+    Unreachable,
+)
 from prong.prompt import Mark, Prompt
 from prong.provider.address import is_loopback, read_url
-from prong.provider.provider import Endpoint, Provider, Retrying, Streamed, Trait
+from prong.provider.provider import Endpoint, Noticed, Provider, Retrying, Streamed, Trait
+from prong.provider.throttle import Throttle
 from prong.provider.transport import Response, Transport, read, read_beginning
 from prong.wire import Dialect, Ended, Fault, ResponseBounds, Tail, WireEvent
 
@@ -32,10 +40,15 @@ SIDECAR = "x-prong-sidecar"
 """Who asks, and for what: told to servers on this machine, where tests hold requests to the law."""
 
 
+_A_TIME = 1.0
+"""Seconds that are enough of a wait to be bounded by their sum alone."""
+
+
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
     """How often and how long a request is tried again."""
 
     tries: int = 8
+    """A refusal for a limit that says when to come again is none of them: its wait counts alone."""
     connect: int = 3
     """Tries in a row when nothing is there to connect to: a wrong address stays wrong."""
     waits: int = 2
@@ -53,6 +66,33 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
             # Never sooner than asked, and not all agents at the same instant.
             return asked + random.uniform(0, min(1.0, asked / 10))
         return random.uniform(0, min(self.longest, self.first * 2 ** (attempt - 1)))
+
+
+class _Tries(msgspec.Struct):
+    """What the tries of one request have come to."""
+
+    attempt: int = 1
+    failed: int = 0
+    waited: float = 0.0
+    absent: int = 0
+    stalls: int = 0
+
+    def fail(self, error: ProviderError, wait: float) -> None:
+        """Count a try that failed, and the wait after it."""
+        told_when = isinstance(error, RateLimited) and (error.retry_after or 0.0) >= _A_TIME
+        self.failed += not told_when
+        self.waited += wait
+        self.absent = self.absent + 1 if isinstance(error, Unreachable) and error.absent else 0
+        self.stalls += error.waited
+
+    def over(self, patience: Patience) -> bool:
+        """Whether the request is not to be sent again."""
+        return (
+            self.failed >= patience.tries
+            or self.absent >= patience.connect
+            or self.stalls >= patience.waits
+            or self.waited > patience.limit
+        )
 
 
 _OK = 200
@@ -79,16 +119,21 @@ class Api:
         *,
         patience: Patience | None = None,
         bounds: ResponseBounds | None = None,
+        throttle: Throttle | None = None,
         random: Random | None = None,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
-        """Share the client with every other agent; `random` and `sleep` serve the retries."""
+        """Share the client and the throttle with every other agent.
+
+        Without a throttle requests are sent at once; `random` and `sleep` serve the retries.
+        """
         assert dialect.name == endpoint.dialect, "an endpoint speaks one dialect"
         self.endpoint = endpoint
         self.transport = transport
         self._dialect = dialect
         self.patience = patience or Patience()
         self._bounds = bounds or ResponseBounds()
+        self._throttle = throttle or Throttle(learns=False)
         self._random = random
         self._sleep = sleep
         self._url = address(endpoint.base_url, dialect.path)
@@ -129,14 +174,19 @@ class Api:
         # In pieces, which many requests share: a body may be held for as long as a reply takes.
         body = prompt.pieces(marks, tail)
         sent = self._headers_for(prompt, who, sidecar)
-        attempt, waited, absent, stalls = 1, 0.0, 0, 0
+        tries = _Tries()
         while True:
             begun = False
+            if remark := self._throttle.remark():
+                yield Noticed(remark)
+            sent_at = await self._throttle.wait_turn(who, again=tries.attempt > 1)
             try:
                 async with aclosing(self._try(prompt.head.model, body, tail, sent)) as batches:
                     async for events in batches:
-                        for event in events:
+                        if events and not begun:
                             begun = True
+                            self._throttle.answered(who)
+                        for event in events:
                             if isinstance(event, Ended):
                                 yield self._mended(event, prompt)
                                 return
@@ -144,23 +194,17 @@ class Api:
                 raise BrokenReply(f"the reply of {self.endpoint.base_url} has no end")
             except ProviderError as error:
                 error.args = (self.endpoint.secrets.mask(str(error)),)
-                wait = self._wait_after(attempt, error)
-                waited += wait
-                absent = absent + 1 if isinstance(error, Unreachable) and error.absent else 0
-                stalls += error.waited
-                if (
-                    not error.retryable
-                    or attempt >= self.patience.tries
-                    or absent >= self.patience.connect
-                    or stalls >= self.patience.waits
-                    or waited > self.patience.limit
-                ):
+                wait = self._wait_after(tries.attempt, error)
+                if isinstance(error, RateLimited) and error.retryable:
+                    self._throttle.refused(sent_at, error.retry_after)
+                tries.fail(error, wait)
+                if not error.retryable or tries.over(self.patience):
                     raise
                 why = str(error)
             # Outside the handler, so that the failed try is forgotten while we wait.
-            yield Retrying(why, wait, attempt, begun)
+            yield Retrying(why, wait, tries.attempt, begun)
             await self._sleep(wait)
-            attempt += 1
+            tries.attempt += 1
 
     def _mended(self, event: Ended, prompt: Prompt) -> Ended:
         """Take calls that a model wrote as text for calls."""

@@ -13,6 +13,7 @@ from prong.errors import NotInstalled
 from prong.provider.api import Api, Patience
 from prong.provider.backend import Backend, Resources, find
 from prong.provider.provider import Endpoint, Provider
+from prong.provider.throttle import Throttle
 from prong.provider.transport import Transport
 from prong.wire import dialect
 
@@ -32,6 +33,7 @@ class Providers:
         self._folder = folder
         self._backends: dict[str, Backend] = {}
         self._racks: dict[str, Rack] = {}
+        self._throttles: dict[Endpoint, Throttle] = {}
 
     async def __aenter__(self) -> Self:
         """Open nothing: everything is made when it is needed."""
@@ -69,7 +71,9 @@ class Providers:
                     patience=patience,
                     dispatching=dispatching,
                 )
-        return Api(self._transport, endpoint, speaks, patience=patience)
+        # Limits are of an account at a server, so whoever has the same of both shares a throttle.
+        throttle = self._throttles.setdefault(endpoint, Throttle())
+        return Api(self._transport, endpoint, speaks, patience=patience, throttle=throttle)
 
     def _backend(self, name: str) -> Backend:
         backend = self._backends.get(name)
