@@ -9,7 +9,7 @@ PLAYABLE := $(VENV)/.playable
 READY := $(VENV)/.ready
 RIVALS := .venv-rivals
 
-.PHONY: help demo story tmux sshd test torture lint check bench walk docs format clean
+.PHONY: help demo story tmux sshd test torture lint check bench walk docs site format clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -78,6 +78,10 @@ walk: $(READY) ## Which functions a session passes: hops, crossings, entries
 
 docs: $(READY) ## Write the generated parts of the documentation anew
 	@$(BIN)/python docs/regenerate.py
+
+site: $(READY) ## Build the documentation as a site, in build/site
+	@$(PIP) --group site
+	@$(BIN)/python docs/site_pages.py
 
 format: $(READY) ## Format and fix what can be fixed
 	$(BIN)/ruff format
