@@ -31,6 +31,8 @@ _LESS = 0.7
 """What is left of the rate after a refusal."""
 _GROWTH = 1.05
 """By how much the rate grows in a second."""
+_MOST = 1.25
+"""By how much it grows at most from one request to the next: what is slow is not tried fast."""
 _FORGET = 60.0
 """Seconds without refusal and without anybody waiting after which requests leave freely."""
 _LONGEST = 60.0
@@ -149,7 +151,7 @@ class Throttle:
 
     def _grown(self, now: float) -> float:
         assert self._rate is not None, "what is free has no rate"
-        grown = self._rate * _GROWTH ** (now - self._grown_at)
+        grown = self._rate * min(_MOST, _GROWTH ** (now - self._grown_at))
         self._rate, self._grown_at = grown, now
         return grown
 
