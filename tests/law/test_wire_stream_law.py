@@ -12,7 +12,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from prong.entry import Reply
-from prong.wire import CallPiece, Dialect, Ended, Fault, TextPiece, WireEvent, dialect
+from prong.wire import (
+    CallPiece,
+    Dialect,
+    Ended,
+    Fault,
+    TextPiece,
+    ThinkingPiece,
+    WireEvent,
+    dialect,
+    join_pieces,
+)
 from prong.wire.sse import Payload, Splitter
 from shared.value import call_ids, compact, json_values, names, objects
 
@@ -292,6 +302,34 @@ def test_cutting_the_stream_changes_nothing(
     points = [0, *sorted(min(c, len(wire)) for c in cuts), len(wire)]
     pieces = [wire[a:b] for a, b in pairwise(points)]
     assert run(vendor, pieces) == plain
+
+
+_PIECES = st.one_of(
+    st.builds(TextPiece, st.text(max_size=3)),
+    st.builds(ThinkingPiece, st.text(max_size=3)),
+    st.builds(CallPiece, call_ids, st.text(max_size=3)),
+)
+
+
+@pytest.mark.spec("L9")
+@given(events=st.lists(_PIECES))
+def test_pieces_that_come_together_are_one(events: list[WireEvent]):
+    """There is one piece for each run of text or of thinking; nothing else changes."""
+    joined = join_pieces(events)
+
+    assert not any(type(a) is type(b) is not CallPiece for a, b in pairwise(joined))
+    assert letters(joined) == letters(events)
+
+
+def letters(events: Sequence[WireEvent]) -> list[object]:
+    """Take texts apart: it does not matter in which pieces they came."""
+    told: list[object] = []
+    for event in events:
+        if isinstance(event, TextPiece | ThinkingPiece):
+            told += [(type(event), letter) for letter in event.text]
+        else:
+            told.append(event)
+    return told
 
 
 @pytest.mark.spec("L10")

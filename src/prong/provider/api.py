@@ -24,7 +24,7 @@ from prong.provider.address import is_loopback, read_url
 from prong.provider.provider import Endpoint, Noticed, Provider, Retrying, Streamed, Trait
 from prong.provider.throttle import Throttle
 from prong.provider.transport import Response, Transport, read, read_beginning
-from prong.wire import Dialect, Ended, Fault, ResponseBounds, Tail, WireEvent
+from prong.wire import Dialect, Ended, Fault, ResponseBounds, Tail, WireEvent, join_pieces
 
 if TYPE_CHECKING:
     from random import Random
@@ -186,7 +186,7 @@ class Api:
                         if events and not begun:
                             begun = True
                             self._throttle.answered(who)
-                        for event in events:
+                        for event in join_pieces(events):
                             if isinstance(event, Ended):
                                 yield self._mended(event, prompt)
                                 return

@@ -22,6 +22,7 @@ from prong.wire.dialect import (
     ThinkingPiece,
     Ttl,
     WireEvent,
+    join_pieces,
 )
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ __all__ = [
     "Ttl",
     "WireEvent",
     "dialect",
+    "join_pieces",
 ]
 
 DialectName: TypeAlias = Literal["anthropic", "responses", "chat"]

@@ -12,7 +12,8 @@ the dialect named when it encoded a block; they are no part of the head or of an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import groupby
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -149,6 +150,23 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 WireEvent: TypeAlias = Began | TextPiece | ThinkingPiece | CallBegan | CallPiece | Ended | Fault
+
+
+def join_pieces(events: Iterable[WireEvent]) -> list[WireEvent]:
+    """Make one piece of texts that came together: nobody sees them one after the other."""
+    joined: list[WireEvent] = []
+    for kind, run in groupby(events, type):
+        if kind is TextPiece:
+            joined.append(TextPiece(_text(run)))
+        elif kind is ThinkingPiece:
+            joined.append(ThinkingPiece(_text(run)))
+        else:
+            joined += run
+    return joined
+
+
+def _text(pieces: Iterable[WireEvent]) -> str:
+    return "".join(one.text for one in pieces if isinstance(one, TextPiece | ThinkingPiece))
 
 
 class Decoder(Protocol):
