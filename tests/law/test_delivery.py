@@ -58,6 +58,34 @@ def test_what_is_held_waits_for_those_that_come_together(tmp_path: Path) -> None
         assert not delivery.owes("main")
 
 
+class _Counted(set[str]):
+    """Tasks whose notices are held, with a count of how often that was asked."""
+
+    asked = 0
+
+    def __contains__(self, task_id: object) -> bool:
+        self.asked += 1
+        return super().__contains__(task_id)
+
+
+@pytest.mark.spec("T4")
+def test_a_notice_that_waits_does_not_ask_about_others(tmp_path: Path) -> None:
+    """However many wait, one more asks about itself alone; the last sets all of them free."""
+    with Outbox(str(tmp_path / "outbox")) as outbox:
+        held = _Counted(f"task-{number}" for number in range(50))
+        delivery, inbox = Delivery(outbox, lambda _: None), Inbox()
+        delivery.subscribe("main", inbox, hold=held)
+
+        for number in range(50):
+            delivery.send(task(number), ENDING)
+        assert held.asked == 50
+
+        held.clear()
+        delivery.send(task(50), ENDING)
+        ((entry, _),) = inbox.drain()
+        assert entry.text.count("it ended") == 51
+
+
 @pytest.mark.spec("T4")
 def test_nobody_waits_for_what_a_full_disk_keeps_back(tmp_path: Path) -> None:
     """If handing over cannot be stored, that is said, nothing is owed, and nothing is lost."""

@@ -82,7 +82,10 @@ class Delivery(Struct):
             self.outbox.put(notice)
         except JournalFull as error:
             self.emit(Warned(text=str(error)))
-        self._hand_over(notice.agent)
+        reader = self._readers.get(notice.agent)
+        # Where this one has to wait, so have those that waited: nothing sets free but a last one.
+        if reader is None or notice.task_id not in reader.hold:
+            self._hand_over(notice.agent)
 
     def receive(self, mail: Received) -> bool:
         """Store a mail, and hand it over if its reader is at work; whether it is a new one.
