@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 import types
 from functools import cache
@@ -15,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prong.cost.budget import Bounds
-from prong.errors import JournalError
+from prong.errors import JournalError, JournalFull
 from prong.event import MAIN, Todo
 from prong.host.worktree import Kept, Removed, Worktree
 from prong.ids import AgentPath, TaskId
@@ -252,6 +253,14 @@ def test_a_note_comes_back_as_it_was(note: Note) -> None:
     assert note.name == (f"{note.tag}/{key}" if isinstance(note, FanPlanned) else note.tag)
 
 
+@pytest.mark.parametrize("note", [ModeSet("a\ud800"), ChildEnded(detail="a\ud800")])
+def test_a_text_that_is_not_unicode_is_repaired(note: Note) -> None:
+    """A lone surrogate keeps no note from being stored, whether all of it is or one field."""
+    back = decode_note(type(note), bytes(encode_note(note)))
+
+    assert "a\ufffd" in repr(back)
+
+
 @pytest.mark.spec("L8")
 @pytest.mark.parametrize(("name", "value", "note"), OLD)
 def test_what_is_stored_has_its_old_form(name: str, value: str, note: Note) -> None:
@@ -343,6 +352,28 @@ def test_what_newer_programs_note_is_passed_over(tmp_path: Path) -> None:
         assert list(replay.each(ChildRun)) == [("main", ChildRun(3))]
         journal.note("main", Titled("on"))
     assert path.read_bytes().startswith(before)
+    assert read_journal(path).tally.title == "on"
+
+
+@pytest.mark.spec("L8")
+def test_notes_that_are_given_together_are_stored_together(tmp_path: Path) -> None:
+    """Of notes that belong together a full disk takes all or none; later they are there in order."""
+    path = tmp_path / "s1.jsonl"
+    with Journal.create(path, Opened(session="s1", created=0.0, cwd="/")) as journal:
+        size = path.stat().st_size
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        # Enough for the first of them.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 120, hard))
+        try:
+            with pytest.raises(JournalFull):
+                journal.note("main", ChildRun(2), Titled("on"), ChildRun(3))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert path.stat().st_size == size
+
+        journal.note("main", ChildRun(2), Titled("on"), ChildRun(3))
+        assert journal.tally.title == "on"
+    assert read_journal(path).last("main", ChildRun) == ChildRun(3)
     assert read_journal(path).tally.title == "on"
 
 

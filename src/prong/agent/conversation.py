@@ -65,8 +65,7 @@ class Conversation(msgspec.Struct, kw_only=True):
     def store(self, *notes: Note) -> None:
         """Store the conversation as it begins, and values beside it."""
         self.recorder.keep(self.path, self.prompt)
-        for note in notes:
-            self.note(note)
+        self.note(*notes)
 
     def append(self, *entries: Entry) -> None:
         """Add entries, storing them first; keys in them are masked.
@@ -103,9 +102,9 @@ class Conversation(msgspec.Struct, kw_only=True):
         """Remember a request that was answered."""
         self.last = sent
 
-    def note(self, note: Note) -> None:
-        """Store a value beside the conversation; the latest of a kind counts."""
-        self.recorder.note(self.path, note)
+    def note(self, *notes: Note) -> None:
+        """Store values beside the conversation; the latest of a kind counts."""
+        self.recorder.note(self.path, *notes)
 
     def _masked(self, entry: Entry) -> Entry:
         """Hide keys in results and notices; what the model or the user said stays as it is."""

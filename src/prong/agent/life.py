@@ -241,11 +241,10 @@ class Life:
         """Store what belongs to the agent beside its conversation, as far as it has changed."""
         agent = self._agent
         try:
-            for note, before in zip(now := _beside(agent), self._stored, strict=True):
-                if note != before:
-                    agent.conversation.note(note)
+            now = _beside(agent)
+            fresh = [note for note, old in zip(now, self._stored, strict=True) if note != old]
+            agent.conversation.note(*fresh, TurnSettled(self._settled))
             self._stored = now
-            agent.conversation.note(TurnSettled(self._settled))
             await agent.conversation.recorder.sync()
         except JournalError as error:
             agent.emit(Warned(text=str(error)))

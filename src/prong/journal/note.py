@@ -19,7 +19,7 @@ from prong.errors import JournalError
 from prong.event import Todo
 from prong.host.worktree import Kept, Removed, Worktree
 from prong.ids import AgentPath, TaskId
-from prong.wire.raw import dump
+from prong.wire.raw import dump, raw
 
 ToolSet: TypeAlias = Literal["simple", "full"]
 """What workers have: a shell and edits, or everything that an agent in the background may have."""
@@ -408,11 +408,13 @@ class ChildNotes(msgspec.Struct, frozen=True, kw_only=True):
     """What it has as a member of a team, if it is one."""
 
 
+_BARE = "value"
+"""The one field that is stored of a note which says so."""
+
+
 def encode_note(note: Note) -> msgspec.Raw:
     """Give what is stored of a note beside its name."""
-    # Plain values first: only those are repaired if a text in them is not Unicode.
-    content = msgspec.to_builtins(note, builtin_types=(msgspec.Raw,))
-    return msgspec.Raw(dump(content["value"] if note.bare else content))
+    return raw(getattr(note, _BARE) if note.bare else note)
 
 
 def decode_note(kind: type[AnyNote], value: bytes, *, key: str | None = None) -> AnyNote:

@@ -20,8 +20,8 @@ class Recorder(Protocol):
         """Store a row of the ledger."""
         ...
 
-    def note(self, agent: str, note: Note) -> None:
-        """Store a note of an agent; the latest of a kind counts."""
+    def note(self, agent: str, *notes: Note) -> None:
+        """Store notes of an agent, one after the other; the latest of a kind counts."""
         ...
 
     async def sync(self) -> None:

@@ -165,11 +165,13 @@ class Journal:
         self._append([RequestRecord(at=self._now(), row=row, tally=tally)])
         self._tally = tally
 
-    def note(self, agent: str, note: Note) -> None:
-        """Store a note of an agent; the latest of a kind counts."""
-        record = _note_record(agent, note, self._now())
-        self._append([record])
-        self._tally = noted(self._tally, record)
+    def note(self, agent: str, *notes: Note) -> None:
+        """Store notes of an agent, all of them or none; the latest of a kind counts."""
+        at = self._now()
+        records = [_note_record(agent, note, at) for note in notes]
+        self._append([*records])
+        for record in records:
+            self._tally = noted(self._tally, record)
 
     async def sync(self) -> None:
         """Wait until everything written so far would survive a loss of power.

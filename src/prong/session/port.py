@@ -147,9 +147,10 @@ class Relay:
     def request(self, row: Charge) -> None:
         """Do nothing: the session enters it when it is told what was paid."""
 
-    def note(self, agent: str, note: Note) -> None:
-        """Send a note."""
-        self._port.say(Noted(agent=agent, name=note.name, value=encode_note(note)))
+    def note(self, agent: str, *notes: Note) -> None:
+        """Send notes."""
+        for note in notes:
+            self._port.say(Noted(agent=agent, name=note.name, value=encode_note(note)))
 
     async def sync(self) -> None:
         """Do nothing: the session does it before it lets the agent end."""

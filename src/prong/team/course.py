@@ -308,8 +308,7 @@ def end(child: Child, services: Services) -> None:
     price = services.registry.prices.of(agent.conversation.prompt.head.model)
     receipt = child.account.close(run.status, price, "notice" if spec.notify else "returned")
     try:
-        for note in (ReceiptClosed(receipt), child.ended):
-            agent.conversation.note(note)
+        agent.conversation.note(ReceiptClosed(receipt), child.ended)
     except JournalError as error:
         agent.emit(Warned(text=str(error)))
     else:
