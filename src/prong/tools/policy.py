@@ -222,14 +222,14 @@ class PolicyBox:
             return derive(policy, self.ground, reads=True)
         from prong.tools.running import look_at
 
-        seen = look_at(policy, access, resolve)
+        seen = look_at(policy, access, resolve, approved=approved)
         return derive(
             policy,
             self.ground,
             reads=seen.reads,
             outside=seen.outside,
             cwd=access.cwd,
-            opened=seen.protected if approved else (),
+            opened=seen.opened,
         )
 
     def _may_grant_edits(self) -> bool:

@@ -91,23 +91,32 @@ class Nature(Struct, frozen=True):
     """It is known to read, and to do nothing else."""
     outside: bool
     """Each part of it is one that the user lets run without a sandbox."""
-    protected: tuple[str, ...]
-    """Protected paths that it names to change them."""
+    opened: tuple[str, ...] = ()
+    """Protected paths that it may change."""
 
 
-def look_at(policy: Policy, run: Running, resolve: Resolve) -> Nature:
-    """Read a command line for what decides on its profile."""
+def look_at(policy: Policy, run: Running, resolve: Resolve, *, approved: bool) -> Nature:
+    """Read a command line for what decides on its profile; `approved` if a person said yes to it.
+
+    What it names is looked for only then: to nobody else is a protected path opened.
+    """
     case = read_case(policy, run, resolve)
     commands, opaque = case.parsed.commands, case.parsed.opaque
     wild = [t for t in case.parsed.writes if not FREE.fullmatch(t.word.text)]
-    named = {p for p, writing in paths_of(case) if writing and is_protected(policy, p)}
-    for simple in commands:
-        named |= _configured(policy, simple)
     return Nature(
         reads=not opaque and not wild and all(prove_read_only(s) is not None for s in commands),
         outside=_is_outside(case),
-        protected=tuple(sorted(named)),
+        opened=_protected(case) if approved else (),
     )
+
+
+def _protected(case: Case) -> tuple[str, ...]:
+    """Give the protected paths that a command line names to change them."""
+    policy = case.policy
+    named = {p for p, writing in paths_of(case) if writing and is_protected(policy, p)}
+    for simple in case.parsed.commands:
+        named |= _configured(policy, simple)
+    return tuple(sorted(named))
 
 
 def _is_outside(case: Case) -> bool:
