@@ -109,6 +109,8 @@ class TaskBoard:
         self._prefix = prefix
         self._log_limit = log_limit
         self._tasks: dict[str, Task] = {}
+        self._owned: dict[str, dict[str, Task]] = {}
+        """The same by the agents that have started them: most have none, where hundreds run."""
         self._finished: dict[str, FinishedTask] = {}
         self._calls: dict[str, TaskId] = {}
         """Tasks by the ids of the calls that started them."""
@@ -183,7 +185,7 @@ class TaskBoard:
         if first_output:
             log.take(first_output)
         self._ids.add(task_id)
-        self._tasks[task_id] = task
+        self._tasks[task_id] = self._owned.setdefault(agent, {})[task_id] = task
         task.emit(TaskStarted(task_id=task_id, title=title, kind=work.kind, output_file=log.path))
         self._group.start_soon(self._run, task, name=task_id)
         return TaskHandle(task_id, log.path)
@@ -217,7 +219,7 @@ class TaskBoard:
 
     async def stop_owned(self, agent: str) -> None:
         """Stop every task that an agent has started and that still runs."""
-        await self._stop_all([task for task in self._tasks.values() if task.agent == agent])
+        await self._stop_all(list(self._owned.get(agent, {}).values()))
 
     def runs(self, task_id: str) -> bool:
         """Whether a task is running."""
@@ -236,9 +238,9 @@ class TaskBoard:
 
     def _ending(self, agent: str | None) -> Iterator[bool]:
         """Go through the tasks, of one agent or all, by whether they end by themselves."""
-        for task in self._tasks.values():
-            if agent is None or task.agent == agent:
-                yield not task.work.endless
+        tasks = self._tasks if agent is None else self._owned.get(agent, {})
+        for task in tasks.values():
+            yield not task.work.endless
 
     @property
     def closing(self) -> bool:
@@ -302,6 +304,10 @@ class TaskBoard:
             usage = msgspec.structs.replace(ending.usage, duration_ms=elapsed)
             self.delivery.send(task.expected, msgspec.structs.replace(ending, usage=usage))
         del self._tasks[task.id]
+        owned = self._owned[task.agent]
+        del owned[task.id]
+        if not owned:
+            del self._owned[task.agent]
         whole = task.notify and task.whole and not task.log.lost
         self._finished[task.id] = FinishedTask(
             task.agent,
