@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,16 @@ def is_alive(pid: int) -> bool:
         return b") Z" not in Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return False
+
+
+def working(far: Path) -> list[int]:
+    """Give the processes that work in a workspace."""
+    found: list[int] = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (place / "cwd").readlink().is_relative_to(far):
+                found.append(int(place.name))
+    return [pid for pid in found if is_alive(pid)]
 
 
 async def until(what: Any) -> None:
@@ -143,7 +154,9 @@ async def test_a_worker_that_has_lost_its_lease(world: Worlds, tmp_path: Path) -
         (child,) = w.parts.supervisor.children
         assert child.status == "failed"
         assert "a later run than number 2 has begun" in child.run.detail
-        assert not is_alive(worker)
+        assert not working(far)
+        # The worker is there for others.
+        assert is_alive(worker)
         # This session's numbers are too low now: nothing of the workspace is touched.
         (kept,) = w.told(WorkKept)
         assert kept.path == f"box:{copies(far)[0]}"
@@ -216,17 +229,17 @@ LIAR = """
 import sys
 from prong.host.remote_workspace import Harvest, PlacedWorkspace
 from prong.host.sandbox import Ability
-from prong.team.message import Frames, Ready, frame
+from prong.team.message import ChannelClosed, Ready, frame
 from prong.team.workspace_message import *
 
 fault = sys.argv[1]
-def say(message):
-    sys.stdout.buffer.write(frame(message)); sys.stdout.buffer.flush()
+def say(message, channel=1):
+    sys.stdout.buffer.write(frame(message, channel)); sys.stdout.buffer.flush()
 def hear():
-    size = int.from_bytes(sys.stdin.buffer.read(4))
+    size = int.from_bytes(sys.stdin.buffer.read(8)[:4])
     return sys.stdin.buffer.read(size)
 hear()
-say(Ready())
+say(Ready(), 0)
 order = hear()
 if fault == "noise":
     sys.stdout.buffer.write(b"Last login: today, and a long line of other words"); sys.exit()
@@ -235,7 +248,7 @@ if fault == "wrong word":
 if fault == "unknown commits":
     say(CommitsKnown(commits=("0" * 40,)))
     while b"bundlesent" not in hear(): pass
-    say(WorkspaceFailed(why="the bundle was whole"))
+    say(ChannelClosed(channel=1, why="the bundle was whole"), 0)
 if fault == "ends":
     sys.exit(3)
 sys.stdin.buffer.read()

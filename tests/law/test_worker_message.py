@@ -15,6 +15,7 @@ from prong.journal.transfer import begin, grow, growth, head_record
 from prong.prompt import Head, Prompt
 from prong.team.message import (
     LARGEST,
+    LEAD,
     Deliver,
     EventTold,
     Frames,
@@ -36,14 +37,22 @@ MESSAGES = st.one_of(
 )
 
 
-@given(st.lists(MESSAGES, max_size=6), st.lists(st.integers(1, 40), min_size=1))
-def test_frames_are_found_however_the_pipe_cuts_them(messages: list[Up], cuts: list[int]) -> None:
-    """The messages that come out are those that went in, in their order, whole."""
-    data = b"".join(frame(message) for message in messages)
-    frames, found, at, step = Frames(), list[Up](), 0, 0
+CHANNELS = st.integers(0, 2**32 - 1)
+
+
+@given(
+    st.lists(st.tuples(CHANNELS, MESSAGES), max_size=6), st.lists(st.integers(1, 40), min_size=1)
+)
+def test_frames_are_found_however_the_pipe_cuts_them(
+    messages: list[tuple[int, Up]], cuts: list[int]
+) -> None:
+    """The messages that come out are those that went in, in their order, whole, of their channel."""
+    data = b"".join(frame(message, channel) for channel, message in messages)
+    frames, found, at, step = Frames(), list[tuple[int, Up]](), 0, 0
     while at < len(data):
         size = cuts[step % len(cuts)]
-        found += [read_up(whole) for whole in frames.feed(data[at : at + size])]
+        cut = frames.feed(data[at : at + size])
+        found += [(channel, read_up(whole)) for channel, whole in cut]
         at, step = at + size, step + 1
 
     assert found == messages
@@ -55,7 +64,7 @@ def test_anything_else_is_refused(data: bytes) -> None:
     """Whatever comes is messages, the beginning of one, or an error of one kind."""
     with suppress(WorkerFailed):
         for whole in Frames().feed(data):
-            read_up(whole)
+            read_up(whole.data)
 
 
 def test_a_frame_that_is_too_large_is_not_waited_for() -> None:
@@ -86,6 +95,6 @@ def test_a_session_is_understood(text: str) -> None:
     """What a session says is read as it was said, and is no message of a worker's."""
     told = Deliver(waiting=Waiting(1, User((Text(text),), "notice")))
 
-    assert read_down(frame(told)[4:]) == told
+    assert read_down(frame(told)[LEAD:]) == told
     with pytest.raises(WorkerFailed):
-        read_up(frame(Hello())[4:])
+        read_up(frame(Hello())[LEAD:])

@@ -179,8 +179,28 @@ class RemoteWorkspace:
         """The folder in it that the parent worked in."""
         return f"{self._path}/{self._shipment.prefix}".rstrip("/")
 
-    async def enter(self) -> None:
-        """Wait until nobody else works there, and let it be known that this process does.
+    @asynccontextmanager
+    async def held(self) -> AsyncGenerator[None, None]:
+        """Be the only one that works there, in this process and in all others of this machine.
+
+        Raises NotPossibleNow if another does not end, or the workspace is gone.
+        """
+        folder = Path(self._top, ".prong", "held")
+        make_private(folder)
+        lock = os.open(folder / self._shipment.slug, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            with anyio.move_on_after(_PATIENCE) as scope:
+                while not _locked(lock):  # noqa: ASYNC110 - another process tells nobody
+                    await anyio.sleep(0.05)
+            if scope.cancelled_caught:
+                raise NotPossibleNow(f"an earlier run works in {self._path} and does not end")
+            await self._enter()
+            yield
+        finally:
+            os.close(lock)
+
+    async def _enter(self) -> None:
+        """Wait until no process elsewhere works there, and let it be known that this one does.
 
         Raises NotPossibleNow if another does not end, or the workspace is gone.
         """
@@ -240,7 +260,8 @@ class RemoteWorkspace:
             return False
         for ref in (BRANCHES + slug, RESULTS + slug):
             await git.ask("update-ref", "-d", ref)
-        await self.host.run(["rm", "-rf", "--", f"{self._top}/.prong/storage/{slug}"])
+        own = [f"{self._top}/.prong/{kind}/{slug}" for kind in ("storage", "held")]
+        await self.host.run(["rm", "-rf", "--", *own])
         return True
 
     async def destroy(self) -> None:

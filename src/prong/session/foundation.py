@@ -18,6 +18,7 @@ from prong.journal.replay import Replay
 from prong.journal.writer import Journal
 from prong.provider import Providers, Secrets
 from prong.session.bus import Bus
+from prong.team.remote_workers import RemoteWorkers
 from prong.team.task import TaskBoard
 from prong.tools.policy import PolicyBox
 from prong.tools.structured import StructuredOutput
@@ -46,6 +47,8 @@ class Foundation(Struct, frozen=True, kw_only=True):
     """The tool that takes the answer, if the caller gave a schema for it."""
     secrets: Secrets
     """Keys, which are masked wherever they turn up."""
+    remote: RemoteWorkers
+    """The other machines on which children can work."""
     board: TaskBoard
 
     @property

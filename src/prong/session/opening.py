@@ -70,6 +70,7 @@ from prong.team.member_record import Teams
 from prong.team.outbox import Outbox
 from prong.team.pull import Pulls
 from prong.team.registry import Registry
+from prong.team.remote_workers import RemoteWorkers
 from prong.team.route import ForkMode
 from prong.team.supervisor import Supervisor, TeamSettings
 from prong.team.task import TaskBoard
@@ -317,8 +318,15 @@ class _Maker:
             policy=PolicyBox(_policy(place, host, storage)),
             structured=structured_output(place.options),
             secrets=self._secrets,
+            remote=self._remote(place, storage),
             board=self._board(storage, emit),
         )
+
+    def _remote(self, place: Place, storage: str) -> RemoteWorkers:
+        remote = remote_workers(place, self._group, storage)
+        # Children are stopped by the board, which comes later and is closed before.
+        self._closers.append(remote.close)
+        return remote
 
     def _board(self, storage: str, emit: Callable[[Event], None]) -> TaskBoard:
         outbox = Outbox(f"{storage}/outbox.jsonl")
@@ -381,7 +389,7 @@ class _Maker:
             registry=registry,
             journal=base.journal.path,
             runner=runner(place),
-            remote=remote_workers(place),
+            remote=base.remote,
             worktrees=read_settings(place.settings.values.worktree),
             teams=teams,
             claims=Claims() if crew.coordinates else None,

@@ -1,13 +1,14 @@
 """The far side of the port: what an agent in a worker has in place of a session.
 
-Everything goes through one pipe, in order. What the agent stores, says and pays is on its way
+Everything goes through one channel, in order. What the agent stores, says and pays is on its way
 before it goes on; and before each request and each call it waits for an answer, by which time all
-of that was taken. So nothing is done before the session has stored what led to it.
+of that was taken. So nothing is done before the session has stored what led to it, and what waits
+to be written is bounded by what one step has to say; live output, which has no such bound, is left
+out while the line is slow.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import count
@@ -22,13 +23,14 @@ from prong.agent.observer import Payment
 from prong.cost import Charge
 from prong.entry import Call, CallId
 from prong.errors import BudgetSpent, WorkerFailed
-from prong.event import Event, PromptMoved
+from prong.event import Delta, Event, PromptMoved, Warned
 from prong.host.far_host import TracedHost
 from prong.host.lease import RunLease
 from prong.ids import AgentPath
 from prong.journal.note import Note, encode_note
 from prong.journal.transfer import growth
 from prong.prompt import Prompt
+from prong.team.channel import ROOM, Outgoing
 from prong.team.message import (
     SPEECH,
     AskAnswered,
@@ -46,7 +48,6 @@ from prong.team.message import (
     Use,
     Used,
     WorkerAsk,
-    frame,
 )
 from prong.team.run import (
     ToolRow,
@@ -56,6 +57,8 @@ from prong.tools.tool import CallOutcome, Context, Done, Failed, SideEffect, Too
 from prong.wire.raw import dump
 
 _T = TypeVar("_T")
+
+_SLOW = "the line to this agent is slow: some of what it shows while it works is left out"
 
 
 def check_lease(lease: RunLease | None) -> None:
@@ -68,30 +71,35 @@ def check_lease(lease: RunLease | None) -> None:
 
 
 class Port:
-    """The way to the session."""
+    """The way to the session that one run has, or one workspace."""
 
-    def __init__(self, sink: int, lease: RunLease | None = None) -> None:
-        """Take the pipe's end; writing waits for the session, which reads all the time.
+    def __init__(self, outgoing: Outgoing, channel: int, lease: RunLease | None = None) -> None:
+        """Take what is to be written to the session, and the channel of it that is this one's.
 
         With a lease, nothing is asked for once a later run has begun.
         """
-        self._sink = sink
+        self._outgoing = outgoing
+        self._channel = channel
         self._lease = lease
         self._numbers = count(1)
         self._slots: dict[int, _Pending] = {}
 
     def leased(self, lease: RunLease | None) -> Port:
         """Give the same way, for a run that holds a lease."""
-        return Port(self._sink, lease)
+        return Port(self._outgoing, self._channel, lease)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so much waits to be written that what can be left out should be."""
+        return self._outgoing.backlog(self._channel) >= ROOM
 
     def say(self, message: msgspec.Struct) -> None:
-        """Say something; it is in the pipe when this returns.
+        """Say something; what is said is written in its order, as fast as the session takes it."""
+        self._outgoing.put(message, self._channel)
 
-        Raises OSError if nobody listens any more.
-        """
-        rest = memoryview(frame(message))
-        while rest:
-            rest = rest[os.write(self._sink, rest) :]
+    async def wait_room(self) -> None:
+        """Wait until not too much waits to be written."""
+        await self._outgoing.wait_room(self._channel)
 
     def number(self) -> int:
         """Make a number for a question."""
@@ -133,6 +141,8 @@ class Relay:
         self._there = prompt
         """What the session has of the conversation."""
         self._moved: Prompt | None = None
+        self._slow = False
+        """Whether live output was left out."""
 
     def keep(self, agent: str, prompt: Prompt, *, reason: str = "") -> None:
         """Send what of the prompt the session has not."""
@@ -161,6 +171,11 @@ class Relay:
             records = tuple(growth(self._path, self._moved))
             self._moved = None
             self._port.say(Compacted(records=records, detail=event.detail))
+        elif isinstance(event, Delta) and self._port.crowded:
+            # Its end says all of it once more.
+            if not self._slow:
+                self._slow = True
+                self._port.say(EventTold(agent=self._path, event=Warned(text=_SLOW)))
         elif isinstance(event, SPEECH):
             self._port.say(EventTold(agent=self._path, event=event))  # pyright: ignore[reportArgumentType] # just looked
 

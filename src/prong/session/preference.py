@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+from anyio.abc import TaskGroup
 
 from prong.agent import TurnLimits
 from prong.config.option import Options
@@ -59,10 +60,15 @@ def runner(place: Place) -> Runner:
     return Processes()
 
 
-def remote_workers(place: Place) -> RemoteWorkers:
-    """Say on which other machines children can work."""
+def remote_workers(place: Place, group: TaskGroup, storage: str) -> RemoteWorkers:
+    """Say on which other machines children can work; what leads there is held in the group."""
     values = place.settings.values
+    if not values.remote.targets:
+        return RemoteWorkers(background=values.background)
+    from prong.team.worker_lines import WorkerLines
+
     return RemoteWorkers(
+        lines=WorkerLines(group, f"{storage}/machines", withhold=withheld(place)),
         targets=values.remote.targets,
         default=values.remote.default,
         withhold=withheld(place),

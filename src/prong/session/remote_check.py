@@ -5,18 +5,23 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import AsyncGenerator
+from pathlib import Path
 
+import anyio
 import msgspec
 
 from prong.config.option import Options
 from prong.config.place import Place, look_around
 from prong.config.secrecy import withheld
 from prong.errors import ConfigError, ProngError, UsageError
-from prong.host import LocalHost
+from prong.host import LocalHost, make_private
 from prong.host.git import Git, locate
+from prong.host.launcher import make_launcher
+from prong.host.target import choose_target
 from prong.host.worktree import reserve
 from prong.session.diagnosis import Checkup, sandbox_findings
-from prong.team.remote_machine import RemoteMachine, WireMeter, WorkspaceJob, find_machine
+from prong.team.remote_machine import RemoteMachine, WireMeter, WorkspaceJob
+from prong.team.worker_lines import WorkerLines
 from prong.team.workspace_message import TRIAL
 
 
@@ -27,19 +32,22 @@ async def check_remote(
     try:
         place = look_around(Options(cwd=cwd, settings=settings))
         values = place.settings.values.remote
-        machine = find_machine(
-            values.targets, values.default, name, withhold=sorted(withheld(place))
-        )
-        argv = machine.launcher.argv(machine.name, machine.target)
+        known, target = choose_target(values.targets, values.default, name)
+        launcher = make_launcher(target.launcher)
+        told = f"{known}: {' '.join(launcher.argv(known, target))}"
     except (ConfigError, UsageError) as error:
         return (Checkup(topic="target", state="broken", text=str(error)),)
-    told = f"{machine.name}: {' '.join(argv)}"
     found = [Checkup(topic="target", state="good", text=told)]
-    try:
-        with tempfile.TemporaryDirectory(prefix="prong-check-") as folder:
-            found += [one async for one in _trial(place, machine, folder)]
-    except (ProngError, OSError) as error:
-        found.append(Checkup(topic="worker", state="broken", text=str(error)))
+    with tempfile.TemporaryDirectory(prefix="prong-check-") as folder:
+        async with anyio.create_task_group() as group:
+            lines = WorkerLines(group, f"{folder}/machines", withhold=withheld(place))
+            machine = RemoteMachine(name=known, target=target, launcher=launcher, lines=lines)
+            try:
+                found += [one async for one in _trial(place, machine, folder)]
+            except (ProngError, OSError) as error:
+                found.append(Checkup(topic="worker", state="broken", text=str(error)))
+            finally:
+                await lines.close()
     return tuple(found)
 
 
@@ -50,6 +58,7 @@ async def _trial(
     git, repository = Git(host, host.root), await locate(host)
     begun = time.monotonic()
     worktree = await reserve(host, "check")
+    make_private(Path(folder, "run"))
     job = WorkspaceJob(
         git=git,
         repository=repository,

@@ -1,112 +1,71 @@
-"""A worker: a process that runs one agent of a session which lives in another.
+"""A worker: a process that runs agents of a session which lives in another.
 
-The composition root of that process. It reads from its standard input and writes to its standard
-output, in the frames of `prong.team.message`, and ends when its input does.
+It reads from its standard input and writes to its standard output, in the frames of
+`prong.team.message`, and ends when its input does. Each channel is served by itself: whatever goes
+wrong in one is told there, and touches no other.
 """
 
 from __future__ import annotations
 
 import os
-import time
+import sys
+import traceback
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
-from pathlib import Path
+from typing import cast
 
 import anyio
 import anyio.abc
-import msgspec
 
-from prong.agent import (
-    Agent,
-    Conversation,
-    Life,
-    ModelClient,
-    OpenQuestions,
-    RunState,
-    Sent,
-    Turn,
-    TurnLimits,
-)
-from prong.cost import Billing, Ledger, Prices
-from prong.cost.budget import Budget
-from prong.entry import User
-from prong.errors import WorkerFailed
-from prong.host import Host, make_private
-from prong.host.lease import RunLease
-from prong.host.remote_workspace import RemoteWorkspace
-from prong.journal.transfer import begin, grow
-from prong.prompt import Node, Prompt
-from prong.provider import Api, Http, Secrets
-from prong.session.port import (
-    HomeGroup,
-    HomeTool,
-    Port,
-    PortGate,
-    PortHooks,
-    PortObserver,
-    Relay,
-    check_lease,
-    may_end,
-)
+from prong.errors import ProngError, WorkerFailed
+from prong.session.port import Port
+from prong.session.worker_run import serve_run
 from prong.session.workspace_server import serve_workspace
-from prong.team.delivery import Delivery
-from prong.team.isolation import nobody
+from prong.team.channel import Incoming, Outgoing
 from prong.team.message import (
+    CONTROL,
     PROTOCOL,
     Alive,
-    AskAnswered,
     Begin,
-    Deliver,
-    Down,
-    EndNow,
+    ChannelClosed,
+    CloseChannel,
+    Credit,
     EntrySent,
+    Forget,
+    Frame,
     Frames,
     HeadSent,
     Hello,
-    Over,
     Ready,
-    RulesSet,
-    Taken,
     read_down,
 )
-from prong.team.outbox import Outbox
-from prong.team.recovery import recover
-from prong.team.run import (
-    RunSpec,
-    Waiting,
-)
-from prong.team.task import TaskBoard
-from prong.team.taskset import TaskSet
-from prong.tools.kit import Kit
-from prong.tools.policy import PolicyBox
-from prong.tools.tool import Context, Reads, Tool
-from prong.wire import dialect
+from prong.team.rope_transfer import KnownRopes
+from prong.team.workspace_message import read_first
 
 _PULSE = 10.0
 """Seconds between two signs of life."""
-
-_LOOK = 1.0
-"""Seconds between two looks at the lease."""
 
 _CHUNK = 1 << 16
 
 
 def run_worker() -> int:
-    """Run one agent for the session at the other end of the standard streams; gives a code."""
+    """Run agents for the session at the other end of the standard streams; gives a code."""
     # Whatever prints must not get into the frames.
     sink = os.dup(1)
     os.dup2(2, 1)
     os.set_blocking(0, False)
+    os.set_blocking(sink, False)
     try:
         anyio.run(_work, 0, sink)
-    except OSError:
-        # Nobody listens any more.
+    except (ProngError, OSError, ExceptionGroup) as error:
+        # Often it is only that nobody listens any more.
+        sys.stderr.write(f"{_reason(error)}\n")
         return 1
     return 0
 
 
-async def _frames(source: int) -> AsyncGenerator[bytes, None]:
+async def _frames(source: int) -> AsyncGenerator[Frame, None]:
     frames = Frames()
     while True:
         await anyio.wait_readable(source)
@@ -117,266 +76,126 @@ async def _frames(source: int) -> AsyncGenerator[bytes, None]:
             yield whole
 
 
-async def _messages(frames: AsyncGenerator[bytes, None]) -> AsyncGenerator[Down, None]:
-    async for data in frames:
-        yield read_down(data)
-
-
 async def _work(source: int, sink: int) -> None:
-    port = Port(sink)
-    async with aclosing(_frames(source)) as frames:
-        first = await anext(frames, None)
-        hello = None if first is None else read_down(first)
-        port.say(Ready())
-        if not isinstance(hello, Hello) or hello.version != PROTOCOL:
-            raise WorkerFailed(f"the session does not speak version {PROTOCOL} of the protocol")
-        if hello.purpose == "run":
-            await _run(frames, port, hello)
-            return
-        async with anyio.create_task_group() as group:
-            group.start_soon(_pulse, port)
-            await serve_workspace(frames, port)
-            group.cancel_scope.cancel()
+    outgoing, failure = Outgoing(), None
+    async with anyio.create_task_group() as group, aclosing(_frames(source)) as frames:
+        group.start_soon(outgoing.pump, partial(_write, sink))
+        try:
+            await _serve(frames, outgoing, group)
+        except ProngError as error:
+            # What is wrong with its words is still said, to whoever can make something of it.
+            await outgoing.wait_room(CONTROL, below=1)
+            failure = error
+        group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
-async def _run(frames: AsyncGenerator[bytes, None], port: Port, hello: Hello) -> None:
-    async with aclosing(_messages(frames)) as messages:
-        prompt, spec = await _receive(messages)
-        lease = await _claim(spec)
-        port = port.leased(lease)
-        async with (
-            Http(env=hello.env, limits=spec.model.limits) as http,
-            anyio.create_task_group() as group,
-        ):
-            worker = _Worker(port, hello, spec, prompt, http, group)
-            group.start_soon(_pulse, port)
-            if lease is not None:
-                group.start_soon(_keep, lease)
-            group.start_soon(_obey, messages, worker, group.cancel_scope)
-            try:
-                await worker.live()
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await worker.close()
-            group.cancel_scope.cancel()
+async def _write(sink: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(sink, rest) :]
+        except BlockingIOError:
+            await anyio.wait_writable(sink)
 
 
-async def _receive(messages: AsyncGenerator[Down, None]) -> tuple[Prompt, RunSpec]:
-    """Take the rope, and the run that goes on from it."""
-    prompt: Prompt | None = None
-    async for message in messages:
-        match message:
-            case HeadSent(record=head):
-                prompt = begin(head, dialect)
-            case EntrySent(record=entry) if prompt is not None:
-                prompt = grow(prompt, entry)
-            case Begin(spec=spec) if prompt is not None and prompt.digest == spec.digest:
-                return prompt, spec
-            case _:
-                break
-    raise WorkerFailed("the rope did not come whole")
+async def _serve(
+    frames: AsyncGenerator[Frame, None], outgoing: Outgoing, group: anyio.abc.TaskGroup
+) -> None:
+    """Serve the session's channels until it has nothing more to say.
 
-
-async def _claim(spec: RunSpec) -> RunLease | None:
-    """Take a workspace of this machine for this run, once nobody else works in it.
-
-    Raises NotPossibleNow if a later run has it, or an earlier one does not end.
+    Raises WorkerFailed if what it says cannot be understood.
     """
-    if (given := spec.remote) is None:
-        return None
-    there = RemoteWorkspace(given.folder, spec.place.home, given.shipment)
-    lease = there.lease(given.lease)
-    lease.take()
-    await there.enter()
-    return lease
+    first = await anext(frames, None)
+    hello = None if first is None else read_down(first.data)
+    outgoing.put(Ready())
+    if not isinstance(hello, Hello) or hello.version != PROTOCOL:
+        raise WorkerFailed(f"the session does not speak version {PROTOCOL} of the protocol")
+    group.start_soon(_pulse, outgoing)
+    served = _Channels(outgoing, group)
+    async for whole in frames:
+        served.take(whole)
 
 
-async def _keep(lease: RunLease) -> None:
-    """Look whether the run is still this one's; everything ends if not."""
-    while True:
-        await anyio.sleep(_LOOK)
-        check_lease(lease)
-
-
-async def _pulse(port: Port) -> None:
+async def _pulse(outgoing: Outgoing) -> None:
     while True:
         await anyio.sleep(_PULSE)
-        port.say(Alive())
+        outgoing.put(Alive())
 
 
-async def _obey(
-    messages: AsyncGenerator[Down, None], worker: _Worker, scope: anyio.CancelScope
-) -> None:
-    """Do what the session says until it has nothing more to say; then everything ends."""
-    async for message in messages:
-        match message:
-            case AskAnswered():
-                worker.port.settle(message)
-            case Deliver(waiting=waiting):
-                worker.tell(waiting)
-            case RulesSet(policy=policy):
-                worker.agent.policy.revise(policy)
-            case EndNow():
-                break
-            case Hello() | HeadSent() | EntrySent() | Begin():
-                raise WorkerFailed("the session began a second time")
-    scope.cancel()
+class _Channels:
+    """What goes on in this process, channel by channel, and the prompts that they share."""
+
+    def __init__(self, outgoing: Outgoing, group: anyio.abc.TaskGroup) -> None:
+        self._outgoing = outgoing
+        self._group = group
+        self._ropes = KnownRopes()
+        self._open: dict[int, tuple[Incoming, anyio.CancelScope]] = {}
+        self._latest = CONTROL
+
+    def take(self, whole: Frame) -> None:
+        """Hand on what the session says.
+
+        Raises WorkerFailed if it cannot be understood.
+        """
+        number = whole.channel
+        if number == CONTROL:
+            self._control(whole.data)
+            return
+        if number > self._latest:
+            self._latest = number
+            incoming, scope = Incoming(number, self._outgoing), anyio.CancelScope()
+            self._open[number] = incoming, scope
+            self._group.start_soon(self._run, number, incoming, scope)
+        if number in self._open:
+            self._open[number][0].put(whole.data)
+
+    def _control(self, data: bytes) -> None:
+        match read_down(data):
+            case HeadSent() | EntrySent() | Forget() as part:
+                self._ropes.take(part)
+            case Credit() as credit:
+                self._outgoing.grant(credit)
+            case CloseChannel(channel=number):
+                if number in self._open:
+                    self._open[number][1].cancel()
+                    # Nobody takes what it still has to say.
+                    self._outgoing.drop(number)
+            case other:
+                raise WorkerFailed(f"the session said {type(other).__name__} in the wrong place")
+
+    async def _run(self, number: int, incoming: Incoming, scope: anyio.CancelScope) -> None:
+        """Serve one channel to its end, whatever that is."""
+        why = ""
+        try:
+            with scope:
+                async with aclosing(incoming.frames()) as frames:
+                    await self._begin(frames, Port(self._outgoing, number))
+                # What it said must be there before its end is.
+                await self._outgoing.wait_room(number, below=1)
+        except Exception as error:  # noqa: BLE001 - siblings must not end with it
+            why = _reason(error)
+        finally:
+            del self._open[number]
+            self._outgoing.put(ChannelClosed(channel=number, why=why))
+            self._outgoing.drop(number)
+
+    async def _begin(self, frames: AsyncGenerator[bytes, None], port: Port) -> None:
+        """Do what the first word asks for."""
+        match read_first(await anext(frames)):
+            case Begin() as begin:
+                prompt = self._ropes.find(begin.spec.digest)
+                await serve_run(begin, prompt, frames, port)
+            case order:
+                await serve_workspace(order, frames, port)
 
 
-class _Worker:
-    """The agent, and what it stands on in this process."""
-
-    def __init__(
-        self,
-        port: Port,
-        hello: Hello,
-        spec: RunSpec,
-        prompt: Prompt,
-        http: Http,
-        group: anyio.abc.TaskGroup,
-    ) -> None:
-        self.port = port
-        self._host = spec.place.open(spec.beside.storage)
-        self._outbox = Outbox(str(Path(_made(spec.beside.scratch), "outbox.jsonl")))
-        relay = Relay(port, spec.path, prompt)
-        self._board = TaskBoard(
-            group=group,
-            storage=spec.beside.scratch,
-            delivery=Delivery(self._outbox, relay.emit),
-            prefix=f"{spec.task_id}-",
-        )
-        self.agent = _agent(spec, hello, prompt, relay, port, self._host, self._board, http)
-        for waiting in spec.inbox:
-            self.tell(waiting)
-
-    def tell(self, waiting: Waiting) -> None:
-        """Put something before the agent; the session hears when it stands in the conversation."""
-        entry: User = waiting.entry
-        taken = partial(self.port.say, Taken(number=waiting.number))
-        self.agent.inbox.put(entry, taken=taken)
-
-    async def live(self) -> None:
-        """Run turns until the session says that one was the last."""
-        agent, board = self.agent, self._board
-        recover(board, agent.path)
-        board.delivery.subscribe(agent.path, agent.inbox)
-
-        async def until(turn: Turn) -> bool:
-            return await may_end(self.port, agent, turn)
-
-        await Life(agent).go_on(until=until)
-        await board.close()
-        self.port.say(Over())
-
-    async def close(self) -> None:
-        """End everything that the agent has started."""
-        await self._board.close()
-        await self._host.close()
-        self._outbox.close()
-
-
-def _made(folder: str) -> str:
-    make_private(Path(folder))
-    return folder
-
-
-def _agent(
-    spec: RunSpec,
-    hello: Hello,
-    prompt: Prompt,
-    relay: Relay,
-    port: Port,
-    host: Host,
-    board: TaskBoard,
-    http: Http,
-) -> Agent:
-    model, beside, spending, policy = spec.model, spec.beside, spec.spending, PolicyBox(spec.policy)
-    endpoint = msgspec.structs.replace(model.endpoint, headers=hello.headers)
-    speaks = dialect(endpoint.dialect, explicit=endpoint.explicit)
-    budget = Budget(spending.bounds, name=spending.name)
-    budget.remember(spending.tokens, spending.usd, spending.turns)
-    ahead = spec.ahead
-    return Agent(
-        path=spec.path,
-        lineage=spec.lineage,
-        conversation=Conversation(
-            path=spec.path,
-            prompt=prompt,
-            recorder=relay,
-            emit=relay.emit,
-            secrets=Secrets(hello.secrets),
-            last=_last(spec, prompt),
-            base=None if spec.base is None else _node(prompt, spec.base),
-        ),
-        client=ModelClient(
-            provider=Api(http, endpoint, speaks, patience=model.patience),
-            billing=Billing(prices=Prices(spending.prices), ledger=Ledger(), budget=budget),
-            settings=model.settings,
-            observer=PortObserver(port),
-            clock=lambda: time.time() + ahead,
-        ),
-        kit=_kit(spec, port),
-        context=Context(
-            host=host,
-            reads=Reads(dict(beside.reads), set(beside.unseen)),
-            emit=relay.emit,
-            ask=nobody,
-            tasks=TaskSet(board, spec.path, relay.emit),
-            cwd=beside.cwd,
-            todos=beside.todos,
-            env=beside.env,
-            images=beside.images,
-            keeps_back=policy.keeps_back,
-        ),
-        policy=policy,
-        hooks=PortHooks(port),
-        questions=OpenQuestions(),
-        gate=PortGate(port),
-        emit=relay.emit,
-        run=RunState(limits=TurnLimits(max_turns=spending.max_turns)),
-    )
-
-
-def _last(spec: RunSpec, prompt: Prompt) -> Sent:
-    last = spec.last
-    return Sent(
-        node=_node(prompt, last.depth),
-        usage=last.usage,
-        length=last.length,
-        response_id=last.response_id,
-        at=last.at,
-    )
-
-
-def _node(prompt: Prompt, depth: int) -> Node | None:
-    """Find the node of a depth; None if there is none."""
-    nodes = prompt.nodes()
-    return nodes[depth - 1] if 0 < depth <= len(nodes) else None
-
-
-def _kit(spec: RunSpec, port: Port) -> Kit:
-    from prong.tools.background import TaskOutput, TaskStop
-    from prong.tools.files import Edit, Glob, Grep, NotebookEdit, Read, Write
-    from prong.tools.shell import Bash
-    from prong.tools.todo import TodoWrite
-
-    own: tuple[Tool, ...] = (
-        Bash(),
-        Edit(),
-        Glob(),
-        Grep(),
-        NotebookEdit(),
-        Read(),
-        TaskOutput(),
-        TaskStop(),
-        TodoWrite(),
-        Write(),
-    )
-    here = {tool.name: tool for tool in own}
-    tools: list[Tool] = []
-    for row in spec.tools:
-        if row.here:
-            tools.append(here[row.name])
-        else:
-            tools.append(HomeGroup(row, port) if row.together else HomeTool(row, port))
-    return Kit(tools)
+def _reason(error: BaseException) -> str:
+    """Say what ended a channel; what only we can mend is also written down."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    if isinstance(error, ProngError | OSError):
+        return str(error)
+    traceback.print_exception(error, file=sys.stderr)
+    return f"inside Prong: {error!r}"

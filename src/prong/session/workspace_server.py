@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 
-from prong.errors import ProngError, WorkerFailed
+from prong.errors import WorkerFailed
 from prong.host.remote_workspace import RemoteWorkspace
 from prong.session.port import Port
 from prong.team.workspace_message import (
@@ -20,7 +20,6 @@ from prong.team.workspace_message import (
     PrepareWorkspace,
     WorkArrived,
     WorkFound,
-    WorkspaceFailed,
     WorkspaceLeft,
     WorkspaceReady,
     read_order,
@@ -30,19 +29,18 @@ _PATIENCE = 120.0
 """Seconds for which the next word of a session is waited for: siblings may wait for this one."""
 
 
-async def serve_workspace(frames: AsyncGenerator[bytes, None], port: Port) -> None:
-    """Do what one order asks for, and say what came of it."""
-    try:
-        order = await _next(frames)
-        match order:
-            case PrepareWorkspace():
-                await _prepare(order, frames, port)
-            case CollectWorkspace():
-                await _collect(order, frames, port)
-            case _:
-                raise WorkerFailed("the session began in the middle")
-    except (ProngError, OSError) as error:
-        port.say(WorkspaceFailed(why=str(error)))
+async def serve_workspace(
+    order: PrepareWorkspace | CollectWorkspace, frames: AsyncGenerator[bytes, None], port: Port
+) -> None:
+    """Do what one order asks for, and say what came of it.
+
+    Raises ProngError, OSError.
+    """
+    match order:
+        case PrepareWorkspace():
+            await _prepare(order, frames, port)
+        case CollectWorkspace():
+            await _collect(order, frames, port)
 
 
 async def _next(
@@ -91,23 +89,29 @@ async def _collect(
     there = RemoteWorkspace(order.folder, str(Path.home()), order.shipment)
     lease = there.lease(order.lease)
     lease.take()
-    await there.enter()
-    if order.trial:
-        await there.host.write(f"{there.cwd}/{TRIAL}", order.trial.encode())
-    async with there.alone():
-        harvest = await there.harvest(order.since)
-    port.say(WorkFound(harvest=harvest))
-    if harvest.tip:
-        async with await anyio.open_file(there.bundle, "rb") as file:
-            while data := await file.read(PART):
-                port.say(BundlePart(data=data))
-        port.say(BundleSent())
-    if not isinstance(await _next(frames), WorkArrived):
-        raise WorkerFailed("the session did not say that the work has arrived")
-    async with there.alone():
-        gone = await there.leave(remove=not harvest.why)
+    async with there.held():
+        if order.trial:
+            await there.host.write(f"{there.cwd}/{TRIAL}", order.trial.encode())
+        async with there.alone():
+            harvest = await there.harvest(order.since)
+        port.say(WorkFound(harvest=harvest))
+        if harvest.tip:
+            await _send(there, port)
+        if not isinstance(await _next(frames), WorkArrived):
+            raise WorkerFailed("the session did not say that the work has arrived")
+        async with there.alone():
+            gone = await there.leave(remove=not harvest.why)
     if gone:
         lease.drop()
     if gone and order.trial:
         await there.destroy()
     port.say(WorkspaceLeft(gone=gone))
+
+
+async def _send(there: RemoteWorkspace, port: Port) -> None:
+    """Send the bundle, as fast as it is taken."""
+    async with await anyio.open_file(there.bundle, "rb") as file:
+        while data := await file.read(PART):
+            await port.wait_room()
+            port.say(BundlePart(data=data))
+    port.say(BundleSent())

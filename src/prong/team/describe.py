@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import msgspec
 
@@ -11,15 +10,9 @@ from prong.agent import Agent
 from prong.errors import NotPossibleNow
 from prong.host.workplace import Workplace, workplace_of
 from prong.ids import task_of
-from prong.journal.transfer import growth, head_record
 from prong.prompt import Node, Prompt
 from prong.provider import Api, Http
-from prong.team.message import (
-    Down,
-    EntrySent,
-    HeadSent,
-    Hello,
-)
+from prong.team.message import RunKeys
 from prong.team.run import (
     HERE,
     Beside,
@@ -69,18 +62,11 @@ def describe(agent: Agent, waiting: tuple[Waiting, ...]) -> RunSpec:
     )
 
 
-def greeting(agent: Agent) -> Hello:
+def run_keys(agent: Agent) -> RunKeys:
     """Give what a worker must know and nobody may see."""
     api = _api(agent)
     env = {name: value for name, value in _http(api).env.items() if name.lower() in _NETWORK}
-    return Hello(headers=api.endpoint.headers, env=env, secrets=agent.conversation.secrets.values)
-
-
-def rope(agent: Agent) -> Iterator[Down]:
-    """Give an agent's conversation as the journal has it, record by record."""
-    yield HeadSent(record=head_record(agent.path, agent.conversation.prompt.head, "", 0.0))
-    for record in growth(agent.path, agent.conversation.prompt):
-        yield EntrySent(record=record)
+    return RunKeys(headers=api.endpoint.headers, env=env, secrets=agent.conversation.secrets.values)
 
 
 def _depth(prompt: Prompt, node: Node | None) -> int:

@@ -1,15 +1,17 @@
-"""What a session and a process that runs one of its agents say to each other.
+"""What a session and a process that runs agents of it say to each other.
 
-A message is a frame: four bytes of length, most significant first, then JSON. The session says
-hello, sends the rope record by record and then the run; from then on the worker tells what happens,
-and asks. Nothing in a message is a live object, and a worker has no word for what it may not do: it
-can tell only of its own agent, and only what an agent's loop has to tell.
+A message is a frame: four bytes of length and four of a channel's number, most significant first,
+then JSON. Channel 0 is the line's own: there both greet each other, there the ropes travel, record
+by record, each record once. Every other channel is one agent's run or one workspace's, and begins
+with the session's first word on it; in a run the worker then tells what happens, and asks. Nothing
+in a message is a live object, and a worker has no word for what it may not do: on a channel it can
+tell only of that agent, and only what an agent's loop has to tell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
@@ -45,13 +47,19 @@ from prong.team.run import RunSpec, Waiting
 from prong.tools.policy import Policy
 from prong.wire.raw import dump
 
-PROTOCOL = 3
+PROTOCOL = 4
 """The version of the protocol; two that differ do not talk."""
 
 LARGEST = 64 * 1024 * 1024
 """Bytes that one frame may have."""
 
-_LEAD = 4
+CONTROL = 0
+"""The channel that is the line's own."""
+
+LEAD = 8
+"""Bytes of a frame before its JSON."""
+
+_SIZE = 4
 
 Speech: TypeAlias = (
     TurnStarted
@@ -91,8 +99,42 @@ class Hello(_Sentence, frozen=True):
     """The first word of the session."""
 
     version: int = PROTOCOL
-    purpose: Literal["run", "workspace"] = "run"
-    """What follows: a run, or an order of `workspace_message`."""
+
+
+class HeadSent(_Sentence, frozen=True):
+    """The head of a rope that was not sent before."""
+
+    record: HeadRecord
+
+
+class EntrySent(_Sentence, frozen=True):
+    """An entry that no rope had before; from a worker, what its conversation has grown by."""
+
+    record: EntryRecord
+
+
+class Forget(_Sentence, frozen=True):
+    """These prompts are not begun from any more."""
+
+    digests: tuple[str, ...]
+
+
+class CloseChannel(_Sentence, frozen=True):
+    """What goes on in a channel is to end at once."""
+
+    channel: int
+
+
+class Credit(_Sentence, frozen=True):
+    """So many bytes of a channel were taken: as many more may come."""
+
+    channel: int
+    size: int
+
+
+class RunKeys(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker must know for a run, and nobody may see."""
+
     headers: tuple[tuple[str, str], ...] = ()
     """Of the model's endpoint; they hold its key."""
     env: dict[str, str] = {}
@@ -101,22 +143,11 @@ class Hello(_Sentence, frozen=True):
     """Values that are masked."""
 
 
-class HeadSent(_Sentence, frozen=True):
-    """The head of the rope."""
-
-    record: HeadRecord
-
-
-class EntrySent(_Sentence, frozen=True):
-    """The next entry of the rope; from a worker, what its conversation has grown by."""
-
-    record: EntryRecord
-
-
 class Begin(_Sentence, frozen=True):
-    """The rope is whole: run."""
+    """Run an agent, whose rope is whole over there."""
 
     spec: RunSpec
+    keys: RunKeys = RunKeys()
 
 
 class AskAnswered(_Sentence, frozen=True):
@@ -142,7 +173,19 @@ class EndNow(_Sentence, frozen=True):
     """The run is to end now."""
 
 
-Down: TypeAlias = Hello | HeadSent | EntrySent | Begin | AskAnswered | Deliver | RulesSet | EndNow
+Down: TypeAlias = (
+    Hello
+    | HeadSent
+    | EntrySent
+    | Forget
+    | CloseChannel
+    | Credit
+    | Begin
+    | AskAnswered
+    | Deliver
+    | RulesSet
+    | EndNow
+)
 """What a session says."""
 
 
@@ -201,6 +244,14 @@ class Over(_Sentence, frozen=True):
     """The run has ended as it was asked to."""
 
 
+class ChannelClosed(_Sentence, frozen=True):
+    """Nothing goes on in a channel any more, and nothing more comes by it."""
+
+    channel: int
+    why: str = ""
+    """What went wrong; empty if nothing did."""
+
+
 class _Inquiry(_Sentence, frozen=True):
     """What every question of a worker has."""
 
@@ -256,6 +307,8 @@ Up: TypeAlias = (
     | RequestPaid
     | Taken
     | Over
+    | ChannelClosed
+    | Credit
     | MaySend
     | MayRun
     | MayEnd
@@ -290,7 +343,7 @@ _decode_up = msgspec.json.Decoder(Up).decode
 _decode_down = msgspec.json.Decoder(Down).decode
 
 
-def frame(message: msgspec.Struct) -> bytes:
+def frame(message: msgspec.Struct, channel: int = CONTROL) -> bytes:
     """Make the frame of a message.
 
     Raises WorkerFailed if it is too large.
@@ -299,7 +352,14 @@ def frame(message: msgspec.Struct) -> bytes:
     if len(data) > LARGEST:
         what = type(message).__name__.lower()
         raise WorkerFailed(f"a message ({what}) of {len(data)} bytes is too large for a frame")
-    return len(data).to_bytes(_LEAD) + data
+    return len(data).to_bytes(_SIZE) + channel.to_bytes(LEAD - _SIZE) + data
+
+
+class Frame(NamedTuple):
+    """A message that came, not read yet."""
+
+    channel: int
+    data: bytes
 
 
 class Frames:
@@ -314,24 +374,25 @@ class Frames:
         """Whether a frame has begun that is not whole."""
         return bool(self._held)
 
-    def feed(self, data: bytes) -> Iterator[bytes]:
+    def feed(self, data: bytes) -> Iterator[Frame]:
         """Take what came, and give the frames that are whole by it.
 
         Raises WorkerFailed if one is larger than any may be: it is not waited for.
         """
         self._held += data
-        while len(self._held) >= _LEAD:
-            size = int.from_bytes(self._held[:_LEAD])
+        while len(self._held) >= _SIZE:
+            size = int.from_bytes(self._held[:_SIZE])
             if size > LARGEST:
                 raise WorkerFailed(
                     f"it began a frame of {size} bytes, and {LARGEST} are allowed; what it sends "
                     "is not of the protocol"
                 )
-            if len(self._held) < _LEAD + size:
+            if len(self._held) < LEAD + size:
                 return
-            whole = bytes(self._held[_LEAD : _LEAD + size])
-            del self._held[: _LEAD + size]
-            yield whole
+            channel = int.from_bytes(self._held[_SIZE:LEAD])
+            whole = bytes(self._held[LEAD : LEAD + size])
+            del self._held[: LEAD + size]
+            yield Frame(channel, whole)
 
 
 def read_up(data: bytes) -> Up:

@@ -2,14 +2,14 @@
 
 A worker is a program that speaks the protocol of `message` over its two pipes. It has no connection
 to the session but these: when they end, it ends, and when it ends before its run does, the run has
-failed. Whatever it does wrong ends it, with a reason.
+failed. Whatever it does wrong in a run ends that run, with a reason.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 
 import anyio
@@ -20,19 +20,19 @@ from prong.agent import Agent, Turn
 from prong.errors import ProngError, WorkerFailed
 from prong.host.launcher import WORKER
 from prong.ids import task_of
-from prong.team.describe import describe, greeting, rope
+from prong.team.describe import describe, run_keys
 from prong.team.home import Home
 from prong.team.message import (
     Begin,
     Deliver,
     EndNow,
     Fire,
-    Hello,
     MayEnd,
     MayRun,
     MaySend,
     Over,
     RulesSet,
+    RunKeys,
     Up,
     Use,
     WorkerAsk,
@@ -43,7 +43,7 @@ from prong.team.run import (
     RunSpec,
 )
 from prong.team.runner import Until
-from prong.team.worker_line import Waits, WorkerLine
+from prong.team.worker_line import Channel, Waits, WorkerLine
 from prong.tools.policy import Policy
 
 _QUESTIONS = 1_000
@@ -65,57 +65,79 @@ class Processes:
         cannot run in another process.
         """
         home = Home(agent, until, prefix=f"{task_of(agent.path)}-")
-        spec, hello = describe(agent, ()), greeting(agent)
-        place = spec.place
+        spec, keys = describe(agent, ()), run_keys(agent)
         line = WorkerLine(
-            self._command, folder=spec.beside.scratch, waits=self._waits, withhold=place.withhold
+            self._command,
+            folder=spec.beside.scratch,
+            waits=self._waits,
+            withhold=spec.place.withhold,
         )
-        return await hold_run(line, home, agent, hello, spec)
+        turn, failure = None, None
+        async with anyio.create_task_group() as group:
+            group.start_soon(_carry, line)
+            try:
+                turn = await hold_run(line.open(), home, agent, keys, spec, grace=0.0)
+            except ProngError as error:
+                failure = error
+            finally:
+                await line.close(grace=0.0 if turn is None else self._waits.stop)
+        if failure is not None:
+            raise failure
+        assert turn is not None
+        return turn
 
 
-async def hold_run(line: WorkerLine, home: Home, agent: Agent, hello: Hello, spec: RunSpec) -> Turn:
-    """Have a worker run an agent to its last turn; whatever happens, the line is closed then.
+async def _carry(line: WorkerLine) -> None:
+    """Let a line carry until it is closed: whoever is cancelled has something to say by it."""
+    with anyio.CancelScope(shield=True):
+        await line.carry()
+
+
+async def hold_run(
+    channel: Channel, home: Home, agent: Agent, keys: RunKeys, spec: RunSpec, *, grace: float
+) -> Turn:
+    """Have a worker run an agent to its last turn; whatever happens, the channel is closed then.
+
+    That it has ended over there is waited for so many seconds.
 
     Raises WorkerFailed if it is lost or breaks the protocol.
     """
-    held = _HeldRun(line, home, agent)
+    held = _HeldRun(channel, home, agent)
     why = "the process in which it ran was stopped"
     try:
-        return await held.run(hello, spec)
+        return await held.run(keys, spec)
     except ProngError as error:
         secrets = agent.conversation.secrets
-        told = f"{secrets.mask(str(error))}{line.last_words(secrets)}"
+        told = f"{secrets.mask(str(error))}{channel.line.last_words(secrets)}"
         why = f"the process in which it ran failed: {told}"
         raise WorkerFailed(why) from error
     except anyio.get_cancelled_exc_class():
         await held.stop()
         raise
     finally:
-        await line.close(grace=line.waits.stop if held.ending else 0.0)
+        await channel.close(grace=grace)
         home.close(why)
 
 
 class _HeldRun:
     """One run that a worker does."""
 
-    def __init__(self, line: WorkerLine, home: Home, agent: Agent) -> None:
-        self._line = line
+    def __init__(self, channel: Channel, home: Home, agent: Agent) -> None:
+        self._channel = channel
         self._home = home
         self._agent = agent
         self._policy: Policy = agent.policy.policy
         self._failure: ProngError | None = None
         self._asked = 0
         """Questions without an answer."""
-        self.ending = False
-        """Whether it was asked to end, or has said that it does."""
 
-    async def run(self, hello: Hello, spec: RunSpec) -> Turn:
-        """Greet the worker, have it run, and listen until it says that it is done."""
+    async def run(self, keys: RunKeys, spec: RunSpec) -> Turn:
+        """Have the worker run it, and listen until it says that it is done."""
         turn: Turn | None = None
-        async with anyio.create_task_group() as group, aclosing(self._line.frames()) as frames:
+        async with anyio.create_task_group() as group, aclosing(self._channel.frames()) as frames:
             try:
-                await self._line.greet(hello, frames)
-                group.start_soon(self._guarded, partial(self._give, spec))
+                await self._channel.line.wait_ready()
+                group.start_soon(self._guarded, partial(self._give, keys, spec))
                 turn = await self._listen(group, frames)
             except ProngError as error:
                 self._failure = self._failure or error
@@ -125,16 +147,15 @@ class _HeldRun:
         assert turn is not None
         return turn
 
-    async def _give(self, spec: RunSpec) -> None:
+    async def _give(self, keys: RunKeys, spec: RunSpec) -> None:
         """Send the rope and the run, and from then on whatever waits for the agent."""
-        for piece in rope(self._agent):
-            await self._line.send(piece)
+        await self._channel.lend(self._agent.conversation.prompt)
         given = msgspec.structs.replace(spec, inbox=self._home.collect())
-        await self._line.send(Begin(spec=given))
+        await self._channel.send(Begin(spec=given, keys=keys))
         while True:
             await self._agent.inbox.wait()
             for waiting in self._home.collect():
-                await self._line.send(Deliver(waiting=waiting))
+                await self._channel.send(Deliver(waiting=waiting))
 
     async def _listen(
         self, group: anyio.abc.TaskGroup, frames: AsyncGenerator[bytes, None]
@@ -148,13 +169,12 @@ class _HeldRun:
                         raise WorkerFailed(f"it asked more than {_QUESTIONS} questions at once")
                     group.start_soon(self._guarded, partial(self._answer, message))
                 case Over():
-                    self.ending = True
                     if self._home.last is None:
                         raise WorkerFailed("it ended before it was told that it may")
                     return self._home.last
                 case _:
                     self._home.take(message)
-        raise await self._line.lost()
+        raise self._channel.lost()
 
     async def _answer(self, ask: WorkerAsk) -> None:
         try:
@@ -164,9 +184,9 @@ class _HeldRun:
         policy = self._agent.policy.policy
         if policy is not self._policy and policy != self._policy:
             # Before the answer, so that what it allows is done by the rules that hold now.
-            await self._line.send(RulesSet(policy=policy))
+            await self._channel.send(RulesSet(policy=policy))
         self._policy = policy
-        await self._line.send(answered(ask, value))
+        await self._channel.send(answered(ask, value))
 
     async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do something beside the listening; its failure is that of the whole."""
@@ -174,18 +194,18 @@ class _HeldRun:
             await work()
         except ProngError as error:
             self._failure = self._failure or error
-            self._line.kill()
+            self._channel.abort()
 
     async def stop(self) -> None:
         """Ask the worker to end, and keep what it still has to say."""
-        self.ending = True
-        with anyio.CancelScope(shield=True), anyio.move_on_after(self._line.waits.stop):
-            try:
-                await self._line.send(EndNow())
-                async with aclosing(self._line.frames()) as frames:
-                    async for data in frames:
-                        message = read_up(data)
-                        if not isinstance(message, MaySend | MayRun | MayEnd | Fire | Use | Over):
-                            self._home.take(message)
-            except ProngError:
-                self.ending = False
+        with (
+            anyio.CancelScope(shield=True),
+            anyio.move_on_after(self._channel.waits.stop),
+            suppress(ProngError),
+        ):
+            await self._channel.send(EndNow())
+            async with aclosing(self._channel.frames()) as frames:
+                async for data in frames:
+                    message = read_up(data)
+                    if not isinstance(message, MaySend | MayRun | MayEnd | Fire | Use | Over):
+                        self._home.take(message)

@@ -1,8 +1,8 @@
 """Children on other machines: their workspaces, their runs, and what comes back of them.
 
-A worker is started three times, and each time does one thing: it makes the workspace, it runs the
-agent in it, it gives back what was done. So whatever is cut off can be done again by itself, and
-what was done over there is never deleted before it has arrived.
+All children on one machine share a worker there, and each opens a channel to it three times: to
+make the workspace, to run the agent in it, to give back what was done. So whatever is cut off can
+be done again by itself, and what was done over there is never deleted before it has arrived.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from prong.host.far_host import FarHost
 from prong.host.git import Git, locate
 from prong.host.worktree import FOLDER, Base, Kept, Removed, Worktree, notice, reserve
 from prong.team.child import Child, slug_of
-from prong.team.describe import describe, greeting
+from prong.team.describe import describe, run_keys
 from prong.team.home import Home
 from prong.team.pipe import hold_run
 from prong.team.remote_machine import RemoteMachine, WireMeter, WorkspaceJob
@@ -44,7 +44,7 @@ async def open_remote(child: Child, remote: RemoteWorkers, base: Base) -> FarWor
     """
     agent = child.agent
     machine = remote.machine(child.spec.target)
-    greeting(agent)  # What this process alone has cannot be had elsewhere.
+    run_keys(agent)  # What this process alone has cannot be had elsewhere.
     maker = agent.context.host.unconfined()
     before = (agent.context.host, agent.context.cwd, agent.policy)
     try:
@@ -212,12 +212,12 @@ class RemoteRunner:
             ),
         )
         # Proxies and certificates are those of the other machine, unless they are named.
-        hello = msgspec.structs.replace(greeting(agent), env=spec.beside.env)
-        line = machine.line(there.folder)
+        keys = msgspec.structs.replace(run_keys(agent), env=spec.beside.env)
+        channel = await machine.open()
         try:
-            return await hold_run(line, home, agent, hello, spec)
+            return await hold_run(channel, home, agent, keys, spec, grace=channel.waits.stop)
         finally:
-            self._child.account.crossed(machine.name, *line.bytes)
+            self._child.account.crossed(machine.name, channel.sent, channel.received)
 
 
 async def collect_remote(child: Child, workspace: FarWorkspace) -> Kept | Removed:

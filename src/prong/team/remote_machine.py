@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import TypeVar
 
@@ -18,8 +18,9 @@ from prong.host.remote_workspace import Harvest
 from prong.host.target import RemoteTarget, choose_target
 from prong.host.worktree import Worktree
 from prong.provider import Secrets
-from prong.team.message import Alive, Hello, Ready
-from prong.team.worker_line import Waits, WorkerLine
+from prong.team.message import Ready
+from prong.team.worker_line import Channel, WorkerLine
+from prong.team.worker_lines import WorkerLines
 from prong.team.workspace_message import (
     PART,
     BundlePart,
@@ -29,7 +30,6 @@ from prong.team.workspace_message import (
     PrepareWorkspace,
     WorkArrived,
     WorkFound,
-    WorkspaceFailed,
     WorkspaceLeft,
     WorkspaceReady,
     read_report,
@@ -64,10 +64,9 @@ class WireMeter(msgspec.Struct):
     sent: int = 0
     received: int = 0
 
-    def add(self, line: WorkerLine) -> None:
-        """Add what crossed one that has ended."""
-        sent, received = line.bytes
-        self.sent, self.received = self.sent + sent, self.received + received
+    def add(self, channel: Channel) -> None:
+        """Add what crossed by a channel that has ended."""
+        self.sent, self.received = self.sent + channel.sent, self.received + channel.received
 
 
 class RemoteMachine(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,22 +75,29 @@ class RemoteMachine(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     target: RemoteTarget
     launcher: Launcher
-    waits: Waits = Waits()
-    withhold: Collection[str] = ()
-    """Variables that the program which leads there is not given."""
+    lines: WorkerLines
+    """To workers that run, one for each target."""
 
     @property
     def folder(self) -> str:
         """Where copies of repositories are kept there."""
         return self.launcher.folder(self.target)
 
-    def line(self, folder: str) -> WorkerLine:
-        """Start a worker there; what it writes to its standard error is kept in a folder here.
+    async def open(self) -> Channel:
+        """Open a channel to the worker there, which is started if none runs.
 
-        Raises NotInstalled, WorkerFailed.
+        Raises NotInstalled, WorkerFailed with what is missing, if something is.
         """
         argv = self.launcher.argv(self.name, self.target)
-        return WorkerLine(argv, folder=folder, waits=self.waits, withhold=self.withhold)
+        channel = self.lines.find(self.name, argv).open()
+        try:
+            check_version(self.name, await channel.line.wait_ready())
+        except BaseException as error:
+            await channel.close(grace=0.0)
+            if isinstance(error, WorkerFailed):
+                raise self.explain(channel.line, error) from error
+            raise
+        return channel
 
     def explain(self, line: WorkerLine, error: ProngError) -> WorkerFailed:
         """Say what a failure means, as far as the launcher knows."""
@@ -101,22 +107,20 @@ class RemoteMachine(msgspec.Struct, frozen=True, kw_only=True):
         return WorkerFailed(f"{self.name}: {told}")
 
     @asynccontextmanager
-    async def talk(self, folder: str, meter: WireMeter) -> AsyncGenerator[WorkspaceTalk, None]:
-        """Talk with a worker there about a workspace.
+    async def talk(self, meter: WireMeter) -> AsyncGenerator[WorkspaceTalk, None]:
+        """Talk with the worker there about a workspace.
 
         Raises WorkerFailed with what is missing, if something is.
         """
-        line = self.line(folder)
+        channel = await self.open()
         try:
-            async with aclosing(line.frames()) as frames:
-                ready = await line.greet(Hello(purpose="workspace"), frames)
-                check_version(self.name, ready)
-                yield WorkspaceTalk(line, frames)
+            async with aclosing(channel.frames()) as frames:
+                yield WorkspaceTalk(channel, frames)
         except WorkerFailed as error:
-            raise self.explain(line, error) from error
+            raise self.explain(channel.line, error) from error
         finally:
-            await line.close(grace=line.waits.stop)
-            meter.add(line)
+            await channel.close(grace=channel.waits.stop)
+            meter.add(channel)
 
     async def prepare(self, job: WorkspaceJob) -> tuple[Shipment, WorkspaceReady]:
         """Make a workspace there of what this side has, or find the one that was left.
@@ -127,7 +131,7 @@ class RemoteMachine(msgspec.Struct, frozen=True, kw_only=True):
         await mark_away(git, worktree)
         shipment = await ship(git, job.repository, worktree)
         offered = await offer(git, shipment.start)
-        async with self.talk(job.folder, job.meter) as talk:
+        async with self.talk(job.meter) as talk:
             order = PrepareWorkspace(
                 folder=self.folder, shipment=shipment, lease=job.lease, offered=offered
             )
@@ -147,7 +151,7 @@ class RemoteMachine(msgspec.Struct, frozen=True, kw_only=True):
         """
         git, worktree = job.git, job.worktree
         shipment = await ship(git, job.repository, worktree)
-        async with self.talk(job.folder, job.meter) as talk:
+        async with self.talk(job.meter) as talk:
             order = CollectWorkspace(
                 folder=self.folder,
                 shipment=shipment,
@@ -168,36 +172,31 @@ class RemoteMachine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkspaceTalk:
-    """A worker that was greeted, and does one thing."""
+    """A channel by which one thing is done with a workspace."""
 
-    def __init__(self, line: WorkerLine, frames: AsyncGenerator[bytes, None]) -> None:
-        """Take the line, and what comes by it."""
-        self._line = line
+    def __init__(self, channel: Channel, frames: AsyncGenerator[bytes, None]) -> None:
+        """Take the channel, and what comes by it."""
+        self._channel = channel
         self._frames = frames
 
     async def ask(self, message: msgspec.Struct, kind: type[_T]) -> _T:
         """Say something and wait for what must follow."""
-        await self._line.send(message)
+        await self._channel.send(message)
         return await self._next(kind)
 
     async def _next(self, kind: type[_T]) -> _T:
         async for data in self._frames:
-            match read_report(data):
-                case Alive():
-                    continue
-                case WorkspaceFailed(why=why):
-                    raise WorkerFailed(why)
-                case report if isinstance(report, kind):
-                    return report
-                case other:
-                    raise WorkerFailed(f"it said {type(other).__name__} in the wrong place")
-        raise await self._line.lost()
+            report = read_report(data)
+            if isinstance(report, kind):
+                return report
+            raise WorkerFailed(f"it said {type(report).__name__} in the wrong place")
+        raise self._channel.lost()
 
     async def send_file(self, file: str) -> None:
         """Send a bundle, and remove it here."""
         async with await anyio.open_file(file, "rb") as source:
             while data := await source.read(PART):
-                await self._line.send(BundlePart(data=data))
+                await self._channel.send(BundlePart(data=data))
         await anyio.Path(file).unlink()
 
     async def receive_file(self, file: str) -> None:
@@ -205,15 +204,13 @@ class WorkspaceTalk:
         async with await anyio.open_file(file, "wb") as sink:
             async for data in self._frames:
                 match read_report(data):
-                    case Alive():
-                        pass
                     case BundlePart(data=part):
                         await sink.write(part)
                     case BundleSent():
                         return
                     case _:
                         raise WorkerFailed("it said something else in the middle of a bundle")
-        raise await self._line.lost()
+        raise self._channel.lost()
 
 
 def check_version(name: str, ready: Ready) -> None:
@@ -232,18 +229,17 @@ def find_machine(
     default: str,
     name: str = "",
     *,
-    withhold: Collection[str] = (),
-    waits: Waits | None = None,
+    lines: WorkerLines | None,
 ) -> RemoteMachine:
     """Find the machine of a name, or the one that is meant without.
 
     Raises UnknownName, NotPossibleNow, NotInstalled.
     """
     found, target = choose_target(targets, default, name)
+    assert lines is not None, "whoever has targets has lines"
     return RemoteMachine(
         name=found,
         target=target,
         launcher=make_launcher(target.launcher),
-        waits=waits or Waits(),
-        withhold=withhold,
+        lines=lines,
     )

@@ -17,11 +17,14 @@ from prong.tools.policy import PolicyBox
 
 if TYPE_CHECKING:
     from prong.team.remote_machine import RemoteMachine
+    from prong.team.worker_lines import WorkerLines
 
 
 class RemoteWorkers(msgspec.Struct, frozen=True, kw_only=True):
     """The machines on which children of a session can work."""
 
+    lines: WorkerLines | None = None
+    """To the workers there; None where there are no targets."""
     targets: Mapping[str, RemoteTarget] = {}
     default: str = ""
     withhold: Collection[str] = ()
@@ -39,7 +42,12 @@ class RemoteWorkers(msgspec.Struct, frozen=True, kw_only=True):
         # Most sessions stay at home and load nothing of this.
         from prong.team.remote_machine import find_machine
 
-        return find_machine(self.targets, self.default, name, withhold=self.withhold)
+        return find_machine(self.targets, self.default, name, lines=self.lines)
+
+    async def close(self) -> None:
+        """End the workers there, when nobody works there any more."""
+        if self.lines is not None:
+            await self.lines.close()
 
     def refusal(self) -> str | None:
         """Say why no child can work elsewhere; None if one can, as far as is known here."""

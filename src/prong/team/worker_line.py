@@ -1,7 +1,8 @@
 """The line to a worker: a program whose two streams carry the frames of the protocol.
 
 Whoever runs it (this machine, ssh, a container engine) makes no difference: when the program ends,
-the line has ended, and why is put together from how it ended and what it said last.
+the line has ended, and with it every channel, each for itself; why is put together from how it
+ended and what it said last.
 """
 
 from __future__ import annotations
@@ -14,11 +15,27 @@ from signal import SIGKILL
 import anyio
 import msgspec
 
-from prong.errors import WorkerFailed
+from prong.errors import ProngError, WorkerFailed
 from prong.host import make_private
 from prong.host.dialogue import Dialogue
+from prong.prompt import Prompt
 from prong.provider import Secrets
-from prong.team.message import PROTOCOL, Frames, Hello, Ready, frame, read_up
+from prong.team.channel import Incoming, Outgoing
+from prong.team.message import (
+    CONTROL,
+    LEAD,
+    PROTOCOL,
+    Alive,
+    ChannelClosed,
+    CloseChannel,
+    Credit,
+    Frame,
+    Frames,
+    Hello,
+    Ready,
+    read_up,
+)
+from prong.team.rope_transfer import SentRopes
 
 _SHOWN = 300
 """Characters that are shown of a worker's last words."""
@@ -36,18 +53,30 @@ class Waits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerLine:
-    """The line to one worker."""
+    """The line to one worker, by which many channels go."""
 
     def __init__(
         self, argv: Sequence[str], *, folder: str, waits: Waits, withhold: Collection[str] = ()
     ) -> None:
         """Start the program in a folder of the session's own, where its errors are kept.
 
-        Raises WorkerFailed if it cannot be started.
+        Nothing is carried before `carry` runs. Raises WorkerFailed if it cannot be started.
         """
         self.waits = waits
         self.errors = Path(folder, "errors.txt")
+        self.outgoing = Outgoing()
+        self.ended = anyio.Event()
         self._cut = Frames()
+        self._greeted = anyio.Event()
+        self._ready: Ready | None = None
+        self._channels: dict[int, Channel] = {}
+        self._changed = anyio.Event()
+        """Set when a channel was opened or shut."""
+        self._opened = CONTROL
+        self._hung_up = False
+        self._ropes = SentRopes()
+        self._rope_turn = anyio.Lock()
+        self._failure: ProngError | None = None
         try:
             make_private(self.errors.parent)
             with self.errors.open("wb") as file:
@@ -56,11 +85,7 @@ class WorkerLine:
                 )
         except OSError as error:
             raise WorkerFailed(f"no process could be started for it: {error}") from error
-
-    @property
-    def bytes(self) -> tuple[int, int]:
-        """How many bytes went to it, and came from it."""
-        return self._talk.sent, self._talk.received
+        self.outgoing.put(Hello())
 
     @property
     def code(self) -> int | None:
@@ -68,68 +93,165 @@ class WorkerLine:
         group = self._talk.group
         return group.code if group.exited.is_set() else None
 
-    async def greet(self, hello: Hello, frames: AsyncGenerator[bytes, None]) -> Ready:
-        """Say hello, and hear who it is.
+    @property
+    def closing(self) -> bool:
+        """Whether it has ended, or was told to end."""
+        return self._hung_up or self.ended.is_set()
 
-        Raises WorkerFailed if it does not answer, or speaks another version of the protocol.
-        """
-        with anyio.move_on_after(self.waits.start) as scope:
-            await self.send(hello)
-            data = await anext(frames, None)
-            first = None if data is None else read_up(data)
-            if not isinstance(first, Ready):
-                raise await self.lost() if first is None else WorkerFailed("it did not say hello")
-            if first.version != PROTOCOL:
-                raise WorkerFailed(
-                    f"it speaks version {first.version} of the protocol, and this is {PROTOCOL}; "
-                    "both must be of the same prong"
-                )
-            return first
-        assert scope.cancelled_caught
-        raise WorkerFailed(f"it said nothing for {self.waits.start:g} seconds after its start")
+    async def wait_busy(self) -> None:
+        """Wait until a channel is opened."""
+        while not self._channels:
+            await self._wait_change()
 
-    async def send(self, message: msgspec.Struct) -> None:
-        """Say something; one that is gone is not told, and whoever listens finds out how."""
-        data = frame(message)
+    async def wait_idle(self) -> None:
+        """Wait until no channel is open."""
+        while self._channels:
+            await self._wait_change()
+
+    async def _wait_change(self) -> None:
+        self._changed = anyio.Event()
+        await self._changed.wait()
+
+    async def carry(self) -> None:
+        """Carry messages both ways until the worker has ended; then every channel has ended."""
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self.outgoing.pump, self._write)
+                try:
+                    await self._listen()
+                except ProngError as error:
+                    self._failure = self._failure or error
+                group.cancel_scope.cancel()
+        finally:
+            await self._talk.close(grace=0.0 if self._failure else self.waits.stop)
+            self._failure = self._failure or self._lost()
+            self.outgoing.close()
+            self.ended.set()
+            self._greeted.set()
+            for channel in tuple(self._channels.values()):
+                channel.end()
+
+    async def _write(self, data: bytes) -> None:
         try:
             await self._talk.send(data)
         except OSError:
+            # It is gone, and whoever listens finds out how.
             self._talk.hang_up()
 
-    async def frames(self) -> AsyncGenerator[bytes, None]:
-        """Stream what it says, message by message, until it has ended.
-
-        Raises WorkerFailed if nothing is heard of it for too long.
-        """
+    async def _listen(self) -> None:
         async with aclosing(self._talk.chunks()) as chunks:
             while True:
                 data: bytes | None = None
-                with anyio.move_on_after(self.waits.silence):
+                waits = self.waits.start if self._ready is None else self.waits.silence
+                with anyio.move_on_after(waits):
                     data = await anext(chunks, b"")
                 if data is None:
-                    why = f"nothing was heard of it for {self.waits.silence:g} seconds"
-                    raise WorkerFailed(why)
+                    raise WorkerFailed(self._silent())
                 if not data:
-                    return
+                    # Its pipe may be closed a moment before it is known how it ended.
+                    with anyio.move_on_after(self.waits.stop):
+                        await self._talk.group.exited.wait()
+                    raise self._lost()
                 for whole in self._cut.feed(data):
-                    yield whole
+                    self._take(whole)
 
-    async def lost(self) -> WorkerFailed:
-        """Say that it is gone, and how."""
-        # Its pipe may be closed a moment before it is known how it ended.
-        with anyio.move_on_after(self.waits.stop):
-            await self._talk.group.exited.wait()
+    def _silent(self) -> str:
+        if self._ready is None:
+            return f"it said nothing for {self.waits.start:g} seconds after its start"
+        return f"nothing was heard of it for {self.waits.silence:g} seconds"
+
+    def _lost(self) -> WorkerFailed:
         how = self._talk.ending or "it closed its pipe"
         torn = ", in the middle of a message" if self._cut.torn else ""
         return WorkerFailed(f"{how}{torn} before its work was done; what it had done is kept")
 
-    def kill(self) -> None:
-        """End it at once; whoever listens hears that it is gone."""
-        self._talk.group.signal(SIGKILL)
+    def _take(self, whole: Frame) -> None:
+        if self._ready is None:
+            self._greet(whole)
+        elif whole.channel != CONTROL:
+            if (channel := self._channels.get(whole.channel)) is not None:
+                channel.take(whole.data)
+            elif whole.channel > self._opened:
+                raise WorkerFailed("it spoke on a channel that nobody has opened")
+        else:
+            match read_up(whole.data):
+                case Credit() as credit:
+                    self.outgoing.grant(credit)
+                case ChannelClosed(channel=number, why=why):
+                    if (channel := self._channels.get(number)) is not None:
+                        channel.end(why)
+                case Alive():
+                    pass
+                case other:
+                    raise WorkerFailed(f"it said {type(other).__name__!r} where that means nothing")
+
+    def _greet(self, whole: Frame) -> None:
+        first = read_up(whole.data)
+        if not isinstance(first, Ready) or whole.channel != CONTROL:
+            raise WorkerFailed("it did not say hello")
+        if first.version != PROTOCOL:
+            raise WorkerFailed(
+                f"it speaks version {first.version} of the protocol, and this is {PROTOCOL}; "
+                "both must be of the same prong"
+            )
+        self._ready = first
+        self._greeted.set()
+
+    async def wait_ready(self) -> Ready:
+        """Wait until the worker has said who it is.
+
+        Raises WorkerFailed if it does not, or speaks another version of the protocol.
+        """
+        await self._greeted.wait()
+        if self._ready is None:
+            raise self.failure()
+        return self._ready
+
+    def failure(self) -> WorkerFailed:
+        """Say why the line has ended."""
+        return WorkerFailed(str(self._failure or self._lost()))
+
+    def open(self) -> Channel:
+        """Open a channel; the worker hears of it by the first word."""
+        self._opened += 1
+        channel = self._channels[self._opened] = Channel(self, self._opened)
+        self._changed.set()
+        if self.ended.is_set():
+            channel.end()
+        return channel
+
+    async def lend(self, channel: Channel, prompt: Prompt) -> None:
+        """Send what the worker has not of a prompt; it is held there while the channel is open."""
+        async with self._rope_turn:
+            channel.lent += self._ropes.lend(prompt)
+            for part in self._ropes.missing(prompt):
+                channel.sent += self.outgoing.put(part)
+                await self.outgoing.wait_room(CONTROL)
+            # What follows on the channel must not overtake it.
+            await self.outgoing.wait_room(CONTROL, below=1)
+
+    def shut(self, channel: Channel) -> None:
+        """Forget a channel, and what was lent to it."""
+        if self._channels.pop(channel.number, None) is not None:
+            self._changed.set()
+            self.outgoing.drop(channel.number)
+            if channel.lent and (forget := self._ropes.give_back(channel.lent)) is not None:
+                self.outgoing.put(forget)
+
+    def hang_up(self) -> None:
+        """Say nothing any more, by which it knows that it is to end."""
+        self._hung_up = True
+        self._talk.hang_up()
 
     async def close(self, *, grace: float) -> None:
         """Let it end by itself for so many seconds, then end it by force."""
-        await self._talk.close(grace=grace)
+        self.hang_up()
+        with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(grace):
+                await self.ended.wait()
+            if not self.ended.is_set():
+                self._talk.group.signal(SIGKILL)
+                await self.ended.wait()
 
     def said(self) -> str:
         """Give the last of what it wrote to its standard error."""
@@ -140,7 +262,75 @@ class WorkerLine:
 
     def last_words(self, secrets: Secrets) -> str:
         """Give the last line of that, to be added to a reason; empty if there is none."""
-        if not (said := self.said()):
+        if not self.ended.is_set() or not (said := self.said()):
             return ""
         line = secrets.mask(said.splitlines()[-1].strip())[:_SHOWN]
         return f" (its last words: {line}; more in {self.errors})"
+
+
+class Channel:
+    """A part of a line that is one run's, or one workspace's."""
+
+    def __init__(self, line: WorkerLine, number: int) -> None:
+        """Be the channel of that number."""
+        self.line = line
+        self.number = number
+        self.sent = self.received = 0
+        """Bytes that went there for it, and came from there."""
+        self.lent: tuple[str, ...] = ()
+        """What of the prompts over there is held for it."""
+        self.ended = anyio.Event()
+        """Set once nothing goes on in it over there."""
+        self._incoming = Incoming(number, line.outgoing)
+        self._why = ""
+
+    @property
+    def waits(self) -> Waits:
+        """How long its worker is waited for."""
+        return self.line.waits
+
+    async def send(self, message: msgspec.Struct) -> None:
+        """Say something; one that is gone is not told, and whoever listens finds out how."""
+        await self.line.outgoing.wait_room(self.number)
+        if not self.ended.is_set():
+            self.sent += self.line.outgoing.put(message, self.number)
+
+    async def lend(self, prompt: Prompt) -> None:
+        """Send what the worker has not of a prompt that a run is to begin from."""
+        await self.line.lend(self, prompt)
+
+    def take(self, data: bytes) -> None:
+        """Keep what the worker said.
+
+        Raises WorkerFailed if it says more than it may.
+        """
+        self.received += LEAD + len(data)
+        self._incoming.put(data)
+
+    def end(self, why: str = "") -> None:
+        """Nothing goes on over there any more."""
+        self._why = why
+        self.ended.set()
+        self._incoming.end()
+
+    def frames(self) -> AsyncGenerator[bytes, None]:
+        """Stream what the worker says, message by message, until the channel has ended."""
+        return self._incoming.frames()
+
+    def lost(self) -> WorkerFailed:
+        """Say why it has ended."""
+        if self.line.ended.is_set():
+            return self.line.failure()
+        return WorkerFailed(self._why or "it ended before its work was done")
+
+    def abort(self) -> None:
+        """Listen no more."""
+        self._incoming.end()
+
+    async def close(self, *, grace: float) -> None:
+        """Have what goes on in it ended, which is waited for so many seconds."""
+        with anyio.CancelScope(shield=True), anyio.move_on_after(grace):
+            if not self.ended.is_set():
+                self.line.outgoing.put(CloseChannel(channel=self.number))
+                await self.ended.wait()
+        self.line.shut(self)

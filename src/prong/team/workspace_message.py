@@ -1,7 +1,7 @@
 """What a session and a worker say to each other about a workspace on the worker's machine.
 
-A worker that is greeted for this does one thing and ends: it makes a workspace of what it is sent,
-or gives back what was done in one and lets go of it. Bundles travel in parts between other words.
+A channel for this does one thing and ends: the worker makes a workspace of what it is sent, or
+gives back what was done in one and lets go of it. Bundles travel in parts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from prong.errors import WorkerFailed
 from prong.host.bundle import Shipment
 from prong.host.remote_workspace import Harvest, PlacedWorkspace
 from prong.host.sandbox import Ability
-from prong.team.message import Alive
+from prong.team.message import Begin
 
 TRIAL = "prong-check.txt"
 """The name of that file."""
@@ -93,26 +93,28 @@ class WorkspaceLeft(_Order, frozen=True):
     gone: bool
 
 
-class WorkspaceFailed(_Order, frozen=True):
-    """It could not be done."""
-
-    why: str
-
-
 FarReport: TypeAlias = (
-    CommitsKnown
-    | WorkspaceReady
-    | WorkFound
-    | BundlePart
-    | BundleSent
-    | WorkspaceLeft
-    | WorkspaceFailed
-    | Alive
+    CommitsKnown | WorkspaceReady | WorkFound | BundlePart | BundleSent | WorkspaceLeft
 )
 """What a worker says."""
 
+ChannelFirst: TypeAlias = Begin | PrepareWorkspace | CollectWorkspace
+"""The first word of a session on a channel."""
+
+_decode_first = msgspec.json.Decoder(ChannelFirst).decode
 _decode_order = msgspec.json.Decoder(FarOrder).decode
 _decode_report = msgspec.json.Decoder(FarReport).decode
+
+
+def read_first(data: bytes) -> ChannelFirst:
+    """Read the first word on a channel.
+
+    Raises WorkerFailed if it is none.
+    """
+    try:
+        return _decode_first(data)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise WorkerFailed(f"a channel did not begin as one does ({error})") from error
 
 
 def read_order(data: bytes) -> FarOrder:

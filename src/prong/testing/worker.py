@@ -21,7 +21,10 @@ from prong.event import RequestFailed, TaskStarted, Warned
 from prong.ids import AgentPath, RequestId, TaskId
 from prong.journal.record import EntryRecord, wrap
 from prong.team.message import (
+    CONTROL,
+    Alive,
     Begin,
+    ChannelClosed,
     Compacted,
     Down,
     EntrySent,
@@ -42,9 +45,12 @@ from prong.team.message import (
 )
 from prong.team.run import RunSpec
 
+RUN = 1
+"""The channel that a session opens first."""
 
-def _say(message: Up) -> None:
-    _write(frame(message))
+
+def _say(message: Up, channel: int = RUN) -> None:
+    _write(frame(message, channel))
 
 
 def _write(data: bytes) -> None:
@@ -55,14 +61,14 @@ def _write(data: bytes) -> None:
 def _raw(text: str) -> None:
     """Send a frame that no message of ours would make."""
     data = text.encode()
-    _write(len(data).to_bytes(4) + data)
+    _write(len(data).to_bytes(4) + RUN.to_bytes(4) + data)
 
 
 def _heard() -> Iterator[Down]:
     frames = Frames()
     while data := os.read(0, 1 << 16):
         for whole in frames.feed(data):
-            yield read_down(whole)
+            yield read_down(whole.data)
 
 
 def _event(agent: str, event: str) -> None:
@@ -103,7 +109,7 @@ EARLY: Mapping[str, Callable[[], None]] = {
     "ends at once": lambda: sys.exit(3),
     "is killed at once": _die,
     "says nothing": _wait,
-    "another version": lambda: _say(Ready(version=99)),
+    "another version": lambda: _say(Ready(version=99), CONTROL),
     "no hello": lambda: _say(Over()),
     "not a frame": lambda: _write(b"Traceback (most recent call last):\n" * 9),
     "a gigabyte": lambda: _write((1 << 30).to_bytes(4) + b"{"),
@@ -113,14 +119,18 @@ EARLY: Mapping[str, Callable[[], None]] = {
 LATE: Mapping[str, Callable[[RunSpec], None]] = {
     "is killed in the run": lambda _: _die(),
     "dies between two frames": lambda _: sys.exit(0),
-    "dies within a frame": lambda _: _write(frame(Over())[:-3]),
+    "dies within a frame": lambda _: _write(frame(Over(), RUN)[:-3]),
     "falls silent": lambda _: _wait(),
     "not JSON": lambda _: _raw("garbage"),
-    "not UTF-8": lambda _: _write((2).to_bytes(4) + b"\xff\xfe"),
+    "not UTF-8": lambda _: _write((2).to_bytes(4) + RUN.to_bytes(4) + b"\xff\xfe"),
     "nested without end": lambda _: _raw('{"m":' + "[" * 100_000),
     "no such message": lambda _: _raw('{"m":"sudo"}'),
     "a late gigabyte": lambda _: _write((1 << 30).to_bytes(4) + b"{"),
     "a second hello": lambda _: _say(Ready()),
+    "a second hello on the line": lambda _: _say(Ready(), CONTROL),
+    "a channel of its own": lambda _: _say(Alive(), RUN + 1),
+    "a channel that ends early": lambda _: _say(ChannelClosed(channel=RUN), CONTROL),
+    "a flood": lambda _: _write(frame(EventTold(agent="x", event=Warned(text="x")), RUN) * 900_000),
     "in its parent's name": lambda _: _say(EventTold(agent="main", event=Warned(text="Obey."))),
     "in its child's name": lambda run: _say(
         EventTold(agent=f"{run.path}/x", event=Warned(text="Obey."))
@@ -160,7 +170,7 @@ LATE: Mapping[str, Callable[[RunSpec], None]] = {
     "a tool without leave": lambda _: _say(
         Use(number=1, name="Agent", calls=((CallId("x"), "{}"),))
     ),
-    "too many questions": lambda _: _write(b"".join(frame(_end(n)) for n in range(5_000))),
+    "too many questions": lambda _: _write(b"".join(frame(_end(n), RUN) for n in range(5_000))),
     "an end before the end": lambda _: _say(Over()),
 }
 """What it does once it has its run."""
@@ -175,7 +185,7 @@ def main(fault: str) -> None:
     if fault in EARLY:
         EARLY[fault]()
         _wait()
-    _say(Ready())
+    _say(Ready(), CONTROL)
     for message in heard:
         if fault == "is killed in the rope":
             _die()
