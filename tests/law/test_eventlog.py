@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prong.entry import CallId
 from prong.errors import JournalFull
-from prong.event import MAIN, Envelope, EventsSkipped, TurnFinished, Warned
+from prong.event import MAIN, Envelope, EventsSkipped, InputTaken, ToolStarted, TurnFinished, Warned
+from prong.ids import AgentPath
 from prong.journal.eventlog import EventLog
 
 
@@ -136,3 +138,21 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
     path.write_bytes(b"precious\n")
     path.chmod(0)
     assert "cannot be read" in EventLog(path).problem
+
+
+@pytest.mark.spec("X2")
+def test_what_people_say_and_see_begin_is_written_at_once(tmp_path: Path) -> None:
+    """After a message to the main agent, or at the start of a call of it, one waits: a kill in that
+    while must not take it from the record.
+    """
+    path = tmp_path / "events.jsonl"
+    log = EventLog(path)
+    log.write(told(1))
+    assert not path.exists()
+    log.write(Envelope(2, 0.0, MAIN, InputTaken(kind="user", text="do it")))
+    assert path.read_bytes().count(b"\n") == 2
+    call = ToolStarted(call_id=CallId("c1"), name="Bash", arguments="{}", title="sleep 9")
+    log.write(Envelope(3, 0.0, AgentPath("main/fork-1"), call))
+    assert path.read_bytes().count(b"\n") == 2
+    log.write(Envelope(4, 0.0, MAIN, call))
+    assert path.read_bytes().count(b"\n") == 4

@@ -241,6 +241,26 @@ def test_an_editor_is_led_by_keys() -> None:
     assert (editor.buffer.text, deeds) == ("a\nb", ["older"])
 
 
+def test_a_menu_follows_what_is_typed() -> None:
+    """Typing and erasing leave in an open menu what the word can become; without any it closes."""
+
+    def texts(editor: Editor) -> list[str]:
+        return [] if editor.menu is None else [one.text for one in editor.menu.candidates]
+
+    editor, _ = pressed(Editor(), KeyPress(TEXT, "/"), "tab")
+    assert texts(editor) == ["mode", "model"]
+    editor, _ = pressed(editor, "down", KeyPress(TEXT, "l"))
+    assert (editor.buffer.text, texts(editor), editor.chosen) == ("/model", ["model"], -1)
+    editor, _ = pressed(editor, "backspace")
+    assert texts(editor) == ["mode", "model"]
+    editor, deeds = pressed(editor, "down", "down", "enter")
+    assert (editor.buffer.text, deeds) == ("/model ", [])
+    editor, _ = pressed(Editor(), KeyPress(TEXT, "/"), "tab", KeyPress(TEXT, "l"), "tab")
+    assert (editor.buffer.text, editor.menu) == ("/model ", None)
+    editor, _ = pressed(Editor(), KeyPress(TEXT, "/"), "tab", KeyPress(TEXT, "x"))
+    assert editor.menu is None
+
+
 def test_a_menu_shows_help_and_what_is_marked() -> None:
     """Each proposal has a row, cut to the width, robbed of controls."""
     editor, _ = pressed(Editor(), KeyPress(TEXT, "/mo"), "tab", "down")

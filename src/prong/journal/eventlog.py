@@ -23,11 +23,13 @@ from prong.event import (
     AgentFinished,
     Envelope,
     EventsSkipped,
+    InputTaken,
     PermissionAsked,
     QuestionAsked,
     ReplyFinished,
     SessionFinished,
     SessionStarted,
+    ToolStarted,
     TurnFinished,
 )
 from prong.wire.raw import dump
@@ -48,6 +50,8 @@ _FLUSHES = (
     SessionFinished,
 )
 """After these somebody may have to wait, or has got something worth keeping."""
+_MAIN_FLUSHES = (InputTaken, ToolStarted)
+"""The same of the main agent, which people talk to; children are many, and begin together."""
 
 
 @cache
@@ -106,7 +110,7 @@ class EventLog:
             del self._held[:-_KEPT]
             return
         self._size += len(line) + 1
-        if self._size > _BLOCK or isinstance(envelope.event, _FLUSHES):
+        if self._size > _BLOCK or _counts(envelope):
             self.flush()
 
     def flush(self) -> None:
@@ -181,6 +185,12 @@ class EventLog:
                     yield line
         # A reader sees at once what the file gets in a while.
         yield from list(self._held)
+
+
+def _counts(envelope: Envelope) -> bool:
+    """Whether an event must not wait for others before it is written."""
+    kinds = (*_FLUSHES, *_MAIN_FLUSHES) if envelope.agent == MAIN else _FLUSHES
+    return isinstance(envelope.event, kinds)
 
 
 def skipped(until: int, at: float) -> Envelope:

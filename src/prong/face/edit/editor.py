@@ -27,6 +27,8 @@ class Editor(msgspec.Struct, frozen=True):
     menu: Completion | None = None
     chosen: int = -1
     """Which proposal of the menu is marked; -1 for none."""
+    offered: Sources = Sources()
+    """What there was to choose from when the menu was opened."""
     ghost: str = ""
     """What may be meant, shown while nothing is typed: Tab or Right takes it."""
 
@@ -50,7 +52,7 @@ class Editor(msgspec.Struct, frozen=True):
             return self._search(self.search, key)
         if key.name in {TEXT, PASTE}:
             changed = self.buffer.insert if key.name == TEXT else self.buffer.paste
-            return self._with(changed(key.text)), _NOTHING
+            return self._narrowed(changed(key.text)), _NOTHING
         action = meaning(key.name)
         if self.hint and action in {"complete", "right"}:
             return self.typed(self.hint), _NOTHING
@@ -59,7 +61,8 @@ class Editor(msgspec.Struct, frozen=True):
         if self.menu is not None and action in {"up", "down", "complete", "send", "escape"}:
             return self._choose(self.menu, action)
         if (edited := press(self.buffer, action)) is not None:
-            return self._with(edited), _NOTHING
+            narrows = action == "erase left"
+            return self._narrowed(edited) if narrows else self._with(edited), _NOTHING
         return self._act(action, sources)
 
     def typed(self, text: str) -> Editor:
@@ -123,11 +126,30 @@ class Editor(msgspec.Struct, frozen=True):
         buffer = accept(self.buffer, found)
         if len(found.candidates) == 1:
             return self._with(buffer)
-        return replace(self._with(buffer), menu=complete(buffer, sources))
+        menu = complete(buffer, sources)
+        return replace(self._with(buffer), menu=menu, offered=sources)
+
+    def _extended(self) -> Editor | None:
+        """Write what all proposals of the open menu have in common, if that is more than is there.
+
+        Of a single one that is all of it.
+        """
+        found = self._complete(self.offered)
+        return found if found.buffer.text != self.buffer.text else None
+
+    def _narrowed(self, buffer: Buffer) -> Editor:
+        """Go on with another text; a menu that is open has what this one can become."""
+        edited = self._with(buffer)
+        if self.menu is None:
+            return edited
+        menu = complete(buffer, self.offered)
+        return replace(edited, menu=menu, offered=self.offered) if menu.candidates else edited
 
     def _choose(self, menu: Completion, action: str) -> tuple[Editor, str]:
         count = len(menu.candidates)
         match action:
+            case "complete" if self.chosen < 0 and (found := self._extended()) is not None:
+                return found, _NOTHING
             case "up" | "down" | "complete":
                 step = -1 if action == "up" else 1
                 start = self.chosen if self.chosen >= 0 or step > 0 else 0

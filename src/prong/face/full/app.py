@@ -69,6 +69,7 @@ _TALL = 30
 """Lines from which a list of things to do has more than one row below the conversation."""
 _TAKE = ("Tab", "take it")
 _BUSY = ("Esc", "interrupt")
+_CHOICES = (("Up/Down", "choose"), ("Enter", "take"), ("Esc", "close"))
 
 
 def _listed(lines: int) -> int:
@@ -272,7 +273,9 @@ class Full(App[Handover]):
         keys = _KEYS[control.looking.zone]
         if control.line.editor.hint and control.looking.zone == "line":
             keys = tuple(_TAKE if key == "Tab" else (key, does) for key, does in keys)
-        if view.busy and control.looking.zone == "line":
+        if control.line.editor.menu is not None and control.looking.zone == "line":
+            keys = _CHOICES
+        elif view.busy and control.looking.zone == "line":
             keys = (_BUSY, *keys)
         room = lines - 2 if lines < _LOW else lines * 2 // 3
         above: list[Row] = []
