@@ -122,6 +122,15 @@ def test_agents_elsewhere() -> None:
     ]
 
 
+@pytest.mark.parametrize("lines", range(4, 30))
+@pytest.mark.parametrize("below", [2, 12])
+def test_parts_do_not_overlap(lines: int, below: int) -> None:
+    """However few lines there are, header, conversation, agents and the lower part have theirs."""
+    placed = arrange(80, lines, count=7, below=below)
+    agents = placed.agents[1] + bool(placed.agents[1])
+    assert 1 + placed.conversation[1] + agents + below <= max(lines, 2 + below)
+
+
 def test_140_columns() -> None:
     """The agents stand beside the conversation, with bars, and the last fan-out below them."""
     assert screen(view_of(story()), 140, 30) == snapshot("""\

@@ -108,7 +108,7 @@ async def test_the_wheel_goes_so_many_rows(
         page = hands.app.query_one("#conversation", Board)
         before = page.rows[0].text
         page.post_message(Board.Rolled(page, -1))
-        await hands.see("line 81", without="line 99")
+        await hands.see("line 81", f"── {rows} rows below ──", without="line 99")
         number = int(before.split()[-1]) - rows
         assert page.rows[0].text == f"• line {number}"
 

@@ -22,7 +22,9 @@ def describe_status(view: View, now: float, *, alone: bool = False) -> str:
     """Say in one line what is being done; empty if nothing is. `alone` leaves the others out."""
     parts: list[str] = []
     main = view.main
-    if view.busy:
+    if view.busy and main.asks:
+        parts.append("waits for your answer")
+    elif view.busy:
         doing = _progress(main) or main.doing or "works"
         since = max((one.at for one in main.open_requests), default=view.at)
         parts.append(f"{doing} {max(0.0, now - since):.0f} s{_output(main)}")

@@ -10,6 +10,8 @@ BESIDE = 120
 """Columns from which the agents stand beside the conversation."""
 _SHORT = 100
 _MOST = 6
+_LEAST = 3
+"""Lines for a row of the conversation, one of the agents, and the rule between them."""
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -31,7 +33,7 @@ def arrange(columns: int, lines: int, *, count: int, below: int = 2) -> Placemen
     if columns >= BESIDE:
         width = min(66, columns * 9 // 20)
         return Placement((columns - width - 1, room), (width, room), beside=True, short=False)
-    shown = 0 if count <= 1 else min(count, _MOST, max(1, room // 3))
+    shown = 0 if count <= 1 or room < _LEAST else min(count, _MOST, max(1, room // 3))
     rule = 1 if shown else 0
     return Placement(
         (columns, max(1, room - shown - rule)),

@@ -255,7 +255,11 @@ class Full(App[Handover]):
         path = self._control.looking.reader.path
         self._header.put([draw_header(view, columns, now=now, path=path)])
         width, height = layout.conversation
+        below = self._control.looking.reader.below
         self._page.turn(*self._control.looking.reader.show(view, width, height, now))
+        if below != self._control.looking.reader.below:
+            # Of as many rows, one says how much is out of sight now.
+            foot = self._draw_foot(view, now)
         self._agents.put(self._draw_agents(view, layout, now))
         self._foot.put(foot.rows, foot.caret)
         self.cursor_position = Offset(foot.caret[1], lines - len(foot.rows) + foot.caret[0])
@@ -297,6 +301,7 @@ class Full(App[Handover]):
             notes=tuple(control.notes),
             todos=todos,
             keys=keys,
+            below=control.looking.reader.below,
         )
         return draw_foot(view, content, columns, now=now, height=max(4, room))
 

@@ -10,6 +10,7 @@ from prong.face.draw.header import describe_work, draw_keys
 from prong.face.draw.row import Row, Span, cells, fit, wrap
 from prong.face.edit.arrange import lay_out
 from prong.face.edit.editor import Editor
+from prong.face.line import counted
 from prong.face.output import flat
 from prong.face.status import describe_status
 from prong.view import View
@@ -53,6 +54,8 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     """What the agent that is looked at has to do."""
     keys: Sequence[tuple[str, str]] = ()
     """Keys, and what they do."""
+    below: int = 0
+    """Rows of the conversation below what is in sight."""
 
 
 def draw_foot(view: View, content: Content, width: int, *, now: float, height: int) -> Foot:
@@ -68,7 +71,7 @@ def draw_foot(view: View, content: Content, width: int, *, now: float, height: i
     typed = [Row((Span(text, style),)) for text, style in laid.rows]
     if laid.tail:
         typed[laid.row] = Row((*typed[laid.row].spans, Span(laid.tail, "dim")))
-    rule = draw_rule("", width)
+    rule = draw_rule(f"{counted(content.below, 'row')} below" if content.below else "", width)
     last = draw_keys(content.keys, width, note=describe_work(view))
     top = [*content.above, *told]
     room = max(0, height - len(typed) - 2)
