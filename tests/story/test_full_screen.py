@@ -161,7 +161,7 @@ async def test_what_a_call_had_printed_stays(world: Worlds, full: Opens) -> None
         await hands.see("  101", "  108")
         await hands.press("escape")
         await hands.type("!echo half; sleep 600")
-        await hands.see("running", "half")
+        await hands.see("running", "half", "Esc interrupt")
         await hands.press("escape")
         await hands.see("✗ !echo half; sleep 600  interrupted", "\n  half\n")
 

@@ -21,6 +21,7 @@ from prong.face.draw.row import EMPTY, Row, Span
 from prong.face.draw.theme import ThemeName
 from prong.face.draw.todo_list import TODOS, draw_todos
 from prong.face.draw.tree import draw_fan, draw_tree
+from prong.face.edit.editor import Editor
 from prong.face.edit.external import edit
 from prong.face.edit.key import PASTE, KeyPress
 from prong.face.full.board import Board, Page
@@ -69,12 +70,26 @@ _TALL = 30
 """Lines from which a list of things to do has more than one row below the conversation."""
 _TAKE = ("Tab", "take it")
 _BUSY = ("Esc", "interrupt")
+_SEARCH = (("Enter", "send"), ("Ctrl+R", "further back"), ("Right", "take"), ("Esc", "give up"))
 _CHOICES = (("Up/Down", "choose"), ("Enter", "take"), ("Esc", "close"))
 
 
 def _listed(lines: int) -> int:
     """Say how many rows of a list there may be below a conversation."""
     return 1 if lines < _TALL else 5
+
+
+def _line_keys(editor: Editor, view: View) -> tuple[tuple[str, str], ...]:
+    """Name the keys of the line, as it is now."""
+    if editor.search is not None:
+        return _SEARCH
+    if editor.menu is not None:
+        return _CHOICES
+    keys = _KEYS["line"]
+    if editor.hint:
+        keys = tuple(_TAKE if key == "Tab" else (key, does) for key, does in keys)
+    # A command of the user's own is a call without a turn.
+    return (_BUSY, *keys) if view.busy or view.main.open_calls else keys
 
 
 class Full(App[Handover]):
@@ -274,13 +289,8 @@ class Full(App[Handover]):
     def _draw_foot(self, view: View, now: float) -> Foot:
         columns, lines = self.size
         control = self._control
-        keys = _KEYS[control.looking.zone]
-        if control.line.editor.hint and control.looking.zone == "line":
-            keys = tuple(_TAKE if key == "Tab" else (key, does) for key, does in keys)
-        if control.line.editor.menu is not None and control.looking.zone == "line":
-            keys = _CHOICES
-        elif view.busy and control.looking.zone == "line":
-            keys = (_BUSY, *keys)
+        zone = control.looking.zone
+        keys = _line_keys(control.line.editor, view) if zone == "line" else _KEYS[zone]
         room = lines - 2 if lines < _LOW else lines * 2 // 3
         above: list[Row] = []
         if control.panel is not None:
