@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         QuestionAsked,
     )
     from prong.question import Answer
-    from prong.session import Options, Session, Turn, open_session
+    from prong.session import Client, Options, Session, Turn, open_session, run
     from prong.team.result import ChildResult
     from prong.tools.function import tool
 
@@ -40,6 +40,7 @@ _HOMES = {
     "AgentType": "agent.spec",
     "Answer": "question",
     "BudgetSpent": "errors",
+    "Client": "session",
     "ConfigError": "errors",
     "Envelope": "event",
     "Event": "event",
@@ -57,6 +58,7 @@ _HOMES = {
     "UsageError": "errors",
     "hook": "config.function_hook",
     "open_session": "session",
+    "run": "session",
     "tool": "tools.function",
 }
 
@@ -65,6 +67,7 @@ __all__ = [
     "Answer",
     "BudgetSpent",
     "ChildResult",
+    "Client",
     "ConfigError",
     "Envelope",
     "Event",
@@ -82,6 +85,7 @@ __all__ = [
     "__version__",
     "hook",
     "open_session",
+    "run",
     "tool",
 ]
 

@@ -9,6 +9,7 @@ from inspect import CO_COROUTINE
 from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
 import pytest
 
 import prong
@@ -98,9 +99,11 @@ async def test_examples_of_the_library_run(code, output, tmp_path, monkeypatch, 
         names: dict[str, Any] = {"__name__": "example"}
         for cell in re.split(r"^# %%.*$", code, flags=re.MULTILINE):
             compiled = compile(cell, "library.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-            running = eval(compiled, names)
             if compiled.co_flags & CO_COROUTINE:
-                await asyncio.get_running_loop().create_task(running)
+                await asyncio.get_running_loop().create_task(eval(compiled, names))
+            else:
+                # Plain code waits, and the server works in this loop.
+                await anyio.to_thread.run_sync(eval, compiled, names)
 
     assert capsys.readouterr().out == output
 

@@ -8,8 +8,9 @@ answer goes back to that child alone.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from itertools import count
-from typing import Protocol, TypeAlias, cast, get_args
+from typing import Protocol, TypeAlias, get_args
 
 import anyio
 import msgspec
@@ -19,10 +20,13 @@ from prong.errors import BadInput, ProngError
 from prong.event import Event, PermissionAsked, QuestionAsked, RequestSettled, Warned
 from prong.ids import AgentPath, RequestId
 from prong.question import Answer, PlanMode
+from prong.tools.python_call import FunctionRaised, LoopHold, call_python
 
 Asked: TypeAlias = PermissionAsked | QuestionAsked
-Respond: TypeAlias = Callable[[str, Asked], Awaitable[Answer | None]]
-"""Answers for the user; gets the agent's path and the request. None: nobody can answer."""
+Respond: TypeAlias = Callable[[str, Asked], Awaitable[Answer | None] | Answer | None]
+"""Answers for the user; gets the agent's path and the request. None: nobody can answer.
+
+A plain function runs in a thread, so that it may wait for the user."""
 
 
 class RuleStore(Protocol):
@@ -173,8 +177,9 @@ class _PendingAnswer(Struct):
 async def _responded(respond: Respond, path: AgentPath, asked: Asked) -> Answer | None:
     """Ask the caller's function; what it does wrong is told as its own."""
     try:
-        answer = cast("object", await respond(path, asked))
-    except Exception as error:
+        answer = await call_python(partial(respond, path, asked), LoopHold(), kind="respond")
+    except FunctionRaised as raised:
+        error = raised.error
         raise BadInput(f"the respond function failed: {type(error).__name__}: {error}") from error
     if answer is not None and not isinstance(answer, Answer):
         raise BadInput(

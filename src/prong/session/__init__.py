@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from prong.session.member_start import take_start
     from prong.session.moving_cost import ResumingCost, resuming_cost
     from prong.session.opening import open_session
+    from prong.session.plain_client import Client, run
     from prong.session.project import (
         FolderTrust,
         TypeReport,
@@ -80,6 +81,7 @@ _HOMES = {
     "Books": "journal.book",
     "BreakEven": "cost.breakeven",
     "Checkup": "session.diagnosis",
+    "Client": "session.plain_client",
     "CostLine": "journal.book",
     "Explanation": "journal.compare",
     "FanReceipt": "cost.receipt",
@@ -129,6 +131,7 @@ _HOMES = {
     "open_trust": "session.project",
     "outlines": "session.catalogue",
     "resuming_cost": "session.moving_cost",
+    "run": "session.plain_client",
     "run_worker": "session.worker",
     "saving": "cost.receipt",
     "send_from_outside": "session.team_report",
@@ -146,6 +149,7 @@ __all__ = [
     "Books",
     "BreakEven",
     "Checkup",
+    "Client",
     "CostLine",
     "Explanation",
     "FanReceipt",
@@ -194,6 +198,7 @@ __all__ = [
     "open_trust",
     "outlines",
     "resuming_cost",
+    "run",
     "run_worker",
     "saving",
     "send_from_outside",
