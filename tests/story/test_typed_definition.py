@@ -164,7 +164,7 @@ def test_packages_bring_types_by_entry_points(tmp_path: Path, monkeypatch: pytes
     kind = found.types["acme:tester"]
 
     assert (kind.source, kind.path, kind.custom) == ("plug-in", "acme", True)
-    assert any("'bad' cannot be loaded" in warning for warning in found.warnings)
+    assert any("'bad' (nowhere_at_all:x of acme) cannot be loaded" in one for one in found.warnings)
 
 
 @pytest.mark.anyio

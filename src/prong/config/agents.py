@@ -20,7 +20,8 @@ from prong.config.document import Document, read_text
 from prong.config.front import Front, read_front
 from prong.config.listing import list_files
 from prong.config.type_option import NAME, check_name, unkept
-from prong.errors import ConfigError
+from prong.errors import ConfigError, NotInstalled
+from prong.extension import Extension, installed
 from prong.tools import filter as tool_filter
 from prong.tools.ground import Policy, why_unread
 
@@ -226,52 +227,30 @@ def _hooks(path: str, front: Front, content: str) -> tuple[Any, ...]:
     return declared.hooks
 
 
-GROUP = "prong.agents"
-"""The entry points by which packages bring types."""
-
-
 def _plugged(warnings: list[str]) -> Iterator[AgentType]:
     """Load the types that installed packages bring; looks at nothing else of them."""
-    if not _has_plugs():
-        return
-    from importlib.metadata import entry_points
-
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+    for found in installed("prong.agents"):
         try:
-            loaded: Any = point.load()
-            given: Any = loaded() if callable(loaded) else loaded
-            kinds = [given] if isinstance(given, AgentType) else list(cast("Iterable[Any]", given))
-        except Exception as error:  # noqa: BLE001 - foreign code: its failure is told, not ours
-            warnings.append(f"the agent types of {point.name!r} cannot be loaded: {error!r}")
-            continue
-        for kind in kinds:
-            if not isinstance(kind, AgentType) or not re.fullmatch(NAME, kind.name):
-                warnings.append(f"{point.name!r} ({point.value}) brings no agent type: {kind!r}")
-                continue
-            name = f"{point.name}:{kind.name}"
-            path = point.dist.name if point.dist else point.value
-            yield replace(kind, name=name, source="plug-in", path=path)
+            yield from package_types(found)
+        except NotInstalled as error:
+            warnings.append(str(error))
 
 
-def _has_plugs() -> bool:
-    """Whether a package names the entry-point group.
+def package_types(found: Extension) -> list[AgentType]:
+    """Load the types of one entry point, each under the entry point's name and its own.
 
-    Reading the metadata of all packages takes longer than all else at start; looking for one word
-    in their small files does not.
+    Raises NotInstalled if it brings anything else, or cannot be loaded.
     """
-    import sys
-
-    wanted = f"[{GROUP}]".encode()
-    for place in dict.fromkeys(sys.path):
-        try:
-            folders = [e.path for e in os.scandir(place or ".") if e.name.endswith("-info")]
-        except OSError:
-            continue
-        for folder in folders:
-            try:
-                with open(f"{folder}/entry_points.txt", "rb") as file:  # noqa: PTH123 - speed
-                    if wanted in file.read():
-                        return True
-            except OSError:
-                continue
-    return False
+    loaded: Any = found.load()
+    try:
+        given: Any = loaded() if callable(loaded) else loaded
+        kinds = [given] if isinstance(given, AgentType) else list(cast("Iterable[Any]", given))
+    except Exception as error:
+        raise found.wrong(f"cannot be loaded: {error!r}") from error
+    for kind in kinds:
+        if not isinstance(kind, AgentType) or not re.fullmatch(NAME, kind.name):
+            raise found.wrong(f"bring no agent type: {kind!r}")
+    return [
+        replace(kind, name=f"{found.name}:{kind.name}", source="plug-in", path=found.package)
+        for kind in kinds
+    ]

@@ -17,6 +17,7 @@ from prong.config.function_hook import given_hooks
 from prong.config.instruction import Instructions, collect_instructions, find_root
 from prong.config.memory import note_file, remembers
 from prong.config.option import Options
+from prong.config.package_tool import package_tools
 from prong.config.server import Configured, configured_servers
 from prong.config.setting import Settings, load_settings
 from prong.config.skill_search import Found, find_skills
@@ -118,6 +119,7 @@ def look_around(options: Options, *, cwd: str | None = None) -> Place:
         *(instructions.problems if instructions is not None else ()),
         *(*skills.problems, *servers.problems, *skills.warnings, *servers.warnings),
         *(*types.problems, *types.warnings),
+        *package_tools(options).problems,
     ]
     return Place(
         options=options,
@@ -160,11 +162,15 @@ def _settings(home: str, root: str, options: Options, *, trusted: bool) -> Setti
         trusted=trusted,
         vouched=vouched,
         flag=options.settings,
-        functions=function_names(options),
+        functions=_function_names(options),
     )
     if settings.fatal:
         raise settings.fatal[0]
     return settings
+
+
+def _function_names(options: Options) -> frozenset[str]:
+    return function_names(options) | {tool.name for tool in package_tools(options).tools}
 
 
 def _reading_policy(
@@ -239,7 +245,7 @@ def read_rules(options: Options, settings: Settings) -> tuple[Rule, ...]:
 
     Raises UsageError if a flag is no rule, or names a tool that there is not but for a slip.
     """
-    permissions, functions = settings.permissions, function_names(options)
+    permissions, functions = settings.permissions, _function_names(options)
     rules: list[Rule] = []
     for effect, listed, flags in (
         ("allow", permissions.allow, options.allow),

@@ -20,7 +20,7 @@ def run_doctor(words: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="prong doctor",
         description="Say what is protected here and what is not: sandbox, terminal, tmux, git, "
-        "keys, engine, MCP.",
+        "keys, engine, MCP, packages.",
         epilog="exit code: 0 if everything works (+), be it with limits (~); 1 if not (!)",
         allow_abbrev=False,
     )

@@ -10,10 +10,8 @@ import sys
 from typing import Protocol, cast
 
 from prong.errors import NotInstalled, UnknownName
+from prong.extension import find_extension
 from prong.host.target import RemoteTarget
-
-GROUP = "prong.launchers"
-"""The entry points by which packages bring launchers, each under the name that chooses it."""
 
 WORKER = ("-P", "-m", "prong", "worker", "--stdio")
 """After Python; by `-P` no module of the folder that it works in is taken for one of ours."""
@@ -171,36 +169,22 @@ def make_launcher(name: str) -> Launcher:
 
 
 def _load(name: str) -> Launcher:
-    from importlib.metadata import entry_points
-
-    points = tuple(entry_points(group=GROUP, name=name))
-    if not points:
+    found = find_extension("prong.launchers", name)
+    if found is None:
         raise UnknownName(
             f"there is no launcher {name!r}, and no package brings one; ours are process, ssh and "
             "container"
         )
-    sources = sorted(f"{one.value} of {one.dist.name if one.dist else '?'}" for one in points)
-    if len(sources) > 1:
-        raise NotInstalled(
-            f"the launcher {name!r} is brought by several packages ({', '.join(sources)}); "
-            "uninstall all but one"
-        )
+    loaded = found.load()
     try:
-        made: object = points[0].load()()
+        made: object = loaded() if callable(loaded) else loaded
     except Exception as error:
-        # Foreign code may fail in any way; it must be said whose it is.
-        raise NotInstalled(
-            f"the launcher {name!r} ({sources[0]}) cannot be loaded: {error!r}; update or "
-            "uninstall that package"
-        ) from error
+        raise found.wrong(f"cannot be made: {error!r}") from error
     missing = [
         one for one in ("argv", "remedy", "folder") if not callable(getattr(made, one, None))
     ]
     if missing:
-        raise NotInstalled(
-            f"the launcher {name!r} ({sources[0]}) has no {missing[0]}(); update or uninstall that "
-            "package"
-        )
+        raise found.wrong(f"has no {missing[0]}()")
     return cast("Launcher", made)  # its methods were looked for
 
 

@@ -2,7 +2,7 @@
 
 from prong.provider.address import is_loopback, read_url
 from prong.provider.api import Api, Patience
-from prong.provider.backend import Backend, Resources
+from prong.provider.backend import Backend, Resources, find_backend
 from prong.provider.connect import Providers
 from prong.provider.http import Http, HttpLimits
 from prong.provider.pick import KEY_VARIABLES, is_local, local_model, pick
@@ -37,6 +37,7 @@ __all__ = [
     "Streamed",
     "Trait",
     "Transport",
+    "find_backend",
     "gather",
     "in_headers",
     "is_local",

@@ -10,12 +10,10 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from prong.errors import NotInstalled
+from prong.extension import find_extension
 from prong.provider.provider import Provider
 from prong.provider.transport import Transport
 
-GROUP = "prong.providers"
-"""The entry points by which packages bring back-ends, each under the prefix that chooses it."""
 _PREFIX = re.compile(r"([a-z][a-z0-9_-]*):")
 
 
@@ -31,7 +29,9 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Backend(ABC):
-    """Makes the providers of one prefix, for one session; an entry point names a subclass.
+    """Makes the providers of one prefix, for one session.
+
+    An entry point of `prong.providers` names a subclass, under the prefix that chooses it.
 
     What it says of itself is read before the first prompt is rendered, and never again.
     """
@@ -64,7 +64,7 @@ def prefix_of(model: str) -> str:
     return found[1] if found is not None else ""
 
 
-def find(name: str) -> type[Backend] | None:
+def find_backend(name: str) -> type[Backend] | None:
     """Load the back-end of a prefix; None if no package brings one.
 
     That reads the metadata of all packages, which takes its time: ask only where there is a prefix.
@@ -73,37 +73,10 @@ def find(name: str) -> type[Backend] | None:
         UsageError: a package brings it, and it cannot be used.
 
     """
-    from importlib.metadata import entry_points
-
-    points = tuple(entry_points(group=GROUP, name=name))
-    if not points:
+    found = find_extension("prong.providers", name)
+    if found is None:
         return None
-    sources = sorted(
-        f"{point.value} of {point.dist.name if point.dist else '?'}" for point in points
-    )
-    if len(sources) > 1:
-        raise NotInstalled(
-            f"the provider {name!r} is brought by several packages ({', '.join(sources)}); "
-            "uninstall all but one"
-        )
-    try:
-        loaded: object = points[0].load()
-    except Exception as error:
-        # Foreign code may fail in any way; the session must say whose it is.
-        raise NotInstalled(
-            f"the provider {name!r} ({sources[0]}) cannot be loaded: {error!r}; "
-            "update or uninstall that package"
-        ) from error
+    loaded = found.load()
     if not (isinstance(loaded, type) and issubclass(loaded, Backend)):
-        raise NotInstalled(
-            f"the provider {name!r} ({sources[0]}) is no subclass of prong.provider.Backend; "
-            "update or uninstall that package"
-        )
+        raise found.wrong("is no subclass of prong.provider.Backend")
     return loaded
-
-
-def installed() -> list[str]:
-    """List the prefixes that installed packages bring."""
-    from importlib.metadata import entry_points
-
-    return sorted({point.name for point in entry_points(group=GROUP)})

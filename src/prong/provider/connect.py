@@ -11,7 +11,7 @@ import anyio
 
 from prong.errors import NotInstalled
 from prong.provider.api import Api, Patience
-from prong.provider.backend import Backend, Resources, find
+from prong.provider.backend import Backend, Resources, find_backend
 from prong.provider.provider import Endpoint, Provider
 from prong.provider.throttle import Throttle
 from prong.provider.transport import Transport
@@ -78,7 +78,7 @@ class Providers:
     def _backend(self, name: str) -> Backend:
         backend = self._backends.get(name)
         if backend is None:
-            if (found := find(name)) is None:
+            if (found := find_backend(name)) is None:
                 raise NotInstalled(f"the provider {name!r} is not installed; install Prong anew")
             folder = self._folder / name if self._folder is not None else None
             backend = found(Resources(transport=self._transport, env=self._env, folder=folder))

@@ -9,8 +9,9 @@ from pathlib import Path
 import msgspec
 
 from prong.errors import BadInput, NotInstalled, Unauthorised, UnknownName
+from prong.extension import installed
 from prong.provider.address import read_url
-from prong.provider.backend import find, installed, prefix_of
+from prong.provider.backend import find_backend, prefix_of
 from prong.provider.provider import Endpoint
 
 LOCAL = "local:"
@@ -105,7 +106,7 @@ def _at_backend(model: str) -> Endpoint | None:
             base_url=LOCAL, dialect="chat", explicit=False, images=False, backend=LOCAL[:-1]
         )
     prefix = prefix_of(model)
-    if not prefix or prefix in _PREFIXES or (found := find(prefix)) is None:
+    if not prefix or prefix in _PREFIXES or (found := find_backend(prefix)) is None:
         return None
     if not model.removeprefix(f"{prefix}:"):
         raise BadInput(f"{model!r} names no model; write {prefix}:NAME")
@@ -146,8 +147,9 @@ def _dialect(prefixed: str, name: str, api: str, env: Mapping[str, str], *, has_
     if has_base or env.get("OPENAI_BASE_URL", "").strip():
         return "chat"
     if prefix := prefix_of(name):
+        there = ", ".join(sorted({one.name for one in installed("prong.providers")}))
         raise NotInstalled(
-            f"no provider {prefix!r} is installed (there are {', '.join(installed())}); install "
+            f"no provider {prefix!r} is installed (there are {there}); install "
             f"the package that brings it, or, if {name!r} is the model's whole name, give the "
             "server with --base-url"
         )

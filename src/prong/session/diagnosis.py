@@ -14,17 +14,24 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from prong.config.agents import package_types
 from prong.config.option import Options
+from prong.config.package_tool import load_tools
 from prong.config.place import Place, look_around
 from prong.config.sandboxing import sandboxing
 from prong.config.secrecy import withheld
 from prong.errors import ConfigError, NoSuchModel, UsageError
+from prong.extension import GROUPS, Extension, installed
+from prong.host.launcher import make_launcher
+from prong.host.pane.factory import find_pane_backend
 from prong.host.sandbox import Ability
 from prong.host.sandbox.ability import detect
-from prong.provider import local_model
+from prong.provider import find_backend, local_model
 
 CheckState: TypeAlias = Literal["good", "limited", "broken"]
 
+_OURS = "prong"
+"""Our own package: what it brings is told of by itself."""
 _SECONDS = 5
 _FULL_SINCE = 6
 """The version of Landlock that holds signals too."""
@@ -60,6 +67,7 @@ def _findings(place: Place) -> Iterator[Checkup]:
     yield from _keys(place)
     yield _engine()
     yield from _servers(place)
+    yield from _packages()
 
 
 def sandbox_findings(ability: Ability, mode: str = "on") -> Iterator[Checkup]:
@@ -209,3 +217,33 @@ def _servers(place: Place) -> Iterator[Checkup]:
         else:
             text = f"{server.command} (not started); it runs outside the sandbox"
             yield Checkup(topic=topic, state="good", text=text)
+
+
+def _packages() -> Iterator[Checkup]:
+    """Name what installed packages bring, and load it to see whether it can be used."""
+    for found in (one for group in GROUPS for one in installed(group) if one.package != _OURS):
+        topic = f"package {found.package} {found.version}".strip()
+        try:
+            try_extension(found)
+        except UsageError as error:
+            yield Checkup(topic=topic, state="broken", text=str(error))
+        else:
+            yield Checkup(topic=topic, state="good", text=f"brings {found}")
+
+
+def try_extension(found: Extension) -> None:
+    """Load one entry point as a session would that asks for it.
+
+    Raises UsageError if that fails.
+    """
+    match found.group:
+        case "prong.providers":
+            find_backend(found.name)
+        case "prong.backends":
+            find_pane_backend(found.name)
+        case "prong.launchers":
+            make_launcher(found.name)
+        case "prong.tools":
+            load_tools(found)
+        case "prong.agents":
+            package_types(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+from prong.config.package_tool import package_tools
 from prong.config.place import Place
 from prong.config.tool_choice import chosen_names, given_functions
 from prong.errors import UnknownName
@@ -96,16 +97,20 @@ def make_kit(
 
     Raises UsageError if there is none of a name.
     """
-    wanted, functions = chosen_names(place.options), given_functions(place.options)
+    wanted, brought = chosen_names(place.options), package_tools(place.options)
+    functions = sorted(
+        (*given_functions(place.options), *brought.tools), key=lambda tool: tool.name
+    )
     if wanted is not None:
-        names = [tool.name for tool in (*own, *served)]
+        names = [tool.name for tool in (*own, *brought.tools, *served)]
         unknown = set(wanted).difference(names)
         # The server of a tool may only be away just now, which was said already.
         if away := sorted(name for name in unknown if is_mcp(name)):
             place.warnings.append(f"there is no tool {', '.join(away)}")
         if wrong := sorted(unknown.difference(away)):
             listed = ", ".join(names)
-            raise UnknownName(f"there is no tool {', '.join(wrong)}; the tools are {listed}")
+            said = "".join(f"; {problem}" for problem in brought.problems)
+            raise UnknownName(f"there is no tool {', '.join(wrong)}; the tools are {listed}{said}")
         own = [tool for tool in own if tool.name in wanted]
         served = [tool for tool in served if tool.name in wanted]
     return Kit([*own, *functions, *served, *([structured] if structured else [])])

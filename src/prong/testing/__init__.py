@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from prong.testing.host import MemoryHost
     from prong.testing.ledger import Rates
     from prong.testing.model import Model
+    from prong.testing.package_conformance import (
+        check_agent_type,
+        check_launcher,
+        check_package,
+        check_pane_backend,
+        check_tool,
+    )
     from prong.testing.process import ServerProcess
     from prong.testing.program_recorder import ProgramRecorder, RecordedCall
     from prong.testing.recording import recorded_run
@@ -68,8 +75,13 @@ __all__ = [
     "break_off",
     "call",
     "calls",
+    "check_agent_type",
     "check_backend",
+    "check_launcher",
+    "check_package",
+    "check_pane_backend",
     "check_provider",
+    "check_tool",
     "cut",
     "delay",
     "fail",
@@ -111,7 +123,12 @@ _HOMES = {
     "record_run": "run_recorder",
     "recorded_run": "recording",
     "replay_run": "run_replay",
+    "check_agent_type": "package_conformance",
     "check_backend": "conformance",
+    "check_launcher": "package_conformance",
+    "check_package": "package_conformance",
+    "check_pane_backend": "package_conformance",
+    "check_tool": "package_conformance",
     "check_provider": "conformance",
     "world": "scene",
 }

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from prong.errors import NotInstalled, UnknownName
+from prong.extension import find_extension
 from prong.host.pane.pane import PaneBackend, PaneSetup
-
-GROUP = "prong.backends"
-"""The entry points by which packages bring back-ends, each under the name that chooses it."""
 
 
 def make_backend(name: str, setup: PaneSetup) -> PaneBackend:
@@ -15,7 +13,7 @@ def make_backend(name: str, setup: PaneSetup) -> PaneBackend:
     Raises UnknownName if there is none, NotInstalled if the package that brings it is broken, and
     what the back-end itself raises if it cannot be set up so.
     """
-    kind = _find(name)
+    kind = find_pane_backend(name)
     try:
         return kind(setup)
     except Exception as error:
@@ -27,7 +25,11 @@ def make_backend(name: str, setup: PaneSetup) -> PaneBackend:
         ) from error
 
 
-def _find(name: str) -> type[PaneBackend]:
+def find_pane_backend(name: str) -> type[PaneBackend]:
+    """Give the back-end of a name, and load it if a package brings it.
+
+    Raises UnknownName if there is none, NotInstalled if its package is broken.
+    """
     match name:
         case "tmux":
             from prong.host.pane.tmux import TmuxPanes
@@ -50,39 +52,12 @@ def _find(name: str) -> type[PaneBackend]:
 
 
 def _load(name: str) -> type[PaneBackend]:
-    from importlib.metadata import entry_points
-
-    points = tuple(entry_points(group=GROUP, name=name))
-    if not points:
+    found = find_extension("prong.backends", name)
+    if found is None:
         raise UnknownName(
             f"there is no back-end {name!r} that opens panes, and no package brings one"
         )
-    sources = sorted(
-        f"{point.value} of {point.dist.name if point.dist else '?'}" for point in points
-    )
-    if len(sources) > 1:
-        raise NotInstalled(
-            f"the back-end {name!r} is brought by several packages ({', '.join(sources)}); "
-            "uninstall all but one"
-        )
-    try:
-        loaded: object = points[0].load()
-    except Exception as error:
-        # Foreign code may fail in any way; it must be said whose it is.
-        raise NotInstalled(
-            f"the back-end {name!r} ({sources[0]}) cannot be loaded: {error!r}; update or "
-            "uninstall that package"
-        ) from error
+    loaded = found.load()
     if not (isinstance(loaded, type) and issubclass(loaded, PaneBackend)):
-        raise NotInstalled(
-            f"the back-end {name!r} ({sources[0]}) is no subclass of prong.host.pane.PaneBackend; "
-            "update or uninstall that package"
-        )
+        raise found.wrong("is no subclass of prong.host.pane.PaneBackend")
     return loaded
-
-
-def installed() -> list[str]:
-    """List the back-ends that installed packages bring, without loading any."""
-    from importlib.metadata import entry_points
-
-    return sorted({point.name for point in entry_points(group=GROUP)})

@@ -6,9 +6,9 @@ import shutil
 from collections.abc import Sequence
 
 from prong.errors import NotInstalled, PaneFailed
+from prong.extension import installed
 from prong.host.host import Host
 from prong.host.pane.choice import Inside, TerminalFacts
-from prong.host.pane.factory import installed
 from prong.host.pane.tmux import is_inside
 from prong.host.pane.tmux_server import TmuxServer
 
@@ -39,5 +39,5 @@ async def survey(host: Host, *, interactive: bool, command: Sequence[str] = ()) 
         it2=shutil.which("it2", path=path) is not None,
         wezterm=shutil.which("wezterm", path=path) is not None,
         command=bool(command),
-        packages=tuple(installed()),
+        packages=tuple(sorted({one.name for one in installed("prong.backends")})),
     )
