@@ -78,6 +78,7 @@ walk: $(READY) ## Which functions a session passes: hops, crossings, entries
 
 docs: $(READY) ## Write the generated parts of the documentation anew
 	@$(BIN)/python docs/regenerate.py
+	@$(BIN)/python docs/record_example.py
 
 site: $(READY) ## Build the documentation as a site, in build/site
 	@$(PIP) --group site
