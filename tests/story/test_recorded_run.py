@@ -7,10 +7,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from prong import ProngError, UsageError
 from prong.agent import Turn
+from prong.command import Interrupt
+from prong.event import TextDelta
 from prong.testing import (
     RunDiffers,
     Script,
@@ -24,6 +27,7 @@ from prong.testing import (
     replay_run,
     report,
     say,
+    stall,
     world,
 )
 from prong.testing.run_file import RecordedRun, read_run
@@ -260,6 +264,47 @@ async def test_failures_and_cuts_are_played_too(tmp_path: Path):
         (200, "cut"),
         (200, "whole"),
     ]
+
+
+async def test_agents_in_processes_of_their_own_are_recorded(tmp_path: Path):
+    """Whoever asks the model's server is in the file, wherever it runs."""
+    settings = '{"agents": {"backend": "process"}}'
+    file = await record(tmp_path, settings=settings)
+    async with world(
+        files=FILES, folder=tmp_path / "w", opens=False, mode="bypassPermissions"
+    ) as made:
+        prepare(made)
+        async with replay_run(file) as server:
+            assert (await play(made, server.url, settings=settings)).text == "Done."
+
+    assert {one.agent for one in read_run(file.read_bytes()).exchanges} == {
+        *("main", "main/one", "main/two", "main/three")
+    }
+
+
+async def test_a_reply_that_nobody_waited_for_is_recorded_so(tmp_path: Path):
+    """An interrupt is part of the run: what had come by then, and that the rest was given up."""
+    file = tmp_path / "a.run"
+    steps = [stall(60, then=say("This goes on and on and on and on and on.")), say("Again.")]
+
+    async def interrupted(made: World, url: str) -> str:
+        async with made.open(base_url=url) as session:
+            async with anyio.create_task_group() as group:
+                group.start_soon(session.run, "Go.")
+                async for envelope in session.events():
+                    if isinstance(envelope.event, TextDelta):
+                        break
+                await session.send(Interrupt())
+            return (await session.run("Go on.")).text
+
+    async with world(steps, folder=tmp_path / "w", opens=False) as made:
+        async with record_run(file, upstream=made.server.url) as server:
+            assert await interrupted(made, server.url) == "Again."
+        async with replay_run(file) as server:
+            assert await interrupted(made, server.url) == "Again."
+
+    first, *_ = read_run(file.read_bytes()).exchanges
+    assert (first.end, first.number) == ("gone", 1)
 
 
 @pytest.mark.parametrize("rounds", [3])

@@ -168,12 +168,16 @@ def _written(one: RecordedExchange, base: _Base | None) -> Iterator[str]:
 
 
 def _grown(base: _Base, lines: list[str]) -> Iterator[str]:
-    matcher = SequenceMatcher(None, base.lines, lines, autojunk=False)
+    pairs = zip(base.lines, lines, strict=False)
+    same = next((at for at, (x, y) in enumerate(pairs) if x != y), min(len(base.lines), len(lines)))
+    if same:
+        yield f"= {base.key} {base.number} 1-{same}"
+    matcher = SequenceMatcher(None, base.lines[same:], lines[same:], autojunk=False)
     for what, first, last, start, end in matcher.get_opcodes():
         if what == "equal":
-            yield f"= {base.key} {base.number} {first + 1}-{last}"
+            yield f"= {base.key} {base.number} {same + first + 1}-{same + last}"
         else:
-            yield from (_line(">", line) for line in lines[start:end])
+            yield from (_line(">", line) for line in lines[same + start : same + end])
 
 
 def _piece(piece: bytes) -> Iterator[str]:

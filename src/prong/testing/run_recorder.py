@@ -104,15 +104,23 @@ class RecordingServer:
             given = {name: response.headers.get(name, "") for name in _PASSED_ON}
             kind = given["content-type"].partition(";")[0].strip()
             passed = _Passed(response.status, kind, next(self._ticks))
+
+            async def relay(_: float) -> None:
+                try:
+                    async for piece in response:
+                        passed.pieces.append(piece)
+                        await exchange.write(piece)
+                except BrokenReply:
+                    passed.end = "cut"
+                except ConnectionError:
+                    passed.end = "gone"
+
             try:
-                # Once for all: who hangs up must not be asked again.
                 await exchange.start(response.status, {n: v for n, v in given.items() if v})
-                async for piece in response:
-                    passed.pieces.append(piece)
-                    await exchange.write(piece)
-                await exchange.finish()
-            except BrokenReply:
-                passed.end = "cut"
+                # Whoever hangs up is noticed at once, and the model stopped.
+                await exchange.wait(relay, 0)
+                if passed.end == "whole":
+                    await exchange.finish()
             except (ConnectionError, Hangup):
                 passed.end = "gone"
             return passed

@@ -75,7 +75,12 @@ class ReplayServer:
             await self._refuse(exchange, at)
             return
         self._played.add(at)
-        await self._play(exchange, self._run.exchanges[at], normal.names)
+        one = self._run.exchanges[at]
+        try:
+            await self._play(exchange, one, normal.names)
+        finally:
+            # However it ended: a client may go while it waits.
+            self._sequence.passed(*one.order)
 
     async def _refuse(self, exchange: Exchange, found: _Difference) -> None:
         self._differences.setdefault(found.place, found.said)
@@ -121,19 +126,21 @@ class ReplayServer:
             # The wait was for the real server's sake.
             headers["retry-after"] = "0"
         await exchange.start(one.status, headers)
-        for piece in pieces[:1]:
+        # What made the agent give up was in it, so nothing of that may be waited for.
+        first = len(pieces) if one.end == "gone" else 1
+        for piece in pieces[:first]:
             await exchange.write(piece)
         self._sequence.passed(began)
+        if one.end == "gone":
+            self._sequence.passed(answered)
+            await exchange.wait(anyio.sleep, self._patience)
         await exchange.wait(self._turn, answered)
-        for piece in pieces[1:]:
+        for piece in pieces[first:]:
             await exchange.write(piece)
         if one.end == "whole":
             await exchange.finish()
-        if one.end == "gone":
-            await exchange.wait(anyio.sleep, self._patience)
         if "/" in one.agent and not any(other.agent == one.agent for other in self._left()):
             await anyio.sleep(_SETTLE)
-        self._sequence.passed(answered)
         if one.end != "whole":
             raise Hangup
 
@@ -160,16 +167,15 @@ class _Sequence:
         self._ahead = {n for one in run.exchanges if not one.optional for n in one.order}
         self._changed = anyio.Event()
 
-    def passed(self, number: int) -> None:
+    def passed(self, *numbers: int) -> None:
         """Say that something has happened."""
-        self._ahead.discard(number)
+        self._ahead.difference_update(numbers)
         self._changed.set()
         self._changed = anyio.Event()
 
     def give_up(self) -> None:
         """Let nobody wait any more: it is another run."""
-        self._ahead.clear()
-        self.passed(0)
+        self.passed(*self._ahead)
 
     async def reach(self, number: int) -> None:
         """Wait until everything before has happened."""
