@@ -9,7 +9,7 @@ PLAYABLE := $(VENV)/.playable
 READY := $(VENV)/.ready
 RIVALS := .venv-rivals
 
-.PHONY: help demo story tmux sshd test torture lint check bench walk docs site format clean
+.PHONY: help demo story tmux sshd test torture lint check bench walk docs site dist format clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -79,6 +79,11 @@ walk: $(READY) ## Which functions a session passes: hops, crossings, entries
 docs: $(READY) ## Write the generated parts of the documentation anew
 	@$(BIN)/python docs/regenerate.py
 	@$(BIN)/python docs/record_example.py
+	@$(BIN)/python docs/play_tutorial.py
+
+dist: $(READY) ## Build the wheel and the source distribution
+	@rm -rf dist
+	@$(BIN)/python -m hatchling build
 
 site: $(READY) ## Build the documentation as a site, in build/site
 	@$(PIP) --group site

@@ -2,10 +2,13 @@
 
 The project is a till with a wrong rounding, and tests that show it. The script has the model read
 the project, plan, and split itself into four. The words are fixed; what they claim comes true only
-if the tools really do it.
+if the tools really do it. `python -m prong.testing.sample FOLDER` writes the project.
 """
 
 from __future__ import annotations
+
+import sys
+from pathlib import Path
 
 from prong.testing.script import Call, Script, Step, Text, call, calls, delay, say
 
@@ -240,3 +243,19 @@ def script(*, pace: float = 0.3) -> Script:
         for name, steps in _ROUTES.items()
     }
     return Script(paced, routes)
+
+
+def write(folder: Path) -> None:
+    """Put the project into a folder; what is there already stays as it is.
+
+    Raises FileExistsError if a file of the project is there.
+    """
+    for name, content in FILES.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(content)
+
+
+if __name__ == "__main__":
+    write(Path((sys.argv[1:] or ["till"])[0]))
