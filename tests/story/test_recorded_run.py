@@ -17,6 +17,7 @@ from prong.event import TextDelta
 from prong.testing import (
     RunDiffers,
     Script,
+    Server,
     World,
     call,
     calls,
@@ -410,3 +411,49 @@ async def test_a_place_that_is_not_given_is_asked_for(tmp_path: Path):
         (tmp_path / "data").rename(tmp_path / "moved")
         async with replay_run(file, places={"data": f"{tmp_path}/moved"}) as server:
             assert (await play(made, server.url)).text == "It is 7."
+
+
+async def test_any_client_can_be_recorded(tmp_path: Path):
+    """Requests that name no agent are told apart by what they ask."""
+    anthropic, openai = pytest.importorskip("anthropic"), pytest.importorskip("openai")
+    file = tmp_path / "a.run"
+
+    async def ask(url: str) -> set[str]:
+        one = anthropic.AsyncAnthropic(api_key=KEY, base_url=url, max_retries=0)
+        two = openai.AsyncOpenAI(api_key=KEY, base_url=f"{url}/v1", max_retries=0)
+        found: set[str] = set()
+
+        async def message(text: str) -> None:
+            said = [{"role": "user", "content": text}]
+            model = "claude-sonnet-5-5"
+            async with one.messages.stream(model=model, max_tokens=9, messages=said) as stream:
+                found.add(await stream.get_final_text())
+
+        async def chat(text: str) -> None:
+            said = [{"role": "user", "content": text}]
+            made = await two.chat.completions.create(model="gpt-4.1", messages=said)
+            found.add(str(made.choices[0].message.content))
+
+        async with anyio.create_task_group() as group:
+            for number in range(3):
+                group.start_soon(message, f"question {number}")
+                group.start_soon(chat, f"query {number}")
+        await one.close()
+        await two.close()
+        return found
+
+    told = Script(
+        routes={
+            f"{kind} {n}": [say(f"{kind} {n}!")] for n in range(3) for kind in ("question", "query")
+        }
+    )
+    async with (
+        Server(told, moves_prefix="six conversations") as model,
+        record_run(file, upstream=model.url) as server,
+    ):
+        first = await ask(server.url)
+    async with replay_run(file) as server:
+        assert await ask(server.url) == first
+
+    assert len(first) == 6
+    assert KEY not in file.read_text()
