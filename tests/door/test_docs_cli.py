@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from prong.face import cli
+from prong.face.cli import COMMANDS
+from prong.face.flag import make_parser
 
 pytestmark = pytest.mark.door
 
@@ -29,7 +30,7 @@ def test_the_page_shows_what_the_program_prints():
 
 def test_every_flag_stands_on_the_page():
     """No flag is without documentation, whatever the layout of the help."""
-    flags = {flag for action in cli._parser()._actions for flag in action.option_strings}
+    flags = {flag for action in make_parser(COMMANDS)._actions for flag in action.option_strings}
 
     assert {flag for flag in flags if not re.search(rf"{flag}(?![\w-])", PAGE)} == set()
 
@@ -38,7 +39,7 @@ def test_every_command_has_a_section():
     """The help of every command is shown."""
     shown = set(re.findall(r"^\$ prong ([a-z-]+) --help$", PAGE, re.MULTILINE))
 
-    epilog = cli._parser().epilog or ""
+    epilog = make_parser(COMMANDS).epilog or ""
     commands = re.findall(r"^  ([a-z-]+) ", epilog.partition("exit codes:")[0], re.MULTILINE)
 
     assert len(commands) >= 8

@@ -10,10 +10,7 @@ from typing import Literal, TypeAlias
 
 import anyio
 import anyio.lowlevel
-import anyio.to_thread
-import msgspec
 from anyio.abc import TaskGroup
-from msgspec.structs import replace
 
 from prong.command import (
     Accepted,
@@ -27,7 +24,6 @@ from prong.command import (
     Tell,
     Unsay,
 )
-from prong.entry import Image
 from prong.event import (
     MAIN,
     CacheMissed,
@@ -38,9 +34,7 @@ from prong.event import (
     WorkKept,
 )
 from prong.face.carry import Carrier, Titling
-from prong.face.composer import read_picture
 from prong.face.edit.buffer import Buffer
-from prong.face.edit.complete import Sources
 from prong.face.edit.editor import Editor
 from prong.face.edit.external import following
 from prong.face.edit.key import PASTE, TEXT, KeyPress
@@ -57,9 +51,9 @@ from prong.face.full.asking import (
 )
 from prong.face.full.foot import Panel
 from prong.face.full.looking import Addressed, Glance, Looking, Preferred, Wanted
+from prong.face.full.typed_line import MAIN_AGENT, Addressee, TypedLine
 from prong.face.handover import Following
 from prong.face.line import describe, describe_end
-from prong.face.status import find_sources
 from prong.face.suggestion import Suggesting
 from prong.face.task_list import describe_leaving, list_todos
 from prong.face.wish import describe_session
@@ -85,32 +79,6 @@ _TYPING = frozenset({TEXT, PASTE, "enter", "backspace"})
 _NOTED = Warned | MemoryKept | WorkKept | CacheMissed
 
 
-class Addressee(msgspec.Struct, frozen=True):
-    """For whom the line is."""
-
-    prompt: str = "> "
-    agent: str = ""
-    """The child that a message goes to; empty for the main agent."""
-    answers: Wording | None = None
-
-
-class TypedLine:
-    """What is being typed, and for whom."""
-
-    def __init__(self, editor: Editor) -> None:
-        """Type in an editor, for the main agent."""
-        self.editor = editor
-        self.target = Addressee()
-
-    def address(self, target: Addressee) -> None:
-        """Type for somebody else from now on; what was thought of for one is not for another."""
-        self.target, self.editor = target, self.editor.hinted("")
-
-    def retype(self, text: str) -> None:
-        """Put a text in the place of what was typed."""
-        self.editor = self.editor.typed(text)
-
-
 class Control:
     """One session under somebody's hands."""
 
@@ -134,7 +102,8 @@ class Control:
         self._leaves_until = 0.0
         """Until when another Ctrl+C leaves."""
         self._escaped = 0.0
-        self.line = TypedLine(Editor(draft, Recall(session.records.history.load())))
+        recall = Recall(session.records.history.load())
+        self.line = TypedLine(session, Editor(draft, recall))
         self.looking = Looking()
         self.asking = Asking(quiet)
         self.panel: Panel | None = None
@@ -278,7 +247,7 @@ class Control:
             case Wanted(command=command):
                 self._group.start_soon(self._carrier.carry_out, command)
             case Addressed(task_id=task_id):
-                self.line.address(Addressee(f"to {task_id}> ", task_id) if task_id else Addressee())
+                self.line.address(Addressee(f"to {task_id}> ", task_id) if task_id else MAIN_AGENT)
             case Preferred(request_id=request_id):
                 self.asking.prefer(request_id)
             case _:
@@ -304,10 +273,7 @@ class Control:
             case Answer():
                 await self._give(response)
             case Wording():
-                self.line.address(Addressee(response.prompt, answers=response))
-                self.line.editor = replace(
-                    self.line.editor, buffer=Buffer(response.text, len(response.text))
-                )
+                self.line.word(response)
             case Rewriting():
                 return "plan"
             case None:
@@ -350,14 +316,11 @@ class Control:
     async def _type(self, key: KeyPress, at: float) -> ScreenAction:
         if key.name == PASTE and (path := picture_path(key.text)) and await self._attach(path):
             return ""
-        free = self.line.editor.is_empty and self.line.editor.menu is None
-        if key.name == "tab" and free and not self.line.editor.hint:
+        if key.name == "tab" and self.line.can_wait and not self.line.editor.hint:
             self.looking.go_on(self._session.view())
             return ""
-        completing = meaning(key.name) == "complete"
-        sources = await self._sources() if completing else Sources()
         was_empty = self.line.editor.is_empty
-        self.line.editor, deed = self.line.editor.press(key, sources)
+        deed = await self.line.press(key)
         match deed:
             case "send":
                 return await self._send()
@@ -390,15 +353,15 @@ class Control:
         if was_empty and self._session.view().queued:
             outcome = await self._session.send(Unsay())
         if isinstance(outcome, Accepted):
-            self.line.editor = self.line.editor.typed(outcome.text)
+            self.line.retype(outcome.text)
         else:
-            self.line.editor = self.line.editor.older()
+            self.line.recall()
 
     async def _escape(self, at: float) -> None:
         """Leave what was begun, or interrupt the turn; twice goes back to an earlier message."""
-        if self.line.target != Addressee():
-            self.line.target = Addressee()
-        elif self.looking.reader.path != MAIN:
+        if self.line.let_go():
+            return
+        if self.looking.reader.path != MAIN:
             self.looking.come_back(self._session.view())
         elif isinstance(await self._session.send(Interrupt()), Accepted):
             self._escaped = 0.0
@@ -429,22 +392,20 @@ class Control:
         return ""
 
     async def _send(self) -> ScreenAction:
-        buffer, target = self.line.editor.buffer, self.line.target
-        text = buffer.message().text
-        words = target.answers
-        if not text.strip() and (words is None or not words.refuses):
+        taken = self.line.take()
+        if taken is None:
             return ""
-        self.line.target = Addressee()
+        message, target = taken
         self.notes.clear()
         self.looking.reader.end()
-        self.line.editor = self.line.editor.sent("" if words is not None else text)
+        text, words = message.text, target.answers
         if words is not None:
             await self._give(Answer(words.request_id, allow=not words.refuses, text=text.strip()))
             return ""
         if text.strip() in {"/quit", "/exit"}:
             return "leave"
         self._session.records.history.add(text)
-        self._start(buffer.message(), target.agent)
+        self._start(message, target.agent)
         # What a line begins is begun before the next key counts.
         await anyio.lowlevel.checkpoint()
         return ""
@@ -462,16 +423,15 @@ class Control:
             self._group.start_soon(self._message, message)
 
     def _hint(self, text: str) -> None:
-        """Show what may be said next, as long as nothing is typed."""
-        if self.line.target == Addressee():
-            self.line.editor = self.line.editor.hinted(text)
+        """Show what may be said next."""
+        if self.line.suggest(text):
             self.stir()
 
     async def _message(self, message: Say) -> None:
         self._suggesting.cancel()
         outcome = await self._carrier.say(message)
         if isinstance(outcome, Refused) and self.line.editor.is_empty:
-            self.line.editor = self.line.editor.typed(message.text)
+            self.line.retype(message.text)
         self.stir()
 
     async def _carry(self, line: str) -> None:
@@ -490,17 +450,7 @@ class Control:
         return [one for one in found if one.id != self._session.id]
 
     async def _attach(self, path: str) -> bool:
-        found = await anyio.to_thread.run_sync(read_picture, path)
-        if isinstance(found, Image):
-            name = path.rpartition("/")[2]
-            self.line.editor = replace(
-                self.line.editor, buffer=self.line.editor.buffer.attach(name, found)
-            )
-            return True
-        if found:
-            self.notes.append((found, "bad"))
-        return False
-
-    async def _sources(self) -> Sources:
-        text = self.line.editor.buffer.text
-        return await find_sources(self._session.view(), self._session.records, text)
+        why = await self.line.attach(path)
+        if why:
+            self.notes.append((why, "bad"))
+        return why is None
