@@ -96,14 +96,17 @@ async def test_a_terminal_that_changes(world: Worlds, terminal: Terminal) -> Non
             await screen.see(HEAD, "> Begin")
 
 
-async def test_copying_in_tmux(world: Worlds, terminal: Terminal) -> None:
-    """What is selected with the mouse is copied by Ctrl+C, in tmux by tmux, and that is said."""
+@pytest.mark.parametrize("before", ["Take", "漢字", "👨\u200d👩"])
+async def test_copying_in_tmux(world: Worlds, terminal: Terminal, before: str) -> None:
+    """What is selected with the mouse is copied by Ctrl+C, in tmux by tmux, and that is said; it is
+    what the mouse was over, also behind wide characters.
+    """
     async with (
-        world([say("Take these words.")], opens=False) as w,
+        world([say(f"{before} these words.")], opens=False) as w,
         terminal(w, "--full", "Hi", TERM="screen-256color") as screen,
     ):
-        await screen.see("Take these words.")
-        row = next(n for n, row in enumerate(screen.rows(), 1) if "Take these" in row)
+        await screen.see(" these words.")
+        row = next(n for n, row in enumerate(screen.rows(), 1) if " these words" in row)
         for code in (f"\x1b[<0;6;{row}M", f"\x1b[<32;10;{row}M", f"\x1b[<0;10;{row}m"):
             screen.put(code)
         await anyio.sleep(0.3)
@@ -159,6 +162,32 @@ async def test_a_hang_up_leaves_no_process(
         with anyio.fail_after(20):
             while Path("/proc", child.decode()).exists():
                 await anyio.sleep(0.05)
+
+
+@pytest.mark.spec("L8")
+@pytest.mark.parametrize("face", ["--full", "--plain"])
+async def test_what_was_said_before_a_kill_is_shown(
+    world: Worlds, terminal: Terminal, face: str
+) -> None:
+    """Killed while the model answers, a session that is taken up shows the message, and its answer
+    below it.
+    """
+    script = [say("First."), stall(600, then=say("Never.")), say("Answered.")]
+    async with world(script, opens=False) as w:
+        w.write("../home/.prong/settings.json", '{"titles": false}')
+        async with terminal(w, face, "Begin", TERM="screen-256color") as screen:
+            await screen.see("First.")
+            screen.type("Precious words")
+            while len(w.server.records) < 2:
+                await anyio.sleep(0.02)
+            (lock,) = w.store.rglob("*.lock")
+            os.kill(int(lock.read_text().split()[0]), signal.SIGKILL)
+            await screen.see("exit=137")
+        async with terminal(w, face, "--continue", TERM="screen-256color") as screen:
+            shown = await screen.see(
+                "no answer to 'Precious words'", "> Precious words", "Answered."
+            )
+            assert shown.index("> Precious words") < shown.index("Answered.")
 
 
 @pytest.mark.parametrize("face", ["--full", "--plain"])

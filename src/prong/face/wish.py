@@ -156,7 +156,7 @@ def _others(session: Session, _: str) -> Iterator[str]:
 def describe_session(info: SessionInfo) -> str:
     """Say when a session was last used, what it cost, and what it is about."""
     day = time.strftime("%m-%d %H:%M", time.localtime(info.modified))
-    return f"{day}  {dollars(info.cost):>8}  {info.damage or info.title}"
+    return f"{day}  {dollars(info.cost):>8}  {info.damage or info.title or '(nothing was said)'}"
 
 
 def _tasks(session: Session, _: str) -> list[str]:
