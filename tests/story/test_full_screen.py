@@ -48,11 +48,11 @@ async def test_a_first_screen_says_what_can_be_typed(world: Worlds, full: Opens)
 
 
 async def test_a_long_message_is_unfolded_by_keys(world: Worlds, full: Opens) -> None:
-    """Of a long message the beginning is shown; Tab goes to it and Enter shows all of it."""
+    """Of a long message both ends are shown; Tab goes to it and Enter shows all of it."""
     lines = "\n".join(f"line {n}" for n in range(1, 16))
     async with world([say("Aye.")], attended=True) as w, full(w.session) as hands:
         await w.session.run(lines)
-        await hands.see("line 11", "▸ 4 more lines", without="line 12")
+        await hands.see("line 10\n  ▸ 4 more lines\n  line 15\n", without="line 12")
         await hands.press("tab", "enter")
         await hands.see("line 12", "line 15")
 

@@ -141,21 +141,33 @@ def _said(item: Said, setting: Setting) -> list[Row]:
 
 
 def _message(text: str, mark: Span, setting: Setting, *, ends: bool) -> list[Row]:
-    """Draw a message; of a long one the beginning, or what it `ends` with, until it is unfolded."""
-    lines = split_lines(text.rstrip("\n"))
+    """Draw a message; of a long one, until it is unfolded, what it `ends` with or both ends."""
+    lines = _trimmed(split_lines(text.rstrip("\n")))
     whole = setting.unfolded or len(lines) <= _LONG
-    shown = lines if whole else lines[-_TASK:] if ends else lines[: _LONG - 1]
-    while len(shown) > 1 and not shown[0].strip():
-        shown = shown[1:]
+    # What is asked about something that was pasted stands most often below it.
+    above, below = (lines, []) if whole else ([], lines[-_TASK:])
+    if not whole and not ends:
+        above, below = lines[: _LONG - 2], lines[-1:]
+    below = _trimmed(below)
+    hidden = len(lines) - len(above) - len(below)
+    told = f"  ▸ {counted(hidden, 'more line' if above else 'earlier line')}"
     rows: list[Row] = []
-    for line in shown:
+    for line in above:
         rows += wrap([Span(line, "user")], setting.width, first=[mark], rest=[_INDENT])
         mark = _INDENT
-    if len(shown) < len(lines):
-        hidden = counted(len(lines) - len(shown), "earlier line" if ends else "more line")
-        more = f"  ▸ {hidden}"
-        rows.insert(0 if ends else len(rows), fit([Span(more, "dim")], setting.width, lead=2))
+    if hidden:
+        rows.append(fit([Span(told, "dim")], setting.width, lead=2))
+    for line in below:
+        rows += wrap([Span(line, "user")], setting.width, first=[mark], rest=[_INDENT])
+        mark = _INDENT
     return rows
+
+
+def _trimmed(lines: list[str]) -> list[str]:
+    """Leave out empty lines at the beginning."""
+    while len(lines) > 1 and not lines[0].strip():
+        lines = lines[1:]
+    return lines
 
 
 def _folded(name: str, text: str, setting: Setting) -> list[Row]:
