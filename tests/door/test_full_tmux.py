@@ -207,3 +207,15 @@ async def test_the_cursor_stands_behind_what_is_typed(
         at = screen.tmux("display-message", "-p", "-t", "it", "#{cursor_x}")
         row = next(row for row in screen.rows() if row.startswith("> 日本"))
         assert int(at) == cells(row.rstrip())
+
+
+async def test_a_copy_says_that_it_is_one(world: Worlds, terminal: Terminal) -> None:
+    """After /branch and /rewind the new screen tells of the copy, and has the message to change."""
+    async with world(Script(forever=say("Aye.")), opens=False) as w:
+        w.server.moves_prefix = "the copy goes on from before a message"
+        async with terminal(w, "--full", "first words", TERM="screen-256color") as screen:
+            await screen.see("Aye.")
+            screen.type("/branch")
+            await screen.see("this is a copy; ", "stays as it is", "> first words", "Aye.")
+            screen.type("/rewind 1")
+            await screen.see("Say what is to be done.", "this is a copy; ", "\n> first words")

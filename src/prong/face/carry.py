@@ -79,8 +79,10 @@ class Carrier:
         finally:
             self.under_way -= 1
         if isinstance(command, Branch) and isinstance(outcome, Accepted):
-            self.following = Following(outcome.ids[0], drafted(outcome.text))
-            outcome = Accepted(f"going on as {outcome.ids[0]}; this session stays as it is")
+            copy = outcome.ids[0]
+            told = f"this is a copy; session {self._session.id} stays as it is"
+            self.following = Following(copy, drafted(outcome.text), told)
+            outcome = Accepted(f"going on as {copy}; this session stays as it is")
         self._outlet.tell(describe_outcome(command, outcome))
         return isinstance(outcome, Accepted)
 

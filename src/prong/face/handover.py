@@ -9,6 +9,17 @@ import msgspec
 from prong.face.edit.buffer import Buffer
 
 
+class FaceStart(msgspec.Struct, frozen=True):
+    """With what a face begins."""
+
+    first: str = ""
+    """What is said at once."""
+    draft: Buffer = Buffer()
+    """What stands in the line."""
+    note: str = ""
+    """What is told above it."""
+
+
 class Left(msgspec.Struct, frozen=True):
     """The user leaves."""
 
@@ -21,6 +32,8 @@ class Following(msgspec.Struct, frozen=True):
 
     id: str
     draft: Buffer = Buffer()
+    note: str = ""
+    """What came of what the user asked for, where the screen that was told is gone."""
 
 
 class Swapped(msgspec.Struct, frozen=True):

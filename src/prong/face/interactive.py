@@ -19,9 +19,8 @@ from prong.command import Remember, SetMemory
 from prong.event import MAIN, AgentRested, Envelope, MemoryKept, Warned
 from prong.face.composer import LineReader
 from prong.face.draw.phrase import dollars
-from prong.face.edit.buffer import Buffer
 from prong.face.garbage import look_seldom
-from prong.face.handover import Following, Handover, Left, Swapped
+from prong.face.handover import FaceStart, Following, Handover, Left, Swapped
 from prong.face.line import describe, describe_outcome, dumb, stop_signals
 from prong.face.output import flat, tell
 from prong.face.plain import Talk
@@ -50,7 +49,7 @@ async def run(options: Options, first: str, wanted: str) -> int:
 
 
 async def _run(options: Options, first: str, wanted: str, terminal: Terminal) -> int:
-    draft = Buffer()
+    start = FaceStart(first)
     if sys.stdin.isatty() and not options.bare:
         await _ask_trust(options, terminal)
     while True:
@@ -60,14 +59,14 @@ async def _run(options: Options, first: str, wanted: str, terminal: Terminal) ->
             events = session.events(since=session.records.began)
             shown = _Shown(session, terminal, events)
             async with _leaving_when_told(session):
-                left = await shown.talk(first, draft, wanted)
+                left = await shown.talk(start, wanted)
             await _end(session, left)
         # What only the end of the session has told.
         _say_rest(events.drain())
         _say_way_back(session.view(), left)
         match left:
             case Following():
-                options, first, draft = _resumed(options, left.id), "", left.draft
+                options, start = _resumed(options, left.id), FaceStart("", left.draft, left.note)
                 wanted = shown.face
             case _:
                 with suppress(OSError):
@@ -138,21 +137,21 @@ class _Shown:
         self._printed = 0
         """Items of the conversation, from the first on, that stand in the scrollback for good."""
 
-    async def talk(self, first: str, draft: Buffer, wanted: str) -> Handover:
+    async def talk(self, start: FaceStart, wanted: str) -> Handover:
         """Talk in the face that is wanted, or in the other, until the user leaves the session."""
         self.face = self._chosen(wanted)
         with borrowed_title() if sys.stdout.isatty() and not dumb() else nullcontext():
-            return await self._talk(first, draft)
+            return await self._talk(start)
 
-    async def _talk(self, first: str, draft: Buffer) -> Handover:
+    async def _talk(self, start: FaceStart) -> Handover:
         taken_over = False
         if self.face == "line":
             _recount(self._session)
         while True:
-            left = await self._in_face(first, draft, taken_over=taken_over)
+            left = await self._in_face(start, taken_over=taken_over)
             if not isinstance(left, Swapped):
                 return left
-            first, draft, taken_over = "", left.draft, True
+            start, taken_over = FaceStart(draft=left.draft), True
             self.face = "full" if self.face == "line" else "line"
 
     def _chosen(self, wanted: str) -> str:
@@ -168,13 +167,11 @@ class _Shown:
             return "line"
         return "full"
 
-    async def _in_face(self, first: str, draft: Buffer, *, taken_over: bool) -> Handover:
+    async def _in_face(self, start: FaceStart, *, taken_over: bool) -> Handover:
         if self.face == "full":
             from prong.face.full.fullscreen import run_full
 
-            left = await run_full(
-                self._session, self._events, first=first, draft=draft, taken_over=taken_over
-            )
+            left = await run_full(self._session, self._events, start, taken_over=taken_over)
             if isinstance(left, Left):
                 self._print(last_turn=True)
             return left
@@ -185,7 +182,7 @@ class _Shown:
             _say_rest(missed)
             Screen().line("(line by line; Ctrl+O brings the full screen back)", style="dim")
         talk = Talk(self._session, self._terminal, self._events, swaps=not full_hindered())
-        left = await talk.run(first, draft, taken_over=taken_over)
+        left = await talk.run(start.first, start.draft, taken_over=taken_over)
         if taken_over or not self._session.records.began:
             # Else only the end of what was said earlier has been told.
             self._printed = settled_items(self._session.view().main)

@@ -11,11 +11,10 @@ from typing import cast, get_args
 import anyio
 
 from prong.face.draw.theme import ThemeName
-from prong.face.edit.buffer import Buffer
 from prong.face.full.app import Full
 from prong.face.full.control import Control
 from prong.face.full.press import know_alt_enter
-from prong.face.handover import Handover, Left, Swapped
+from prong.face.handover import FaceStart, Handover, Left, Swapped
 from prong.face.line import stop_signals
 from prong.face.output import flat, tell
 from prong.session import Session, Subscription
@@ -29,19 +28,20 @@ QUIET = 0.5
 async def run_full(
     session: Session,
     events: Subscription,
+    start: FaceStart,
     *,
-    first: str = "",
-    draft: Buffer,
     taken_over: bool = False,
 ) -> Handover:
     """Talk on the full screen until the user leaves, or wants another session or face."""
     left: Handover | None = None
-    typed = draft
+    typed = start.draft
     failure: BaseException | None = None
     async with anyio.create_task_group() as group:
-        hands = Control(session, events, group, draft=draft, quiet=QUIET)
+        hands = Control(session, events, group, draft=start.draft, quiet=QUIET)
+        if start.note:
+            hands.tell([(start.note, "dim")])
         theme = chosen_theme(session.records.theme)
-        app = Full(session, hands, theme, first, taken_over=taken_over)
+        app = Full(session, hands, theme, start.first, taken_over=taken_over)
         group.start_soon(_heed_signals, app)
         know_alt_enter()
         try:
