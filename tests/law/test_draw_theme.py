@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 import prong.face.draw
+from prong.face.draw.ansi import styled
 from prong.face.draw.code import _STYLES as CODE
 from prong.face.draw.dialog import draw_question
 from prong.face.draw.header import draw_header
 from prong.face.draw.patch import _STYLES as DIFF
+from prong.face.draw.row import Row, Span
 from prong.face.draw.theme import THEMES, Look, ThemeName, look
 from prong.face.draw.transcript import Transcript, rows_of
 from prong.face.draw.tree import Aspect, draw_tree
@@ -49,6 +52,13 @@ def test_every_style_has_a_look() -> None:
         assert look(THEMES["light"], name) != Look(), name
         if name not in PLAIN | COLOURED:
             assert look(THEMES["none"], name) != Look(), name
+
+
+def test_every_style_can_be_written() -> None:
+    """Of whatever style a row is, it can be printed, and takes its codes back."""
+    for name in styles():
+        written = styled(Row((Span("text", name),)))
+        assert written == "text" or re.fullmatch(r"\x1b\[[\d;]+mtext\x1b\[0m", written), name
 
 
 def test_without_colours_there_are_none() -> None:

@@ -192,7 +192,8 @@ class _Shown:
         """Print what is not yet in the scrollback of the conversation, or of its last turn."""
         from prong.face.full.scrollback import print_conversation
 
-        print_conversation(self._session.view(), self._printed, last_turn=last_turn)
+        view, now = self._session.view(), self._session.records.now
+        print_conversation(view, self._printed, now=now, last_turn=last_turn)
 
 
 def _recount(session: Session) -> None:

@@ -22,8 +22,8 @@ from contextlib import contextmanager, suppress
 import msgspec
 
 from prong.face.cell import cells
+from prong.face.draw.ansi import styled
 from prong.face.draw.row import Row, crop_left
-from prong.face.draw.theme import THEMES, Look, look
 from prong.face.edit.arrange import Rows, cut
 from prong.face.edit.buffer import Buffer
 from prong.face.edit.grapheme import clusters
@@ -32,16 +32,6 @@ from prong.face.output import drawable, printable
 from prong.face.window_title import title_code
 
 _CODES = {"dim": "2", "bad": "31", "good": "32", "bold": "1"}
-_COLOURS = {
-    "red": "31",
-    "green": "32",
-    "yellow": "33",
-    "blue": "34",
-    "magenta": "35",
-    "cyan": "36",
-    "bright_black": "90",
-}
-_MARKS = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7", "strike": "9"}
 
 
 class InputPrompt(msgspec.Struct, frozen=True):
@@ -243,11 +233,7 @@ class Screen:
         return Rows(((self._unfinished, ""), *kept.rows), kept.row + bool(kept.rows), kept.column)
 
     def _painted(self, row: Row) -> str:
-        """Give a row with the codes of its styles; its text is clean, so these are all it has."""
-        if not self._colour:
-            return row.text.rstrip()
-        pieces = ((span.text, _codes(look(THEMES["ansi"], span.style))) for span in row.spans)
-        return "".join(f"\x1b[{codes}m{text}\x1b[0m" if codes else text for text, codes in pieces)
+        return styled(row) if self._colour else row.text.rstrip()
 
     def _draw(self, rows: Rows) -> str:
         columns = self.size[0]
@@ -266,13 +252,6 @@ class Screen:
         with suppress(OSError):
             sys.stdout.write(text)
             sys.stdout.flush()
-
-
-def _codes(style: Look) -> str:
-    codes = [code for name, code in _MARKS.items() if getattr(style, name)]
-    if style.fore:
-        codes.append(_COLOURS[style.fore])
-    return ";".join(codes)
 
 
 def _clean(text: str) -> str:

@@ -7,24 +7,21 @@ import shutil
 from collections.abc import Iterable
 
 from prong.event import MAIN
+from prong.face.draw.ansi import styled
 from prong.face.draw.row import Row
-from prong.face.draw.theme import THEMES, Look, look
 from prong.face.draw.transcript import Transcript, rows_of
 from prong.face.output import control
 from prong.view import Item, Said, Series, View
 
-_COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
-_CODES = (("bold", "1"), ("dim", "2"), ("italic", "3"), ("underline", "4"), ("strike", "9"))
 
-
-def print_conversation(view: View, first: int = 0, *, last_turn: bool = False) -> None:
+def print_conversation(view: View, first: int = 0, *, now: float, last_turn: bool = False) -> None:
     """Print the main agent's conversation from an item on; of the last turn only, if so wanted."""
     items = view.main.transcript
     if last_turn:
         first = max(first, _last_message(items))
     columns = shutil.get_terminal_size().columns
     transcript = Transcript(MAIN)
-    transcript.show(view, max(20, columns - 1), now=view.at, unfolded=frozenset())
+    transcript.show(view, max(20, columns - 1), now=now, unfolded=frozenset())
     rows = rows_of(transcript)
     _print(rows[transcript.row_of(first) :])
 
@@ -43,22 +40,3 @@ def _print(rows: Iterable[Row]) -> None:
     plain = bool(os.environ.get("NO_COLOR"))
     text = "".join(f"{row.text if plain else styled(row)}\n" for row in rows)
     control(text)
-
-
-def styled(row: Row) -> str:
-    """Give a row with the terminal's own colours."""
-    pieces: list[str] = []
-    for span in row.spans:
-        codes = _codes(look(THEMES["ansi"], span.style))
-        pieces.append(f"\x1b[{codes}m{span.text}\x1b[0m" if codes else span.text)
-    return "".join(pieces).rstrip(" ")
-
-
-def _codes(found: Look) -> str:
-    codes = [code for name, code in _CODES if getattr(found, name)]
-    if found.reverse:
-        codes.append("7")
-    if found.fore:
-        bright, name = found.fore.startswith("bright_"), found.fore.removeprefix("bright_")
-        codes.append(str(_COLOURS.index(name) + (90 if bright else 30)))
-    return ";".join(codes)
