@@ -73,7 +73,7 @@ def test_after_a_refusal_requests_leave_one_by_one():
 
 
 def test_those_at_work_go_before_those_who_have_not_begun():
-    """The main agent first, then agents that were answered or refused before, then the others."""
+    """Agents that were answered or refused before, then the others; the main agent waits for none."""
 
     async def story() -> list[str]:
         requests = Requests()
@@ -147,15 +147,27 @@ def test_a_refusal_for_an_hour_does_not_hold_the_others_for_an_hour():
     assert run_virtually(story) == [60.0]
 
 
+def test_a_person_does_not_wait_for_agents():
+    """What the main agent sends leaves at once, whatever was refused before: it is one request."""
+
+    async def story() -> list[tuple[str, float]]:
+        requests = Requests()
+        await requests.refuse(30.0)
+        await all_at_once(requests, "main/a1", "main")
+        return requests.left
+
+    assert run_virtually(story)[0] == ("main", 0.0)
+
+
 def test_a_lone_agent_hears_of_no_turns():
     """Who waits as asked and finds nobody before it leaves at once, and is told nothing."""
 
     async def story() -> tuple[str, float]:
         throttle = Throttle()
-        throttle.refused(await throttle.wait_turn("main"), 2.0)
+        throttle.refused(await throttle.wait_turn("main/a1"), 2.0)
         await anyio.sleep(2.1)
         remark = throttle.remark()
-        return remark, await throttle.wait_turn("main", again=True)
+        return remark, await throttle.wait_turn("main/a1", again=True)
 
     assert run_virtually(story) == ("", 2.1)
 

@@ -9,7 +9,8 @@ same way.
 
 Who goes first also decides what is paid: an agent that waits between two turns for longer than its
 cache entry lives must write its tail again. So those who are in the middle of their work go before
-those who have not begun, and the main agent, for which a person waits, before both.
+those who have not begun. The main agent is not held at all: a person waits for it, and it has one
+request at a time.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class Throttle:
 
     async def wait_turn(self, who: str, *, again: bool = False) -> float:
         """Wait until a request of an agent may be sent, and give the time; `again` once refused."""
-        if self._is_free():
+        if self._is_free() or not who or depth_of(AgentPath(who)) == 0:
             self._sent.append(anyio.current_time())
             self._trim()
             return self._sent[-1]
@@ -120,9 +121,7 @@ class Throttle:
         self._next = max(self._next, now + min(asked or 0.0, _LONGEST))
 
     def _rank(self, who: str, *, again: bool) -> int:
-        if not who or depth_of(AgentPath(who)) == 0:
-            return 0
-        return 1 if again or who in self._known else 2
+        return 0 if again or who in self._known else 1
 
     def _is_free(self) -> bool:
         if self._rate is None:
