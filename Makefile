@@ -72,6 +72,7 @@ bench: $(READY) ## Run the benchmarks
 	@$(RIVALS)/bin/python -m pip install -q --disable-pip-version-check --group bench-rivals \
 		|| echo "The rivals could not all be installed; the table names those that are missing."
 	@BENCH_RIVALS=$(RIVALS)/bin/python $(BIN)/python bench/run.py
+	@BENCH_RIVALS=$(RIVALS)/bin/python $(BIN)/python bench/why/run.py
 
 walk: $(READY) ## Which functions a session passes: hops, crossings, entries
 	@$(BIN)/python bench/walk.py

@@ -23,7 +23,7 @@ import anyio
 from simulated_api import TOKENS_PER_BYTE, URL, Limits, SimulatedApi, SimulatedTransport, Speed
 
 from prong.agent import Conversation
-from prong.agent.client import Client
+from prong.agent.client import ModelClient
 from prong.agent.request import request
 from prong.cost import Billing, Charge, Ledger, Prices
 from prong.cost.schedule import Schedule
@@ -105,7 +105,7 @@ class _NoJournal:
 class _Parent:
     """The two parts of an agent that a fan-out is planned by."""
 
-    client: Client
+    client: ModelClient
     conversation: Conversation
 
     @property
@@ -219,7 +219,7 @@ class Simulation:
             fan.left(task)
             outcome.ends.append(anyio.current_time())
 
-    async def _turns(self, client: Client, conversation: Conversation) -> None:
+    async def _turns(self, client: ModelClient, conversation: Conversation) -> None:
         for turn in range(self.work.turns):
             if turn:
                 pause = self._random.uniform(*self.work.tools)
@@ -241,8 +241,8 @@ class Simulation:
             self.outcome.driver += self.work.driver
             await anyio.sleep(self.work.driver)
 
-    def _client(self, node: int) -> Client:
-        return Client(
+    def _client(self, node: int) -> ModelClient:
+        return ModelClient(
             provider=self._providers[node],
             billing=Billing(prices=self.prices, ledger=self.ledger),
             clock=lambda: EPOCH + anyio.current_time(),
