@@ -40,17 +40,19 @@ _KEPT = 1_000
 """Events that are kept for readers when they cannot be recorded."""
 _RECENT = 16
 """Events that are kept for readers who come just after them."""
-_FLUSHES = (
-    SessionStarted,
-    AgentFinished,
-    ReplyFinished,
-    PermissionAsked,
-    QuestionAsked,
-    TurnFinished,
-    SessionFinished,
+_FLUSHES = frozenset(
+    (
+        SessionStarted,
+        AgentFinished,
+        ReplyFinished,
+        PermissionAsked,
+        QuestionAsked,
+        TurnFinished,
+        SessionFinished,
+    )
 )
 """After these somebody may have to wait, or has got something worth keeping."""
-_MAIN_FLUSHES = (InputTaken, ToolStarted)
+_MAIN_FLUSHES = frozenset((InputTaken, ToolStarted))
 """The same of the main agent, which people talk to; children are many, and begin together."""
 
 
@@ -189,8 +191,8 @@ class EventLog:
 
 def _counts(envelope: Envelope) -> bool:
     """Whether an event must not wait for others before it is written."""
-    kinds = (*_FLUSHES, *_MAIN_FLUSHES) if envelope.agent == MAIN else _FLUSHES
-    return isinstance(envelope.event, kinds)
+    kind = type(envelope.event)
+    return kind in _FLUSHES or (envelope.agent == MAIN and kind in _MAIN_FLUSHES)
 
 
 def skipped(until: int, at: float) -> Envelope:

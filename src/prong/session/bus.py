@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, get_args
 
 import anyio
 import anyio.lowlevel
@@ -34,7 +34,10 @@ LIMIT = 10_000
 """Events that wait for a slow reader before it is made to skip them."""
 _BATCH = 256
 """Recorded events that a reader takes before others have a turn."""
-_ENDS = (TurnFinished, TaskFinished, AgentRested)
+# Looked up by type: to ask whether an event is an instance of each of several takes longer than
+# everything else that is done with most of them.
+_DELTAS = frozenset(get_args(Delta))
+_ENDS = frozenset((TurnFinished, TaskFinished, AgentRested))
 
 
 class Subscription:
@@ -158,12 +161,13 @@ class Bus:
         if self.closed:
             # Nothing comes after the last event, and nobody is left to hear it.
             return
-        if isinstance(event, Delta) and not self._subscriptions and self._view is None:
+        kind = type(event)
+        if kind in _DELTAS and not self._subscriptions and self._view is None:
             # Most events are deltas: not recorded, and of no use to whoever comes later.
             return
         # Not round(at, 6), which goes by way of a text.
         self._tell(agent, self._masked(event), round(self._clock() * 1e6) / 1e6)
-        if isinstance(event, _ENDS):
+        if kind in _ENDS:
             self._changed.set()
             self._changed = anyio.Event()
 
@@ -178,7 +182,7 @@ class Bus:
 
     def _tell(self, agent: AgentPath, event: Event, at: float) -> None:
         full: JournalError | None = None
-        if isinstance(event, Delta):
+        if type(event) in _DELTAS:
             envelope = Envelope(0, at, agent, event)
         else:
             envelope = Envelope(self._log.seq + 1, at, agent, event)
