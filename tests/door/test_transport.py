@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from typing import Any
 
 import httpx2
 import pytest
@@ -15,7 +17,7 @@ from prong.prompt.rope import Head
 from prong.provider import Api, Endpoint, Http, Patience, Provider, Providers, Trait, Transport
 from prong.provider.transport import read, read_beginning
 from prong.testing import Server, fail, say
-from prong.wire import Ended, HeadSpec, Tail, dialect
+from prong.wire import Ended, HeadSpec, Tail, TextPiece, dialect
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
 
@@ -158,6 +160,39 @@ async def test_who_asks_is_told_on_this_machine_alone(url: str, told: dict[str, 
 
     [sent] = memory.sent
     assert {name: sent[name] for name in sent if name.startswith("x-prong-")} == told
+
+
+def streamed(*texts: str) -> bytes:
+    """Write a reply as a server streams it, each text in an event of its own."""
+    deltas = [
+        {"type": "content_block_delta", "delta": {"type": "text_delta", "text": text}}
+        for text in texts
+    ]
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {"id": "m", "model": "m"}},
+        {"type": "content_block_start", "content_block": {"type": "text", "text": ""}},
+        *deltas,
+        {"type": "message_stop"},
+    ]
+    return b"".join(b"data: %s\n\n" % json.dumps(event).encode() for event in events)
+
+
+@pytest.mark.spec("L9")
+async def test_text_that_comes_together_is_one_piece():
+    """What one read brings is passed on as one piece of text, what comes alone by itself."""
+    whole = streamed("It ", "is ", "so", ", and ", "not otherwise.")
+    cut = whole.index(b", and ") + 40
+    memory = Memory(whole[:cut], whole[cut:])
+    memory.headers = {"content-type": "text/event-stream"}
+    provider = Api(memory, Endpoint(base_url="https://m.example", dialect="anthropic"), MESSAGES)
+
+    async with aclosing(provider.stream(prompt(), (), Tail(max_tokens=9))) as events:
+        found = [event async for event in events]
+
+    texts = [event.text for event in found if isinstance(event, TextPiece)]
+    assert texts == ["It is so, and ", "not otherwise."]
+    assert isinstance(found[-1], Ended)
+    assert found[-1].reply.text == "".join(texts)
 
 
 async def test_a_body_has_a_limit_over_any_client():

@@ -101,6 +101,22 @@ def test_what_the_user_said_yes_to_is_open(opened: str) -> None:
     assert f"{REPO}/.git/config" in profile.kept
 
 
+@pytest.mark.parametrize(
+    ("line", "path"),
+    [
+        ("cp a .git/hooks/pre-commit", f"{REPO}/.git/hooks"),
+        ("echo a >> .git/config", f"{REPO}/.git/config"),
+        ("git config user.name a", f"{REPO}/.git/config"),
+    ],
+)
+def test_what_nobody_said_yes_to_stays_closed(line: str, path: str) -> None:
+    """A command that names a protected path has it opened by a yes of a person, and by nothing else."""
+    box = PolicyBox(policy("auto", rule("Bash", "allow")))
+
+    assert path in box.profile(run(line)).kept
+    assert path not in box.profile(run(line), approved=True).kept
+
+
 def test_a_worktree_writes_in_its_own_parts() -> None:
     """Writable are its root, its part of the repository, pad and caches; siblings' refs are kept."""
     profile = worktree(policy(), GROUND)
