@@ -22,10 +22,10 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     await made.host.close()
 
 
-@pytest.fixture(params=["thread", "fork"])
+@pytest.fixture(params=["thread", "starter"])
 def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Go both ways into a view: root's own, and that of everybody else."""
-    if request.param == "fork":
+    if request.param == "starter":
         monkeypatch.setattr(spawn, "enters_by_thread", lambda: False)
     elif os.geteuid() != 0:
         pytest.skip("only root enters a view by a thread")

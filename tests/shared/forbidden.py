@@ -16,6 +16,7 @@ import msgspec
 
 from prong.host import LocalHost
 from prong.host.sandbox import Ability, Profile, seccomp
+from prong.host.sandbox.bind import install
 from prong.tools.derive import reading, working
 from prong.tools.ground import Policy, Sandboxing
 from prong.tools.rule import Rule, parse_rule
@@ -50,7 +51,7 @@ def refuse(numbers: Iterable[int], error: int) -> None:
     lines = [(0x20, 0, 0, 0)]
     lines += [(0x15, len(listed) - at, 0, number) for at, number in enumerate(listed)]
     lines += [(0x06, 0, 0, 0x7FFF0000), (0x06, 0, 0, 0x00050000 | error)]
-    seccomp.install(kind, b"".join(struct.pack("=HBBI", *line) for line in lines))
+    install(kind.seccomp, b"".join(struct.pack("=HBBI", *line) for line in lines))
 
 
 async def run(host: LocalHost, line: str, profile: Profile) -> str:

@@ -104,6 +104,11 @@ class Guardian:
         """The groups that there are, as far as is known."""
         return frozenset(self._groups)
 
+    @property
+    def idle(self) -> bool:
+        """Whether nobody needs it: no holder is left, and no group."""
+        return not self._holders and not self._groups
+
     def hold(self, holder: Holder) -> None:
         """Keep the guardian, once there is one, until the holder lets go or is no more."""
         self._holders.add(holder)
@@ -195,7 +200,7 @@ class Guardian:
                 )
 
     def _end_if_idle(self) -> None:
-        if not self._holders and not self._groups:
+        if self.idle:
             self._end()
             self._broken = False
 

@@ -21,6 +21,7 @@ from prong.host.host import FileKind, Finished, Process, Stat
 from prong.host.sandbox import NONE, Ability, Profile
 from prong.host.sandbox.places import NAMING
 from prong.host.sandbox.room import Room, allowed, dissolve, furnish
+from prong.host.sandbox.starter import STARTER
 from prong.host.storage import LocalStorage
 
 INLINE = 1 << 20
@@ -210,6 +211,8 @@ class Machine:
             if self.warn is not None:
                 self.warn(text)
         GUARDIAN.release(self)
+        if GUARDIAN.idle:
+            STARTER.end()
 
 
 class _Environment(Mapping[str, str]):

@@ -31,6 +31,7 @@ from msgspec import Struct
 from prong.host.guardian import GUARDIAN, MARK
 from prong.host.host import Finished
 from prong.host.sandbox.room import Given, Room
+from prong.host.sandbox.starter import Started
 
 GRACE = 2.0
 """Seconds between asking a group to end and forcing it."""
@@ -90,19 +91,21 @@ class Group:
         )
         try:
             if room is None:
-                self._popen = subprocess.Popen(list(argv), **given)
+                self._process: subprocess.Popen[bytes] | Started = subprocess.Popen(
+                    list(argv), **given
+                )
             else:
                 # Most sessions never run a command.
                 from prong.host.sandbox.spawn import spawn
 
-                self._popen = spawn(argv, room, **given)
+                self._process = spawn(argv, room, **given)
         except (OSError, ValueError) as error:
             GUARDIAN.give_up()
             if isinstance(error, OSError):
                 raise
             # A NUL or a lone surrogate in a word.
             raise OSError(errno.EINVAL, f"cannot be started: {error}") from error
-        self.pid = self._popen.pid
+        self.pid = self._process.pid
         GUARDIAN.tell("+", self.pid)
         self.exited = anyio.Event()
         self.empty = False
@@ -115,34 +118,43 @@ class Group:
     @property
     def code(self) -> int:
         """The exit code of a process that has ended."""
-        assert self._popen.returncode is not None
-        return self._popen.returncode
+        assert self._process.returncode is not None
+        return self._process.returncode
 
     def _watch(self) -> None:
         loop = asyncio.get_running_loop()
+        if isinstance(self._process, Started):
+            self._watch_descriptor(loop, self._process.fileno())
+            return
         try:
             pidfd = os.pidfd_open(self.pid)
         except (AttributeError, OSError):  # not Linux, or a sandbox that lacks the call
             self._watch_in_thread(loop)
             return
 
+        self._watch_descriptor(loop, pidfd, own=True)
+
+    def _watch_descriptor(
+        self, loop: asyncio.AbstractEventLoop, descriptor: int, *, own: bool = False
+    ) -> None:
         def on_exit() -> None:
-            loop.remove_reader(pidfd)
-            os.close(pidfd)
+            loop.remove_reader(descriptor)
+            if own:
+                os.close(descriptor)
             self._ended(loop)
 
-        loop.add_reader(pidfd, on_exit)
+        loop.add_reader(descriptor, on_exit)
 
     def _watch_in_thread(self, loop: asyncio.AbstractEventLoop) -> None:
         def wait() -> None:
-            self._popen.wait()
+            self._process.wait()
             with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._ended, loop)
 
         threading.Thread(target=wait, daemon=True).start()
 
     def _ended(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._popen.wait()
+        self._process.wait()
         self.deadline = loop.time() + LINGER
         if self.alive():
             GUARDIAN.tell("=", self.pid)
@@ -158,7 +170,7 @@ class Group:
         """Signal the whole group; False if nothing of it is left."""
         if self.empty:
             return False
-        led = self._popen.returncode is None
+        led = self._process.returncode is None
         # No process gets the number of a group that has members: if there is one, ours has none.
         if (led or not _exists(self.pid)) and _signal(self.pid, number):
             return True

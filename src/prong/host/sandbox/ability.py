@@ -10,10 +10,11 @@ from collections.abc import Callable
 from functools import cache
 
 from prong.host.sandbox import landlock, mounts, seccomp
+from prong.host.sandbox.bind import install, restrict
 from prong.host.sandbox.profile import Ability
 
-_SOME = mounts.Mounts(writable=("/dev",))
-"""A view that takes every call which a view can need."""
+_OPEN = ("/dev",)
+"""A folder to open for writing: that takes every call which a view can need."""
 _REMEDY = {
     "darwin": "sandbox-exec is not there",
     "linux": "the kernel has no Landlock, or the container does not allow it; Linux 5.13 has it, "
@@ -59,7 +60,7 @@ def _detect(user: int) -> Ability:
 def _try_rules(abi: int) -> str:
     """Bind a thread by rules: a container may tell the version and forbid the use."""
     rules = landlock.rules_for(abi, network=False, signals=False, devices=False)
-    return _tried(lambda: landlock.restrict(abi, rules, _SOME.writable, (), _SOME.writable))
+    return _tried(lambda: restrict(*landlock.spell(abi, rules, _OPEN, (), _OPEN)))
 
 
 def _try_filter() -> str:
@@ -67,7 +68,7 @@ def _try_filter() -> str:
     if kind is None:
         return "the numbers of this machine's calls are not known"
     data = seccomp.program(kind, seccomp.Refusals())
-    return _tried(lambda: seccomp.install(kind, data))
+    return _tried(lambda: install(kind.seccomp, data))
 
 
 def enters_by_thread() -> bool:
@@ -77,11 +78,11 @@ def enters_by_thread() -> bool:
 
 @cache
 def _enters(user: int) -> bool:
-    return user == 0 and _tried(lambda: mounts.enter(_SOME, user=False, cwd="/")) == ""
+    return user == 0 and _tried(lambda: mounts.enter(writable=_OPEN, cwd="/")) == ""
 
 
 def _try_view() -> str:
-    if enters_by_thread() or _forked(_SOME):
+    if enters_by_thread() or _forked(lambda: mounts.enter(writable=_OPEN, cwd="/")):
         return ""
     return (
         "namespaces of users, or mounts in them, are not allowed here "
@@ -97,20 +98,22 @@ def has_terminals() -> bool:
 @cache
 def _terminals(user: int) -> bool:
     del user
-    wanted = mounts.Mounts(terminals=True)
-    if enters_by_thread():
-        return _tried(lambda: mounts.enter(wanted, user=False, cwd="/")) == ""
-    return _forked(wanted)
-
-
-def _forked(wanted: mounts.Mounts) -> bool:
-    """Try a view by a process that is thrown away."""
 
     def enter() -> None:
-        mounts.enter(wanted, user=True, cwd="/")
+        mounts.enter(terminals=True, cwd="/")
+
+    return _tried(enter) == "" if enters_by_thread() else _forked(enter)
+
+
+def _forked(enter: Callable[[], None]) -> bool:
+    """Try a view by a process that is thrown away."""
+
+    def enter_both() -> None:
+        mounts.enter_users()
+        enter()
 
     try:
-        subprocess.run(["true"], preexec_fn=enter, check=True, capture_output=True)
+        subprocess.run(["true"], preexec_fn=enter_both, check=True, capture_output=True)
     except (OSError, subprocess.SubprocessError):
         return False
     return True

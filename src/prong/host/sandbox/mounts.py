@@ -5,8 +5,8 @@ mounted read-only but for the writable folders, what is kept in those is mounted
 and over what is hidden something empty is mounted. Nothing of it is seen by other processes, and
 nothing of it is left on the disk.
 
-Root enters a namespace by a thread of its own. Others need one of users as well, which only a
-process with one thread can enter: the child itself does, between fork and exec.
+A thread enters it by itself. Who is not root has to be in a namespace of users before, which only a
+process with one thread can enter: the starter is such a one when it begins.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ import ctypes
 import errno
 import os
 import struct
-from contextlib import suppress
-
-from msgspec import Struct
+from collections.abc import Sequence
 
 _NEW_NS, _NEW_USER = 0x00020000, 0x10000000
 _REC, _PRIVATE = 0x4000, 1 << 18
@@ -30,53 +28,59 @@ _READ_ONLY = struct.pack("=QQQQ", 1, 0, 0, 0)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Mounts(Struct, frozen=True, kw_only=True):
-    """What is mounted, by paths that are there and hold no links."""
+def enter(
+    *,
+    writable: Sequence[str] = (),
+    pinned: Sequence[str] = (),
+    kept: Sequence[str] = (),
+    fleeting: Sequence[str] = (),
+    masks: Sequence[tuple[str, str]] = (),
+    terminals: bool = False,
+    cwd: str,
+) -> None:
+    """Bring the calling thread into a view, by paths that are there and hold no links.
 
-    writable: tuple[str, ...] = ()
-    pinned: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
-    fleeting: tuple[str, ...] = ()
-    """What is kept as well if it is still there: others make and remove such paths as they work."""
-    masks: tuple[tuple[str, str], ...] = ()
-    """Something empty, and what it is put over."""
-    terminals: bool = False
-    """Whether it gets terminals of its own."""
-
-
-def enter(view: Mounts, *, user: bool, cwd: str) -> None:
-    """Bring the calling thread, or a process with one thread, into a view.
-
-    `user` makes a namespace of users as well.
+    What is `kept` has to be there; what is `fleeting` is kept as well if it still is: others make
+    and remove such paths as they work. Masks are something empty, and what it is put over.
 
     Raises OSError.
     """
-    uid, gid = os.geteuid(), os.getegid()
-    _check(_libc.unshare(_NEW_NS | (_NEW_USER if user else 0)), "unshare")
-    if user:
-        _write("/proc/self/setgroups", "deny")
-        _write("/proc/self/uid_map", f"{uid} {uid} 1")
-        _write("/proc/self/gid_map", f"{gid} {gid} 1")
+    _check(_libc.unshare(_NEW_NS), "unshare")
     _check(_libc.mount(None, b"/", None, ctypes.c_ulong(_REC | _PRIVATE), None), "mount")
     # Copied before everything becomes read-only, so that each keeps what it was.
-    opened = {path: _copy(path) for path in view.writable}
-    sealed = {path: _copy(path) for path in view.kept}
-    sealed |= {path: tree for path in view.fleeting if (tree := _copy_if_there(path)) >= 0}
-    sealed |= {path: _copy(source) for source, path in view.masks}
+    opened = {path: _copy(path) for path in writable}
+    sealed = {path: _copy(path) for path in kept}
+    sealed |= {path: tree for path in fleeting if (tree := _copy_if_there(path)) >= 0}
+    sealed |= {path: _copy(source) for source, path in masks}
     for tree in sealed.values():
         _read_only(tree, "", _RECURSIVE | _EMPTY_PATH)
     _read_only(_HERE, "/", _RECURSIVE)
     # From the outside in: what is put over a folder covers what was put in it before.
-    for path in sorted({*opened, *sealed, *view.pinned}, key=lambda one: one.count("/")):
+    for path in sorted({*opened, *sealed, *pinned}, key=lambda one: one.count("/")):
         if path in sealed:
-            with suppress(*((FileNotFoundError,) if path in view.fleeting else ())):
+            try:
                 _put(sealed[path], path)
+            except FileNotFoundError:
+                if path not in fleeting:
+                    raise
         else:
             _put(opened[path] if path in opened else _copy(path), path)
-    if view.terminals:
+    if terminals:
         _new_terminals()
     # The folder it stands in is the one below the mounts.
     os.chdir(cwd)
+
+
+def enter_users() -> None:
+    """Bring a process with one thread into a namespace of users, in which it may mount.
+
+    Raises OSError.
+    """
+    uid, gid = os.geteuid(), os.getegid()
+    _check(_libc.unshare(_NEW_USER), "unshare")
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"{uid} {uid} 1")
+    _write("/proc/self/gid_map", f"{gid} {gid} 1")
 
 
 def _new_terminals() -> None:

@@ -20,11 +20,6 @@ _ROUNDS, _PAUSE = 40, 0.025
 """How often those that were asked to end are looked for before they are forced to, and after."""
 
 
-def own_view() -> int:
-    """Give the number of the view that the calling thread sees."""
-    return os.stat("/proc/thread-self/ns/mnt").st_ino  # noqa: PTH116 - for each command
-
-
 class Offspring(Struct, frozen=True):
     """A process with all that it has started, however that left it."""
 
@@ -52,12 +47,9 @@ class Offspring(Struct, frozen=True):
 NOBODY = Offspring()
 
 
-def hold_view(process: str) -> int:
-    """Keep the view that a process or thread sees there: its number is given to no other then.
-
-    Raises OSError if it has ended.
-    """
-    return os.open(f"/proc/{process}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+def hold_view() -> int:
+    """Keep the view that the calling thread sees: its number is given to no other then."""
+    return os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _since(first: int, began: float) -> Iterable[int]:

@@ -7,9 +7,7 @@ built here, and finds a call by halves.
 
 from __future__ import annotations
 
-import ctypes
 import errno
-import os
 import platform
 import struct
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +16,6 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-_SET_MODE_FILTER = 1
 _LOAD, _EQUAL, _SET, _ALU_AND, _RETURN, _GO = 0x20, 0x15, 0x45, 0x54, 0x06, 0x05
 _AT_LEAST, _FARTHEST = 0x35, 255
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
@@ -140,8 +137,6 @@ _STI, _CONSOLE = 0x5412, 0x541C
 _SET_FLAGS, _SET_XFLAGS = 0x40086602, 0x401C5820
 _UNIX, _NETLINK = 1, 16
 _KIND, _CHAR, _BLOCK = 0o170000, 0o020000, 0o060000
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Refusals(Struct, frozen=True, kw_only=True):
@@ -277,18 +272,3 @@ def _judgement(of_one: Sequence[Test]) -> tuple[_FilterLine, ...]:
             lines += [(_ALU_AND, 0, 0, test.mask), (_EQUAL, passes, 1 - passes, test.value)]
         lines.append(refuse)
     return (*lines, _PASS)
-
-
-def install(kind: Processor, data: bytes) -> None:
-    """Bind the calling thread by a filter; it can gain no privileges any more.
-
-    Raises OSError.
-    """
-    buffer = ctypes.create_string_buffer(data, len(data))
-    count = len(data) // 8
-    given = struct.pack("@HxxxxxxP", count, ctypes.addressof(buffer))
-    if _libc.prctl(38, 1, 0, 0, 0) != 0 or (
-        _libc.syscall(ctypes.c_long(kind.seccomp), ctypes.c_uint(_SET_MODE_FILTER), 0, given) != 0
-    ):
-        number = ctypes.get_errno() or errno.EPERM
-        raise OSError(number, f"the sandbox could not be made (seccomp: {os.strerror(number)})")

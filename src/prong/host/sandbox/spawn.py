@@ -2,7 +2,7 @@
 
 Landlock and filters bind the thread that asks for them, so a fresh thread restricts itself, starts
 the process by the ordinary means, and ends. A view of the files is entered before them, since both
-forbid mounts.
+forbid mounts. Who is not root may enter none here, so that the starter's thread does all that.
 """
 
 from __future__ import annotations
@@ -15,18 +15,31 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from functools import cache
-from typing import Unpack
+from typing import IO, TypedDict, Unpack
 
-from prong.host.sandbox import landlock, mounts, places, privilege, seccomp
+from prong.host.sandbox import landlock, mounts, places, seccomp
 from prong.host.sandbox.ability import enters_by_thread, has_terminals
-from prong.host.sandbox.remnant import Offspring, hold_view, own_view
+from prong.host.sandbox.bind import bind
+from prong.host.sandbox.remnant import Offspring, hold_view
 from prong.host.sandbox.room import Given, Room, is_viewed, make_folder
 from prong.host.sandbox.seatbelt import profile_text
+from prong.host.sandbox.starter import STARTER, Binding, Started
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 _SCOPED_SINCE = 6
+
+
+class Mounts(TypedDict):
+    """What a command sees; see `mounts.enter`."""
+
+    writable: tuple[str, ...]
+    pinned: tuple[str, ...]
+    kept: tuple[str, ...]
+    fleeting: tuple[str, ...]
+    masks: tuple[tuple[str, str], ...]
+    terminals: bool
+    cwd: str
 
 
 @cache
@@ -40,7 +53,9 @@ def _masks(process: int) -> str:
     return folder
 
 
-def spawn(argv: Sequence[str], room: Room, **given: Unpack[Given]) -> subprocess.Popen[bytes]:
+def spawn(
+    argv: Sequence[str], room: Room, **given: Unpack[Given]
+) -> subprocess.Popen[bytes] | Started:
     """Start a process in a room; `given` is for Popen.
 
     Raises OSError if it cannot be started, or not be held.
@@ -55,31 +70,51 @@ def spawn(argv: Sequence[str], room: Room, **given: Unpack[Given]) -> subprocess
     return started
 
 
-def _spawn(argv: Sequence[str], room: Room, given: Given) -> tuple[subprocess.Popen[bytes], int]:
+def _spawn(
+    argv: Sequence[str], room: Room, given: Given
+) -> tuple[subprocess.Popen[bytes] | Started, int]:
     """Start it; gives what holds its view too, -1 if it has none."""
-    bind = _binding(room)
+    binding = _binding(room)
     if not is_viewed(room.profile, room.ability):
-        return _in_thread(bind, argv, given), -1
+        return _in_thread(lambda: bind(*binding), argv, given), -1
     seen = _view(room)
-    if enters_by_thread():
-        views: list[int] = []
+    if not enters_by_thread():
+        return _by_starter(argv, seen, binding, given)
+    views: list[int] = []
 
-        def enter_and_bind() -> None:
-            mounts.enter(seen, user=False, cwd=room.cwd)
-            views.append(hold_view("thread-self"))
-            bind()
+    def enter_and_bind() -> None:
+        mounts.enter(**seen)
+        views.append(hold_view())
+        bind(*binding)
 
-        try:
-            return _in_thread(enter_and_bind, argv, given), views[0]
-        except BaseException:
-            for view in views:
-                os.close(view)
-            raise
-    return _by_fork(seen, bind, argv, room.cwd, given)
+    try:
+        return _in_thread(enter_and_bind, argv, given), views[0]
+    except BaseException:
+        for view in views:
+            os.close(view)
+        raise
 
 
-def _binding(room: Room) -> Callable[[], None]:
-    """Give what binds a thread: everything is worked out before."""
+def _by_starter(
+    argv: Sequence[str], seen: Mounts, binding: Binding, given: Given
+) -> tuple[Started, int]:
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        named = (given["stdin"], given["stdout"], given["stderr"])
+        streams = [null if one == subprocess.DEVNULL else _number(one) for one in named]
+        targets = (0, 1, 2, *given["pass_fds"])
+        order = (list(argv), given["env"], {**seen}, binding, targets)
+        return STARTER.start(order, [*streams, *given["pass_fds"]])
+    finally:
+        os.close(null)
+
+
+def _number(stream: IO[bytes] | int) -> int:
+    return stream if isinstance(stream, int) else stream.fileno()
+
+
+def _binding(room: Room) -> Binding:
+    """Work out what binds a thread."""
     profile, ability = room.profile, room.ability
     reading = profile.name == "reading"
     rules = landlock.rules_for(
@@ -96,21 +131,13 @@ def _binding(room: Room) -> Callable[[], None]:
         network=not profile.network,
         unix=not profile.daemons and not is_viewed(profile, ability),
     )
-    program = seccomp.program(kind, refusals) if kind is not None else b""
-
     bare = room.hidden and not is_viewed(profile, ability)
     readable = (*places.beside(room.hidden), *granted, *devices) if bare else ()
-
-    def bind() -> None:
-        privilege.shed()
-        landlock.restrict(ability.abi, rules, granted, devices, readable)
-        if kind is not None:
-            seccomp.install(kind, program)
-
-    return bind
+    ruled = landlock.spell(ability.abi, rules, granted, devices, readable)
+    return (*ruled, kind.seccomp, seccomp.program(kind, refusals)) if kind else (*ruled, 0, b"")
 
 
-def _view(room: Room) -> mounts.Mounts:
+def _view(room: Room) -> Mounts:
     shared = ("/dev/shm",) if room.profile.name != "reading" else ()  # noqa: S108
     writable = (*room.writable, *(one for one in shared if os.path.isdir(one)))  # noqa: PTH112
     held = {*writable, *room.kept}
@@ -124,13 +151,14 @@ def _view(room: Room) -> mounts.Mounts:
     def seen(paths: Iterable[str]) -> tuple[str, ...]:
         return tuple(one for one in paths if not places.is_below(one, room.hidden))
 
-    return mounts.Mounts(
+    return Mounts(
         writable=seen(writable),
         pinned=seen(one for one in pinned if os.path.isdir(one) and one not in held),  # noqa: PTH112
         kept=seen(one for one, named in room.kept.items() if named),
         fleeting=seen(one for one, named in room.kept.items() if not named),
         masks=tuple(masks),
         terminals=has_terminals(),
+        cwd=room.cwd,
     )
 
 
@@ -157,54 +185,3 @@ def _in_thread(
     if not started:
         raise failed[0] if failed else OSError(errno.EIO, "the sandbox could not be made")
     return started[0]
-
-
-def _by_fork(
-    seen: mounts.Mounts,
-    bind: Callable[[], None],
-    argv: Sequence[str],
-    cwd: str,
-    given: Given,
-) -> tuple[subprocess.Popen[bytes], int]:
-    source, sink = os.pipe()
-
-    def enter() -> None:
-        try:
-            mounts.enter(seen, user=True, cwd=cwd)
-            os.write(sink, f"{own_view()}\n".encode())
-            bind()
-        except OSError as error:
-            os.write(sink, f"{error.errno} {error.strerror}".encode())
-            raise
-
-    try:
-        started = subprocess.Popen(list(argv), preexec_fn=enter, **given)  # noqa: PLW1509 - one thread in the child
-    except subprocess.SubprocessError as error:
-        number, _, why = _told(source).rpartition("\n")[2].partition(" ")
-        code = int(number) if number.isdecimal() else errno.EPERM
-        raise OSError(code, why or "the sandbox could not be made") from error
-    else:
-        return started, _held(started.pid, int(_told(source) or 0))
-    finally:
-        os.close(source)
-        os.close(sink)
-
-
-def _held(process: int, view: int) -> int:
-    """Hold the view of a process that was just started; -1 if it has ended by now."""
-    try:
-        held = hold_view(str(process))
-    except OSError:
-        return -1
-    if os.fstat(held).st_ino == view:
-        return held
-    os.close(held)
-    return -1
-
-
-def _told(source: int) -> str:
-    """Read what the child has written, if anything."""
-    os.set_blocking(source, False)
-    with suppress(BlockingIOError):
-        return os.read(source, 4096).decode(errors="replace")
-    return ""
