@@ -20,7 +20,7 @@ from collections.abc import Sequence
 _NEW_NS, _NEW_USER = 0x00020000, 0x10000000
 _REC, _PRIVATE = 0x4000, 1 << 18
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
-_CLONE, _RECURSIVE, _EMPTY_PATH, _FROM_EMPTY = 1, 0x8000, 0x1000, 0x4
+_CLONE, _RECURSIVE, _FROM_EMPTY = 1, 0x8000, 0x4
 _HERE = -100
 _NO_SUID_EXEC = 0x2 | 0x8
 _READ_ONLY = struct.pack("=QQQQ", 1, 0, 0, 0)
@@ -47,14 +47,13 @@ def enter(
     """
     _check(_libc.unshare(_NEW_NS), "unshare")
     _check(_libc.mount(None, b"/", None, ctypes.c_ulong(_REC | _PRIVATE), None), "mount")
-    # Copied before everything becomes read-only, so that each keeps what it was.
+    # Copied before everything becomes read-only, so that each keeps what it was; and after that
+    # what is to be read-only as well, by the paths that no open folder covers yet.
     opened = {path: _copy(path) for path in writable}
+    _read_only("/")
     sealed = {path: _copy(path) for path in kept}
     sealed |= {path: tree for path in fleeting if (tree := _copy_if_there(path)) >= 0}
     sealed |= {path: _copy(source) for source, path in masks}
-    for tree in sealed.values():
-        _read_only(tree, "", _RECURSIVE | _EMPTY_PATH)
-    _read_only(_HERE, "/", _RECURSIVE)
     # From the outside in: what is put over a folder covers what was put in it before.
     for path in sorted({*opened, *sealed, *pinned}, key=lambda one: one.count("/")):
         if path in sealed:
@@ -112,12 +111,12 @@ def _put(tree: int, path: str) -> None:
     _check(given, f"move_mount {path}")
 
 
-def _read_only(place: int, path: str, flags: int) -> None:
+def _read_only(path: str) -> None:
     given = _libc.syscall(
         ctypes.c_long(_MOUNT_SETATTR),
-        place,
+        _HERE,
         path.encode(),
-        ctypes.c_uint(flags),
+        ctypes.c_uint(_RECURSIVE),
         _READ_ONLY,
         ctypes.c_size_t(len(_READ_ONLY)),
     )
