@@ -69,6 +69,7 @@ def run(home: Path, folder: Path, *words: str, **env: str) -> subprocess.Complet
     )
 
 
+@pytest.mark.timeout(240)
 def test_the_program_runs_from_the_wheel(home: Path, tmp_path: Path):
     """`prong -p` reads a file and answers, with nothing of this checkout on its path."""
     (tmp_path / "a.txt").write_text("42\n")
@@ -84,6 +85,7 @@ def test_the_program_runs_from_the_wheel(home: Path, tmp_path: Path):
     assert prong.__version__ in version.stdout
 
 
+@pytest.mark.timeout(240)
 def test_an_agent_in_a_process_of_its_own_runs_from_the_wheel(home: Path, tmp_path: Path):
     """Workers find the package again, and the test kit is part of it."""
     code = (

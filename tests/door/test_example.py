@@ -181,6 +181,7 @@ def copied(folder: Path) -> Path:
     return there
 
 
+@pytest.mark.timeout(240)
 def test_the_test_of_the_bot_passes_as_it_was_recorded(tmp_path: Path):
     """Without a key and without a server; `make docs` records it anew if a prompt has moved."""
     done = pytest_in(copied(tmp_path))
@@ -188,6 +189,7 @@ def test_the_test_of_the_bot_passes_as_it_was_recorded(tmp_path: Path):
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.timeout(240)
 async def test_the_test_of_the_bot_can_be_recorded(tmp_path: Path):
     """With PRONG_RECORD=1 the run is asked for anew, and replayed from then on."""
     there = copied(tmp_path)

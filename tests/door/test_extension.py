@@ -94,6 +94,7 @@ def run(example: Path, folder: Path, *words: str) -> subprocess.CompletedProcess
     )
 
 
+@pytest.mark.timeout(240)
 def test_the_example_conforms(example: Path, tmp_path: Path):
     """The package of examples/ installs, and passes the tests that it shows."""
     tests = str(ROOT / "examples/package/tests")

@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.door, pytest.mark.spec("X4")]
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.timeout(240)
 def test_the_screens_are_what_the_commands_print():
     """docs/tutorial.md is what `make docs` would write, figures aside."""
     done = subprocess.run(

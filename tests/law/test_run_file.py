@@ -150,6 +150,23 @@ def test_the_machine_and_the_day_are_no_part_of_a_prompt():
     assert {*one.names.values()} == {"project", "session", "session-id"}
 
 
+@given(st.permutations(["a", "b", "c"]))
+def test_notices_of_one_message_have_no_order(order: list[str]):
+    """Children that end at the same time are told of in whatever order; that moves no prompt."""
+
+    def body(names: list[str]) -> bytes:
+        told = [
+            f"<task-notification>\\n<task-id>{name}</task-id>\\n</task-notification>"
+            for name in names
+        ]
+        said = "\\n\\n".join(told)
+        return f'{{"messages":["Ended.\\n\\n{said}","{told[0]} and {said}"]}}'.encode()
+
+    assert Form().normal(body(order)).body.count(b"task-id>a<") == body(order).count(b"task-id>a<")
+    first, second = (Form().normal(body(names)).body for names in (order, ["a", "b", "c"]))
+    assert first.partition(b'","')[0] == second.partition(b'","')[0]
+
+
 def test_masks_and_places_are_the_callers():
     """What the caller names is named, and what it masks is a constant."""
     form = Form(masks={r"in \d\.\d+s": "in 0s"}, places={"data": "/var/data", "root": "/"})

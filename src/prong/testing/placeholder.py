@@ -3,7 +3,8 @@
 A recorded run has to be the same prompt in another folder, for another user, on another day. So
 each body is put into a normal form: the project's folder, the folder of the session's files, the
 session's id and whatever the caller names stand as `⟨project⟩`, `⟨session⟩` and so on; the date and
-the platform that an agent is told, durations, and what the caller masks, are constants.
+the platform that an agent is told, durations, and what the caller masks, are constants. Notices of
+one message stand in one order, since who ends first is a matter of the machine.
 
 All of it is read from the one body, so the same prompt has the same form in whatever order
 requests come. A reply can only know what its request has told, so it is put into the form, and
@@ -28,6 +29,9 @@ _STORAGE = re.compile(r'/[^"\\<>|]*?/projects/[^/"\\<>|]+-[0-9a-f]{10}/[A-Za-z0-
 """Where a session keeps its files."""
 _ID = re.compile(r"(?<![\w-])\d{8}-\d{6}-[a-z2-9]{6}(?![\w-])")
 """Of a session; one that was chosen is the same in all runs."""
+_NOTICE = re.compile(r"<task-notification>.*?</task-notification>")
+_NOTICES = re.compile(rf"{_NOTICE.pattern}(?:\\n\\n{_NOTICE.pattern})+")
+"""What children that ended have given back, as one message tells it: they race."""
 _DURATION = re.compile(r"<duration-ms>\d+</duration-ms>")
 
 
@@ -51,6 +55,7 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
         text = _replaced(text, names)
         text = _FACTS.sub(_told, text)
         text = _DURATION.sub("<duration-ms>0</duration-ms>", text)
+        text = _NOTICES.sub(_sorted, text)
         return Normal(self._masked(text).encode(errors="surrogateescape"), names)
 
     def _masked(self, text: str) -> str:
@@ -101,6 +106,10 @@ def _told(found: re.Match[str]) -> str:
         f"{found[1]}{found['folder']}{found[3]}{found['project']}"
         f"{found[5]}{OPEN}platform{CLOSE}{found[6]}{OPEN}date{CLOSE}"
     )
+
+
+def _sorted(found: re.Match[str]) -> str:
+    return r"\n\n".join(sorted(_NOTICE.findall(found[0])))
 
 
 def _distinct(pattern: re.Pattern[str], text: str) -> list[str]:

@@ -22,7 +22,7 @@ from prong.testing.run_file import RecordedExchange, RecordedRun, read_run
 from prong.testing.run_recorder import given_places, refusal, who_asks
 from prong.testing.split_delta import filled_pieces
 
-_SETTLE = 0.1
+_SETTLE = 0.05
 """Seconds in which an agent may end after its last reply, before others are answered."""
 _REMEDY = "if that is meant, record the run anew"
 
