@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prong import UsageError
+from prong.testing.http import Incoming
 from prong.testing.placeholder import Form
 from prong.testing.run_file import RecordedExchange, RecordedRun, cut_body, read_run, write_run
+from prong.testing.run_recorder import path_of
 from prong.testing.split_delta import filled_pieces, normal_pieces
 
 pytestmark = pytest.mark.spec("B8")
@@ -172,6 +174,19 @@ def test_masks_and_places_are_the_callers():
     form = Form(masks={r"in \d\.\d+s": "in 0s"}, places={"data": "/var/data", "root": "/"})
 
     assert form.normal(b'"/var/data/x / in 0.12s"').body == '"⟨data⟩/x / in 0s"'.encode()
+
+
+@pytest.mark.parametrize(
+    ("path", "kept"),
+    [
+        ("/v1/messages?beta=true", "/v1/messages?beta=true"),
+        ("/v1/x?api-key=abc&beta=1", "/v1/x?api-key=hidden&beta=1"),
+        ("/v1/x?a=1&access_token=abc", "/v1/x?a=1&access_token=hidden"),
+    ],
+)
+def test_a_key_in_an_address_is_not_kept(path: str, kept: str):
+    """Some servers take a key as a parameter."""
+    assert path_of(Incoming("POST", path, {}, b"")) == kept
 
 
 def test_a_request_that_holds_such_a_name_is_refused():

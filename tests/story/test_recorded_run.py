@@ -152,22 +152,26 @@ async def test_the_file_is_readable_and_holds_nothing_of_the_machine(tmp_path: P
     assert len(text) < sum(len(one.body) for one in run.exchanges) / 3
 
 
-async def test_a_key_in_a_tools_output_is_not_recorded(tmp_path: Path):
-    """Whatever says the key aloud, the file does not have it."""
+async def test_a_key_that_is_said_aloud_is_not_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Neither the request's key nor one of the environment is in the file, however a stream cuts it."""
     file = tmp_path / "a.run"
-    async with (
-        world(
-            [call("Bash", {"command": f"echo {KEY[:10]}{KEY[10:]}"}), say(f"It is {KEY}.")],
-            folder=tmp_path / "w",
-            opens=False,
-            mode="bypassPermissions",
-        ) as made,
-        record_run(file, upstream=made.server.url) as server,
-    ):
-        await play(made, server.url, api_key=KEY)
+    other = "ghp_0123456789zyxwvutsrq"
+    monkeypatch.setenv("SOME_TOKEN", other)
+    aloud = f"The one you gave me is key{KEY}, and the other one {other}."
+    steps = [call("Bash", {"command": f"echo {KEY[:10]}{KEY[10:]} {other}"}), say(aloud)]
+    async with world(steps, folder=tmp_path / "w", opens=False, mode="bypassPermissions") as made:
+        async with record_run(file, upstream=made.server.url) as server:
+            turn = await play(made, server.url, api_key=KEY)
+        async with replay_run(file) as server:
+            again = await play(made, server.url, api_key=KEY)
 
-    assert KEY not in file.read_text()
-    assert "[key hidden]" in file.read_text()
+    assert KEY in turn.text
+    assert again.text == aloud.replace(KEY, "[key hidden]").replace(other, "[key hidden]")
+    assert len(made.server.records) == 2
+    text = file.read_text()
+    assert not [one for one in (KEY, other) if one in text or one[:20] in text]
 
 
 async def test_a_prompt_that_moved_is_shown_with_both_sides(tmp_path: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -15,7 +16,7 @@ from prong.errors import BrokenReply, ProngError
 from prong.provider import Http, Secrets, gather, in_headers, is_loopback, read_url
 from prong.provider.api import LINEAGE, SIDECAR, address
 from prong.testing.http import Exchange, Hangup, Incoming, listen
-from prong.testing.placeholder import Form, Normal
+from prong.testing.placeholder import Form
 from prong.testing.run_file import (
     CLIENT,
     RecordedExchange,
@@ -32,6 +33,7 @@ _OUR_OWN = frozenset(
     }
 )
 """Headers that are between the client and this server."""
+_IN_PATH = re.compile(r"([?&][^=&]*(?:auth|key|token|secret|password)[^=&]*=)[^&]*", re.IGNORECASE)
 _PASSED_ON = ("content-type", "retry-after")
 """Headers of a reply that the client gets: a replay has no others."""
 
@@ -68,9 +70,9 @@ class RecordingServer:
         agent, sidecar = who_asks(incoming)
         self._numbers[f"{agent} {sidecar}"] += 1
         number = self._numbers[f"{agent} {sidecar}"]
-        secrets = gather(in_headers(incoming.headers.items()))
+        secrets = secrets_of(incoming)
         try:
-            normal = self._form.normal(_masked(incoming.body, secrets))
+            normal = self._form.normal(without_secrets(incoming.body, secrets))
             passed = await self._pass_on(exchange)
         except (ProngError, ValueError) as error:
             self.failure = self.failure or error
@@ -82,11 +84,11 @@ class RecordingServer:
                 sidecar=sidecar,
                 number=number,
                 method=incoming.method,
-                path=incoming.path,
+                path=path_of(incoming),
                 body=normal.body,
                 status=passed.status,
                 kind=passed.kind,
-                pieces=_normal_reply(passed.pieces, normal, secrets),
+                pieces=normal_pieces(passed.pieces, normal.names, secrets.values),
                 end=passed.end,
                 order=(asked, passed.began, next(self._ticks)),
             )
@@ -189,14 +191,21 @@ def _vendor(path: str) -> str:
     return os.environ.get("OPENAI_BASE_URL", "").strip() or "https://api.openai.com"
 
 
-def _masked(body: bytes, secrets: Secrets) -> bytes:
+def path_of(incoming: Incoming) -> str:
+    """Give the path that was asked for, without a key that may stand in it."""
+    return _IN_PATH.sub(r"\1hidden", incoming.path)
+
+
+def secrets_of(incoming: Incoming) -> Secrets:
+    """Give what must not be written: keys of the request, and those of this environment."""
+    return gather((*in_headers(incoming.headers.items()), *in_headers(os.environ.items())))
+
+
+def without_secrets(body: bytes, secrets: Secrets) -> bytes:
+    """Put something else in the place of keys."""
     if not secrets.values:
         return body
     return secrets.mask(body.decode(errors="surrogateescape")).encode(errors="surrogateescape")
-
-
-def _normal_reply(pieces: list[bytes], normal: Normal, secrets: Secrets) -> tuple[bytes, ...]:
-    return tuple(_masked(piece, secrets) for piece in normal_pieces(pieces, normal.names))
 
 
 def _write(path: Path, data: bytes) -> None:

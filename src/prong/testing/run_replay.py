@@ -19,7 +19,14 @@ from prong.prompt import first_difference
 from prong.testing.http import Exchange, Hangup, Incoming, listen
 from prong.testing.placeholder import Form, Normal
 from prong.testing.run_file import RecordedExchange, RecordedRun, read_run
-from prong.testing.run_recorder import given_places, refusal, who_asks
+from prong.testing.run_recorder import (
+    given_places,
+    path_of,
+    refusal,
+    secrets_of,
+    who_asks,
+    without_secrets,
+)
 from prong.testing.split_delta import filled_pieces
 
 _SETTLE = 0.05
@@ -66,7 +73,8 @@ class ReplayServer:
     async def answer(self, exchange: Exchange) -> None:
         """Answer one request."""
         try:
-            normal = self._form.normal(exchange.incoming.body)
+            incoming = exchange.incoming
+            normal = self._form.normal(without_secrets(incoming.body, secrets_of(incoming)))
         except ValueError as error:
             await self._refuse(exchange, _Difference(0, str(error)))
             return
@@ -94,7 +102,7 @@ class ReplayServer:
             (at, one)
             for at, one in enumerate(self._run.exchanges)
             if at not in self._played
-            and (one.method, one.path, one.sidecar) == (incoming.method, incoming.path, sidecar)
+            and (one.method, one.path, one.sidecar) == (incoming.method, path_of(incoming), sidecar)
         ]
         own = [(at, one) for at, one in left if one.agent == agent]
         # Agents may be numbered by who was first; the same prompt is the same agent's.

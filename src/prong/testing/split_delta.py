@@ -13,6 +13,7 @@ from itertools import accumulate, pairwise
 
 import msgspec
 
+from prong.provider.secret import HIDDEN
 from prong.testing.placeholder import CLOSE, OPEN, pattern_of
 
 _STRING = re.compile(
@@ -30,13 +31,20 @@ class _DeltaString(msgspec.Struct, frozen=True):
     text: bytes
 
 
-def normal_pieces(pieces: Sequence[bytes], names: Mapping[str, str]) -> tuple[bytes, ...]:
-    """Put names in the place of values, wherever the stream has cut them."""
-    if not names:
+def normal_pieces(
+    pieces: Sequence[bytes], names: Mapping[str, str], secrets: Sequence[str] = ()
+) -> tuple[bytes, ...]:
+    """Put names in the place of values, and nothing readable in that of secrets.
+
+    A stream may have cut either anywhere.
+    """
+    if not names and not secrets:
         return tuple(pieces)
     values = sorted(names, key=lambda value: (-len(value), value))
-    either = re.compile("|".join(map(pattern_of, values)).encode())
+    wanted = (*map(re.escape, secrets), *map(pattern_of, values))
+    either = re.compile("|".join(wanted).encode())
     named = {value.encode(): f"{OPEN}{name}{CLOSE}".encode() for value, name in names.items()}
+    named |= {value.encode(): HIDDEN.encode() for value in secrets}
 
     def put(text: bytes) -> bytes:
         return either.sub(lambda found: named[found[0]], text)
