@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from prong.errors import ConfigError, UsageError
@@ -73,6 +75,94 @@ async def test_lists_and_paths_are_taken_as_they_are_meant(world: Worlds) -> Non
             turn = await session.run("Go")
         assert turn.ok
         assert (w.root / "new.txt").read_text() == "x"
+
+
+class Number(msgspec.Struct):
+    n: int
+
+
+@pytest.mark.spec("B3")
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"settings": {"permissions": {"deny": ["Write"]}}},
+        {"settings": Path("given.json")},
+        {"settings": {"permissions": {"deny": ["Write"]}}, "bare": True},
+    ],
+    ids=["mapping", "path", "bare"],
+)
+async def test_settings_can_be_values(
+    world: Worlds, given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mapping means what a file with that content does, without any other file too."""
+    files = {"given.json": '{"permissions": {"deny": ["Write"]}}'}
+    async with world([WRITE, say("No.")], files=files, opens=False) as w:
+        monkeypatch.chdir(w.root)
+        async with w.open(**given, mode="bypassPermissions") as session:
+            await session.run("Go")
+        assert not (w.root / "new.txt").exists()
+
+
+async def test_without_the_surroundings_what_was_given_counts(world: Worlds) -> None:
+    """With `bare` nothing is read of home and project, and nothing that was given is dropped."""
+    files = {"~/.prong/settings.json": '{"permissions": {"deny": ["Write"]}}'}
+    servers = {"mcpServers": {"gone": {"command": "/nonexistent"}}}
+    settings = {"fork": {"enabled": False}}
+    given: dict[str, Any] = {"bare": True, "mcp_config": servers, "settings": settings}
+    async with world([WRITE, say("ok")], files=files, mode="bypassPermissions", **given) as w:
+        await w.session.run("Go")
+        assert (w.root / "new.txt").exists()
+        assert [one.name for one in w.session.records.servers] == ["gone"]
+        assert any("gone" in text for text in w.warnings)
+        with pytest.raises(UsageError, match=r"fork\.enabled"):
+            await w.session.fork(["x"])
+
+
+@pytest.mark.parametrize("servers", ["mapping", "list", "path"])
+async def test_servers_can_be_values(world: Worlds, servers: str) -> None:
+    """A mapping, several, or a path mean what a file with that content does."""
+    told = {"mcpServers": {"gone": {"command": "/nonexistent", "args": ["a"]}}}
+    async with world(opens=False) as w:
+        w.write("given.json", msgspec.json.encode(told))
+        forms: dict[str, Any] = {"mapping": told, "list": [told], "path": [w.root / "given.json"]}
+        async with w.open(mcp_config=forms[servers]) as session:
+            assert [one.summary for one in session.records.servers] == ["/nonexistent a"]
+
+
+@pytest.mark.parametrize("form", [Number, msgspec.json.decode(SCHEMA), SCHEMA])
+async def test_a_schema_can_be_a_type(world: Worlds, form: Any) -> None:
+    """A type, a mapping or JSON says what the answer must be."""
+    wrong = call(StructuredOutput.name, {"n": "x"})
+    right = call(StructuredOutput.name, {"n": 3})
+    async with world([wrong, right, say("")], json_schema=form) as w:
+        turn = await w.session.run("Go")
+        assert turn.structured is not None
+        assert msgspec.json.decode(turn.structured) == {"n": 3}
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"settings": {"hooks": {"Stop": [print]}}}, "the option settings holds what JSON cannot"),
+        ({"settings": 3}, "the option settings must be a text"),
+        ({"mcp_config": [{"mcpServers": {"x": {"command": object()}}}]}, "the option mcp_config"),
+        ({"mcp_config": "x.json"}, "the option mcp_config must be a list"),
+        ({"json_schema": Path}, "the option json_schema"),
+        ({"json_schema": {"type": object()}}, "the option json_schema holds what JSON cannot"),
+        ({"add_dirs": [3]}, "each item of the option add_dirs must be a text"),
+        ({"cwd": 3}, "the option cwd must be a text"),
+    ],
+)
+async def test_a_value_that_no_file_could_hold_is_refused(
+    world: Worlds, given: dict[str, Any], why: str
+) -> None:
+    """The error names the option, and no journal is left behind."""
+    async with world(opens=False) as w:
+        with pytest.raises(UsageError) as caught:
+            async with w.open(**given):
+                pass
+        assert str(caught.value).startswith(why)
+        assert [*w.store.rglob("*.jsonl")] == []
 
 
 @pytest.mark.parametrize("directives", ["do it", [], [""], ["fine", "  "], [3], None])

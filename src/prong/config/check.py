@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from prong.config.option import Options
 from prong.config.tool_choice import read_tools
 from prong.config.type_option import read_types
 from prong.errors import BadInput
+from prong.tools.schema import schema
 
 _KINDS = {
     "array": "a list of texts",
@@ -27,6 +29,19 @@ _KINDS = {
 }
 _ANY = frozenset({"agents", "env", "extra", "hooks", "tools"})
 """Options that may hold what JSON does not know, or are checked elsewhere."""
+_TEXTS = tuple[str, ...]
+_READ: dict[str, Any] = {
+    "cwd": str,
+    "store": str | None,
+    "allow": _TEXTS,
+    "ask": _TEXTS,
+    "deny": _TEXTS,
+    "add_dirs": _TEXTS,
+    "settings": str | None,
+    "mcp_config": _TEXTS,
+    "json_schema": str | None,
+}
+"""Options that may be given in several forms, as they are once they have been looked over."""
 _FLAGS = {
     "max_usd": "--max-budget-usd",
     "max_output": "--max-output-tokens",
@@ -50,7 +65,7 @@ def checked(options: Options) -> Options:
 
 
 def _typed(options: Options) -> Options:
-    given = {name: _plain(getattr(options, name)) for name in options.__struct_fields__}
+    given = {name: _plain(name, getattr(options, name)) for name in options.__struct_fields__}
     try:
         typed = msgspec.convert(given, _plain_options())
     except msgspec.ValidationError as error:
@@ -71,11 +86,44 @@ def _typed(options: Options) -> Options:
 def _plain_options() -> type[msgspec.Struct]:
     """Make the type of those options that JSON could say."""
     fields = msgspec.structs.fields(Options)
-    return msgspec.defstruct("Options", [(f.name, f.type) for f in fields if f.name not in _ANY])
+    return msgspec.defstruct(
+        "Options", [(f.name, _READ.get(f.name, f.type)) for f in fields if f.name not in _ANY]
+    )
 
 
-def _plain(value: Any) -> Any:
-    return os.fspath(cast("os.PathLike[str]", value)) if isinstance(value, os.PathLike) else value
+def _plain(name: str, value: Any) -> Any:
+    """Give paths as texts; and what files hold, or could, as the JSON that stands in them."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(cast("os.PathLike[str]", value))
+    if name == "json_schema" and isinstance(value, type):
+        return _schema_of(cast("type[object]", value))
+    if name in ("settings", "json_schema", "mcp_config") and isinstance(value, Mapping):
+        text = _as_json(name, cast("Mapping[str, Any]", value))
+        return [text] if name == "mcp_config" else text
+    if name in ("mcp_config", "add_dirs") and isinstance(value, list | tuple):
+        return [_item(name, one) for one in cast("Sequence[object]", value)]
+    return value
+
+
+def _item(name: str, one: object) -> object:
+    if isinstance(one, Mapping):
+        return _as_json(name, cast("Mapping[str, Any]", one))
+    return _plain("", one)
+
+
+def _as_json(name: str, value: Mapping[str, Any]) -> str:
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        hint = "; functions that are hooks go into hooks=[...]" if name == "settings" else ""
+        raise BadInput(f"the option {name} holds what JSON cannot say: {error}{hint}") from error
+
+
+def _schema_of(kind: type[object]) -> str:
+    try:
+        return schema(kind).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadInput(f"the option json_schema is a type of no schema: {error}") from error
 
 
 def _said(why: str) -> str:

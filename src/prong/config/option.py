@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
@@ -17,7 +18,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str | None = None
     """Any model: `claude-…`, `gpt-…`, or with a prefix, `anthropic:…`, `openai:…`, `chat:…`."""
-    cwd: str = "."
+    cwd: str | os.PathLike[str] = "."
     """The project folder."""
     base_url: str | None = None
     """Where the model's API is, for any compatible server."""
@@ -48,11 +49,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Only give work to others: workers do everything."""
     worker_tools: str | None = None
     """What a coordinator's workers have: `simple` (Bash, Read, Edit) or `full`."""
-    allow: tuple[str, ...] = ()
+    allow: Sequence[str] = ()
     """Rules for what needs no asking, such as `Bash(npm test:*)`."""
-    ask: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    add_dirs: tuple[str, ...] = ()
+    ask: Sequence[str] = ()
+    deny: Sequence[str] = ()
+    add_dirs: Sequence[str | os.PathLike[str]] = ()
     """Further folders the agent may work in."""
     tools: Sequence[str | Callable[..., Any]] | None = None
     """Functions that are tools beside Prong's own; names choose among those: only these."""
@@ -79,21 +80,21 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None = None
     """Where the API takes one: what lets the same words be picked again."""
     cache_ttl: Ttl | None = None
-    settings: str | None = None
-    """A settings file, or settings as JSON."""
-    mcp_config: tuple[str, ...] = ()
-    """Files with further MCP servers, or such files' content as JSON."""
+    settings: Mapping[str, Any] | str | os.PathLike[str] | None = None
+    """Settings as a mapping or as JSON, or a file of them."""
+    mcp_config: Mapping[str, Any] | Sequence[Mapping[str, Any] | str | os.PathLike[str]] = ()
+    """Further MCP servers: what such files hold, as mappings or as JSON, or files."""
     strict_mcp: bool = False
     """Only the servers of `mcp_config`."""
     bare: bool = False
-    """No instructions, hooks, skills or servers; nothing of the project but the folder."""
+    """Nothing of the project but its folder, nothing of the home: only what options say."""
     agents: Sequence[AgentType] | Mapping[str, Any] | str | None = None
     """Further types of agents, which go before those of files: values, or by name as in JSON."""
-    json_schema: str | None = None
-    """The answer must be an object of this JSON schema."""
+    json_schema: type | Mapping[str, Any] | str | None = None
+    """The answer must be an object of this type or JSON schema; a text may name its file."""
     memory: bool | None = None
     """Whether notes are kept for later sessions of the project, and those of earlier ones read."""
-    store: str | None = None
+    store: str | os.PathLike[str] | None = None
     """In place of `~/.prong`."""
     env: Mapping[str, str] | None = None
     """In place of the process's environment."""
@@ -105,7 +106,7 @@ class OptionKeywords(TypedDict, total=False):
     """The fields of `Options` as keywords; a test holds the two together."""
 
     model: str | None
-    cwd: str
+    cwd: str | os.PathLike[str]
     base_url: str | None
     api: str | None
     api_key: str | None
@@ -121,10 +122,10 @@ class OptionKeywords(TypedDict, total=False):
     member: MemberSpec | None
     coordinator: bool
     worker_tools: str | None
-    allow: tuple[str, ...]
-    ask: tuple[str, ...]
-    deny: tuple[str, ...]
-    add_dirs: tuple[str, ...]
+    allow: Sequence[str]
+    ask: Sequence[str]
+    deny: Sequence[str]
+    add_dirs: Sequence[str | os.PathLike[str]]
     tools: Sequence[str | Callable[..., Any]] | None
     hooks: Sequence[Callable[[Any], Any]]
     system: str | None
@@ -140,13 +141,13 @@ class OptionKeywords(TypedDict, total=False):
     temperature: float | None
     seed: int | None
     cache_ttl: Ttl | None
-    settings: str | None
-    mcp_config: tuple[str, ...]
+    settings: Mapping[str, Any] | str | os.PathLike[str] | None
+    mcp_config: Mapping[str, Any] | Sequence[Mapping[str, Any] | str | os.PathLike[str]]
     strict_mcp: bool
     bare: bool
     agents: Sequence[AgentType] | Mapping[str, Any] | str | None
-    json_schema: str | None
+    json_schema: type | Mapping[str, Any] | str | None
     memory: bool | None
-    store: str | None
+    store: str | os.PathLike[str] | None
     env: Mapping[str, str] | None
     extra: Mapping[str, Any]

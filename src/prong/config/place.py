@@ -83,25 +83,25 @@ def look_around(options: Options, *, cwd: str | None = None) -> Place:
     home, cwd, root = folders(options, cwd)
     trust = Trust(home)
     trusted = trust.is_trusted(root)
-    settings = Settings() if options.bare else _settings(home, root, options, trusted=trusted)
+    settings = _settings(home, root, options, trusted=trusted)
     kept = Path(options.store).absolute() if options.store else store.home(env)
     policy = _reading_policy(options, settings, root=root, home=home, kept=kept, env=env)
-    instructions, skills, servers = None, Found(), Configured()
+    instructions, skills = None, Found()
     if not options.bare:
         notes = str(note_file(root, kept).folder) if remembers(options, settings) else ""
         instructions = collect_instructions(
             home, root, cwd, trusted=trusted, memory=notes, policy=policy
         )
         skills = find_skills(home, root, cwd, trusted=trusted, policy=policy)
-        servers = configured_servers(
-            home,
-            root,
-            settings,
-            trusted=trusted,
-            flags=options.mcp_config,
-            strict=options.strict_mcp,
-            env=env,
-        )
+    servers = configured_servers(
+        home,
+        root,
+        settings,
+        trusted=trusted,
+        flags=tuple(map(str, options.mcp_config)),
+        strict=options.strict_mcp or options.bare,
+        env=env,
+    )
     types = find_types(
         home,
         root,
@@ -155,14 +155,15 @@ def folders(options: Options, given: str | None = None) -> tuple[str, str, str]:
 
 
 def _settings(home: str, root: str, options: Options, *, trusted: bool) -> Settings:
-    vouched = Trust(home).vouched(root)
+    vouched = frozenset[str]() if options.bare else Trust(home).vouched(root)
     settings = load_settings(
         home,
         root,
         trusted=trusted,
         vouched=vouched,
-        flag=options.settings,
+        flag=None if options.settings is None else str(options.settings),
         functions=_function_names(options),
+        bare=options.bare,
     )
     if settings.fatal:
         raise settings.fatal[0]

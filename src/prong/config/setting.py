@@ -219,14 +219,16 @@ def load_settings(
     vouched: AbstractSet[str] = frozenset(),
     flag: str | None = None,
     functions: AbstractSet[str] = frozenset(),
+    bare: bool = False,
 ) -> Settings:
     """Read all layers for a project root; `flag` is the value of `--settings`, a file or JSON.
 
-    Rules may speak of the `functions` that the session's caller gave it.
-    Rules of local settings that are `vouched` for are the user's own, trusted or not.
+    With `bare` there is no other layer. Rules may speak of the `functions` that the session's
+    caller gave it. Rules of local settings that are `vouched` for count without trust.
     """
     merge = _Merge(functions)
-    for layer in _layers(Path(home), Path(root), flag, merge, None if trusted else vouched):
+    layers = [] if bare else _layers(Path(home), Path(root), merge, None if trusted else vouched)
+    for layer in (*layers, *_flag_layer(flag, merge)):
         withheld, problems = len(merge.withheld), len(merge.problems)
         if double := find_double(layer.document, *_GUARDS, *_INNER_GUARDS):
             why = f"{double!r} stands twice in one object, and only the last would count"
@@ -277,7 +279,7 @@ def _look_for_slip(merge: _Merge, layer: _Layer, *keys: str) -> None:
 
 
 def _layers(
-    home: Path, root: Path, flag: str | None, merge: _Merge, vouched: AbstractSet[str] | None
+    home: Path, root: Path, merge: _Merge, vouched: AbstractSet[str] | None
 ) -> list[_Layer]:
     """Read the files; in a folder that is not trusted only rules that are vouched for count."""
     places: list[tuple[Path, SettingSource]] = [
@@ -308,13 +310,18 @@ def _layers(
             guarded = source != "user" and vouched is not None
             own = vouched if vouched and source == "local" and not foreign else frozenset[str]()
             layers.append(_Layer(document, source, foreign, guarded, own))
-    if flag is not None:
-        document = _flag_document(flag)
-        if isinstance(document, ConfigError):
-            merge.stop(document)
-        else:
-            layers.append(_Layer(document, "flag", foreign=False, guarded=False))
     return layers
+
+
+def _flag_layer(flag: str | None, merge: _Merge) -> list[_Layer]:
+    """Read what was given by name, which is nobody else's."""
+    if flag is None:
+        return []
+    document = _flag_document(flag)
+    if isinstance(document, ConfigError):
+        merge.stop(document)
+        return []
+    return [_Layer(document, "flag", foreign=False, guarded=False)]
 
 
 def _flag_document(flag: str) -> Document | ConfigError:

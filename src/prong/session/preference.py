@@ -132,7 +132,7 @@ def structured_output(options: Options) -> StructuredOutput | None:
     """
     if options.json_schema is None:
         return None
-    given = options.json_schema.strip()
+    given = str(options.json_schema).strip()
     if not given.startswith("{"):
         try:
             given = _read_schema(given)
