@@ -13,7 +13,7 @@ from measure import Row
 
 FIGURES = (
     "rope", "fan", "sse", "resume", "start", "request", "fork", "command", "agents", "worktree",
-    "local", "slots", "events", "draw", "screen", "sandbox", "mail", "team", "remote",
+    "local", "slots", "events", "draw", "screen", "sandbox", "mail", "team", "remote", "sessions",
 )  # fmt: skip
 COMPARED = ("prong", "msgspec", "anyio", "anthropic", "openai", "httpx2")
 

@@ -16,6 +16,7 @@ from prong.provider.provider import (
     Trait,
 )
 from prong.provider.secret import Secrets, gather, in_headers
+from prong.provider.shared_http import SharedHttp
 from prong.provider.transport import Response, Transport
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Response",
     "Retrying",
     "Secrets",
+    "SharedHttp",
     "Streamed",
     "Trait",
     "Transport",

@@ -16,7 +16,7 @@ from prong.cost import Prices, read_prices
 from prong.cost.budget import Bounds
 from prong.entry import ToolSpec
 from prong.errors import BadInput
-from prong.provider import Http, HttpLimits, Providers
+from prong.provider import HttpLimits, Providers, SharedHttp
 from prong.team.fanout import ForkSettings
 from prong.team.remote_workers import RemoteWorkers
 from prong.team.runner import Inline, Runner
@@ -153,10 +153,13 @@ def _read_schema(name: str) -> str:
 
 
 def make_providers(place: Place) -> Providers:
-    """Make what makes the providers of all agents, on a client as patient as the user wants."""
+    """Make what makes the providers of all agents, on a client as patient as the user wants.
+
+    Sessions of one event loop share connections.
+    """
     given = place.settings.values.retry
     waits = {key: given[key] for key in ("idle", "progress") if key in given}
-    http = Http(env=_proxied(place), limits=msgspec.convert(waits, HttpLimits))
+    http = SharedHttp(env=_proxied(place), limits=msgspec.convert(waits, HttpLimits))
     return Providers(http, env=place.env, folder=place.store)
 
 
