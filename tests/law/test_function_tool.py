@@ -100,6 +100,13 @@ def test_the_function_can_be_called_as_before() -> None:
     assert lookup.read_only
 
 
+@pytest.mark.parametrize("name", ["raw_schema", "description", "effect", "name", "more"])
+def test_a_tool_cannot_be_changed(name: str) -> None:
+    """Heads show it as it was made, and the gate knows it so: a change is refused at once."""
+    with pytest.raises(AttributeError, match="is as it was made"):
+        setattr(lookup, name, "writes")
+
+
 def test_nested_types_stand_inline() -> None:
     """Typed dicts, dataclasses and pydantic models say their fields, without references."""
 

@@ -37,6 +37,13 @@ def test_the_parameter_says_the_event() -> None:
     assert not guard.matches("PostToolUse", "Write")
 
 
+@pytest.mark.parametrize("name", ["event", "matcher", "seconds"])
+def test_a_hook_cannot_be_changed(name: str) -> None:
+    """What it guards was looked over when it was made: a change is refused at once."""
+    with pytest.raises(AttributeError, match="is as it was made"):
+        setattr(guard, name, "")
+
+
 def test_every_event_has_its_type() -> None:
     """There is one type for each event that happens, named after it."""
     assert set(INPUTS) == set(EVENTS) - {"Notification"}

@@ -17,6 +17,7 @@ from prong.command import Interrupt
 from prong.entry import Image
 from prong.errors import BadInput
 from prong.event import PromptMoved, ToolFinished, ToolOutput
+from prong.hook_call import HookResult, PreToolUseInput
 from prong.testing import Script, Worlds, call, calls, report, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("B1")]
@@ -246,6 +247,61 @@ async def test_a_generator_shows_its_pieces(world: Worlds) -> None:
         await w.session.run("Go")
         assert [e.text for e in w.told(ToolOutput)] == ["one ", "two", "three ", "four"]
         assert [e.text for e in w.told(ToolFinished)] == ["one two", "three four"]
+
+
+async def test_a_generator_without_end_is_ended(world: Worlds) -> None:
+    """What yields for ever is closed once nobody could keep what it gave, and others go on."""
+    closed: list[str] = []
+
+    @prong.tool(read_only=True)
+    def build() -> Iterator[str]:
+        try:
+            while True:
+                yield "x" * 1_000_000
+        finally:
+            closed.append("build")
+
+    @prong.tool(read_only=True)
+    async def watch() -> AsyncIterator[str]:
+        try:
+            while True:
+                yield "x" * 100_000
+        finally:
+            closed.append("watch")
+
+    async with world([calls(("build", {}), ("watch", {})), say("ok")], tools=[build, watch]) as w:
+        assert (await w.session.run("Go")).text == "ok"
+        assert all("can be kept: ask it for less" in e.text for e in w.told(ToolFinished))
+    assert sorted(closed) == ["build", "watch"]
+
+
+@pytest.mark.parametrize(
+    ("updated", "text"),
+    [({"key": "b", "value": 2}, '{"b":2}'), ({"key": 3}, "Expected `str`, got `int`")],
+)
+async def test_a_hook_changes_what_a_function_gets(
+    world: Worlds, updated: dict[str, Any], text: str
+) -> None:
+    """The changed input is checked by the function's types, and decided on by its name."""
+
+    def change(told: PreToolUseInput) -> HookResult:
+        assert told.tool_input == {"key": "a"}
+        return HookResult(decision="allow", updated_input=updated)
+
+    steps = [call("store", {"key": "a"}), say("ok")]
+    async with world(steps, tools=[store], hooks=[change]) as w:
+        await w.session.run("Go")
+        assert text in w.told(ToolFinished)[0].text
+
+
+async def test_bounds_hold_for_calls_of_functions(world: Worlds) -> None:
+    """A turn whose bound is reached ends after the call; a model that repeats one is stopped."""
+    again = call("lookup", {"city": "Oslo"})
+    async with world([again, say("no")], tools=[lookup], max_turns=1) as w:
+        assert (await w.session.run("Go")).why == "limit"
+        assert [e.text for e in w.told(ToolFinished)] == ["rain in Oslo"]
+    async with world([again] * 30, tools=[lookup], folder=w.folder / "2") as w:
+        assert (await w.session.run("Go")).why == "loop"
 
 
 async def test_a_call_can_be_interrupted(world: Worlds) -> None:

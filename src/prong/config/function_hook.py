@@ -42,6 +42,13 @@ class FunctionHook(Generic[_In, _Out]):
         if not (math.isfinite(seconds) and seconds > 0):
             raise BadInput(f"the hook {self.line} has {seconds:g} s; that must be above 0")
         self.__doc__, self.__wrapped__ = function.__doc__, function
+        self._fixed = True
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse every change: what it guards was looked over when it was made."""
+        if "_fixed" in self.__dict__:
+            raise AttributeError(f"{self!r} is as it was made; make another with prong.hook(...)")
+        super().__setattr__(name, value)
 
     def __call__(self, told: _In, /) -> _Out:
         """Call the function as it is."""

@@ -73,6 +73,13 @@ class FunctionTool(Generic[_P, _R]):
             )
         # Help, names and hints are those of the function.
         self.__doc__, self.__wrapped__ = function.__doc__, function
+        self._fixed = True
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse every change: heads show what it takes, and gates know whether it only reads."""
+        if "_fixed" in self.__dict__:
+            raise AttributeError(f"{self!r} is as it was made; make another with prong.tool(...)")
+        super().__setattr__(name, value)
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Call the function as it is."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import aclosing, closing
 from functools import partial
 from typing import Any, cast
 
 import anyio.from_thread
+from anyio.lowlevel import checkpoint
 
 from prong.entry import CallId, Image, Part, Text
 from prong.event import Warned
@@ -18,6 +19,8 @@ from prong.tools.tool import CallOutcome, Context, Done, Failed
 
 _MOST = 16_000_000
 """Characters that a result may have at all; it passes through memory, a file and hooks."""
+_BATCH = 100
+"""Pieces of a generator after which others get their turn."""
 
 
 async def call_function(
@@ -65,29 +68,56 @@ class _Showing:
 
 async def _gather(call: Callable[[], AsyncGenerator[object, None]], stream: _Showing) -> str:
     """Show what an asynchronous generator yields, and give all of it."""
-    texts: list[str] = []
+    gathered = _Pieces()
     async with aclosing(call()) as pieces:
         async for piece in pieces:
-            texts.append(_text(piece))
-            stream.show(texts[-1])
-    return "".join(texts)
+            stream.show(gathered.add(piece))
+            if gathered.size > _MOST:
+                break
+            if gathered.count % _BATCH == 0:
+                # One that waits for nothing must not keep others from going on.
+                await checkpoint()
+    return gathered.text
+
+
+class _Pieces:
+    """What a generator has yielded so far."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self.size = 0
+
+    def add(self, piece: object) -> str:
+        """Take a piece in; gives it as text."""
+        text = _text(piece)
+        self._texts.append(text)
+        self.size += len(text)
+        return text
+
+    @property
+    def count(self) -> int:
+        return len(self._texts)
+
+    @property
+    def text(self) -> str:
+        return "".join(self._texts)
 
 
 def _called(call: Callable[[], object], stream: _Showing) -> object:
     """Call a plain function; the pieces of a generator are gathered where they come."""
     value = call()
-    return _drain(cast("Iterator[object]", value), stream) if inspect.isgenerator(value) else value
+    return _drain(value, stream) if inspect.isgenerator(value) else value
 
 
-def _drain(pieces: Iterator[object], stream: _Showing) -> str:
+def _drain(pieces: Generator[object, Any, Any], stream: _Showing) -> str:
     """Show what a generator yields, from its thread, until the call is stopped."""
-    texts: list[str] = []
-    for piece in pieces:
-        if stream.ended:
-            break
-        texts.append(_text(piece))
-        anyio.from_thread.run_sync(stream.show, texts[-1])
-    return "".join(texts)
+    gathered = _Pieces()
+    with closing(pieces):
+        for piece in pieces:
+            if stream.ended or gathered.size > _MOST:
+                break
+            anyio.from_thread.run_sync(stream.show, gathered.add(piece))
+    return gathered.text
 
 
 def _text(piece: object) -> str:
