@@ -40,9 +40,9 @@ class SharedHttp:
 
     def __init__(self, *, env: Mapping[str, str], limits: HttpLimits) -> None:
         """Take no share yet: a session may end without a request."""
+        self.env = env
+        self.limits = limits
         found = {name: value for name, value in env.items() if name.upper() in _VARIABLES}
-        self._env = found
-        self._limits = limits
         self._key: _ClientKey = (limits, frozenset(found.items()))
         self._slots = anyio.Semaphore(limits.connections, fast_acquire=True)
         self._http: Http | None = None
@@ -75,8 +75,8 @@ class SharedHttp:
     def _take(self) -> Http:
         shared = _all().get(self._key)
         if shared is None:
-            unbound = msgspec.structs.replace(self._limits, connections=_UNBOUND)
-            shared = _all()[self._key] = _SharedClient(Http(env=self._env, limits=unbound))
+            unbound = msgspec.structs.replace(self.limits, connections=_UNBOUND)
+            shared = _all()[self._key] = _SharedClient(Http(env=dict(self._key[1]), limits=unbound))
         shared.users += 1
         self._http = shared.http
         return shared.http

@@ -11,7 +11,7 @@ from prong.errors import NotPossibleNow
 from prong.host.workplace import Workplace, workplace_of
 from prong.ids import task_of
 from prong.prompt import Node, Prompt
-from prong.provider import Api, Http
+from prong.provider import Api, Http, SharedHttp
 from prong.team.message import RunKeys
 from prong.team.run import (
     HERE,
@@ -84,8 +84,8 @@ def _api(agent: Agent) -> Api:
     return provider
 
 
-def _http(api: Api) -> Http:
-    if not isinstance(api.transport, Http):
+def _http(api: Api) -> Http | SharedHttp:
+    if not isinstance(api.transport, Http | SharedHttp):
         raise NotPossibleNow(
             f"the model is reached by a client that this process alone has; {_REMEDY}"
         )
