@@ -122,6 +122,15 @@ def test_every_public_name_has_an_example():
     assert set(prong.__all__) <= used
 
 
+def test_every_public_name_is_listed():
+    """The table of docs/library.md names what `prong` exports, and nothing else."""
+    text = (ROOT / "docs/library.md").read_text("utf-8")
+    table = text.partition("| name | what it is |")[2].partition("\n\n")[0]
+    cells = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
+    listed = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+    assert sorted(listed) == sorted(prong.__all__)
+
+
 def test_every_public_name_is_there():
     """`prong.__all__` holds only names that exist, in order and each once."""
     assert all(getattr(prong, name) is not None for name in prong.__all__)

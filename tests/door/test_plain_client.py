@@ -337,6 +337,27 @@ def test_a_script_that_forgets_to_close_ends_cleanly(served: Served) -> None:
     assert '"session_finished"' in last
 
 
+_NO_LOOP = """
+import os, resource
+import anyio._backends._asyncio, prong.session.plain_client
+with open("/dev/null") as last:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (last.fileno(), 4096))
+    try:
+        prong.session.plain_client.Client(model="claude-sonnet-5-5")
+    except OSError as error:
+        print(error.strerror)
+"""
+
+
+def test_a_client_without_a_loop_is_an_error(tmp_path: Path) -> None:
+    """Where no event loop can be made, that is raised: nobody waits for it for ever."""
+    argv = [sys.executable, "-c", _NO_LOOP]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path
+    )
+    assert done.stdout == "Too many open files\n", done.stderr
+
+
 def test_its_methods_are_those_of_a_session() -> None:
     """Each public method of a session is one of a client, with its parameters, its overloads' too."""
     own = {name for name in dir(prong.Session) if not name.startswith("_")}

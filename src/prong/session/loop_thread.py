@@ -12,7 +12,6 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -57,15 +56,26 @@ class LoopThread:
     """Runs an event loop until it is stopped."""
 
     def __init__(self) -> None:
-        """Start the thread; a daemon, since nothing else would end it at the program's end."""
+        """Start the thread; a daemon, since nothing else would end it at the program's end.
+
+        Raises OSError if there can be no event loop.
+        """
         started: Future[BlockingPortal] = Future()
         self._thread = threading.Thread(
-            target=partial(anyio.run, self._own, started), name="prong", daemon=True
+            target=self._run, args=(started,), name="prong", daemon=True
         )
         self._waiting: list[SimpleQueue[_CallerJob[Any] | None]] = []
         self._lock = threading.Lock()
         self._thread.start()
         self._portal = started.result()
+
+    def _run(self, started: Future[BlockingPortal]) -> None:
+        try:
+            anyio.run(self._own, started)
+        except BaseException as error:
+            if started.done():
+                raise
+            started.set_exception(error)
 
     async def _own(self, started: Future[BlockingPortal]) -> None:
         async with BlockingPortal() as portal:
