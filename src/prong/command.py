@@ -115,13 +115,16 @@ class Stop(_Command, frozen=True, tag="stop"):
 class LeadTeam(_Command, frozen=True, tag="lead_team"):
     """Do as the leader of the team: send to a member or `*`, ask one to end, answer its plan.
 
-    A member can also be ended at once, and its pane taken out of sight and back.
+    A member can also be ended at once, and its pane taken out of sight and back; and the team can
+    be deleted.
     """
 
-    action: Literal["send", "end", "approve", "reject", "kill", "hide", "show"]
-    member: str
+    action: Literal["send", "end", "approve", "reject", "kill", "hide", "show", "delete"]
+    member: str = ""
     text: str = ""
     """What is said, or why."""
+    force: bool = False
+    """Whether members that are at work are ended at once, so that the team can be deleted."""
 
 
 class Background(_Command, frozen=True, tag="background"):

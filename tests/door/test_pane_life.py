@@ -9,11 +9,13 @@ import pytest
 
 from prong.cost import Prices
 from prong.cost.receipt import Receipt
+from prong.host import owner
 from prong.journal.note import ReceiptClosed
 from prong.journal.replay import Replay, read_journal
 from prong.mail import TeamFolder
 from prong.session import Books
 from prong.testing import World, Worlds, call, say
+from prong.testing.program import Program
 from shared.pane_team import SEVERAL, TYPED, Terminal, alice, begin, panes, play, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
@@ -81,8 +83,7 @@ async def test_a_member_in_a_pane_is_stopped_at_once(
         assert shown.count("Gone then.") == 1
         assert not panes(screen)
         assert alice(w).state == "ended"
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
+        assert not owner.is_alive(pid, alice(w).since)
 
 
 @pytest.mark.spec("M7", "M9")
@@ -137,6 +138,33 @@ async def test_who_ended_while_nobody_led_is_told_of_at_the_resume(
                 await screen.see("exit=0")
         told = [entry for _, entry in leader_journal(w).agents["main"].entries()]
         assert str(told).count("alice has ended.") == 1
+
+
+@pytest.mark.spec("M1", "M7", "M9")
+async def test_a_team_is_deleted_from_another_shell(
+    world: Worlds, terminal: Terminal, program: Program
+) -> None:
+    """Not while a member runs; by force it ends with its pane, and its leader goes on alone."""
+    cast = play(**TYPED)
+    cast.add("leader", ("Still there?", say("I am.")))
+    async with world(cast, opens=False, serving=SEVERAL) as w, terminal(w, "--team") as screen:
+        await begin(screen)
+        await until(lambda: alice(w).pid)
+        member = alice(w)
+        refused = await program.run(w, "team", "delete", "crew")
+        assert refused.returncode == 2
+        assert b"alice of crew still run" in refused.stderr
+        deleted = await program.run(w, "team", "delete", "crew", "--force")
+        assert b"crew is deleted, with 1 member," in deleted.stdout
+        assert f"prong --resume {member.session}".encode() in deleted.stdout
+        assert not owner.is_alive(member.pid, member.since)
+        await until(lambda: not panes(screen))
+        shown = await screen.see("Gone then.")
+        assert shown.count("Gone then.") == 1
+        screen.type("Still there?")
+        await screen.see("I am.")
+        async with terminal(w, "--resume", member.session) as own:
+            await own.see("this session goes on without a team")
 
 
 @pytest.mark.spec("M9")

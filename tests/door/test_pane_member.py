@@ -9,6 +9,7 @@ import signal
 import anyio
 import pytest
 
+from prong.host import owner
 from prong.mail import TeamFolder
 from prong.testing import World, Worlds, say
 from prong.testing.repository import Repo
@@ -165,18 +166,18 @@ async def test_a_back_end_that_was_named_is_never_replaced(
 async def test_a_team_whose_folder_is_gone_costs_the_leader_nothing_else(
     world: Worlds, terminal: Terminal
 ) -> None:
-    """The session says that it is gone, and goes on."""
+    """The session says that it is gone, and goes on; a member that has no team any more ends."""
     cast = play(**TYPED)
     cast.add("leader", ("Still there?", say("I am.")))
     async with world(cast, opens=False, serving=SEVERAL) as w, terminal(w, "--team") as screen:
         await begin(screen)
-        member = alice(w).pid
+        member = alice(w)
         shutil.rmtree(w.store / "teams")
-        await screen.see("after alice had ended")
-        screen.type("n")
+        await screen.see("there is no mailbox of 'leader' in team crew")
+        await screen.see("Gone then.")
         screen.type("Still there?")
         await screen.see("I am.")
-        os.kill(member, signal.SIGKILL)
+        await until(lambda: not owner.is_alive(member.pid, member.since))
 
 
 def _child(pid: int) -> int:

@@ -93,7 +93,7 @@ async def test_a_member_is_asked_to_end_and_may_decline(world: Worlds) -> None:
         assert told.count("<task-id>alice</task-id>") == 1
         assert 'teammate alice "a part" completed' in told
         await w.session.run("And delete")
-        assert "The team crew is gone." in text_of(w.parts)
+        assert "The team crew is gone, with 1 member" in text_of(w.parts)
         assert not (w.store / "teams" / "crew").exists()
 
 

@@ -78,6 +78,8 @@ async def test_without_a_team_the_commands_say_so(world: Worlds) -> None:
         ("/team stop bob", LeadTeam("end", "bob")),
         ("/team stop bob it is late", LeadTeam("end", "bob", "it is late")),
         ("/team kill bob", LeadTeam("kill", "bob")),
+        ("/team delete", LeadTeam("delete")),
+        ("/team delete --force", LeadTeam("delete", force=True)),
         ("/team approve bob", LeadTeam("approve", "bob")),
         ("/team reject bob too long", LeadTeam("reject", "bob", "too long")),
     ],
@@ -127,3 +129,36 @@ async def test_prong_team_looks_writes_and_kills(
         assert await anyio.to_thread.run_sync(main, ["team", "kill", "crew", "alice"]) == 2
         assert "there is no member 'alice' in crew" in capsys.readouterr().err
         assert await anyio.to_thread.run_sync(main, ["team", "show", "a/b"]) == 2
+
+
+@pytest.mark.spec("M1", "M7")
+@pytest.mark.parametrize("how", ["shell", "session"])
+async def test_a_team_is_deleted_with_its_members_only_by_force(
+    world: Worlds, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], how: str
+) -> None:
+    """While members run it is refused, with their names; forced, they end, and it is said what went.
+
+    The leader goes on, and may begin another team of that name.
+    """
+    script = Cast([("Go", CREATE), ("You lead", spawn("alice", "bob")), ("Again", CREATE)])
+    async with world(script, **GIVEN) as w:
+        monkeypatch.setenv("PRONG_HOME", str(w.store))
+        await w.session.run("Go")
+
+        async def delete(*words: str) -> str:
+            if how == "session":
+                outcome = await w.session.send(LeadTeam("delete", force=bool(words)))
+                return outcome.text if isinstance(outcome, Accepted) else outcome.why
+            await anyio.to_thread.run_sync(main, ["team", "delete", "crew", *words])
+            return "".join(capsys.readouterr())
+
+        assert "alice, bob of crew still run" in await delete()
+        assert "2 members, 2 mails, 0 tasks" in (told := await delete("--force")), told
+        with anyio.fail_after(20):
+            while len(w.told(AgentFinished)) < 2:
+                await anyio.sleep(0.02)
+        assert [event.status for event in w.told(AgentFinished)] == ["killed", "killed"]
+        assert not list((w.store / "teams").iterdir())
+        await w.session.wait_settled()
+        await w.session.run("Again")
+        assert text_of(w.parts).count("You lead the team crew") == 2

@@ -122,4 +122,6 @@ async def test_a_team_whose_folder_is_gone_is_said_to_be(world: Worlds) -> None:
                 await anyio.sleep(0.05)
         turn = await w.session.run("Hi")
         assert turn.ok
-        assert "is gone" in text_of(w.parts)
+        told = text_of(w.parts)
+        assert 'teammate alice "a part" was stopped' in told
+        assert "failed: there is no team crew" in told

@@ -22,7 +22,7 @@ _COMMANDS = {
     "verify": "check a session's journal, record by record",
     "show": "draw a session's conversation as the model sees it",
     "merge": "bring the branches of children into the current one",
-    "team": "teams of agents: list, show, send, tasks, kill",
+    "team": "teams of agents: list, show, send, tasks, kill, delete",
     "memory": "notes for later sessions of this folder: show, path, clear",
     "trust": "let this folder's own agents, hooks, servers and rules work",
 }

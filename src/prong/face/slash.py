@@ -75,6 +75,7 @@ COMMANDS: tuple[Slash, ...] = (
     Slash("team", "stop|kill NAME", "ask a member to end, or end it at once", "agent"),
     Slash("team", "hide|show NAME", "take its pane out of sight, or bring it back", "agent"),
     Slash("team", "approve|reject NAME [WHY]", "answer a member's plan", "agent"),
+    Slash("team", "delete [--force]", "remove the team; by force after ending who works"),
     Slash("merge", "[NAME ...]", "bring the work of forks in worktrees into the current branch"),
     Slash("merge", "preview|undo|clean", "show it; take the last one back; remove what is merged"),
     Slash("background", "", "do not wait for the agent that works now (also Ctrl+B)"),
@@ -212,9 +213,12 @@ def _team(rest: str) -> Command:
             return LeadTeam(action, name)
         case ["approve" | "reject" as answer, name, *why]:
             return LeadTeam(answer, name, " ".join(why))
+        case ["delete"] | ["delete", "--force"] as words:
+            return LeadTeam("delete", force=len(words) > 1)
         case _:
             raise BadInput(
-                "say /team, /team send NAME TEXT, or stop, kill, hide, show, approve, reject NAME"
+                "say /team, /team send NAME TEXT, stop, kill, hide, show, approve, reject NAME, or "
+                "delete [--force]"
             )
 
 

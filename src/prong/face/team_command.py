@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 import anyio
 
 from prong.face.output import show
 from prong.session import (
+    delete_team,
     describe_backends,
     end_member,
     list_shared_tasks,
@@ -35,6 +37,9 @@ def run_team(words: list[str]) -> int:
     kill = of.add_parser("kill", help="end a member at once, with everything it started")
     kill.add_argument("team", metavar="NAME")
     kill.add_argument("member", metavar="MEMBER")
+    delete = of.add_parser("delete", help="remove a team, if nobody of it is at work")
+    delete.add_argument("team", metavar="NAME")
+    delete.add_argument("--force", action="store_true", help="end who is at work, at once")
     of.add_parser("backends", help="where members would run here, why, and what others lack")
     args = parser.parse_args(words)
     show("\n".join(_lines(args)))
@@ -53,5 +58,7 @@ def _lines(args: argparse.Namespace) -> list[str]:
             return list_shared_tasks(args.team)
         case "send":
             return [send_from_outside(args.team, args.member, args.text)]
+        case "delete":
+            return anyio.run(partial(delete_team, args.team, force=args.force))
         case _:
-            return [end_member(args.team, args.member)]
+            return anyio.run(end_member, args.team, args.member)

@@ -132,6 +132,11 @@ class Mailbox:
         return True
 
     @property
+    def files(self) -> tuple[Path, ...]:
+        """Where its mail is: what waits, and what was read before the box was begun anew."""
+        return tuple(path for path in (self.path, self._previous) if path.exists())
+
+    @property
     def _previous(self) -> Path:
         return self.path.with_name(f"{self._name}.jsonl.1")
 

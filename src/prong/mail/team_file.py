@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from prong.errors import BadInput, NotPossibleNow, UnknownName
+from prong.host import owner
 from prong.mail.authority import LEADER
 from prong.mail.locked_file import locked_folder, open_file, write_whole
 from prong.wire.raw import dump
@@ -57,6 +58,9 @@ class Team(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     leader: str
     """The leader's session."""
+    pid: int = 0
+    since: int = 0
+    """The process in which it was last open, and when the system says that was started."""
     created: float = 0.0
     """Seconds since the epoch."""
     members: tuple[Member, ...] = ()
@@ -75,6 +79,16 @@ class Team(msgspec.Struct, frozen=True, kw_only=True):
     def active(self) -> tuple[Member, ...]:
         """Those that have not ended."""
         return tuple(member for member in self.members if member.state != "ended")
+
+    @property
+    def living(self) -> tuple[Member, ...]:
+        """Those that are at work: who was killed has not said that it ended."""
+        return tuple(member for member in self.active if self._lives(member))
+
+    def _lives(self, member: Member) -> bool:
+        """Whether a member's process runs, as far as it is known."""
+        one = member if member.backend else self
+        return not one.pid or owner.is_alive(one.pid, one.since)
 
 
 class _Versioned(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from prong.errors import JournalFull, NotPossibleNow, ProngError, UnknownName
-from prong.host import make_private
+from prong.host import make_private, owner
 from prong.journal.lock import remedy
 from prong.mail.authority import EVERYONE, LEADER, OUTSIDE, check_name, is_name, may
 from prong.mail.body import Mail, MailBody
@@ -147,17 +147,27 @@ class TeamFolder:
             self._file.store(msgspec.structs.replace(team, members=members))
         self.tasks.release(name)
 
-    def lead(self, session: str) -> None:
-        """Make another session the leader."""
+    def lead(self) -> None:
+        """Say that the leader's session is open in this process."""
+        pid = os.getpid()
         with self._file.changing() as team:
-            self._file.store(msgspec.structs.replace(team, leader=session))
+            since = owner.started(pid)
+            self._file.store(msgspec.structs.replace(team, pid=pid, since=since))
+
+    def inventory(self) -> str:
+        """Say what is in it, in a few words; raises ProngError."""
+        boxes = [path for name in self.team.names for path in self._box(name).files]
+        # The first line of a box is its header.
+        mails = sum(path.read_bytes().count(b"\n") - 1 for path in boxes)
+        counts = {"member": len(self.team.members), "mail": mails, "task": len(self.tasks.list())}
+        return ", ".join(f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items())
 
     def delete(self, *, force: bool = False) -> None:
-        """Remove the team with everything in it; not while members are active, unless forced."""
+        """Remove the team with everything in it; not while members live, unless forced."""
         gone = self.path.with_name(f".{self.name}.gone.{os.urandom(4).hex()}")
         with self._file.changing() as team:
-            if team.active and not force:
-                names = ", ".join(member.name for member in team.active)
+            if team.living and not force:
+                names = ", ".join(member.name for member in team.living)
                 raise NotPossibleNow(f"{names} of {self.name} still run; end them first")
             self.path.rename(gone)
         _remove(gone)

@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     from prong.session.records import Records
     from prong.session.remote_check import check_remote
     from prong.session.session import Session
+    from prong.session.team_end import delete_team, end_member
     from prong.session.team_report import (
-        end_member,
         list_shared_tasks,
         list_teams,
         send_from_outside,
@@ -115,7 +115,8 @@ _HOMES = {
     "diagnose": "session.diagnosis",
     "dump": "wire.raw",
     "describe_backends": "session.project",
-    "end_member": "session.team_report",
+    "delete_team": "session.team_end",
+    "end_member": "session.team_end",
     "explain": "session.catalogue",
     "folder_memory": "session.project",
     "folder_trust": "session.project",
@@ -176,6 +177,7 @@ __all__ = [
     "clean_children",
     "clear_memory",
     "decide_trust",
+    "delete_team",
     "describe",
     "describe_backends",
     "describe_cleanup",

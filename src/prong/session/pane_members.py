@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -221,8 +222,11 @@ class PaneMembers:
         while True:
             try:
                 member = await anyio.to_thread.run_sync(lambda: folder.team.member(name))
-            except (ProngError, OSError) as error:
+            except UnknownName as error:
                 return str(error)
+            except (ProngError, OSError):
+                # What cannot be read now tells nothing of the member.
+                member = watched.member
             if member is None:
                 return "it was let go"
             watched.member = member
@@ -258,15 +262,22 @@ class PaneMembers:
         led.forget_plan(member.name)
         for key in [one for one in self._asked if one.startswith(f"{member.name}:")]:
             self._asked[key].cancel()
+        with suppress(UnknownName):
+            # A team that is gone has neither tasks nor states.
+            await self._release(led, member)
+        if not watched.failed:
+            await self._shut(folder, member)
+        text = f"{member.name} has ended{f': {why}' if why else ''}. Its tasks are free again."
+        self._tell(led, member, text)
+
+    async def _release(self, led: LedTeam, member: Member) -> None:
+        """Let a member count as ended and its tasks be free, unless it has begun another run."""
+        folder = led.membership.folder
         now = await anyio.to_thread.run_sync(lambda: folder.team.member(member.name))
         if now is not None and now.runs == member.runs:
             release = partial(SharedTasks.release, owner=member.name, by=LEADER)
             await led.mail.use_tasks(led.membership, release)
             await anyio.to_thread.run_sync(folder.end, member.name, member.runs)
-        if not watched.failed:
-            await self._shut(folder, member)
-        text = f"{member.name} has ended{f': {why}' if why else ''}. Its tasks are free again."
-        self._tell(led, member, text)
 
     async def _shut(self, folder: TeamFolder, member: Member) -> None:
         """Close a member's pane, and see that its process is gone with all that it started."""

@@ -350,6 +350,8 @@ async def _lead_team(parts: Parts, command: LeadTeam) -> str:
                 return await stop(parts, name)
             case "hide" | "show" as action:
                 return await led.detached.arrange(led, name, action)
+            case "delete":
+                return _text(await parts.leader.delete(force=command.force))
 
 
 async def aside(parts: Parts, question: str, *, purpose: str = "aside") -> str:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from contextlib import suppress
 from pathlib import Path
 
-from prong.errors import BadInput, NotPossibleNow, UnknownName
+from prong.errors import BadInput, ProngError
 from prong.journal.store import home
-from prong.mail import OUTSIDE, Member, Message, TeamFolder, teams
+from prong.mail import OUTSIDE, Member, Message, Team, TeamFolder, teams
 
 _SHOWN = 70
 
@@ -19,9 +16,14 @@ def list_teams() -> list[str]:
     store = home()
     lines: list[str] = []
     for name in teams(store):
-        team = TeamFolder.open(store, name).team
-        states = ", ".join(f"{one.name} {one.state}" for one in team.members) or "no members"
-        lines.append(f"{name}  {states}  (session {team.leader})")
+        try:
+            team = TeamFolder.open(store, name).team
+        except ProngError as error:
+            # One that cannot be read hides no other.
+            lines.append(f"{name}  {error}")
+            continue
+        states = ", ".join(f"{one.name} {_state(one, team)}" for one in team.members)
+        lines.append(f"{name}  {states or 'no members'}  (session {team.leader})")
     return lines or ["there are no teams"]
 
 
@@ -31,15 +33,22 @@ def show_team(name: str, store: Path | None = None) -> list[str]:
     about = f": {team.description}" if team.description else ""
     return [
         f"{team.name}{about}  (led by session {team.leader})",
-        *(f"  {_member(one)}" for one in team.members),
+        *(f"  {_member(one, team)}" for one in team.members),
         *list_shared_tasks(name, store),
     ]
 
 
-def _member(member: Member) -> str:
+def _member(member: Member, team: Team) -> str:
     kind = member.type or "fork"
     where = member.backend or "in-process"
-    return f"{member.name:12} {member.state:8} {kind}, {where}"
+    own = f", session {member.session}" if member.session else ""
+    about = f": {member.title}" if member.title else ""
+    return f"{member.name:12} {_state(member, team):8} {kind}, {where}{own}{about}"
+
+
+def _state(member: Member, team: Team) -> str:
+    """Say what a member is at; one whose process is gone has not said so."""
+    return "killed" if member in team.active and member not in team.living else member.state
 
 
 def list_shared_tasks(name: str, store: Path | None = None) -> list[str]:
@@ -61,22 +70,3 @@ def send_from_outside(name: str, member: str, text: str) -> str:
         raise BadInput("the message is empty")
     TeamFolder.open(home(), name).post(OUTSIDE, member, Message(text=text))
     return f"sent to {'all' if member == '*' else member} of {name}"
-
-
-def end_member(name: str, member: str) -> str:
-    """End a member at once: it is let go, and whoever runs it ends it as soon as it sees that."""
-    folder = TeamFolder.open(home(), name)
-    found = folder.team.member(member)
-    if found is None:
-        there = ", ".join(one.name for one in folder.team.members) or "none"
-        raise UnknownName(f"there is no member {member!r} in {name}; there are: {there}")
-    folder.remove(member)
-    folder.ring(member)
-    if found.backend and found.pid > 0:
-        with suppress(ProcessLookupError):
-            try:
-                os.kill(found.pid, signal.SIGTERM)
-            except PermissionError as error:
-                why = f"{member} is out of the team, but its process {found.pid} is another user's"
-                raise NotPossibleNow(why) from error
-    return f"{member} is out of {name}, and ends"

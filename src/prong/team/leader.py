@@ -11,7 +11,7 @@ import anyio.to_thread
 
 from prong.agent.speaker import must_be
 from prong.entry import CallId
-from prong.errors import NotPossibleNow, ProngError, UsageError
+from prong.errors import NotPossibleNow, ProngError, UnknownName, UsageError
 from prong.event import MAIN, Warned
 from prong.host.pane.choice import IN_PROCESS
 from prong.journal.note import MemberSpec, TeamKept
@@ -43,10 +43,33 @@ class Leader:
     recorder: Recorder
     session: str
     detached: DetachedMembers
-    led: LedTeam | None = field(default=None)
-    """Its team, if there is one."""
+    _led: LedTeam | None = field(default=None)
 
     leads = True
+
+    @property
+    def led(self) -> LedTeam | None:
+        """Its team, if there is one; one that somebody has removed is none."""
+        if self._led is not None and not self._stands(self._led):
+            self._forget(self._led)
+        return self._led
+
+    def _stands(self, led: LedTeam) -> bool:
+        """Whether a team is still there, and this session's: it is looked for at every use."""
+        try:
+            return not led.lost and led.membership.folder.team.leader == self.session
+        except UnknownName:
+            return False
+        except ProngError:
+            # What cannot be read now need not be gone.
+            return True
+
+    def _forget(self, led: LedTeam) -> None:
+        led.lose()
+        self.mail.leave(MAIN)
+        self.mail.forget(led.membership.folder.name)
+        self.recorder.note(MAIN, TeamKept())
+        self._led = None
 
     def must_lead(self) -> LedTeam:
         """Give the team; raises NotPossibleNow if there is none."""
@@ -84,8 +107,9 @@ class Leader:
 
     async def _lead(self, folder: TeamFolder, kept: TeamKept) -> None:
         membership = Membership(folder, LEADER, MAIN)
-        led = self.led = LedTeam(membership, self.mail, self.recorder, kept, self.detached)
-        await self.mail.listen(led)
+        await anyio.to_thread.run_sync(folder.lead)
+        self._led = LedTeam(membership, self.mail, self.recorder, kept, self.detached)
+        await self.mail.listen(self._led)
 
     async def create(self, name: str, description: str) -> CallOutcome:
         """Begin a team."""
@@ -247,18 +271,26 @@ class Leader:
             return Failed(_NO_TEAM)
         return await use_list(self.mail, self.led.membership, args)
 
-    async def delete(self) -> CallOutcome:
-        """End the team, if nobody of it is at work."""
-        if self.led is None:
+    async def delete(self, *, force: bool = False) -> CallOutcome:
+        """End the team, if nobody of it is at work; by force after all were ended at once."""
+        if (led := self.led) is None:
             return Failed(_NO_TEAM)
         must_be(MAIN)
-        folder = self.led.membership.folder
+        folder = led.membership.folder
         try:
+            for member in (await led.read()).living if force else ():
+                await self._end(led, member)
+            held = await anyio.to_thread.run_sync(folder.inventory)
+            if not (await led.read()).living:
+                await self.detached.sweep(led)
             await anyio.to_thread.run_sync(folder.delete)
-        except UsageError as error:
+        except ProngError as error:
             return Failed(str(error))
-        self.mail.leave(MAIN)
-        self.mail.forget(folder.name)
-        self.led = None
-        self.recorder.note(MAIN, TeamKept())
-        return done(f"The team {folder.name} is gone.")
+        self._forget(led)
+        return done(f"The team {folder.name} is gone, with {held}.")
+
+    async def _end(self, led: LedTeam, member: Member) -> None:
+        if member.backend:
+            await self.detached.end(led, member.name)
+        else:
+            await self.supervisor.services.board.stop(member.name)

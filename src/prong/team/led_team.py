@@ -92,6 +92,8 @@ class LedTeam:
     recorder: Recorder
     kept: TeamKept
     detached: DetachedMembers
+    lost: bool = False
+    """Whether its folder is gone, and nobody is to be led any more."""
 
     async def read(self) -> Team:
         """Give who is in it, read now; raises UsageError."""
@@ -99,13 +101,17 @@ class LedTeam:
 
     def _keep(self, **changes: Any) -> None:
         kept = msgspec.structs.replace(self.kept, **changes)
-        if kept != self.kept:
+        if kept != self.kept and not self.lost:
             self.recorder.note(self.membership.path, kept)
             self.kept = kept
 
     async def look(self) -> None:
         """See who works; a leader gives tasks out, and is not woken by them."""
         await self.detached.look(self)
+
+    def lose(self) -> None:
+        """Lead nobody any more: somebody has removed the team."""
+        self.lost = True
 
     def take(self, mail: Mail, mail_id: str) -> str:
         """Heed a mail; gives what the model is told of it, or nothing."""

@@ -60,6 +60,10 @@ class MailOwner(Protocol):
         """Look whether the shared tasks have something for it."""
         ...
 
+    def lose(self) -> None:
+        """Be in no team any more: its mailbox is gone."""
+        ...
+
 
 @dataclass(slots=True)
 class _OpenBox:
@@ -173,6 +177,7 @@ class TeamMail:
             except UnknownName as error:
                 self._warn(box, f"its mail cannot be read any more: {error}")
                 box.scope.cancel()
+                box.owner.lose()
             except (ProngError, OSError) as error:
                 self._warn(box, f"its mail cannot be read: {error}")
             else:

@@ -205,10 +205,14 @@ class Teammate:
         """Look for a task that has become free, or was given to it; one that was let go ends."""
         team = await anyio.to_thread.run_sync(lambda: self.membership.folder.team)
         if team.member(self.membership.name) is None:
-            self.mail.leave(self.membership.path)
-            self.mail.group.start_soon(self.board.stop, task_of(self.membership.path))
-            return
-        await self._seek_task(wakes=self.resting)
+            self.lose()
+        else:
+            await self._seek_task(wakes=self.resting)
+
+    def lose(self) -> None:
+        """End: there is no team any more that it is in."""
+        self.mail.leave(self.membership.path)
+        self.mail.group.start_soon(self.board.stop, task_of(self.membership.path))
 
     async def _seek_task(self, *, wakes: bool) -> None:
         """Wake it for a task that is free or its own; each is told of once while it is so."""
