@@ -82,15 +82,23 @@ class Leader:
         if not kept.team:
             return
         try:
-            folder = await self.mail.open_folder(kept.team)
-            if folder.team.leader != self.session:
-                raise NotPossibleNow(f"another session leads {kept.team} now")
-            await self._lead(folder, kept)
+            await self._lead(await self._own_folder(kept.team), kept)
             await self.detached.take_up(self.must_lead())
-        except (ProngError, OSError) as error:
+        except UnknownName as error:
             warned = f"the team {kept.team} cannot be led any more: {error}"
             self.mail.emit(MAIN, Warned(text=warned))
             self.recorder.note(MAIN, TeamKept())
+        except (ProngError, OSError) as error:
+            # It is there, and can be led again once that is mended.
+            warned = f"the team {kept.team} cannot be led now: {error}"
+            self.mail.emit(MAIN, Warned(text=warned))
+
+    async def _own_folder(self, team: str) -> TeamFolder:
+        """Open the folder of a team; raises UnknownName if it is not this session's any more."""
+        folder = await self.mail.open_folder(team)
+        if folder.team.leader != self.session:
+            raise UnknownName(f"another session leads {team} now")
+        return folder
 
     async def settle(self, running: Container[str]) -> None:
         """Let those of this process's members count as ended that do not run again."""
