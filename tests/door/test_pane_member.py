@@ -11,7 +11,7 @@ import pytest
 
 from prong.host import owner
 from prong.mail import TeamFolder
-from prong.testing import World, Worlds, say
+from prong.testing import World, Worlds, call, say
 from prong.testing.repository import Repo
 from shared.cast import CREATE, Cast, spawn, to
 from shared.pane_team import SEVERAL, TYPED, Terminal, alice, begin, panes, play, until
@@ -48,6 +48,22 @@ async def test_a_member_in_a_pane_asks_in_the_leaders_dialog(
         await screen.see("Gone then.")
         await until(lambda: not panes(screen))
         assert alice(w).state == "ended"
+
+
+@pytest.mark.spec("M6", "P3")
+async def test_what_the_leader_allows_for_the_session_holds_for_the_member(
+    world: Worlds, terminal: Terminal
+) -> None:
+    """Its dialog offers the same rules as the member's own; one that is given is not asked again."""
+    cast = play(**TYPED)
+    cast.add("alice", ("Once more", call("Bash", {"command": "touch again"})))
+    async with world(cast, opens=False, serving=SEVERAL) as w, terminal(w, "--team") as screen:
+        await begin(screen)
+        screen.type("s")
+        await screen.see("Heard of it.")
+        await until(lambda: alice(w).state == "idle")
+        screen.type("/team send alice Once more")
+        await until((w.root / "again").exists)
 
 
 @pytest.mark.spec("M6")

@@ -9,6 +9,7 @@ from prong.command import Accepted, LeadTeam, Refused
 from prong.errors import BadInput
 from prong.event import AgentFinished
 from prong.face.cli import main
+from prong.face.draw.transcript import Transcript, rows_of
 from prong.face.slash import Show, read_slash
 from prong.face.wish import shown
 from prong.mail import TeamFolder
@@ -162,3 +163,18 @@ async def test_a_team_is_deleted_with_its_members_only_by_force(
         await w.session.wait_settled()
         await w.session.run("Again")
         assert text_of(w.parts).count("You lead the team crew") == 2
+
+
+@pytest.mark.spec("M5", "X2")
+async def test_a_folded_notice_says_who_wrote_what(world: Worlds) -> None:
+    """Of messages that the leader has read a row tells the senders and how each begins."""
+    script = Cast(
+        [("Go", CREATE), ("You lead", spawn("alice"))],
+        alice=[("PART of alice", to("leader", "All is green.\nSee the log."))],
+    )
+    async with world(script, **GIVEN) as w:
+        await w.session.run("Go")
+        made = Transcript("main")
+        made.show(w.session.view(), 80, now=0.0, unfolded=frozenset())
+        rows = [row.text for row in rows_of(made)]
+        assert "▸ notice: alice: All is green." in rows

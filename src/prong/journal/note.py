@@ -197,6 +197,7 @@ class AskedByMember(msgspec.Struct, frozen=True, kw_only=True):
     tool: str
     title: str
     why: str = ""
+    suggestion: tuple[str, ...] = ()
     arguments: str = ""
     preview: str = ""
 

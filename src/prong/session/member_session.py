@@ -16,9 +16,9 @@ import anyio.to_thread
 
 from prong.agent.speaker import speaking
 from prong.errors import ProngError, UnknownName
-from prong.event import MAIN, PermissionAsked, RequestSettled, Warned
+from prong.event import MAIN, PermissionAsked, RequestSettled, TitleChanged, Warned
 from prong.host import owner
-from prong.journal.note import MemberKept, MemberOf, MemberSpec
+from prong.journal.note import MemberKept, MemberOf, MemberSpec, Titled
 from prong.mail import LEADER, PermissionRequest, PermissionSettled, TeamFolder
 from prong.mail.socket_folder import new_socket_path
 from prong.session.bus import Subscription
@@ -55,6 +55,7 @@ async def join_team(
         agent.emit(Warned(text=f"{error}; this session goes on without a team"))
         return None
     base.journal.note(MAIN, MemberOf(spec))
+    _entitle(parts, f"{spec.name} of {spec.team}")
     kept = base.noted.member or MemberKept(planning=spec.plan)
     record = MemberRecord(agent.conversation, kept)
     if kept.agreed:
@@ -66,6 +67,13 @@ async def join_team(
     group.start_soon(_ask_leader, teammate, events)
     await group.start(_show, parts, teammate)
     return teammate
+
+
+def _entitle(parts: Parts, title: str) -> None:
+    """Let the session have a member's name, by which it is told from others in its pane."""
+    if parts.journal.tally.title != title:
+        parts.journal.note(MAIN, Titled(title))
+        parts.agent.emit(TitleChanged(title=title))
 
 
 def _sign_in(folder: TeamFolder, name: str, session: str, *, by_hand: bool) -> None:
@@ -132,6 +140,7 @@ def _request(asked: PermissionAsked) -> PermissionRequest:
         tool=asked.tool,
         title=asked.title,
         why=asked.why,
+        suggestion=asked.suggestion,
         arguments=asked.arguments,
         preview=asked.preview,
     )

@@ -346,6 +346,9 @@ class PaneMembers:
             tool=asked.tool,
             title=asked.title,
             why=asked.why,
+            suggestion=asked.suggestion,
+            # Rules for later sessions are kept here, where they were asked for.
+            file=self._base.questions.file_for(asked.suggestion),
             arguments=asked.arguments,
             preview=asked.preview,
         )
@@ -358,7 +361,12 @@ class PaneMembers:
         del self._asked[key]
         if answer is None:
             return
-        body = PermissionResponse(request_id=asked.request_id, allow=answer.allow, text=answer.text)
+        body = PermissionResponse(
+            request_id=asked.request_id,
+            allow=answer.allow,
+            always=bool(answer.remember),
+            text=answer.text,
+        )
         try:
             with speaking(MAIN):
                 await led.mail.post(led.membership, asked.member, body)

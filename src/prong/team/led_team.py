@@ -151,6 +151,7 @@ class LedTeam:
             tool=body.tool,
             title=body.title,
             why=body.why,
+            suggestion=body.suggestion,
             arguments=body.arguments,
             preview=body.preview,
         )

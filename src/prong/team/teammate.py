@@ -138,7 +138,7 @@ class Teammate:
         """Take the leader's word on a call, if nobody here has said it before."""
         process, _, request_id = answer.request_id.partition(".")
         if process == str(os.getpid()):
-            given = Answer(request_id, allow=answer.allow, text=answer.text)
+            given = Answer(request_id, allow=answer.allow, always=answer.always, text=answer.text)
             self.agent.questions.settle(given)
 
     def _planned(self, answer: PlanResponse, mail_id: str) -> str:

@@ -28,6 +28,7 @@ from prong.view import (
 
 _INDENT = Span("  ")
 _SUMMARY = re.compile(r"^<summary>(.*?)</summary>$", re.DOTALL | re.MULTILINE)
+_MAIL = re.compile(r'^<teammate-message from="([^"]*)"[^>\n]*>\n(.*)$', re.MULTILINE)
 _LOOKED_AT = 20_000
 """Characters of a notice that are looked through for what it is about."""
 _LONG = 12
@@ -180,8 +181,9 @@ def _folded(name: str, text: str, setting: Setting) -> list[Row]:
 
 
 def _gist(text: str) -> str:
-    """Say what a text for the model is about: its summaries, or its first line."""
+    """Say what a text for the model is about: its summaries and messages, or its first line."""
     found = _SUMMARY.findall(text[:_LOOKED_AT])
+    found += [f"{sender}: {said}" for sender, said in _MAIL.findall(text[:_LOOKED_AT])]
     if found:
         return "; ".join(" ".join(one.split()) for one in found)
     return next((line.strip() for line in split_lines(text[:400]) if line.strip()), "")
