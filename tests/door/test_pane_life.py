@@ -111,6 +111,30 @@ async def test_a_member_that_is_resumed_by_hand_is_led_again(
             assert shown.count("receipt: alice") == 2
 
 
+@pytest.mark.spec("M7", "M8")
+async def test_a_sleeper_that_is_resumed_by_hand_sleeps_on(
+    world: Worlds, terminal: Terminal
+) -> None:
+    """It is idle at once, without a request, and a task that becomes free wakes it."""
+    cast = play(**TYPED)
+    cast.add("leader", ("A task", call("TeamTaskCreate", {"title": "Mend it"})))
+    cast.add("alice", ("is free", call("SendMessage", {"to": "leader", "message": "I am up"})))
+    async with world(cast, opens=False, serving=SEVERAL) as w, terminal(w, "--team") as screen:
+        await begin(screen)
+        screen.type("y")
+        await screen.see("Heard of it.")
+        await until(lambda: alice(w).state == "idle")
+        os.kill(alice(w).pid, signal.SIGKILL)
+        await screen.see("Gone then.")
+        requests = len(w.server.records)
+        async with terminal(w, "--resume", alice(w).session) as own:
+            await own.see("> ")
+            await until(lambda: (alice(w).state, alice(w).runs) == ("idle", 2))
+            assert len(w.server.records) == requests
+            screen.type("A task")
+            await own.see("Sent to leader.")
+
+
 @pytest.mark.spec("M7")
 async def test_who_ended_while_nobody_led_is_told_of_at_the_resume(
     world: Worlds, terminal: Terminal

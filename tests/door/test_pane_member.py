@@ -12,6 +12,7 @@ import pytest
 from prong.host import owner
 from prong.mail import TeamFolder
 from prong.testing import World, Worlds, call, say
+from prong.testing.program import Program
 from prong.testing.repository import Repo
 from shared.cast import CREATE, Cast, spawn, to
 from shared.pane_team import SEVERAL, TYPED, Terminal, alice, begin, panes, play, until
@@ -86,7 +87,7 @@ async def test_the_first_answer_counts(world: Worlds, terminal: Terminal) -> Non
 
 @pytest.mark.spec("M7", "M6")
 async def test_a_leader_that_was_killed_finds_its_team_again(
-    world: Worlds, terminal: Terminal
+    world: Worlds, terminal: Terminal, program: Program
 ) -> None:
     """The member goes on without it; what it asked is asked again, and the answer reaches it."""
     async with (
@@ -99,6 +100,9 @@ async def test_a_leader_that_was_killed_finds_its_team_again(
         os.kill(_child(leader), signal.SIGKILL)
         await screen.see("exit=137")
         assert panes(screen) == ["alice"]
+        told = (await program.run(w, "team", "show", "crew")).stdout.decode()
+        assert f"its leader is not open: prong --resume {session}" in told
+        assert "alice        working" in told
         async with terminal(w, "--resume", session) as again:
             await again.see("[main/alice] may it? touch made")
             again.type("y")
@@ -136,6 +140,30 @@ async def test_a_fork_in_a_pane_goes_on_from_the_leaders_bytes(
         await screen.see("Heard of it.")
         first = next(r for r in w.server.records if b"PART of alice" in r.body)
         assert first.usage.read > first.usage.written
+
+
+@pytest.mark.spec("M9")
+async def test_a_members_pane_is_taken_out_of_sight_and_back(
+    world: Worlds, terminal: Terminal
+) -> None:
+    """It works on unseen, is asked for in the leader's dialog, and comes back where it was."""
+    async with (
+        world(play(**TYPED), opens=False, serving=SEVERAL) as w,
+        terminal(w, "--team") as screen,
+    ):
+        await begin(screen)
+        screen.type("y")
+        await screen.see("Heard of it.")
+        for action, told, name in (
+            ("hide", "alice is out of sight", "prong-hidden"),
+            ("show", "alice is in sight", "prong-team"),
+        ):
+            screen.type(f"/team {action} alice")
+            await screen.see(told)
+            shown = screen.tmux("list-panes", "-a", "-F", "#{window_name} #{@prong}").split("\n")
+            assert [line.split()[0] for line in shown if line.endswith("/alice")] == [name]
+        screen.type("/team hide nobody")
+        await screen.see("there is no member 'nobody' in a pane")
 
 
 @pytest.mark.parametrize(
@@ -189,7 +217,7 @@ async def test_a_team_whose_folder_is_gone_costs_the_leader_nothing_else(
         await begin(screen)
         member = alice(w)
         shutil.rmtree(w.store / "teams")
-        await screen.see("there is no mailbox of 'leader' in team crew")
+        await screen.see("its mail cannot be read any more: the team crew is gone")
         await screen.see("Gone then.")
         screen.type("Still there?")
         await screen.see("I am.")

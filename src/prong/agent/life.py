@@ -122,6 +122,14 @@ class Life:
             until=until, at_once=awaits_reply(agent.conversation.prompt), after=ended
         )
 
+    def rested(self) -> Turn | None:
+        """Give the turn that an earlier process has ended with, if nothing has come since."""
+        prompt = self._agent.conversation.prompt
+        if self._agent.inbox or prompt.tip is None:
+            return None
+        over = Turn(text="", why="done") if prompt.digest == self._settled else None
+        return said(prompt) or over
+
     def take_up(self) -> str | None:
         """Begin the turn that a killed process, or an error, has left without an answer.
 

@@ -81,14 +81,20 @@ class Team(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(member for member in self.members if member.state != "ended")
 
     @property
+    def led(self) -> bool:
+        """Whether the leader's session is open, as far as it is known."""
+        return not self.pid or owner.is_alive(self.pid, self.since)
+
+    @property
     def living(self) -> tuple[Member, ...]:
         """Those that are at work: who was killed has not said that it ended."""
         return tuple(member for member in self.active if self._lives(member))
 
     def _lives(self, member: Member) -> bool:
         """Whether a member's process runs, as far as it is known."""
-        one = member if member.backend else self
-        return not one.pid or owner.is_alive(one.pid, one.since)
+        if not member.backend:
+            return self.led
+        return not member.pid or owner.is_alive(member.pid, member.since)
 
 
 class _Versioned(msgspec.Struct, frozen=True):

@@ -273,6 +273,8 @@ class TeamFolder:
             raise JournalFull(f"{', '.join(stored)} got it, and nobody else: {told}")
 
     def _no_box(self, name: str) -> ProngError:
+        if not self.path.exists():
+            return UnknownName(f"the team {self.name} is gone")
         return UnknownName(f"there is no mailbox of {name[:40]!r} in team {self.name}")
 
 

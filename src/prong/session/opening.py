@@ -159,7 +159,9 @@ async def _drive(parts: Parts) -> None:
         return member is not None and await member.is_leaving(turn)
 
     with speaking(MAIN):
-        await parts.life.live(until=until)
+        # A member that slept sleeps on; everybody else waits for the user anyway.
+        slept = parts.life.rested() if member is not None else None
+        await parts.life.live(until=until, after=slept)
     if member is not None and not parts.life.stopped:
         parts.agent.emit(AgentRested(waits="end"))
 

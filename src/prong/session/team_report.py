@@ -32,10 +32,16 @@ def show_team(name: str, store: Path | None = None) -> list[str]:
     team = TeamFolder.open(store or home(), name).team
     about = f": {team.description}" if team.description else ""
     return [
-        f"{team.name}{about}  (led by session {team.leader})",
+        f"{team.name}{about}  ({_leader(team)})",
         *(f"  {_member(one, team)}" for one in team.members),
         *list_shared_tasks(name, store),
     ]
+
+
+def _leader(team: Team) -> str:
+    if team.led:
+        return f"led by session {team.leader}"
+    return f"its leader is not open: prong --resume {team.leader}"
 
 
 def _member(member: Member, team: Team) -> str:
