@@ -15,7 +15,17 @@ from prong.testing import World, Worlds, call, say
 from prong.testing.program import Program
 from prong.testing.repository import Repo
 from shared.cast import CREATE, Cast, spawn, to
-from shared.pane_team import SEVERAL, TYPED, Terminal, alice, begin, panes, play, until
+from shared.pane_team import (
+    SEVERAL,
+    TYPED,
+    Terminal,
+    alice,
+    begin,
+    kill_leader,
+    panes,
+    play,
+    until,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
 
@@ -96,9 +106,7 @@ async def test_a_leader_that_was_killed_finds_its_team_again(
     ):
         await begin(screen)
         session = TeamFolder.open(w.store, "crew").team.leader
-        leader = int(screen.tmux("display-message", "-p", "-t", "it:0", "#{pane_pid}"))
-        os.kill(_child(leader), signal.SIGKILL)
-        await screen.see("exit=137")
+        await kill_leader(screen)
         assert panes(screen) == ["alice"]
         told = (await program.run(w, "team", "show", "crew")).stdout.decode()
         assert f"its leader is not open: prong --resume {session}" in told
@@ -222,9 +230,3 @@ async def test_a_team_whose_folder_is_gone_costs_the_leader_nothing_else(
         screen.type("Still there?")
         await screen.see("I am.")
         await until(lambda: not owner.is_alive(member.pid, member.since))
-
-
-def _child(pid: int) -> int:
-    """Give the program that a shell runs."""
-    with open(f"/proc/{pid}/task/{pid}/children") as file:  # noqa: PTH123
-        return int(file.read().split()[0])

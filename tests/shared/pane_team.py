@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -60,3 +63,11 @@ async def begin(screen: Any) -> None:
     await screen.see("> ")
     screen.type("Begin")
     await screen.see("alice works in a pane of tmux", "[main/alice] may it? touch made")
+
+
+async def kill_leader(screen: Any) -> None:
+    """Kill the program that the terminal was opened with; its panes stay."""
+    shell = int(screen.tmux("display-message", "-p", "-t", "it:0", "#{pane_pid}"))
+    children = Path(f"/proc/{shell}/task/{shell}/children").read_text()
+    os.kill(int(children.split()[0]), signal.SIGKILL)
+    await screen.see("exit=137")
