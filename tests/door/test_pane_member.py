@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from pathlib import Path
 
 import anyio
 import pytest
 
 from prong.host import owner
 from prong.mail import TeamFolder
+from prong.mail.socket_folder import BELL, VIEW, socket_paths
 from prong.testing import World, Worlds, call, say
 from prong.testing.program import Program
 from prong.testing.repository import Repo
@@ -28,6 +30,13 @@ from shared.pane_team import (
 )
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
+
+
+def sockets(w: World) -> list[Path]:
+    """Find the sockets of alice."""
+    folder = w.store / "teams" / "crew"
+    every = [path for kind in (BELL, VIEW) for path in socket_paths(folder, "alice", kind)]
+    return [path for path in every if path.exists()]
 
 
 def settled(w: World) -> bool:
@@ -49,6 +58,11 @@ async def test_a_member_in_a_pane_asks_in_the_leaders_dialog(
         await begin(screen)
         assert panes(screen) == ["alice"]
         assert settled(w)
+        assert sockets(w)
+        pane = screen.tmux("list-panes", "-a", "-f", "#{!=:#{@prong},}", "-F", "#{pane_id}").strip()
+        assert "alice of crew" in screen.tmux("display-message", "-p", "-t", pane, "#{pane_title}")
+        above = screen.tmux("show-options", "-p", "-t", pane, "pane-border-format")
+        assert f"fg={alice(w).colour}" in above
         first = next(one for one in w.server.records if b"You are alice" in one.body)
         assert b"Nobody reads your text" in first.body
         screen.type("y")
@@ -135,6 +149,7 @@ async def test_the_leader_is_told_of_a_member_that_was_killed(
         await until(lambda: not panes(screen))
         assert alice(w).state == "ended"
         assert not (w.root / "made").exists()
+        assert not sockets(w)
 
 
 @pytest.mark.spec("M1", "F1")

@@ -16,18 +16,17 @@ from typing import Self
 import anyio
 
 from prong.errors import NotPossibleNow
-from prong.mail.socket_folder import new_socket_path, socket_paths
+from prong.mail.socket_folder import BELL, new_socket_path, socket_paths
 
 LOOK = 1.0
 """Seconds after which one looks without being rung."""
-_KIND = "bell"
 
 
 def ring(folder: Path, member: str) -> None:
     """Wake a member that waits; nothing happens if none does."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.setblocking(False)
-        for path in socket_paths(folder, member, _KIND):
+        for path in socket_paths(folder, member, BELL):
             # Full is as good as rung; a dead or missing one is nobody's.
             with suppress(OSError):
                 sender.sendto(b"!", os.fspath(path))
@@ -51,7 +50,7 @@ class Doorbell:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         listener.setblocking(False)
         try:
-            path = new_socket_path(self._folder, self._member, _KIND)
+            path = new_socket_path(self._folder, self._member, BELL)
             path.unlink(missing_ok=True)
             listener.bind(str(path))
             path.chmod(0o600)

@@ -12,6 +12,8 @@ from pathlib import Path
 from prong.errors import NotPossibleNow
 from prong.host.private import socket_folders
 
+BELL, VIEW = "bell", "view"
+"""The kinds of sockets that a member has: it waits at the one, and is seen by the other."""
 PATH_LIMIT = 103
 """Bytes that the path of a socket may have everywhere, the zero at its end left out."""
 
@@ -47,6 +49,14 @@ def new_socket_path(folder: Path, member: str, kind: str) -> Path:
             return path
     told = "; ".join(refused) or "their paths are too long"
     raise NotPossibleNow(f"there is no folder for sockets ({told}); set XDG_RUNTIME_DIR to one")
+
+
+def remove_sockets(folder: Path, member: str) -> None:
+    """Remove what a member that was killed has left of its sockets."""
+    for kind in (BELL, VIEW):
+        for path in socket_paths(folder, member, kind):
+            with suppress(OSError):
+                path.unlink()
 
 
 def _unfit(folder: Path) -> str:

@@ -24,6 +24,7 @@ from prong.mail.line_scan import Cursor
 from prong.mail.locked_file import append, locked, sync, sync_folder, unlock, write_whole
 from prong.mail.mailbox import MailBatch, Mailbox
 from prong.mail.network_mount import network_type
+from prong.mail.socket_folder import remove_sockets
 from prong.mail.task_log import SharedTasks
 from prong.mail.team_file import Member, Team, TeamFile
 
@@ -130,8 +131,12 @@ class TeamFolder:
         """Let a member count as ended, if it is still in that run and was not started again."""
         with self._file.changing() as team:
             member = team.member(name)
-            if member is not None and member.runs == run and member.state != "ended":
+            if member is None or member.runs != run:
+                return
+            if member.state != "ended":
                 self._replace(team, member, state="ended")
+            # One that was killed could not do so itself.
+            remove_sockets(self.path, name)
 
     def _replace(self, team: Team, member: Member, **fields: Any) -> Member:
         new = msgspec.structs.replace(member, **fields)
@@ -170,6 +175,8 @@ class TeamFolder:
                 names = ", ".join(member.name for member in team.living)
                 raise NotPossibleNow(f"{names} of {self.name} still run; end them first")
             self.path.rename(gone)
+        for name in team.names:
+            remove_sockets(self.path, name)
         _remove(gone)
         sync_folder(self.path.parent)
 

@@ -20,7 +20,7 @@ from prong.event import MAIN, PermissionAsked, RequestSettled, TitleChanged, War
 from prong.host import owner
 from prong.journal.note import MemberKept, MemberOf, MemberSpec, Titled
 from prong.mail import LEADER, PermissionRequest, PermissionSettled, TeamFolder
-from prong.mail.socket_folder import new_socket_path
+from prong.mail.socket_folder import VIEW, new_socket_path
 from prong.session.bus import Subscription
 from prong.session.foundation import Foundation
 from prong.session.parts import Parts
@@ -28,9 +28,6 @@ from prong.session.view_socket import shown
 from prong.team.local_team import LocalTeams
 from prong.team.member_record import MemberRecord
 from prong.team.teammate import Teammate, own_request
-
-VIEW = "view"
-"""The kind of socket by which a member is seen."""
 
 
 async def join_team(

@@ -37,12 +37,11 @@ from prong.journal import store
 from prong.journal.note import AskedByMember, MemberSpec, ReceiptClosed
 from prong.journal.replay import read_journal
 from prong.mail import LEADER, Member, PermissionResponse, SharedTasks, TeamFolder
-from prong.mail.socket_folder import socket_paths
+from prong.mail.socket_folder import VIEW, socket_paths
 from prong.session.foundation import Foundation
 from prong.session.member_events import MemberEvents
 from prong.session.member_origin import make_start, unfit
 from prong.session.member_receipt import member_receipt
-from prong.session.member_session import VIEW
 from prong.session.member_start import drop_start, write_start
 from prong.team.led_team import LedTeam
 from prong.team.received import Received

@@ -12,6 +12,7 @@ from prong.host.pane.factory import make_backend
 from prong.host.process_end import end_process
 from prong.journal.store import home
 from prong.mail import Member, Team, TeamFolder
+from prong.mail.socket_folder import remove_sockets
 
 
 async def end_member(name: str, member: str) -> list[str]:
@@ -68,6 +69,7 @@ async def _let_go(folder: TeamFolder, member: Member) -> None:
             raise NotPossibleNow(
                 f"{member.name} is out of the team, but its process {member.pid} is another user's"
             ) from error
+        remove_sockets(folder.path, member.name)
 
 
 async def _sweep(team: Team, backend: str, *, keep: Sequence[str] = ()) -> list[str]:
