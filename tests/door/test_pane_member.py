@@ -87,7 +87,8 @@ async def test_what_the_leader_allows_for_the_session_holds_for_the_member(
         screen.type("s")
         await screen.see("Heard of it.")
         await until(lambda: alice(w).state == "idle")
-        screen.type("/team send alice Once more")
+        screen.type("/tell alice Once more")
+        await screen.see("Sent to alice.")
         await until((w.root / "again").exists)
 
 

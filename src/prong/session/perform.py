@@ -298,12 +298,16 @@ async def _merge(parts: Parts, command: MergeBranches) -> str:
 
 
 async def tell(parts: Parts, to: str, text: str) -> str:
-    """Send a message to a child, which goes on from where it was.
+    """Send a message to a child or a member of the team, which goes on from where it was.
 
     Raises UsageError if there is no such child.
     """
     parts.must_live()
-    return _text(await parts.supervisor.send(parts.agent.path, to, text))
+    outcome = None
+    if parts.leader is not None:
+        with speaking(parts.agent.path):
+            outcome = await parts.leader.tell(to, text)
+    return _text(outcome or await parts.supervisor.send(parts.agent.path, to, text))
 
 
 async def stop(parts: Parts, task_id: str) -> str:

@@ -257,17 +257,28 @@ class Leader:
 
     async def stop(self, name: str) -> CallOutcome | None:
         """End a member at once that works in a session of its own; None if it is not for that."""
-        if (led := self.led) is None:
+        if (led := self.led) is None or not await self._is_detached(led, name):
             return None
         must_be(MAIN)
         try:
-            member = (await led.read()).member(name)
-            if member is None or not member.backend:
-                return None
             await self.detached.end(led, name)
         except ProngError as error:
             return Failed(str(error))
         return done(f"{name} and everything it started was stopped, and its pane is closed.")
+
+    async def tell(self, name: str, text: str) -> CallOutcome | None:
+        """Write to a member that works in a session of its own; None if it is not for that."""
+        if (led := self.led) is None or not await self._is_detached(led, name):
+            return None
+        return await self.send(TeamMessageArguments(to=name, message=text))
+
+    async def _is_detached(self, led: LedTeam, name: str) -> bool:
+        """Whether a member of that name works in a session of its own, as far as can be read."""
+        try:
+            member = (await led.read()).member(name)
+        except ProngError:
+            return False
+        return member is not None and bool(member.backend)
 
     async def propose(self) -> CallOutcome:
         """Refuse: a leader's plan is the user's to approve."""
