@@ -94,7 +94,7 @@ class _NoJournal:
     def request(self, row: Charge) -> None:
         """Forget it."""
 
-    def note(self, agent: str, note: Note) -> None:
+    def note(self, agent: str, *notes: Note) -> None:
         """Forget it."""
 
     async def sync(self) -> None:

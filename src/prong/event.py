@@ -344,6 +344,16 @@ class WorktreeEntered(_Event, tag="worktree_entered", frozen=True):
 
     path: str
     branch: str
+    node: str = ""
+    """The machine of a cluster that it is on."""
+
+
+class LineChanged(_Event, tag="line_changed", frozen=True):
+    """What leads to the machine on which an agent works is in another state."""
+
+    state: Literal["queued", "silent", "open"]
+    text: str = ""
+    """Why it is not open."""
 
 
 class WorkKept(_Event, tag="work_kept", frozen=True):
@@ -481,6 +491,7 @@ Event: TypeAlias = (
     | TaskStarted
     | TaskFinished
     | WorktreeEntered
+    | LineChanged
     | WorkKept
     | CacheMissed
     | ReceiptIssued

@@ -16,7 +16,7 @@ import pytest
 from prong import UsageError, tool
 from prong.agent.spec import AgentType
 from prong.extension import GROUPS, find_extension, installed
-from prong.host.launcher import WORKER
+from prong.host.launcher import ANYWHERE, WORKER, WorkerPlace
 from prong.host.pane import OpenedPane, Pane, PaneBackend, PaneSpec
 from prong.host.target import RemoteTarget
 from prong.session import diagnose
@@ -299,7 +299,9 @@ class Launches:
     def __init__(self, *words: str, folder: str = "~/x") -> None:
         self._words, self._folder = words, folder
 
-    def argv(self, name: str, target: RemoteTarget) -> tuple[str, ...]:
+    def argv(
+        self, name: str, target: RemoteTarget, place: WorkerPlace = ANYWHERE
+    ) -> tuple[str, ...]:
         return self._words
 
     def remedy(self, target: RemoteTarget, code: int, errors: str) -> str:

@@ -91,7 +91,7 @@ def test_a_failure_is_explained(launcher: str, code: int, errors: str, means: st
 
 def test_an_unknown_launcher_is_refused() -> None:
     """A name that neither we nor a package has is an error that names ours."""
-    with pytest.raises(UnknownName, match="process, ssh and container"):
+    with pytest.raises(UnknownName, match="process, ssh, container and ray"):
         make_launcher("carrier-pigeon")
 
 

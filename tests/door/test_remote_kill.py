@@ -11,37 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from prong.testing import Script, ServerProcess, call, forks, report, say
+from prong.testing import ServerProcess
 from prong.testing.repository import make_repo
 from shared.remote import copies, remote_settings
-
-DRIVER = """
-import sys, anyio, msgspec
-from prong.session import open_session
-from prong.testing import inside
-
-async def main(url, folder, resumed, settings):
-    given = {"resume": "it"} if resumed else {"session_id": "it"}
-    async with open_session(
-        model="claude-sonnet-5-5", base_url=url, cwd=folder + "/project", store=folder + "/store",
-        mode="bypassPermissions", env={"HOME": folder, "PATH": "/usr/bin:/bin"},
-        settings=settings, **given,
-    ) as session:
-        if not resumed or not inside(session).agent.conversation.prompt.depth:
-            await session.run("Go")
-        await session.wait_settled()
-        results = [inside(session).supervisor.result(c) for c in inside(session).supervisor.children]
-        print(msgspec.json.encode([[r.status, r.detail, r.branch] for r in results]).decode())
-
-anyio.run(main, sys.argv[1], sys.argv[2], sys.argv[3] == "resumed", sys.argv[4])
-"""
-NAMES = ["Part 1.", "Part 2."]
-WORK = call("Bash", {"command": "echo x >> done.txt; sleep 0.3"})
-SCRIPT = Script(
-    [forks(*NAMES, isolation="remote"), say("waiting")],
-    {name: [WORK] * 3 for name in NAMES},
-    forever=report(),
-)
+from shared.remote_driver import DRIVER, SCRIPT
 
 
 def start(url: str, folder: Path, how: str) -> subprocess.Popen[str]:

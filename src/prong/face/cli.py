@@ -64,11 +64,11 @@ def _tolerate() -> None:
 
 
 def _run(words: list[str]) -> int:
-    if words == ["worker", "--stdio"]:
-        # Not for people: a session starts it for an agent in a process of its own.
+    if words[:2] == ["worker", "--stdio"]:
+        # Not for people: a session starts it for agents in a process of their own.
         from prong.session import run_worker
 
-        return run_worker()
+        return run_worker(*words[2:3])
     if words[:1] == ["--member"] and len(words) == len(("--member", "TEAM/NAME")):
         # Not for people: a leader starts its members so, in panes.
         return _member(words[1])

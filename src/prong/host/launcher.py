@@ -9,8 +9,11 @@ from __future__ import annotations
 import sys
 from typing import Protocol, cast
 
+import msgspec
+
 from prong.errors import NotInstalled, UnknownName
 from prong.extension import find_extension
+from prong.host.ray_placement import RayPlacement
 from prong.host.target import RemoteTarget
 
 WORKER = ("-P", "-m", "prong", "worker", "--stdio")
@@ -58,10 +61,26 @@ _FAULTS = (
 _NO_PYTHON = "there is no {python} there: name the Python that has Prong with 'python'"
 
 
+class WorkerPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose worker is started, and where, for a launcher that can choose between machines."""
+
+    session: str = ""
+    """The session's name, which stays when it is resumed."""
+    owner: str = ""
+    """The process of the session: it has others that are not to be taken for this one."""
+    node: str = ""
+    """The machine that it must be on, as an earlier worker named it; empty if any will do."""
+
+
+ANYWHERE = WorkerPlace()
+
+
 class Launcher(Protocol):
     """Starts workers in one way."""
 
-    def argv(self, name: str, target: RemoteTarget) -> tuple[str, ...]:
+    def argv(
+        self, name: str, target: RemoteTarget, place: WorkerPlace = ANYWHERE
+    ) -> tuple[str, ...]:
         """Give the program and its arguments that start a worker on the target of a name.
 
         Raises NotInstalled if a program is missing here.
@@ -80,9 +99,11 @@ class Launcher(Protocol):
 class ProcessLauncher:
     """Starts workers on this machine, as if it were another: to try targets, and for tests."""
 
-    def argv(self, name: str, target: RemoteTarget) -> tuple[str, ...]:
+    def argv(
+        self, name: str, target: RemoteTarget, place: WorkerPlace = ANYWHERE
+    ) -> tuple[str, ...]:
         """Give the program line of a worker."""
-        del name
+        del name, place
         return (target.python or sys.executable, *WORKER)
 
     def remedy(self, target: RemoteTarget, code: int, errors: str) -> str:
@@ -97,12 +118,14 @@ class ProcessLauncher:
 class SshLauncher:
     """Starts workers by the user's own ssh: their configuration, keys and jump hosts hold."""
 
-    def argv(self, name: str, target: RemoteTarget) -> tuple[str, ...]:
+    def argv(
+        self, name: str, target: RemoteTarget, place: WorkerPlace = ANYWHERE
+    ) -> tuple[str, ...]:
         """Give the program line of ssh.
 
         Raises NotInstalled if there is no ssh.
         """
-        del name
+        del name, place
         # Modules that no session loads which stays at home.
         import shlex
         import shutil
@@ -128,11 +151,14 @@ class SshLauncher:
 class ContainerLauncher:
     """Starts each worker in a container of its own; a volume holds what outlives it."""
 
-    def argv(self, name: str, target: RemoteTarget) -> tuple[str, ...]:
+    def argv(
+        self, name: str, target: RemoteTarget, place: WorkerPlace = ANYWHERE
+    ) -> tuple[str, ...]:
         """Give the program line of docker or podman.
 
         Raises NotInstalled if there is neither.
         """
+        del place
         import shutil
 
         engine = target.engine or next((e for e in ("docker", "podman") if shutil.which(e)), "")
@@ -152,6 +178,41 @@ class ContainerLauncher:
         return target.folder or VOLUME
 
 
+class RayLauncher:
+    """Has workers placed on a Ray cluster, by a process in which Ray is by itself."""
+
+    def argv(
+        self, name: str, target: RemoteTarget, place: WorkerPlace = ANYWHERE
+    ) -> tuple[str, ...]:
+        """Give the program line of what leads to the cluster.
+
+        Raises NotInstalled if Ray is not installed here.
+        """
+        from importlib.util import find_spec
+
+        if find_spec("ray") is None:
+            raise NotInstalled("Ray is not installed here: pip install 'prong[ray]'")
+        wanted = RayPlacement(
+            address=target.address,
+            actor=f"{place.session or place.owner}:{name}",
+            owner=place.owner,
+            node=place.node,
+            resources=target.resources,
+            labels=target.labels,
+            python=target.python,
+        )
+        told = msgspec.json.encode(wanted).decode()
+        return (sys.executable, "-P", "-m", "prong.team.ray_carrier", told)
+
+    def remedy(self, target: RemoteTarget, code: int, errors: str) -> str:
+        """Say what a worker means that ended before its first word."""
+        return _remedy((), target, target.python or "python", code, errors)
+
+    def folder(self, target: RemoteTarget) -> str:
+        """Give the folder for copies of repositories."""
+        return _usual_folder(target)
+
+
 def make_launcher(name: str) -> Launcher:
     """Make a launcher; nothing is loaded but the one that is named.
 
@@ -164,6 +225,8 @@ def make_launcher(name: str) -> Launcher:
             return SshLauncher()
         case "container":
             return ContainerLauncher()
+        case "ray":
+            return RayLauncher()
         case _:
             return _load(name)
 
@@ -172,8 +235,8 @@ def _load(name: str) -> Launcher:
     found = find_extension("prong.launchers", name)
     if found is None:
         raise UnknownName(
-            f"there is no launcher {name!r}, and no package brings one; ours are process, ssh and "
-            "container"
+            f"there is no launcher {name!r}, and no package brings one; ours are process, ssh, "
+            "container and ray"
         )
     loaded = found.load()
     try:

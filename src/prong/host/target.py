@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -20,19 +20,41 @@ class RemoteTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Where a worker is started, and how."""
 
     launcher: str
-    """`process`, `ssh`, `container`, or what a package brings."""
+    """`process`, `ssh`, `container`, `ray`, or what a package brings."""
     host: str = ""
     """For `ssh`: as ssh itself would be told."""
     image: str = ""
     """For `container`."""
     engine: Literal["", "docker", "podman"] = ""
     """For `container`; empty for the first that is installed."""
+    address: str = ""
+    """For `ray`: the cluster's, as `ray.init` takes it."""
+    resources: dict[str, Annotated[float, msgspec.Meta(ge=0)]] = {}
+    """For `ray`: what a worker needs of its machine; one CPU if nothing is said of them."""
+    labels: dict[str, str] = {}
+    """For `ray`: labels that the machine must have."""
+    workers: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 1
+    """For `ray`: how many workers, on as many machines as there are, share the agents."""
     python: str = ""
     """The Python over there that has Prong; empty for the usual one."""
     env: tuple[str, ...] = ()
     """Names of variables of this machine that commands over there are given."""
     folder: str = ""
     """Where copies of repositories are kept there; empty for the usual one."""
+
+
+_OWN = {
+    "host": "ssh",
+    "image": "container",
+    "engine": "container",
+    "address": "ray",
+    "resources": "ray",
+    "labels": "ray",
+    "workers": "ray",
+}
+"""What only one launcher has a use for."""
+
+_PLAIN = RemoteTarget(launcher="process")
 
 
 def read_target(name: str, given: Mapping[str, Any]) -> RemoteTarget:
@@ -52,7 +74,7 @@ def read_target(name: str, given: Mapping[str, Any]) -> RemoteTarget:
 def _fault(name: str, target: RemoteTarget) -> str:
     if not _NAME.fullmatch(name):
         return "its name must be 1 to 64 letters, digits, '.', '_' or '-'"
-    for field in ("launcher", "host", "image"):
+    for field in ("launcher", "host", "image", "address"):
         text = str(getattr(target, field))
         if text and not _WORD.fullmatch(text):
             return f"{field} {text!r} must be one word that does not begin with '-'"
@@ -71,17 +93,16 @@ def _fault(name: str, target: RemoteTarget) -> str:
 
 def _fault_of_launcher(target: RemoteTarget) -> str:
     """Say what is missing or too much for one of our own launchers."""
-    needs = {"process": "", "ssh": "host", "container": "image"}
+    needs = {"process": "", "ssh": "host", "container": "image", "ray": "address"}
     if target.launcher not in needs:
-        return "" if target.launcher else "launcher must be ssh, container, process or a package's"
+        names = "ssh, container, ray, process or a package's"
+        return "" if target.launcher else f"launcher must be {names}"
     needed = needs[target.launcher]
-    for field in ("host", "image"):
-        if field == needed and not getattr(target, field):
-            return f"the launcher {target.launcher} needs {field!r}"
-        if field != needed and getattr(target, field):
+    if needed and not getattr(target, needed):
+        return f"the launcher {target.launcher} needs {needed!r}"
+    for field, whose in _OWN.items():
+        if whose != target.launcher and getattr(target, field) != getattr(_PLAIN, field):
             return f"the launcher {target.launcher} has no use for {field!r}"
-    if target.engine and target.launcher != "container":
-        return f"the launcher {target.launcher} has no use for 'engine'"
     if target.launcher == "container" and target.folder.startswith("~"):
         return "folder must be an absolute path: it is where a volume is mounted"
     return ""

@@ -268,6 +268,8 @@ class ChildSpec(_Note, frozen=True, kw_only=True):
     """Whether it works in a worktree of its own, or in one on another machine."""
     target: str = ""
     """That machine, as the settings name it."""
+    node: str = ""
+    """Which machine of a cluster its worktree is on."""
     lease: int = 0
     """The number of its latest worker there: one with a lower number has no say any more."""
     worktree: Worktree | None = None

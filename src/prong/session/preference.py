@@ -67,8 +67,9 @@ def remote_workers(place: Place, group: TaskGroup, storage: str) -> RemoteWorker
         return RemoteWorkers(background=values.background)
     from prong.team.worker_lines import WorkerLines
 
+    folder = Path(storage, "machines")
     return RemoteWorkers(
-        lines=WorkerLines(group, f"{storage}/machines", withhold=withheld(place)),
+        lines=WorkerLines(group, str(folder), session=folder.parent.name, withhold=withheld(place)),
         targets=values.remote.targets,
         default=values.remote.default,
         withhold=withheld(place),

@@ -14,6 +14,7 @@ from prong.config.option import Options
 from prong.config.place import Place, look_around
 from prong.config.secrecy import withheld
 from prong.errors import ConfigError, ProngError, UsageError
+from prong.event import Event
 from prong.host import LocalHost, make_private
 from prong.host.git import Git, locate
 from prong.host.launcher import make_launcher
@@ -66,6 +67,7 @@ async def _trial(
         lease=1,
         folder=f"{folder}/run",
         meter=WireMeter(),
+        emit=_ignore,
     )
     _, ready = await machine.prepare(job)
     took = time.monotonic() - begun
@@ -80,6 +82,11 @@ async def _trial(
         yield Checkup(topic="work", state="broken", text=why)
         return
     yield Checkup(topic="work", state="good", text="what was written there came back as a branch")
+
+
+def _ignore(event: Event) -> None:
+    """Tell nobody: there is no session."""
+    del event
 
 
 async def _repository(folder: str) -> LocalHost:

@@ -19,6 +19,7 @@ import anyio
 import anyio.abc
 
 from prong.errors import ProngError, WorkerFailed
+from prong.host.byte_carrier import write_all
 from prong.session.port import Port
 from prong.session.worker_run import serve_run
 from prong.session.workspace_server import serve_workspace
@@ -49,15 +50,18 @@ _PULSE = 10.0
 _CHUNK = 1 << 16
 
 
-def run_worker() -> int:
-    """Run agents for the session at the other end of the standard streams; gives a code."""
+def run_worker(node: str = "") -> int:
+    """Run agents for the session at the other end of the standard streams; gives a code.
+
+    With the name of the machine in a cluster, the session is told it.
+    """
     # Whatever prints must not get into the frames.
     sink = os.dup(1)
     os.dup2(2, 1)
     os.set_blocking(0, False)
     os.set_blocking(sink, False)
     try:
-        anyio.run(_work, 0, sink)
+        anyio.run(_work, 0, sink, node)
     except (ProngError, OSError, ExceptionGroup) as error:
         # Often it is only that nobody listens any more.
         sys.stderr.write(f"{_reason(error)}\n")
@@ -76,12 +80,12 @@ async def _frames(source: int) -> AsyncGenerator[Frame, None]:
             yield whole
 
 
-async def _work(source: int, sink: int) -> None:
+async def _work(source: int, sink: int, node: str) -> None:
     outgoing, failure = Outgoing(), None
     async with anyio.create_task_group() as group, aclosing(_frames(source)) as frames:
-        group.start_soon(outgoing.pump, partial(_write, sink))
+        group.start_soon(outgoing.pump, partial(write_all, sink))
         try:
-            await _serve(frames, outgoing, group)
+            await _serve(frames, outgoing, group, node)
         except ProngError as error:
             # What is wrong with its words is still said, to whoever can make something of it.
             await outgoing.wait_room(CONTROL, below=1)
@@ -91,17 +95,8 @@ async def _work(source: int, sink: int) -> None:
         raise failure
 
 
-async def _write(sink: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        try:
-            rest = rest[os.write(sink, rest) :]
-        except BlockingIOError:
-            await anyio.wait_writable(sink)
-
-
 async def _serve(
-    frames: AsyncGenerator[Frame, None], outgoing: Outgoing, group: anyio.abc.TaskGroup
+    frames: AsyncGenerator[Frame, None], outgoing: Outgoing, group: anyio.abc.TaskGroup, node: str
 ) -> None:
     """Serve the session's channels until it has nothing more to say.
 
@@ -109,7 +104,7 @@ async def _serve(
     """
     first = await anext(frames, None)
     hello = None if first is None else read_down(first.data)
-    outgoing.put(Ready())
+    outgoing.put(Ready(node=node))
     if not isinstance(hello, Hello) or hello.version != PROTOCOL:
         raise WorkerFailed(f"the session does not speak version {PROTOCOL} of the protocol")
     group.start_soon(_pulse, outgoing)

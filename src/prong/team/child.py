@@ -118,17 +118,18 @@ class Child(msgspec.Struct):
         """Let its end be a notice from now on: nobody waits for it."""
         self._respec(msgspec.structs.replace(self.spec, notify=True))
 
-    def enter(self, worktree: Worktree, *, lease: int = 0) -> None:
+    def enter(self, worktree: Worktree, *, lease: int = 0, node: str = "") -> None:
         """Work in a worktree from now on; on another machine with the number of a worker there."""
         self.run = msgspec.structs.replace(self.run, outcome=None)
-        lease = lease or self.spec.lease
-        self._respec(msgspec.structs.replace(self.spec, worktree=worktree, lease=lease))
+        known = self.spec
+        lease, node = lease or known.lease, node or known.node
+        self._respec(msgspec.structs.replace(known, worktree=worktree, lease=lease, node=node))
 
     def leave(self, outcome: Kept | Removed) -> None:
         """Take note of what became of its worktree; raises JournalError if that is not stored."""
         self.run = msgspec.structs.replace(self.run, outcome=outcome)
         if isinstance(outcome, Removed):
-            self._respec(msgspec.structs.replace(self.spec, worktree=None))
+            self._respec(msgspec.structs.replace(self.spec, worktree=None, node=""))
 
     def _respec(self, spec: ChildSpec) -> None:
         if spec != self.spec:

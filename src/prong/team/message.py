@@ -194,6 +194,14 @@ class Ready(_Sentence, frozen=True):
 
     version: int = PROTOCOL
     prong: str = __version__
+    node: str = ""
+    """Which machine of a cluster it runs on; empty if a target is one machine."""
+
+
+class Queued(_Sentence, frozen=True):
+    """There is no room for a worker yet; said by what leads to it, before its first word."""
+
+    why: str
 
 
 class Alive(_Sentence, frozen=True):
@@ -298,6 +306,7 @@ class Use(_Inquiry, frozen=True):
 WorkerAsk: TypeAlias = MaySend | MayRun | MayEnd | Fire | Use
 Up: TypeAlias = (
     Ready
+    | Queued
     | Alive
     | EventTold
     | EntrySent

@@ -55,7 +55,7 @@ async def open_remote(child: Child, remote: RemoteWorkers, base: Base) -> FarWor
     placed = ready.placed
     assert child.spec.worktree is not None
     worktree = msgspec.structs.replace(child.spec.worktree, path=placed.path, cwd=placed.cwd)
-    child.enter(worktree)
+    child.enter(worktree, node=ready.node)
     _move(agent, worktree, ready, remote.withhold)
     _warn(agent, machine)
     return FarWorkspace(
@@ -91,6 +91,8 @@ async def _place(
             lease=_next_lease(child, near),
             folder=folder,
             meter=meter,
+            emit=child.agent.emit,
+            node=child.spec.node,
         )
         shipment, ready = await machine.prepare(job)
         _check(remote, machine, ready)
@@ -157,7 +159,8 @@ def _move(
         ability=ready.ability,
     )
     agent.move(host, placed.cwd, agent.policy.narrow(ground=ground))
-    agent.emit(WorktreeEntered(path=placed.path, branch=worktree.branch))
+    entered = WorktreeEntered(path=placed.path, branch=worktree.branch, node=ready.node)
+    agent.emit(entered)
 
 
 def _warn(agent: Agent, machine: RemoteMachine) -> None:
@@ -213,7 +216,7 @@ class RemoteRunner:
         )
         # Proxies and certificates are those of the other machine, unless they are named.
         keys = msgspec.structs.replace(run_keys(agent), env=spec.beside.env)
-        channel = await machine.open()
+        channel = await machine.open(self._child.spec.node, agent.emit)
         try:
             return await hold_run(channel, home, agent, keys, spec, grace=channel.waits.stop)
         finally:
@@ -235,6 +238,8 @@ async def collect_remote(child: Child, workspace: FarWorkspace) -> Kept | Remove
             lease=_next_lease(child, worktree),
             folder=there.folder,
             meter=meter,
+            emit=child.agent.emit,
+            node=child.spec.node,
         )
         done = await machine.collect(job)
     except (ProngError, OSError) as error:

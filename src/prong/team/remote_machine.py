@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import TypeVar
 
@@ -11,6 +11,7 @@ import msgspec
 
 from prong.about import __version__
 from prong.errors import ProngError, WorkerFailed
+from prong.event import Event, LineChanged
 from prong.host.bundle import Shipment, mark_away, offer, pack, settle, ship, unpack
 from prong.host.git import Git, Repository
 from prong.host.launcher import Launcher, make_launcher
@@ -56,6 +57,10 @@ class WorkspaceJob(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     """Of this machine, for errors and bundles."""
     meter: WireMeter
+    emit: Callable[[Event], None]
+    """Tells of the child whose workspace it is."""
+    node: str = ""
+    """The machine of a cluster that it is on; empty if it is not made yet, or there is but one."""
 
 
 class WireMeter(msgspec.Struct):
@@ -83,36 +88,49 @@ class RemoteMachine(msgspec.Struct, frozen=True, kw_only=True):
         """Where copies of repositories are kept there."""
         return self.launcher.folder(self.target)
 
-    async def open(self) -> Channel:
-        """Open a channel to the worker there, which is started if none runs.
+    async def open(self, node: str, emit: Callable[[Event], None]) -> Channel:
+        """Open a channel to a worker there, which is started if none runs.
+
+        On a cluster it is on that machine, if one is named. Who waits for room is told why.
 
         Raises NotInstalled, WorkerFailed with what is missing, if something is.
         """
-        argv = self.launcher.argv(self.name, self.target)
-        channel = self.lines.find(self.name, argv).open()
+        channel = self.lines.find(self.name, self.target, self.launcher, node).open()
+        told = ""
         try:
+            async with aclosing(channel.line.greeting.queue()) as queue:
+                async for why in queue:
+                    if why != told:
+                        emit(LineChanged(state="queued", text=why))
+                    told = why
+                    if not node and (other := self.lines.spare(self.name)) is not None:
+                        await channel.close(grace=0.0)
+                        channel = other.open()
+                        break
             check_version(self.name, await channel.line.wait_ready())
         except BaseException as error:
             await channel.close(grace=0.0)
             if isinstance(error, WorkerFailed):
                 raise self.explain(channel.line, error) from error
             raise
+        if told:
+            emit(LineChanged(state="open"))
         return channel
 
     def explain(self, line: WorkerLine, error: ProngError) -> WorkerFailed:
         """Say what a failure means, as far as the launcher knows."""
         code = line.code
-        known = "" if code is None else self.launcher.remedy(self.target, code, line.said())
+        known = "" if code is None else self.launcher.remedy(self.target, code, line.errors.said())
         told = known or f"{error}{line.last_words(Secrets(()))}"
         return WorkerFailed(f"{self.name}: {told}")
 
     @asynccontextmanager
-    async def talk(self, meter: WireMeter) -> AsyncGenerator[WorkspaceTalk, None]:
+    async def talk(self, job: WorkspaceJob) -> AsyncGenerator[WorkspaceTalk, None]:
         """Talk with the worker there about a workspace.
 
         Raises WorkerFailed with what is missing, if something is.
         """
-        channel = await self.open()
+        channel = await self.open(job.node, job.emit)
         try:
             async with aclosing(channel.frames()) as frames:
                 yield WorkspaceTalk(channel, frames)
@@ -120,7 +138,7 @@ class RemoteMachine(msgspec.Struct, frozen=True, kw_only=True):
             raise self.explain(channel.line, error) from error
         finally:
             await channel.close(grace=channel.waits.stop)
-            meter.add(channel)
+            job.meter.add(channel)
 
     async def prepare(self, job: WorkspaceJob) -> tuple[Shipment, WorkspaceReady]:
         """Make a workspace there of what this side has, or find the one that was left.
@@ -131,7 +149,7 @@ class RemoteMachine(msgspec.Struct, frozen=True, kw_only=True):
         await mark_away(git, worktree)
         shipment = await ship(git, job.repository, worktree)
         offered = await offer(git, shipment.start)
-        async with self.talk(job.meter) as talk:
+        async with self.talk(job) as talk:
             order = PrepareWorkspace(
                 folder=self.folder, shipment=shipment, lease=job.lease, offered=offered
             )
@@ -140,7 +158,8 @@ class RemoteMachine(msgspec.Struct, frozen=True, kw_only=True):
             file = f"{job.folder}/out.bundle"
             if await pack(git, worktree.slug, shipment.start, spared, file):
                 await talk.send_file(file)
-            return shipment, await talk.ask(BundleSent(), WorkspaceReady)
+            ready = await talk.ask(BundleSent(), WorkspaceReady)
+            return shipment, msgspec.structs.replace(ready, node=talk.node)
 
     async def collect(self, job: WorkspaceJob, *, trial: str = "") -> Collected:
         """Take back what was done in a workspace, which may go once it is here.
@@ -151,7 +170,7 @@ class RemoteMachine(msgspec.Struct, frozen=True, kw_only=True):
         """
         git, worktree = job.git, job.worktree
         shipment = await ship(git, job.repository, worktree)
-        async with self.talk(job.meter) as talk:
+        async with self.talk(job) as talk:
             order = CollectWorkspace(
                 folder=self.folder,
                 shipment=shipment,
@@ -178,6 +197,11 @@ class WorkspaceTalk:
         """Take the channel, and what comes by it."""
         self._channel = channel
         self._frames = frames
+
+    @property
+    def node(self) -> str:
+        """Which machine of a cluster the worker is on."""
+        return self._channel.line.node
 
     async def ask(self, message: msgspec.Struct, kind: type[_T]) -> _T:
         """Say something and wait for what must follow."""

@@ -32,6 +32,7 @@ from prong.team.message import (
     Frame,
     Frames,
     Hello,
+    Queued,
     Ready,
     read_up,
 )
@@ -52,6 +53,66 @@ class Waits(msgspec.Struct, frozen=True, kw_only=True):
     """Until it has ended when it was asked to."""
 
 
+class ErrorFile(msgspec.Struct, frozen=True):
+    """What a worker, and what leads to it, has written to its standard error."""
+
+    path: Path
+
+    def said(self) -> str:
+        """Give the last of it."""
+        try:
+            return self.path.read_bytes()[-4_000:].decode(errors="replace").strip()
+        except OSError:
+            return ""
+
+
+class Greeting:
+    """The first word of a worker, and what is said before it."""
+
+    def __init__(self) -> None:
+        """Wait for it."""
+        self.ready: Ready | None = None
+        self.came = anyio.Event()
+        """Set when it has come, and when it will not come any more."""
+        self._queued = ""
+        self._news = anyio.Event()
+
+    def take(self, whole: Frame) -> None:
+        """Take what was said.
+
+        Raises WorkerFailed if it is no greeting, or one in another version of the protocol.
+        """
+        first = None if whole.channel != CONTROL else read_up(whole.data)
+        if isinstance(first, Queued):
+            self._queued = first.why
+            self._news.set()
+            return
+        if not isinstance(first, Ready):
+            raise WorkerFailed("it did not say hello")
+        if first.version != PROTOCOL:
+            raise WorkerFailed(
+                f"it speaks version {first.version} of the protocol, and this is {PROTOCOL}; "
+                "both must be of the same prong"
+            )
+        self.ready = first
+        self.end()
+
+    def end(self) -> None:
+        """Let nobody wait for it any longer."""
+        self.came.set()
+        self._news.set()
+
+    async def queue(self) -> AsyncGenerator[str, None]:
+        """Say now and then why there is no worker yet, until there is one, or none will be."""
+        while not self.came.is_set():
+            if self._news.is_set():
+                # Several may wait: they share what is new.
+                self._news = anyio.Event()
+            await self._news.wait()
+            if not self.came.is_set():
+                yield self._queued
+
+
 class WorkerLine:
     """The line to one worker, by which many channels go."""
 
@@ -63,12 +124,11 @@ class WorkerLine:
         Nothing is carried before `carry` runs. Raises WorkerFailed if it cannot be started.
         """
         self.waits = waits
-        self.errors = Path(folder, "errors.txt")
+        self.errors = ErrorFile(Path(folder, "errors.txt"))
         self.outgoing = Outgoing()
         self.ended = anyio.Event()
         self._cut = Frames()
-        self._greeted = anyio.Event()
-        self._ready: Ready | None = None
+        self.greeting = Greeting()
         self._channels: dict[int, Channel] = {}
         self._changed = anyio.Event()
         """Set when a channel was opened or shut."""
@@ -78,8 +138,8 @@ class WorkerLine:
         self._rope_turn = anyio.Lock()
         self._failure: ProngError | None = None
         try:
-            make_private(self.errors.parent)
-            with self.errors.open("wb") as file:
+            make_private(Path(folder))
+            with self.errors.path.open("wb") as file:
                 self._talk = Dialogue(
                     argv, cwd=folder, env={}, errors=file.fileno(), withhold=withhold
                 )
@@ -109,7 +169,8 @@ class WorkerLine:
             await self._wait_change()
 
     async def _wait_change(self) -> None:
-        self._changed = anyio.Event()
+        if self._changed.is_set():
+            self._changed = anyio.Event()
         await self._changed.wait()
 
     async def carry(self) -> None:
@@ -127,7 +188,7 @@ class WorkerLine:
             self._failure = self._failure or self._lost()
             self.outgoing.close()
             self.ended.set()
-            self._greeted.set()
+            self.greeting.end()
             for channel in tuple(self._channels.values()):
                 channel.end()
 
@@ -142,7 +203,7 @@ class WorkerLine:
         async with aclosing(self._talk.chunks()) as chunks:
             while True:
                 data: bytes | None = None
-                waits = self.waits.start if self._ready is None else self.waits.silence
+                waits = self.waits.start if self.greeting.ready is None else self.waits.silence
                 with anyio.move_on_after(waits):
                     data = await anext(chunks, b"")
                 if data is None:
@@ -156,7 +217,7 @@ class WorkerLine:
                     self._take(whole)
 
     def _silent(self) -> str:
-        if self._ready is None:
+        if self.greeting.ready is None:
             return f"it said nothing for {self.waits.start:g} seconds after its start"
         return f"nothing was heard of it for {self.waits.silence:g} seconds"
 
@@ -166,8 +227,8 @@ class WorkerLine:
         return WorkerFailed(f"{how}{torn} before its work was done; what it had done is kept")
 
     def _take(self, whole: Frame) -> None:
-        if self._ready is None:
-            self._greet(whole)
+        if self.greeting.ready is None:
+            self.greeting.take(whole)
         elif whole.channel != CONTROL:
             if (channel := self._channels.get(whole.channel)) is not None:
                 channel.take(whole.data)
@@ -185,27 +246,25 @@ class WorkerLine:
                 case other:
                     raise WorkerFailed(f"it said {type(other).__name__!r} where that means nothing")
 
-    def _greet(self, whole: Frame) -> None:
-        first = read_up(whole.data)
-        if not isinstance(first, Ready) or whole.channel != CONTROL:
-            raise WorkerFailed("it did not say hello")
-        if first.version != PROTOCOL:
-            raise WorkerFailed(
-                f"it speaks version {first.version} of the protocol, and this is {PROTOCOL}; "
-                "both must be of the same prong"
-            )
-        self._ready = first
-        self._greeted.set()
-
     async def wait_ready(self) -> Ready:
         """Wait until the worker has said who it is.
 
         Raises WorkerFailed if it does not, or speaks another version of the protocol.
         """
-        await self._greeted.wait()
-        if self._ready is None:
+        await self.greeting.came.wait()
+        if self.greeting.ready is None:
             raise self.failure()
-        return self._ready
+        return self.greeting.ready
+
+    @property
+    def node(self) -> str:
+        """Which machine of a cluster the worker is on; empty if that is not known, or no matter."""
+        return "" if self.greeting.ready is None else self.greeting.ready.node
+
+    @property
+    def load(self) -> int:
+        """How many channels are open."""
+        return len(self._channels)
 
     def failure(self) -> WorkerFailed:
         """Say why the line has ended."""
@@ -253,19 +312,12 @@ class WorkerLine:
                 self._talk.group.signal(SIGKILL)
                 await self.ended.wait()
 
-    def said(self) -> str:
-        """Give the last of what it wrote to its standard error."""
-        try:
-            return self.errors.read_bytes()[-4_000:].decode(errors="replace").strip()
-        except OSError:
-            return ""
-
     def last_words(self, secrets: Secrets) -> str:
         """Give the last line of that, to be added to a reason; empty if there is none."""
-        if not self.ended.is_set() or not (said := self.said()):
+        if not self.ended.is_set() or not (said := self.errors.said()):
             return ""
         line = secrets.mask(said.splitlines()[-1].strip())[:_SHOWN]
-        return f" (its last words: {line}; more in {self.errors})"
+        return f" (its last words: {line}; more in {self.errors.path})"
 
 
 class Channel:

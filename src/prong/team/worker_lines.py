@@ -1,14 +1,19 @@
-"""The workers of a session on other machines: one for each target, shared by all who work there."""
+"""The workers of a session on other machines, each shared by all agents that work there."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from functools import partial
+from itertools import chain
 from pathlib import Path
+from uuid import uuid4
 
 import anyio
 import anyio.abc
+import msgspec
 
+from prong.host.launcher import Launcher, WorkerPlace
+from prong.host.target import RemoteTarget
 from prong.team.worker_line import Waits, WorkerLine
 
 IDLE = 60.0
@@ -23,41 +28,58 @@ class WorkerLines:
         group: anyio.abc.TaskGroup,
         folder: str,
         *,
+        session: str = "",
         withhold: Collection[str] = (),
         waits: Waits | None = None,
         idle: float = IDLE,
     ) -> None:
         """Take the group that they are held in, and a folder of this machine for their errors.
 
-        Programs that lead to them are not given the variables to withhold.
+        By the name of the session a cluster knows it again. Programs that lead to workers are not
+        given the variables to withhold.
         """
+        self._place = WorkerPlace(session=session, owner=uuid4().hex)
         self._group = group
         self._folder = folder
         self._withhold = withhold
         self._waits = waits or Waits()
         self._idle = idle
-        self._lines: dict[str, WorkerLine] = {}
+        self._lines: dict[str, list[WorkerLine]] = {}
+        self._started = 0
 
-    def find(self, name: str, argv: Sequence[str]) -> WorkerLine:
-        """Give the line to the worker of a target, which is started if none runs.
+    def find(self, name: str, target: RemoteTarget, launcher: Launcher, node: str) -> WorkerLine:
+        """Give a line to a worker of a target, which is started if there is none that will do.
 
-        Raises WorkerFailed if it cannot be started.
+        One that must be on a machine of a cluster is; others share the work between as many
+        workers as the target has. Raises NotInstalled, or WorkerFailed if it cannot be started.
         """
-        line = self._lines.get(name)
-        if line is None or line.closing:
-            line = self._lines[name] = WorkerLine(
-                argv,
-                folder=str(Path(self._folder, name)),
-                waits=self._waits,
-                withhold=self._withhold,
-            )
-            self._group.start_soon(self._hold, line)
+        lines = self._lines[name] = [one for one in self._lines.get(name, ()) if not one.closing]
+        fit = [one for one in lines if one.node == node or not node]
+        least = min(fit, key=lambda one: one.load, default=None)
+        if least is not None and (node or not least.load or len(lines) >= target.workers):
+            return least
+        place = msgspec.structs.replace(self._place, node=node)
+        self._started += 1
+        line = WorkerLine(
+            launcher.argv(name, target, place),
+            folder=str(Path(self._folder, f"{name}-{self._started}")),
+            waits=self._waits,
+            withhold=self._withhold,
+        )
+        lines.append(line)
+        self._group.start_soon(self._hold, line)
         return line
+
+    def spare(self, name: str) -> WorkerLine | None:
+        """Give a line of a target whose worker has nothing to do; None if there is none."""
+        lines = self._lines.get(name, ())
+        idle = (one for one in lines if one.greeting.ready and not one.load and not one.closing)
+        return next(idle, None)
 
     async def close(self) -> None:
         """End them all, which is waited for."""
         async with anyio.create_task_group() as group:
-            for line in self._lines.values():
+            for line in chain.from_iterable(self._lines.values()):
                 group.start_soon(partial(line.close, grace=self._waits.stop))
 
     async def _hold(self, line: WorkerLine) -> None:

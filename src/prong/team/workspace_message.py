@@ -79,6 +79,8 @@ class WorkspaceReady(_Order, frozen=True):
     home: str
     ability: Ability
     """What commands can be held to there."""
+    node: str = ""
+    """The machine of a cluster, as its worker has said."""
 
 
 class WorkFound(_Order, frozen=True):

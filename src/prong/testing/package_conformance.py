@@ -177,5 +177,7 @@ async def check_launcher(launcher: Launcher, target: RemoteTarget) -> None:
                 failed = error
             await line.close(grace=1.0)
         if failed is not None:
-            why = launcher.remedy(target, line.code or 0, line.said())
-            raise AssertionError(f"no worker answers: {failed} {line.said()} {why}") from failed
+            why = launcher.remedy(target, line.code or 0, line.errors.said())
+            raise AssertionError(
+                f"no worker answers: {failed} {line.errors.said()} {why}"
+            ) from failed

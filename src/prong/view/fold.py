@@ -22,6 +22,7 @@ from prong.event import (
     Event,
     EventsSkipped,
     InputTaken,
+    LineChanged,
     MessageQueued,
     MessageUnqueued,
     ModeChanged,
@@ -255,8 +256,10 @@ def _noted(agent: AgentView, event: Event, at: float) -> AgentView:
             return replace(agent, asks=max(0, agent.asks - 1))
         case TodosChanged(todos=todos):
             return replace(agent, todos=todos)
-        case WorktreeEntered(branch=branch):
-            return replace(agent, branch=branch, kept=False)
+        case WorktreeEntered(branch=branch, node=node):
+            return replace(agent, branch=branch, kept=False, node=node)
+        case LineChanged(text=text):
+            return replace(agent, line=text)
         case WorkKept(branch=branch):
             return replace(agent, branch=branch, kept=True)
         case CacheMissed(why=why):

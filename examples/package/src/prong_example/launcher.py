@@ -2,16 +2,18 @@
 
 import sys
 
-from prong.host.launcher import WORKER
+from prong.host.launcher import ANYWHERE, WORKER, WorkerPlace
 from prong.host.target import RemoteTarget
 
 
 class NiceLauncher:
     """Says how a worker is started; what it says to the session is not its business."""
 
-    def argv(self, name: str, target: RemoteTarget) -> tuple[str, ...]:
-        """Give the program line that becomes the worker."""
-        del name
+    def argv(
+        self, name: str, target: RemoteTarget, place: WorkerPlace = ANYWHERE
+    ) -> tuple[str, ...]:
+        """Give the program line that becomes the worker; there is one machine to choose."""
+        del name, place
         return ("nice", "-n", "10", target.python or sys.executable, *WORKER)
 
     def remedy(self, target: RemoteTarget, code: int, errors: str) -> str:

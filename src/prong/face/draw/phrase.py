@@ -46,7 +46,7 @@ def percent(share: float | None) -> str:
 def place_of(agent: AgentView) -> str:
     """Say where an agent works, if that is not in this session and on this machine."""
     if agent.target:
-        return f"on {agent.target}"
+        return f"on {agent.target}{f'/{agent.node[:8]}' if agent.node else ''}"
     # Who works for a member in a pane is there too, and stands below it.
     return "in its pane" if agent.session and agent.parent == MAIN else ""
 

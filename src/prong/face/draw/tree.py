@@ -144,8 +144,12 @@ def _short(view: View, agent: AgentView, names: int) -> list[Span]:
 
 
 def _where(agent: AgentView) -> list[Span]:
+    """Say where an agent works, and how things stand with what leads there."""
     where = place_of(agent)
-    return [Span(f"{where}: ", "dim")] if where else []
+    found = [Span(f"{where}: ", "dim")] if where else []
+    if agent.line and not agent.ended:
+        found.append(Span(f"{agent.line}; ", "asks"))
+    return found
 
 
 def _name_style(agent: AgentView) -> str:
