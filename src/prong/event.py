@@ -351,7 +351,7 @@ class WorktreeEntered(_Event, tag="worktree_entered", frozen=True):
 class LineChanged(_Event, tag="line_changed", frozen=True):
     """What leads to the machine on which an agent works is in another state."""
 
-    state: Literal["queued", "silent", "open"]
+    state: Literal["queued", "cut", "open"]
     text: str = ""
     """Why it is not open."""
 

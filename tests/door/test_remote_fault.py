@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
-from prong.event import TaskFinished, Warned, WorkKept
+from prong.event import LineChanged, TaskFinished, ToolFinished, Warned, WorkKept
 from prong.testing import Script, World, Worlds, call, report, say
 from shared.remote import copies, remote_world
 from shared.ssh import SSHD, ssh_host
@@ -78,26 +78,10 @@ def script(*more: Any) -> Script:
     )
 
 
-@pytest.fixture(params=["process", "ssh"])
-def target(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[dict[str, str]]:
-    if request.param == "process":
-        yield {}
-        return
-    if SSHD is None:
-        pytest.skip("there is no sshd here: openssh-server")
-    with ssh_host(tmp_path / "ssh") as host:
-        monkeypatch.setenv("PATH", f"{host.bin}:{os.environ['PATH']}")
-        yield {"launcher": "ssh", "host": host.name, "python": sys.executable}
-
-
-async def test_a_worker_that_is_killed(
-    world: Worlds, tmp_path: Path, target: dict[str, str]
-) -> None:
+async def test_a_worker_that_is_killed(world: Worlds, tmp_path: Path) -> None:
     """Its task fails once with the reason, what it did comes back, and a message goes on."""
     far = tmp_path / "far"
-    async with remote_world(world, script(), far, target=target) as (w, repo):
+    async with remote_world(world, script(), far) as (w, repo):
         task, worker = await started(w, far)
         os.kill(worker, signal.SIGKILL)
         await w.session.wait_settled()
@@ -115,30 +99,83 @@ async def test_a_worker_that_is_killed(
         assert (child.status, child.run.detail) == ("completed", "")
 
 
-async def test_a_line_that_is_cut(
-    world: Worlds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If the program that carries the bytes dies, the worker ends too, and its work comes back."""
+@pytest.fixture
+def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     if SSHD is None:
         pytest.skip("there is no sshd here: openssh-server")
-    far = tmp_path / "far"
     with ssh_host(tmp_path / "ssh") as host:
         monkeypatch.setenv("PATH", f"{host.bin}:{os.environ['PATH']}")
-        ssh = {"launcher": "ssh", "host": host.name, "python": sys.executable}
-        async with remote_world(world, script(), far, target=ssh) as (w, repo):
-            _, worker = await started(w, far)
-            pids = subprocess.run(
-                ["pgrep", "-x", "-P", str(os.getpid()), "ssh"], capture_output=True, check=True
-            ).stdout.split()
-            for pid in pids:
-                os.kill(int(pid), signal.SIGKILL)
-            await w.session.wait_settled()
+        yield {"launcher": "ssh", "host": host.name, "python": sys.executable}
 
-            (child,) = w.parts.supervisor.children
-            assert child.status == "failed"
-            assert "it was killed by SIGKILL" in child.run.detail
-            await until(lambda: not is_alive(worker))
-            assert repo.git("show", f"{w.told(WorkKept)[-1].branch}:new.txt") == "made"
+
+def cut() -> None:
+    """Kill what carries the bytes."""
+    words = ["pgrep", "-x", "-P", str(os.getpid()), "ssh"]
+    for pid in subprocess.run(words, capture_output=True, check=True).stdout.split():
+        os.kill(int(pid), signal.SIGKILL)
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
+
+
+@pytest.mark.parametrize("how", ["line", "line, unheard", "worker"])
+async def test_a_line_that_is_cut(
+    world: Worlds, tmp_path: Path, ssh: dict[str, str], how: str
+) -> None:
+    """A new run takes it up by itself, also if the old worker hears nothing of it for a while.
+
+    The call that was cut off is reported as such and is not run again. To ssh a worker that was
+    killed over there is no different from that.
+    """
+    far = tmp_path / "far"
+    async with remote_world(world, script(), far, target=ssh) as (w, repo):
+        task, worker = await started(w, far)
+        login, lives = parent_of(worker), how == "line, unheard"
+        if lives:
+            os.kill(login, signal.SIGSTOP)
+        if how == "worker":
+            os.kill(worker, signal.SIGKILL)
+        else:
+            cut()
+        await w.session.wait_settled()
+
+        (child,) = w.parts.supervisor.children
+        assert (child.status, child.run.detail) == ("completed", "")
+        assert [one.state for one in w.told(LineChanged)] == ["cut", "open"]
+        assert [one.status for one in w.told(TaskFinished) if one.task_id == task] == ["completed"]
+        ended = [one for one in w.told(ToolFinished) if one.name == "Bash"]
+        assert [one.interrupted for one in ended] == [True]
+        assert any("interrupted: the call was stopped" in str(body) for body in w.bodies())
+        assert child.spec.lease == 4
+        assert repo.git("show", f"{w.told(WorkKept)[-1].branch}:new.txt") == "made"
+        assert not copies(far)
+        assert is_alive(worker) == lives
+        if lives:
+            os.kill(login, signal.SIGCONT)
+        await until(lambda: not is_alive(worker))
+
+
+async def test_a_line_that_is_cut_for_good(
+    world: Worlds, tmp_path: Path, ssh: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that does not come back fails the task once, and the work is kept there."""
+    monkeypatch.setattr("prong.team.remote.PATIENCE", 1.0)
+    far = tmp_path / "far"
+    async with remote_world(world, script(), far, target=ssh) as (w, _):
+        task, _ = await started(w, far)
+        folder = Path(os.environ["PATH"].partition(":")[0])
+        program(folder / "gone", "exit 255")
+        (folder / "gone").replace(folder / "ssh")
+        cut()
+        await w.session.wait_settled()
+
+        (child,) = w.parts.supervisor.children
+        assert child.status == "failed"
+        assert "it could not be reached again for 1 seconds" in child.run.detail
+        assert [one.status for one in w.told(TaskFinished) if one.task_id == task] == ["failed"]
+        assert w.told(WorkKept)[-1].path == f"box:{copies(far)[0]}"
+        assert (copies(far)[0] / "new.txt").exists()
 
 
 async def test_a_worker_that_has_lost_its_lease(world: Worlds, tmp_path: Path) -> None:

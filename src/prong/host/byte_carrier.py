@@ -31,6 +31,10 @@ class LineCut(Exception):
     """Nothing gets through now; it may again."""
 
 
+class LineLost(WorkerFailed):
+    """Nothing has got through for too long; whoever is there may live on."""
+
+
 class FarProcess(Protocol):
     """A held process, and the way to it."""
 
@@ -59,7 +63,7 @@ class FarProcess(Protocol):
 async def carry(far: FarProcess, source: int, sink: int, *, patience: float = PATIENCE) -> Pulled:
     """Carry until the process has ended, or the source has; then the process is ended.
 
-    Gives how it ended. Raises WorkerFailed if it is gone, or nothing gets through for too long.
+    Gives how it ended. Raises WorkerFailed if it is gone, LineLost if nothing gets through.
     """
     carrier = _ByteCarrier(far, source, sink, patience)
     async with anyio.create_task_group() as group:
@@ -117,7 +121,7 @@ class _ByteCarrier:
     async def _stubborn(self, work: Callable[[], Awaitable[_T]]) -> _T:
         """Do something until it gets through.
 
-        Raises WorkerFailed if it does not for too long.
+        Raises LineLost if it does not for too long.
         """
         begun = anyio.current_time()
         while True:
@@ -126,7 +130,7 @@ class _ByteCarrier:
             except LineCut as cut:
                 if anyio.current_time() - begun > self._patience:
                     told = f"it could not be reached for {self._patience:g} seconds: {cut}"
-                    raise WorkerFailed(told) from cut
+                    raise LineLost(told) from cut
                 await anyio.sleep(_PAUSE)
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from prong.errors import NotInstalled, UnknownName
 from prong.extension import find_extension
-from prong.host.ray_placement import RayPlacement
+from prong.host.ray_placement import CUT, RayPlacement
 from prong.host.target import RemoteTarget
 
 WORKER = ("-P", "-m", "prong", "worker", "--stdio")
@@ -28,6 +28,9 @@ _SSH = (
     *("RequestTTY=no", "EscapeChar=none", "LogLevel=ERROR"),
 )
 """Nobody sits there to be asked, and a line that is cut is noticed within a minute."""
+
+_SSH_LOST = 255
+"""The code of ssh when it fails itself, and not what it has started."""
 
 _UNTOLD = ("-u", "SSH_CLIENT", "-u", "SSH2_CLIENT")
 
@@ -95,6 +98,10 @@ class Launcher(Protocol):
         """Give the folder over there that outlives a worker; `~` is the home folder there."""
         ...
 
+    def is_cut(self, code: int) -> bool:
+        """Whether a program that ended so has lost its line, so that the worker may live on."""
+        ...
+
 
 class ProcessLauncher:
     """Starts workers on this machine, as if it were another: to try targets, and for tests."""
@@ -113,6 +120,11 @@ class ProcessLauncher:
     def folder(self, target: RemoteTarget) -> str:
         """Give the folder for copies of repositories."""
         return _usual_folder(target)
+
+    def is_cut(self, code: int) -> bool:
+        """Know that there is no line beside the worker itself."""
+        del code
+        return False
 
 
 class SshLauncher:
@@ -147,6 +159,10 @@ class SshLauncher:
         """Give the folder for copies of repositories."""
         return _usual_folder(target)
 
+    def is_cut(self, code: int) -> bool:
+        """Whether ssh says so, or was itself killed."""
+        return code == _SSH_LOST or code < 0
+
 
 class ContainerLauncher:
     """Starts each worker in a container of its own; a volume holds what outlives it."""
@@ -176,6 +192,11 @@ class ContainerLauncher:
     def folder(self, target: RemoteTarget) -> str:
         """Give the folder in the container where the volume is."""
         return target.folder or VOLUME
+
+    def is_cut(self, code: int) -> bool:
+        """Know that a container ends with what has started it."""
+        del code
+        return False
 
 
 class RayLauncher:
@@ -211,6 +232,10 @@ class RayLauncher:
     def folder(self, target: RemoteTarget) -> str:
         """Give the folder for copies of repositories."""
         return _usual_folder(target)
+
+    def is_cut(self, code: int) -> bool:
+        """Whether what leads there has given up, or was itself killed."""
+        return code == CUT or code < 0
 
 
 def make_launcher(name: str) -> Launcher:

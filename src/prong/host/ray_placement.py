@@ -8,6 +8,10 @@ NAMESPACE = "prong"
 """The namespace of all our actors."""
 
 
+CUT = 75
+"""The code with which what leads to a worker ends when nothing has got through for too long."""
+
+
 class RayPlacement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is asked of a cluster for one worker."""
 

@@ -195,7 +195,12 @@ class RemoteWorkspace:
             if scope.cancelled_caught:
                 raise NotPossibleNow(f"an earlier run works in {self._path} and does not end")
             await self._enter()
-            yield
+            try:
+                yield
+            finally:
+                # This process may live on, and git's lock names the process.
+                with anyio.CancelScope(shield=True):
+                    await self._git.ask("worktree", "unlock", self._path)
         finally:
             os.close(lock)
 

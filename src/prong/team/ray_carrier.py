@@ -25,10 +25,10 @@ import anyio
 import msgspec
 
 from prong.errors import NotInstalled, ProngError, WorkerFailed
-from prong.host.byte_carrier import LineCut, carry, write_all
+from prong.host.byte_carrier import LineCut, LineLost, carry, write_all
 from prong.host.held_process import HeldProcess, Pulled
 from prong.host.launcher import WORKER
-from prong.host.ray_placement import NAMESPACE, RayPlacement
+from prong.host.ray_placement import CUT, NAMESPACE, RayPlacement
 from prong.team.message import Queued, frame
 
 _SAID = 2.0
@@ -318,6 +318,8 @@ def main(placement: str) -> int:
     try:
         last = anyio.run(_lead, msgspec.json.decode(placement, type=RayPlacement), 0, sink)
         said, code = last.errors, last.code or 0
+    except LineLost as error:
+        said, code = str(error), CUT
     except (ProngError, OSError) as error:
         said, code = str(error), 1
     if said:

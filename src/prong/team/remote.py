@@ -15,8 +15,8 @@ import anyio
 import msgspec
 
 from prong.agent import Agent, Turn
-from prong.errors import NotPossibleNow, ProngError
-from prong.event import Warned, WorktreeEntered
+from prong.errors import NotPossibleNow, ProngError, WorkerFailed
+from prong.event import LineChanged, Warned, WorktreeEntered
 from prong.host import Host, make_private
 from prong.host.bundle import Shipment, check_sendable, settle
 from prong.host.far_host import FarHost
@@ -31,9 +31,14 @@ from prong.team.remote_workers import FarWorkspace, RemoteWorkers
 from prong.team.run import RemoteRun
 from prong.team.runner import Until
 from prong.team.task import file_name
+from prong.team.worker_line import Channel
 from prong.team.workspace_message import WorkspaceReady
 from prong.tools.ground import Ground
 
+PATIENCE = 120.0
+"""Seconds for which a machine is tried again to which the line was cut."""
+
+_PAUSE = 2.0
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -196,18 +201,46 @@ class RemoteRunner:
     async def live(self, agent: Agent, *, until: Until) -> Turn:
         """Run turns from where the agent stands to the last one, which is given back.
 
+        A line that is cut is taken up again, once: by a new run, which goes on from the journal.
+        The last one may live on over there until it hears of that, and does nothing more then.
+
         Raises WorkerFailed if the worker is lost or breaks the protocol.
         """
+        machine = self._workspace.machine
+        channel = await machine.open(self._child.spec.node, agent.emit)
+        try:
+            return await self._hold(channel, agent, until)
+        except WorkerFailed as error:
+            if not machine.is_cut(channel.line):
+                raise
+            agent.emit(LineChanged(state="cut", text=f"the line to {machine.name} was cut"))
+            channel = await self._reach(agent, error)
+            agent.emit(LineChanged(state="open"))
+        return await self._hold(channel, agent, until)
+
+    async def _reach(self, agent: Agent, lost: WorkerFailed) -> Channel:
+        """Try to get there for a while.
+
+        Raises WorkerFailed with what was lost, if that is not possible.
+        """
+        with anyio.move_on_after(PATIENCE):
+            while True:
+                try:
+                    return await self._workspace.machine.open(self._child.spec.node, agent.emit)
+                except WorkerFailed:
+                    await anyio.sleep(_PAUSE)
+        raise WorkerFailed(f"{lost}; it could not be reached again for {PATIENCE:g} seconds")
+
+    async def _hold(self, channel: Channel, agent: Agent, until: Until) -> Turn:
+        """Have one run done, by a number of its own."""
         there, machine = self._workspace, self._workspace.machine
         home = Home(agent, until, prefix=f"{self._child.spec.task_id}-")
-        spec = describe(agent, ())
-        named = machine.target.env
         env = {**os.environ, **agent.context.env}
+        spec = describe(agent, ())
+        named = {name: env[name] for name in machine.target.env if name in env}
         spec = msgspec.structs.replace(
             spec,
-            beside=msgspec.structs.replace(
-                spec.beside, env={name: env[name] for name in named if name in env}
-            ),
+            beside=msgspec.structs.replace(spec.beside, env=named),
             remote=RemoteRun(
                 folder=machine.folder,
                 shipment=there.shipment,
@@ -215,8 +248,7 @@ class RemoteRunner:
             ),
         )
         # Proxies and certificates are those of the other machine, unless they are named.
-        keys = msgspec.structs.replace(run_keys(agent), env=spec.beside.env)
-        channel = await machine.open(self._child.spec.node, agent.emit)
+        keys = msgspec.structs.replace(run_keys(agent), env=named)
         try:
             return await hold_run(channel, home, agent, keys, spec, grace=channel.waits.stop)
         finally:

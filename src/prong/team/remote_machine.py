@@ -117,6 +117,10 @@ class RemoteMachine(msgspec.Struct, frozen=True, kw_only=True):
             emit(LineChanged(state="open"))
         return channel
 
+    def is_cut(self, line: WorkerLine) -> bool:
+        """Whether a line has ended, and not what it led to."""
+        return line.silent or (line.code is not None and self.launcher.is_cut(line.code))
+
     def explain(self, line: WorkerLine, error: ProngError) -> WorkerFailed:
         """Say what a failure means, as far as the launcher knows."""
         code = line.code

@@ -129,6 +129,8 @@ class WorkerLine:
         self.ended = anyio.Event()
         self._cut = Frames()
         self.greeting = Greeting()
+        self.silent = False
+        """Whether it was given up since nothing was heard of it."""
         self._channels: dict[int, Channel] = {}
         self._changed = anyio.Event()
         """Set when a channel was opened or shut."""
@@ -173,6 +175,10 @@ class WorkerLine:
             self._changed = anyio.Event()
         await self._changed.wait()
 
+    def __len__(self) -> int:
+        """How many channels are open."""
+        return len(self._channels)
+
     async def carry(self) -> None:
         """Carry messages both ways until the worker has ended; then every channel has ended."""
         try:
@@ -202,12 +208,13 @@ class WorkerLine:
     async def _listen(self) -> None:
         async with aclosing(self._talk.chunks()) as chunks:
             while True:
-                data: bytes | None = None
+                data = b""
                 waits = self.waits.start if self.greeting.ready is None else self.waits.silence
-                with anyio.move_on_after(waits):
+                with anyio.move_on_after(waits) as scope:
                     data = await anext(chunks, b"")
-                if data is None:
-                    raise WorkerFailed(self._silent())
+                if scope.cancelled_caught:
+                    self.silent = self.greeting.ready is not None
+                    raise WorkerFailed(self._silence())
                 if not data:
                     # Its pipe may be closed a moment before it is known how it ended.
                     with anyio.move_on_after(self.waits.stop):
@@ -216,7 +223,7 @@ class WorkerLine:
                 for whole in self._cut.feed(data):
                     self._take(whole)
 
-    def _silent(self) -> str:
+    def _silence(self) -> str:
         if self.greeting.ready is None:
             return f"it said nothing for {self.waits.start:g} seconds after its start"
         return f"nothing was heard of it for {self.waits.silence:g} seconds"
@@ -260,11 +267,6 @@ class WorkerLine:
     def node(self) -> str:
         """Which machine of a cluster the worker is on; empty if that is not known, or no matter."""
         return "" if self.greeting.ready is None else self.greeting.ready.node
-
-    @property
-    def load(self) -> int:
-        """How many channels are open."""
-        return len(self._channels)
 
     def failure(self) -> WorkerFailed:
         """Say why the line has ended."""

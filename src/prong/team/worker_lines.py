@@ -55,8 +55,8 @@ class WorkerLines:
         """
         lines = self._lines[name] = [one for one in self._lines.get(name, ()) if not one.closing]
         fit = [one for one in lines if one.node == node or not node]
-        least = min(fit, key=lambda one: one.load, default=None)
-        if least is not None and (node or not least.load or len(lines) >= target.workers):
+        least = min(fit, key=len, default=None)
+        if least is not None and (node or not len(least) or len(lines) >= target.workers):
             return least
         place = msgspec.structs.replace(self._place, node=node)
         self._started += 1
@@ -73,7 +73,7 @@ class WorkerLines:
     def spare(self, name: str) -> WorkerLine | None:
         """Give a line of a target whose worker has nothing to do; None if there is none."""
         lines = self._lines.get(name, ())
-        idle = (one for one in lines if one.greeting.ready and not one.load and not one.closing)
+        idle = (one for one in lines if one.greeting.ready and not len(one) and not one.closing)
         return next(idle, None)
 
     async def close(self) -> None:
