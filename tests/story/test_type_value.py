@@ -252,3 +252,32 @@ def test_types_go_to_another_process_unless_they_hold_functions() -> None:
     ):
         with pytest.raises(prong.UsageError, match="cannot go to another process"):
             plain_options(prong.Options(agents=[kind("x", **more)]))
+
+
+def look(told: PreToolUseInput) -> None:
+    """Look on."""
+    del told
+
+
+@pytest.mark.spec("M3")
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"tools": [lookup]},
+        {"hooks": [look]},
+        {"agents": [kind("x", tools=[lookup])]},
+        {"agents": [kind("x", hooks=[look])]},
+    ],
+    ids=["tool", "hook", "tool of a type", "hook of a type"],
+)
+async def test_a_member_elsewhere_is_refused_where_there_are_functions(
+    world: Worlds, given: dict[str, Any]
+) -> None:
+    """A session of its own could not call them, so a member that is to have a pane is refused."""
+    spawn = {"name": "alice", "description": "x", "prompt": "PART", "backend": "tmux"}
+    steps = [call("TeamCreate", {"name": "crew"}), call("TeamSpawn", spawn), say("I see.")]
+    async with world(steps, team=True, mode="bypassPermissions", **given) as w:
+        await w.session.run("Go")
+        (end,) = [one for one in w.told(ToolFinished) if one.name == "TeamSpawn"]
+        assert end.failed
+        assert "functions that are tools or hooks cannot go to another process" in end.text
