@@ -53,7 +53,7 @@ sshd:
 test: $(READY) tmux sshd ## Run all tests
 	@$(BIN)/python -m pytest -q -n 2
 
-torture: $(READY) ## Campaigns: kills, torn files, hostile servers, lines and content (eight minutes)
+torture: $(READY) ## Campaigns: kills, torn files, hostile servers, lines and content (nine minutes)
 	@$(BIN)/python -m prong.testing.torture $(if $(SEED),--seed $(SEED))
 
 lint: $(READY) ## Format, lint, types and layers

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.door
     ("name", "count"),
     [
         pytest.param("kills", 2, marks=pytest.mark.spec("L1", "L8", "T4", "W4")),
+        pytest.param("remote", 2, marks=pytest.mark.spec("R3")),
         pytest.param("merges", 2, marks=pytest.mark.spec("W5")),
         pytest.param("bytes", 800, marks=pytest.mark.spec("L8", "T4")),
         pytest.param("streams", 40, marks=pytest.mark.spec("L9", "L10")),

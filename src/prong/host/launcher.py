@@ -269,7 +269,9 @@ def _load(name: str) -> Launcher:
     except Exception as error:
         raise found.wrong(f"cannot be made: {error!r}") from error
     missing = [
-        one for one in ("argv", "remedy", "folder") if not callable(getattr(made, one, None))
+        one
+        for one in ("argv", "remedy", "folder", "is_cut")
+        if not callable(getattr(made, one, None))
     ]
     if missing:
         raise found.wrong(f"has no {missing[0]}()")

@@ -82,7 +82,7 @@ class Model:
         return delay(self._plan.slow, then=step) if self._plan.slow else step
 
     def _step(self, request: Request) -> Step:
-        part, done = _stand(request)
+        part, done = stand(request)
         if not part:
             steps = [self._bash("main", background=True), self._agents()]
             return steps[done] if done < len(steps) else say("So.")
@@ -109,7 +109,7 @@ class Model:
         return call("Bash", {"command": command, "run_in_background": background})
 
 
-def _stand(request: Request) -> tuple[str, int]:
+def stand(request: Request) -> tuple[str, int]:
     """Tell whose conversation it is, and how many calls it has made since it was told its part."""
     part, done = "", 0
     for block in request.blocks:
@@ -161,7 +161,7 @@ async def _session(rng: random.Random, folder: Path) -> str:
         words = ["Go", "--session-id", "it"]
         for kill in (*planned.kills, *[None] * 3):
             code = await _run(w, program, words, kill)
-            if _journal(w):
+            if journal_of(w):
                 words = ["--resume", "it"]
             if code == 2 or (code == 0 and kill is None):
                 break
@@ -169,7 +169,7 @@ async def _session(rng: random.Random, folder: Path) -> str:
                 return f"{planned}: the program ended with {code}"
         _age(w.root / ".git/refs")
         await sweep(LocalHost(str(w.root)))
-        wrong = _judge(w, log) or await _left(folder)
+        wrong = _judge(w, log) or await left_over(folder)
         if not wrong and repo.fingerprint() != before:
             wrong = "the user's repository has changed"
         if not wrong and (found := repo.git("branch", "--list", "prong/*")):
@@ -177,7 +177,8 @@ async def _session(rng: random.Random, folder: Path) -> str:
     return f"{planned}: {wrong}" if wrong else ""
 
 
-def _journal(w: World) -> Path | None:
+def journal_of(w: World) -> Path | None:
+    """Find the journal of the session, if there is one yet."""
     return next((w.store / "projects").glob("*/it.jsonl"), None)
 
 
@@ -188,13 +189,13 @@ def _judge(w: World, log: Path) -> str:
         return f"run twice: {twice}"
     if refused := [r.status for r in w.server.records if r.status not in {0, 200}]:
         return f"refused requests: {refused}"
-    path = _journal(w)
+    path = journal_of(w)
     if path is None or not verify(path).sound:
         return "the journal is missing or damaged"
-    return _untold(read_journal(path))
+    return untold(read_journal(path))
 
 
-def _untold(replay: Replay) -> str:
+def untold(replay: Replay) -> str:
     """Say which child was not told of exactly once."""
     # A fork has what its parent was told in its conversation, but it is stored once.
     tips = [placed.prompt.tip for placed in replay.entries]
@@ -218,7 +219,7 @@ def _age(folder: Path) -> None:
         os.utime(path, (day_ago, day_ago))
 
 
-async def _left(folder: Path) -> str:
+async def left_over(folder: Path) -> str:
     """Wait a little until no process is left that knows of the folder; name one that is."""
     found: list[bytes] = []
     for _ in range(100):
