@@ -1,23 +1,21 @@
 """What installed packages bring: found by entry points, loaded when it is wanted, in one way.
 
-An installed package is the user's own: its code runs without a question. So everything says whose
-it is: what cannot be loaded is named with its package, and stops nobody who did not ask for it by
-name. `prong doctor` lists what is there.
+An installed package is the user's own: its code runs without a question. So the folder that is
+worked in is not looked at, and everything says whose it is: what cannot be loaded is named with its
+package, and stops nobody who did not ask for it by name. `prong doctor` lists what is there.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
 from prong.errors import NotInstalled
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 ExtensionGroup: TypeAlias = Literal[
     "prong.agents", "prong.backends", "prong.launchers", "prong.providers", "prong.tools"
@@ -86,26 +84,21 @@ def find_extension(group: ExtensionGroup, name: str) -> Extension | None:
 @lru_cache(maxsize=len(GROUPS))
 def _listed(group: ExtensionGroup, places: tuple[tuple[str, int], ...]) -> tuple[Extension, ...]:
     """Read the metadata of all packages, which takes its time."""
-    del places
-    from importlib.metadata import entry_points
+    from importlib.metadata import distributions
 
-    found = {
-        Extension(group, point.name, point.value, *_package(point))
-        for point in entry_points(group=group)
-    }
-    return tuple(sorted(found))
-
-
-def _package(point: EntryPoint) -> tuple[str, str]:
-    """Give the name of a package and its version; metadata may lack either."""
-    if point.dist is None:
-        return "?", ""
-    told = point.dist.metadata
-    # A message has no `get`.
-    return (
-        told["Name"] if "Name" in told else "?",  # noqa: SIM401
-        told["Version"] if "Version" in told else "",  # noqa: SIM401
-    )
+    found: dict[str, list[Extension]] = {}
+    for package in distributions(path=[place for place, _ in places]):
+        # A message has no `get`.
+        told = package.metadata
+        name = told["Name"] if "Name" in told else "?"  # noqa: SIM401
+        version = told["Version"] if "Version" in told else ""  # noqa: SIM401
+        points = package.entry_points.select(group=group)
+        # Of two of one name the first is the one that is imported.
+        found.setdefault(
+            re.sub(r"[-_.]+", "-", name).lower(),
+            [Extension(group, point.name, point.value, name, version) for point in points],
+        )
+    return tuple(sorted({one for brought in found.values() for one in brought}))
 
 
 @lru_cache(maxsize=1)
@@ -132,11 +125,24 @@ def _declared(places: tuple[tuple[str, int], ...]) -> frozenset[str]:
 
 
 def _places() -> tuple[tuple[str, int], ...]:
-    """Name where packages are, each with its last change: to install one is a change."""
+    """Name where packages are, each with its last change: to install one is a change.
+
+    The working folder is no such place, though `python -m` looks for modules there: a project could
+    bring packages with itself, whose code would run without a question.
+    """
     found: dict[str, int] = {}
+    here = _identity(".")
     for place in sys.path:
-        try:
-            found[place or "."] = os.stat(place or ".").st_mtime_ns  # noqa: PTH116 - speed
-        except OSError:
-            continue
+        identity = _identity(place or ".")
+        if identity is not None and (here is None or identity[:2] != here[:2]):
+            found[place] = identity[2]
     return tuple(found.items())
+
+
+def _identity(place: str) -> tuple[int, int, int] | None:
+    """Tell folders apart, and see when one was changed."""
+    try:
+        found = os.stat(place)  # noqa: PTH116 - speed
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns

@@ -120,6 +120,26 @@ def test_a_session_has_what_the_example_brings(example: Path, tmp_path: Path):
     }
 
 
+@pytest.mark.parametrize("folder", ["project", "linked"])
+def test_a_project_brings_no_packages(example: Path, tmp_path: Path, folder: str):
+    """What lies in the working folder like an installed package is not, though Python could import it."""
+    (tmp_path / "project").mkdir()
+    (tmp_path / "linked").symlink_to("project")
+    info = tmp_path / "project" / "evil-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        "".join(f"[{group}]\nevil = evil:it\n" for group in GROUPS)
+    )
+    (tmp_path / "project" / "evil.py").write_text("open('ran', 'w')\nit = 3\n")
+    done = run(example, tmp_path / folder, "-m", "prong", "doctor", "--json")
+    run(example, tmp_path / folder, "-m", "prong", "-p", "hello", "--model", "echo:loud")
+
+    assert "prong-example" in done.stdout
+    assert "evil" not in done.stdout
+    assert not (tmp_path / "project" / "ran").exists()
+
+
 async def test_tools_of_packages_are_in_the_head_by_name(install: Install, world: Worlds):
     """Whatever the order of installation, heads have them sorted, and forks share them to the byte."""
     install("pkg_z", function("zebra"), "tools", "a = pkg_z:zebra")
