@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -103,19 +104,29 @@ def asked(run: RecordedRun) -> list[str]:
     return [f"{one.key} {one.number}" for one in run.exchanges if not one.optional]
 
 
-@pytest.mark.parametrize("api", ["anthropic", "responses", "chat"])
-async def test_a_run_plays_elsewhere_on_another_day(
-    api: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """Forks, a worktree and a typed agent go as recorded in another folder, home, user and day."""
-    for name, zone in (("HOME", "/home/first"), ("USER", "first"), ("TZ", "Etc/GMT+12")):
-        monkeypatch.setenv(name, zone)
-    time.tzset()
-    file = await record(tmp_path, api)
-    for name, zone in (("HOME", "/home/other"), ("USER", "other"), ("TZ", "Etc/GMT-14")):
-        monkeypatch.setenv(name, zone)
+Move = Callable[[str, str], None]
+
+
+@pytest.fixture
+def move() -> Iterator[Move]:
+    """Let somebody else be at the machine, elsewhere on earth: at its two ends it is another day."""
+    with pytest.MonkeyPatch.context() as patch:
+
+        def go(user: str, zone: str) -> None:
+            for name, value in (("HOME", f"/home/{user}"), ("USER", user), ("TZ", zone)):
+                patch.setenv(name, value)
+            time.tzset()
+
+        yield go
     time.tzset()
 
+
+@pytest.mark.parametrize("api", ["anthropic", "responses", "chat"])
+async def test_a_run_plays_elsewhere_on_another_day(api: str, tmp_path: Path, move: Move):
+    """Forks, a worktree and a typed agent go as recorded in another folder, home, user and day."""
+    move("first", "Etc/GMT+12")
+    file = await record(tmp_path, api)
+    move("other", "Etc/GMT-14")
     async with world(
         files=FILES,
         folder=tmp_path / "some" / "where else",
@@ -130,8 +141,6 @@ async def test_a_run_plays_elsewhere_on_another_day(
         # Tools really run, here as there.
         assert (made.root / ".prong/worktrees/one/c.py").read_text() == "z = 3\n"
         assert not made.server.records
-    monkeypatch.undo()
-    time.tzset()
 
 
 async def test_the_file_is_readable_and_holds_nothing_of_the_machine(tmp_path: Path):
