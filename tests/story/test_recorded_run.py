@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -74,7 +75,10 @@ def script(root: Path) -> Script:
     )
 
 
-def prepare(made: World) -> None:
+def prepare(made: World, newest: str = "a.py") -> None:
+    """Make a repository of the project, in which one file was changed last."""
+    for name in FILES:
+        os.utime(made.root / name, (at := 10**9 + (name == newest), at))
     run = "git init -q && git add -A && git -c user.name=a -c user.email=b@c.d commit -qm first"
     subprocess.run(run, shell=True, cwd=made.root, check=True)
 
@@ -123,7 +127,10 @@ def move() -> Iterator[Move]:
 
 @pytest.mark.parametrize("api", ["anthropic", "responses", "chat"])
 async def test_a_run_plays_elsewhere_on_another_day(api: str, tmp_path: Path, move: Move):
-    """Forks, a worktree and a typed agent go as recorded in another folder, home, user and day."""
+    """Forks, a worktree and a typed agent go as recorded in another folder, home, user and day.
+
+    Files have other times there too, as every checkout gives them.
+    """
     move("first", "Etc/GMT+12")
     file = await record(tmp_path, api)
     move("other", "Etc/GMT-14")
@@ -134,7 +141,7 @@ async def test_a_run_plays_elsewhere_on_another_day(api: str, tmp_path: Path, mo
         mode="bypassPermissions",
         api=api,
     ) as made:
-        prepare(made)
+        prepare(made, newest="b.py")
         async with replay_run(file) as server:
             turn = await play(made, server.url)
         assert turn.text == "Done."

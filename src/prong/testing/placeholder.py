@@ -4,7 +4,8 @@ A recorded run has to be the same prompt in another folder, for another user, on
 each body is put into a normal form: the project's folder, the folder of the session's files, the
 session's id and whatever the caller names stand as `⟨project⟩`, `⟨session⟩` and so on; the date and
 the platform that an agent is told, durations, and what the caller masks, are constants. Notices of
-one message stand in one order, since who ends first is a matter of the machine.
+one message stand in one order, since who ends first is a matter of the machine, and so do files
+that were listed by the times of their changes.
 
 All of it is read from the one body, so the same prompt has the same form in whatever order
 requests come. A reply can only know what its request has told, so it is put into the form, and
@@ -17,6 +18,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 import msgspec
+
+from prong.testing.result_order import in_order
 
 OPEN, CLOSE = "⟨", "⟩"
 
@@ -32,7 +35,11 @@ _ID = re.compile(r"(?<![\w-])\d{8}-\d{6}-[a-z2-9]{6}(?![\w-])")
 _NOTICE = re.compile(r"<task-notification>.*?</task-notification>")
 _NOTICES = re.compile(rf"{_NOTICE.pattern}(?:\\n\\n{_NOTICE.pattern})+")
 """What children that ended have given back, as one message tells it: they race."""
-_DURATION = re.compile(r"<duration-ms>\d+</duration-ms>")
+_ALWAYS = (
+    (r"<duration-ms>\d+</duration-ms>", "<duration-ms>0</duration-ms>"),
+    (r"\bin \d+\.\d+ ?s(?:ec|econds)?\b", "in 0 s"),
+)
+"""What is another thing each time: how long agents took, and what runners of tests say of that."""
 
 
 class Form(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,12 +61,12 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
         names = dict(self._names(text))
         text = _replaced(text, names)
         text = _FACTS.sub(_told, text)
-        text = _DURATION.sub("<duration-ms>0</duration-ms>", text)
         text = _NOTICES.sub(_sorted, text)
-        return Normal(self._masked(text).encode(errors="surrogateescape"), names)
+        body = self._masked(text).encode(errors="surrogateescape")
+        return Normal(in_order(body), names)
 
     def _masked(self, text: str) -> str:
-        for pattern, instead in self.masks.items():
+        for pattern, instead in (*_ALWAYS, *self.masks.items()):
             text = re.sub(pattern, instead, text)
         return text
 
