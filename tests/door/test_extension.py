@@ -330,6 +330,9 @@ class Launches:
     def folder(self, target: RemoteTarget) -> str:
         return self._folder
 
+    def is_cut(self, code: int) -> bool:
+        return False
+
 
 @pytest.mark.parametrize(
     ("launcher", "said"),
