@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import anyio
@@ -11,6 +12,9 @@ import pytest
 
 from prong.command import Stop
 from prong.event import TaskFinished, Warned
+from prong.host.launcher import WORKER
+from prong.team.message import EndNow
+from prong.team.worker_line import Waits, WorkerLine
 from prong.testing import Script, World, Worlds, call, report, say
 from shared.remote import copies, remote_world
 
@@ -153,3 +157,26 @@ async def test_the_end_of_the_worker_is_told_for_each_once(world: Worlds, tmp_pa
         await w.session.wait_settled()
         assert [one.status for one in children] == ["completed"] * 3
         assert sorted(one.task_id for one in w.told(TaskFinished)) == sorted([*tasks, *tasks])
+
+
+async def test_channels_begin_in_any_order(tmp_path: Path) -> None:
+    """One that was opened first may be the last to say something, and is served all the same."""
+    line = WorkerLine((sys.executable, *WORKER), folder=str(tmp_path), waits=Waits())
+    async with anyio.create_task_group() as group:
+        group.start_soon(line.carry)
+        first, second = line.open(), line.open()
+        with anyio.fail_after(20):
+            for channel in (second, first):
+                # No beginning: whoever serves the channel ends it with the reason.
+                await channel.send(EndNow())
+                await channel.ended.wait()
+        assert "did not begin as one does" in str(first.lost())
+        await first.send(EndNow())
+        (third := line.open()).abort()
+        await third.send(EndNow())
+        with anyio.fail_after(20):
+            await third.ended.wait()
+        # One on which nothing was said ends as well.
+        await (fourth := line.open()).close(grace=20.0)
+        assert fourth.ended.is_set()
+        await line.close(grace=5.0)

@@ -127,7 +127,8 @@ class _Channels:
         self._group = group
         self._ropes = KnownRopes()
         self._open: dict[int, tuple[Incoming, anyio.CancelScope]] = {}
-        self._latest = CONTROL
+        self._ended: set[int] = set()
+        """Those that have ended: what is still said on one was said before that was known."""
 
     def take(self, whole: Frame) -> None:
         """Hand on what the session says.
@@ -138,13 +139,14 @@ class _Channels:
         if number == CONTROL:
             self._control(whole.data)
             return
-        if number > self._latest:
-            self._latest = number
+        if number in self._ended:
+            return
+        if number not in self._open:
+            # In any order: one that was opened first may take longer to have something to say.
             incoming, scope = Incoming(number, self._outgoing), anyio.CancelScope()
             self._open[number] = incoming, scope
             self._group.start_soon(self._run, number, incoming, scope)
-        if number in self._open:
-            self._open[number][0].put(whole.data)
+        self._open[number][0].put(whole.data)
 
     def _control(self, data: bytes) -> None:
         match read_down(data):
@@ -157,6 +159,10 @@ class _Channels:
                     self._open[number][1].cancel()
                     # Nobody takes what it still has to say.
                     self._outgoing.drop(number)
+                elif number not in self._ended:
+                    # Nothing was ever said on it.
+                    self._outgoing.put(ChannelClosed(channel=number))
+                self._ended.add(number)
             case other:
                 raise WorkerFailed(f"the session said {type(other).__name__} in the wrong place")
 
@@ -173,6 +179,7 @@ class _Channels:
             why = _reason(error)
         finally:
             del self._open[number]
+            self._ended.add(number)
             self._outgoing.put(ChannelClosed(channel=number, why=why))
             self._outgoing.drop(number)
 
