@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -24,9 +25,11 @@ import anyio
 import anyio.abc
 import msgspec
 
+from prong.entry import Reply, Results
 from prong.journal.note import ChildSpec
 from prong.journal.replay import read_journal
 from prong.journal.verify import verify
+from prong.prompt import Prompt
 from prong.testing.kill_campaign import BOUND, journal_of, left_over, stand, untold
 from prong.testing.program import Program
 from prong.testing.repository import Repo, make_repo
@@ -81,9 +84,8 @@ def plan_remote(rng: random.Random) -> RemotePlan:
 class RemoteModel:
     """Plays every agent by what stands in its conversation."""
 
-    def __init__(self, log: Path, planned: RemotePlan) -> None:
-        """Let commands note themselves in a file, once they have noted themselves in their copy."""
-        self._log = log
+    def __init__(self, planned: RemotePlan) -> None:
+        """Let commands note themselves in their working copy."""
         self._plan = planned
 
     def __call__(self, request: Request) -> Step:
@@ -97,9 +99,8 @@ class RemoteModel:
             return self._agents() if done == 0 else say("So.")
         if done >= STEPS:
             return report()
-        name = f"part-{part}-{done}"
-        noted = f"echo {name} >> part.txt; echo {name} >> '{self._log}'"
-        return call("Bash", {"command": f"{noted}; sleep {self._plan.pause}"})
+        command = f"echo part-{part}-{done} >> part.txt; sleep {self._plan.pause}"
+        return call("Bash", {"command": command})
 
     def _agents(self) -> Step:
         given = {"isolation": "remote"}
@@ -188,8 +189,7 @@ def _started(session: int, whom: Struck) -> list[int]:
 
 async def _session(rng: random.Random, folder: Path) -> str:
     planned = plan_remote(rng)
-    log = folder / "log"
-    async with world(RemoteModel(log, planned), folder=folder / "it", opens=False) as w:
+    async with world(RemoteModel(planned), folder=folder / "it", opens=False) as w:
         w.root.rmdir()
         repo = make_repo(w.root)
         before = repo.fingerprint()
@@ -209,33 +209,54 @@ async def _session(rng: random.Random, folder: Path) -> str:
                 return f"{planned}: the program ended with {code}"
             if code == 0:
                 kills.clear()
-        wrong = _judge(w, repo, log, folder / "far") or await left_over(folder)
+        wrong = _judge(w, repo, folder / "far") or await left_over(folder)
         if not wrong and repo.fingerprint() != before:
             wrong = "the user's repository has changed"
     return f"{planned}: {wrong}" if wrong else ""
 
 
-def _judge(w: World, repo: Repo, log: Path, far: Path) -> str:
+def _judge(w: World, repo: Repo, far: Path) -> str:
     """Say what was run twice, lost, or not told of exactly once."""
-    ran = Counter(log.read_text().split()) if log.exists() else Counter[str]()
-    if twice := [name for name, times in ran.items() if times > 1]:
-        return f"run twice: {twice}"
     path = journal_of(w)
     if path is None or not verify(path).sound:
         return "the journal is missing or damaged"
     replay = read_journal(path)
-    kept: Counter[str] = Counter()
-    for branch in repo.git("branch", "--list", "--format=%(refname:short)", "prong/*").split():
-        if "part.txt" in repo.git("ls-tree", "--name-only", branch).split():
-            kept.update(repo.git("show", f"{branch}:part.txt").split())
-    for file in far.glob("*/.prong/worktrees/*/part.txt"):
-        kept.update(set(file.read_text().split()) - set(kept))
-    if lost := sorted(set(ran) - set(kept)):
-        return f"lost: {lost}"
     specs = [spec for one in replay.agents if (spec := replay.last(one, ChildSpec))]
     if (many := len(specs)) not in {0, FORKS}:
         return f"{many} forks were started"
+    noted = _noted(repo, far)
+    if twice := [name for name, times in noted.items() if times > 1]:
+        return f"run twice: {twice}"
+    done = {name for spec in specs for name in _done(replay.agents[spec.path])}
+    if lost := sorted(done - set(noted)):
+        return f"lost: {lost}"
     return untold(replay)
+
+
+def _noted(repo: Repo, far: Path) -> Counter[str]:
+    """Give what commands have noted: in branches that came back, else in what is kept there."""
+    found: Counter[str] = Counter()
+    branches = repo.git("branch", "--list", "--format=%(refname:short)", "prong/*").split()
+    for branch in branches:
+        if "part.txt" in repo.git("ls-tree", "--name-only", branch).split():
+            found.update(repo.git("show", f"{branch}:part.txt").split())
+    for file in far.glob("*/.prong/worktrees/*/part.txt"):
+        kept = Counter(file.read_text().split())
+        found |= kept
+    return found
+
+
+def _done(prompt: Prompt) -> set[str]:
+    """Give the commands of a conversation that have a result and did not fail."""
+    asked: dict[str, str] = {}
+    done: set[str] = set()
+    for _, entry in prompt.entries():
+        if isinstance(entry, Reply):
+            asked |= {one.id: one.arguments for one in entry.calls}
+        elif isinstance(entry, Results):
+            good = [asked.get(one.call_id, "") for one in entry.results if not one.failed]
+            done.update(re.findall(r"part-\d-\d", " ".join(good)))
+    return done
 
 
 @contextmanager
