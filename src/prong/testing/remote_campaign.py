@@ -40,7 +40,7 @@ from prong.testing.torture import Trial
 
 FORKS = 3
 STEPS = 3
-_SSH = '#!/bin/sh\nfor last; do :; done\nsh -c "$last" &\nchild=$!\nwait $child\nexit $?\n'
+_SSH = '#!/bin/sh\nfor last; do :; done\nexec 3<&0\nsh -c "$last" <&3 3<&- &\nwait $!\n'
 """Stands for ssh: what it starts is not it, so that the line can die alone."""
 
 Struck = Literal["session", "worker", "line"]
