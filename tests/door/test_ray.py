@@ -27,6 +27,7 @@ from shared.remote_driver import DRIVER, SCRIPT
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.spec("R1", "R2", "R3", "R4"),
+    pytest.mark.timeout(120),
     pytest.mark.skipif(not HAS_RAY, reason="ray is not installed: pip install --group ray"),
 ]
 
@@ -64,12 +65,14 @@ def let_go(far: Path) -> None:
         (folder / "go").write_text("")
 
 
-def placed() -> list[int]:
-    """Give the processes of our actors."""
+def placed(nodes: RayNodes) -> list[int]:
+    """Give the processes of our actors on this cluster; other tests may have one of their own."""
     found: list[int] = []
     for place in Path("/proc").glob("[0-9]*"):
         try:
-            if (place / "cmdline").read_bytes().startswith(b"ray::PlacedWorker"):
+            parent = int((place / "stat").read_bytes().rpartition(b")")[2].split()[1])
+            ours = (place / "cmdline").read_bytes().startswith(b"ray::PlacedWorker")
+            if ours and bytes(nodes.folder) in Path(f"/proc/{parent}/cmdline").read_bytes():
                 found.append(int(place.name))
         except OSError:
             continue
@@ -91,7 +94,7 @@ async def test_forks_work_on_the_cluster_and_come_back(
         await w.session.run("Hi")
         await w.session.start_forks(["P1", "P2"], isolation="remote")
         await began(far, 2)
-        (actor,) = placed()
+        (actor,) = placed(nodes)
         os.kill(actor, signal.SIGSTOP)
         let_go(far)
         await anyio.sleep(2)
@@ -108,7 +111,7 @@ async def test_forks_work_on_the_cluster_and_come_back(
         assert not copies(far)
         assert not w.told(LineChanged)
     with anyio.fail_after(20):
-        while actor in placed():
+        while actor in placed(nodes):
             await anyio.sleep(0.05)
     files = [one for one in nodes.folder.rglob("*") if one.is_file() and not one.is_symlink()]
     assert files
