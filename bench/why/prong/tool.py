@@ -1,5 +1,3 @@
-import anyio
-
 import prong
 
 
@@ -9,10 +7,5 @@ def weather(city: str) -> str:
     return f"It rains in {city}."
 
 
-async def main() -> None:
-    async with prong.open_session(model="claude-sonnet-5-5", tools=[weather]) as session:
-        turn = await session.run("Do I need an umbrella in Oslo?")
-        print(turn.text)
-
-
-anyio.run(main)
+question = "Do I need an umbrella in Oslo?"
+print(prong.run(question, model="claude-sonnet-5-5", tools=[weather]).text)

@@ -1,7 +1,5 @@
 from dataclasses import dataclass
 
-import anyio
-
 import prong
 
 
@@ -11,10 +9,5 @@ class City:
     people: int
 
 
-async def main() -> None:
-    async with prong.open_session(model="claude-sonnet-5-5") as session:
-        turn = await session.run("How many people live in Oslo?", returns=City)
-        print(turn.value.people)
-
-
-anyio.run(main)
+question = "How many people live in Oslo?"
+print(prong.run(question, model="claude-sonnet-5-5", returns=City).value.people)
