@@ -4,8 +4,8 @@
     python bench/why/run.py prong        # only these
 
 Every program runs as a user would start it, against the scripted server; the others' in the
-interpreter that BENCH_RIVALS names, `.venv-rivals` by default. A program that does not print what
-it should ends the run with an error.
+interpreter that BENCH_RIVALS names, `.venv-rivals` by default. A program that does not print or
+write what it should ends the run with an error.
 """
 
 from __future__ import annotations
@@ -26,15 +26,18 @@ TASKS = {
     "tool": "a tool",
     "typed": "a typed answer",
     "fan_out": "five sub-agents that know what their parent knows",
+    "guard": "a guard before a tool: files are written in one folder alone",
     "own_test": "a test of one's own agent, without a network",
 }
-PRINTED = {
+EXPECTED = {
     "question": "42",
     "tool": "Yes.",
     "typed": "717710",
     "fan_out": "\n".join(f"Chapter {n}." for n in range(1, 6)),
+    "guard": "Done.\nout/notes.txt",
     "own_test": "",
 }
+"""What each program prints, and then which notes it has written."""
 _CITY = {"name": "Oslo", "people": 717710}
 _TEXT = say('{"name": "Oslo", "people": 717710}')
 _TYPED: dict[str, list[Step]] = {
@@ -57,8 +60,21 @@ def script(library: str, task: str) -> Script:
         case "fan_out":
             routes = {f"Sum up chapter {n}.": [say(f"Chapter {n}.")] for n in range(1, 6)}
             return Script(routes=routes, forever=say("I have read it."))
+        case "guard":
+            # By its text the first path is in the folder. Only a model that is told of the
+            # objection goes on to the second.
+            tries = [_write(library, "out/../notes.txt"), _write(library, "out/notes.txt")]
+            objected = {"Only files in out are written.": [tries[1], say("Done.")]}
+            return Script(tries[:1], routes=objected, forever=say("Nobody objected."))
         case _:
             return Script(forever=say("42"))
+
+
+def _write(library: str, path: str) -> Step:
+    """Give the call that writes a file, by a library's own tool or the program's."""
+    if library in {"prong", "claude_agent_sdk"}:
+        return call("Write", {"file_path": path, "content": "Notes."})
+    return call("write", {"path": path, "content": "Notes."})
 
 
 def program(library: str, task: str) -> Path:
@@ -80,8 +96,8 @@ def interpreter(library: str) -> str:
     return os.environ.get("BENCH_RIVALS", str(HERE.parents[1] / ".venv-rivals/bin/python"))
 
 
-def run(library: str, task: str) -> str:
-    """Run a program against its script; gives what it printed, or how it failed."""
+def run(library: str, task: str, path: Path | None = None) -> str:
+    """Run a program, or another in its place; gives what came of it, or how it failed."""
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     with ServerProcess(script(library, task)) as server, tempfile.TemporaryDirectory() as folder:
         env = {
@@ -95,8 +111,9 @@ def run(library: str, task: str) -> str:
             "OPENAI_AGENTS_DISABLE_TRACING": "1",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         }
+        Path(folder, "out").mkdir()
         done = subprocess.run(
-            [interpreter(library), str(program(library, task))],
+            [interpreter(library), str(path or program(library, task))],
             env=env,
             cwd=folder,
             capture_output=True,
@@ -104,7 +121,11 @@ def run(library: str, task: str) -> str:
             check=False,
             timeout=120,
         )
-    return done.stdout.strip() if done.returncode == 0 else f"failed: {done.stderr[-2000:]}"
+        notes = sorted(Path(folder).rglob("notes.txt"))
+        written = [str(path.relative_to(folder)) for path in notes]
+    if done.returncode != 0:
+        return f"failed: {done.stderr[-2000:]}"
+    return "\n".join([done.stdout.strip(), *written])
 
 
 def table() -> list[str]:
@@ -123,10 +144,10 @@ def main(wanted: Sequence[str]) -> int:
         for task in TASKS:
             if not program(library, task).exists():
                 continue
-            printed = run(library, task)
-            if printed != PRINTED[task]:
+            given = run(library, task)
+            if given != EXPECTED[task]:
                 wrong += 1
-                print(f"{library}/{task}.py printed {printed!r}", file=sys.stderr)
+                print(f"{library}/{task}.py gave {given!r}", file=sys.stderr)
     print("\n".join(table()))
     return 1 if wrong else 0
 

@@ -30,8 +30,17 @@ def test_the_programs_on_the_page_are_those_that_were_run():
 
 
 def test_prongs_programs_run():
-    """Each program prints what it should, as a user would start it."""
+    """Each program, started as a user would, prints what it should and writes no other file."""
     with ThreadPoolExecutor() as pool:
-        printed = pool.map(lambda task: WHY["run"]("prong", task), WHY["PRINTED"])
+        given = pool.map(lambda task: WHY["run"]("prong", task), WHY["TASKS"])
 
-    assert dict(zip(WHY["PRINTED"], printed, strict=True)) == WHY["PRINTED"]
+    assert dict(zip(WHY["TASKS"], given, strict=True)) == WHY["EXPECTED"]
+
+
+def test_a_guard_that_lets_everything_pass_is_noticed(tmp_path: Path):
+    """It is the guard that keeps the file from being written, not anything around it."""
+    code = WHY["program"]("prong", "guard").read_text("utf-8")
+    blind = tmp_path / "guard.py"
+    blind.write_text(code.replace("hooks=[only_out]", "hooks=[]"), "utf-8")
+
+    assert WHY["run"]("prong", "guard", blind) == "Nobody objected.\nnotes.txt"
