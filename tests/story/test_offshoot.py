@@ -236,7 +236,7 @@ def test_one_table_of_commands() -> None:
     assert set(SHOWN) <= names
     for one in COMMANDS:
         rest = "" if one.takes.startswith("[") else one.takes.replace("ID TEXT", "fork-1 x")
-        rest = re.sub(r"^\w+\|", "", rest)
+        rest = re.sub(r"^\w+\|| \[--\w+\]", "", rest)
         if one.name != "quit":
             assert read_slash(f"/{one.name} {rest}", View())
     with pytest.raises(UsageError):
