@@ -13,6 +13,7 @@ import pytest
 
 from prong.host import LocalHost
 from prong.host.sandbox import Profile, spawn
+from prong.host.sandbox.room import furnish as make_room
 from prong.tools.derive import reading, working, worktree
 from prong.tools.policy import Ground, Policy
 from prong.tools.seal import sealed_in
@@ -157,6 +158,32 @@ async def test_sockets_of_teams_are_out_of_reach(bench: Bench) -> None:
                 assert "inside" not in ended.text, profile.name
                 assert Path(path).is_socket()
                 assert (profile.name == "reading") or "1f\n" not in ended.text
+
+
+@kernel
+@pytest.mark.skipif(not ABLE.filters, reason="nothing keeps commands from sockets here")
+async def test_a_folder_of_sockets_is_hidden_only_where_one_could_be_reached(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """Landlock hides by naming all that is beside, and a folder in a full /tmp has much of that."""
+    folder = tmp_path / "prong-0"
+    folder.mkdir()
+    policy = msgspec.structs.replace(bench.policy(), sealed=sealed_in((), (str(folder),)))
+    hidden = {
+        daemons: furnished(msgspec.structs.replace(reading(policy), daemons=daemons), tmp_path)
+        for daemons in (False, True)
+    }
+    assert str(folder) not in hidden[False]
+    assert str(folder) in hidden[True]
+
+
+def furnished(profile: Profile, folder: Path) -> tuple[str, ...]:
+    """Give what is hidden from a command of a profile."""
+    room = make_room(
+        profile, ABLE, cwd=str(folder), env={}, home=str(folder), aside=str(folder), lingering=[]
+    )
+    room.leave()
+    return room.hidden
 
 
 @kernel

@@ -14,7 +14,7 @@ from functools import lru_cache
 from prong.host.sandbox import NONE, Concealed, Profile
 from prong.tools.ground import Ground, Policy, is_inside
 from prong.tools.rule import READING, Rule, path_base, path_pattern
-from prong.tools.seal import seal_pattern
+from prong.tools.seal import holds_sockets, seal_pattern
 
 _SETTINGS = ("settings.json", "settings.local.json", "agents", "hooks", "commands", "skills")
 _IN_PROJECT = (
@@ -134,7 +134,10 @@ def worktree(policy: Policy, ground: Ground) -> Profile:
 
 def hidden(policy: Policy) -> tuple[Concealed, ...]:
     """Give what rules forbid to be read, and what is sealed."""
-    sealed = (Concealed(regex=seal_pattern(one), base=one, deep=False) for one in policy.sealed)
+    sealed = (
+        Concealed(regex=seal_pattern(one), base=one, deep=False, sockets=holds_sockets(one))
+        for one in policy.sealed
+    )
     ruled = (
         _pattern(rule, root, policy.home)
         for rule in policy.rules

@@ -24,6 +24,11 @@ def sealed_in(stores: Iterable[str], sockets: Iterable[str] = ()) -> tuple[str, 
     return tuple(dict.fromkeys((*kept, *sockets)))
 
 
+def holds_sockets(pattern: str) -> bool:
+    """Whether one of them is a folder of sockets."""
+    return not pattern.endswith(_OF_TEAMS)
+
+
 def seal_pattern(pattern: str) -> str:
     """Write one as a regular expression for whole paths, with all that is in it."""
     return "[^/]+".join(re.escape(part) for part in pattern.split("*")) + r"(?:/.*)?"

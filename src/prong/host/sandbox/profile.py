@@ -23,6 +23,8 @@ class Concealed(Struct, frozen=True):
     """The folder below which they can be."""
     deep: bool = True
     """Whether they can be anywhere below; if not, `base` is the one path, or a part is `*`."""
+    sockets: bool = False
+    """Whether they are sockets and nothing else: of no use where none can be reached."""
 
 
 class Profile(Struct, frozen=True, kw_only=True):
