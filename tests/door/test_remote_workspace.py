@@ -72,6 +72,19 @@ async def test_uncommitted_files_go_along(machine: Machine) -> None:
     assert machine.repo.fingerprint() == before
 
 
+@pytest.mark.spec("R3")
+async def test_a_copy_that_was_being_made_is_made_anew(machine: Machine) -> None:
+    """A kill in the midst of `git init` leaves a folder that is no repository yet."""
+    worktree = await reserve(machine.host, "task")
+    shipment = await machine.shipment(worktree)
+    half = machine.far / "work" / shipment.key / ".git"
+    (half / "objects").mkdir(parents=True)
+    (half / "config.lock").write_text("")
+    _, placed, _ = await machine.send(worktree)
+
+    assert Repo(Path(placed.path)).git("log", "--format=%H", "-1") == shipment.start
+
+
 async def test_work_comes_back_as_a_branch(machine: Machine) -> None:
     """Commits and what was left uncommitted arrive as a branch that a merge understands."""
     worktree = await reserve(machine.host, "task")

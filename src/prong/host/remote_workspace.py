@@ -111,7 +111,9 @@ class RemoteWorkspace:
         Raises GitFailed.
         """
         git, given = self._git, self._shipment
-        if await self.host.stat(f"{self._top}/.git") is None:
+        if await self.host.stat(f"{self._top}/.git/HEAD") is None:
+            # Whoever was killed while making it has put nothing in it yet.
+            await must(self.host, "rm", "-rf", "--", f"{self._top}/.git")
             kind = f"--object-format={given.format}"
             await git.run("init", "--quiet", "--template=", kind)
         for key, value in zip(("name", "email"), given.author, strict=True):

@@ -19,6 +19,9 @@ from prong.team.worker_line import Waits, WorkerLine
 IDLE = 60.0
 """Seconds for which a worker is kept that has nothing to do: the next agent often comes soon."""
 
+_STOP = 15.0
+"""Seconds until what leads to a worker has ended when it was asked to."""
+
 
 class WorkerLines:
     """Lines to workers that run, by the target that they were started for; closed by its owner."""
@@ -42,7 +45,8 @@ class WorkerLines:
         self._group = group
         self._folder = folder
         self._withhold = withhold
-        self._waits = waits or Waits()
+        # A program that leads elsewhere may have to give up what it holds there.
+        self._waits = waits or Waits(stop=_STOP)
         self._idle = idle
         self._lines: dict[str, list[WorkerLine]] = {}
         self._started = 0
