@@ -53,8 +53,9 @@ def words_of(process: Path) -> bytes:
 
 
 async def gone(pid: int) -> None:
+    """Wait until a process has ended with all its threads, which hold what it had open."""
     with anyio.fail_after(30):
-        while exists(pid):
+        while exists(pid) or len(list(Path(f"/proc/{pid}/task").glob("*"))) > 1:
             await anyio.sleep(0.01)
 
 
