@@ -47,6 +47,11 @@ MOVED = [
     *("zap {x}> f", "cat f >& $x", "cat 3-<f"),
 ]
 """Words before a redirect that the grammar takes for a descriptor, and bash does not."""
+PATTERNED = [
+    *("(cat =~ f; zap) | head -3", "(cat =~ f && zap)", "{ cat =~ f| zap; }", "(a =~ f > g)"),
+    *("(cat =~ f\nzap)", "(echo a =~ b & zap)", "if (cat =~ f; zap); then :; fi"),
+]
+"""Commands with a word that the grammar reads as a pattern up to a closing bracket."""
 
 
 @pytest.mark.parametrize("line", [*EXPANDED, *SHORTENED, *BORROWED, *FOREIGN])
@@ -63,6 +68,15 @@ def test_what_is_expanded_in_a_word_is_no_way_round_a_rule(line: str):
     denied = rule("deny", "Bash(zap:*)")
 
     assert not isinstance(run(policy("bypassPermissions", denied), line), Allow)
+
+
+@pytest.mark.parametrize("line", PATTERNED)
+def test_a_pattern_ends_where_a_word_ends(line: str):
+    """Outside `[[ ]]` an operator ends a pattern: what it hides is found, or the line unknown."""
+    parsed = parse_command(line, ROOT, HOME)
+
+    assert parsed.opaque or "zap" in {c.words[0].text for c in parsed.commands if c.words}
+    assert not isinstance(run(policy(), line), Allow)
 
 
 @pytest.mark.parametrize("line", MOVED)

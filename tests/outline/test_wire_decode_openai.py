@@ -168,6 +168,25 @@ def piece(
 
 
 @pytest.mark.spec("L9")
+@pytest.mark.parametrize("speaker", [{}, {"x": "assistant"}, {"role": "user"}, {"role": ""}])
+def test_a_message_without_its_speaker_is_said_anew(speaker: dict[str, str]):
+    """What a server said without a role goes back as the assistant's: else the next is refused."""
+    content = [{"type": "output_text", "text": "Hi", "annotations": []}]
+    message = {"id": "msg_1", "type": "message", **speaker, "content": content}
+    reply = ended(
+        decode(
+            "responses",
+            {"type": "response.output_item.done", "output_index": 0, "item": message},
+            {"type": "response.completed", "response": {"id": "r", "status": "completed"}},
+        )
+    ).reply
+
+    assert reply.text == "Hi"
+    assert [json.loads(block)["role"] for block in reply.blocks] == ["assistant"]
+    assert json.loads(reply.blocks[0])["content"] == content
+
+
+@pytest.mark.spec("L9")
 def test_chat_stream():
     """Text, thinking in two fields, two interleaved calls, usage behind the end."""
     events = decode(

@@ -176,6 +176,8 @@ def spoil(events: Sequence[bytes], seed: int) -> list[bytes]:
 
 
 def _spoilt(event: bytes, rng: random.Random) -> bytes:
+    if not event:
+        return event
     at = rng.randrange(len(event))
     match rng.randrange(6):
         case 0:

@@ -46,6 +46,7 @@ Piece = tuple[str, bool]
 
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _LOOSE = re.compile(r"(?<!\\)(?:\\\\)*[;|&<>()\s`$\"']")
+_ENDS = re.compile(r"[;|&<>()\s]")
 _DOLLAR = re.compile(r"\$[\w({@*#?!$\[-]")
 _ANSI = re.compile(
     r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|c(.)|(.))",
@@ -114,6 +115,9 @@ def _pieces(node: Node) -> list[Piece] | None:
             return [(unescape_ansi(source(node)[2:-1]), True)]
         case "string":
             return _string_pieces(node)
+        case "regex" | "extglob_pattern" if _ENDS.search(source(node)):
+            # The grammar takes a pattern to its closing bracket; bash ends the word before.
+            raise Muddled
         case _:
             return None
 

@@ -44,6 +44,7 @@ class _Item(msgspec.Struct):
     """The fields of a known item that the plain view needs."""
 
     type: str = "message"
+    role: str = ""
     content: str | list[_Piece] | None = None
     summary: list[_Piece] | None = None
     call_id: str = ""
@@ -200,12 +201,13 @@ def _pieces(content: str | list[_Piece] | None) -> list[_Piece]:
 
 
 def sendable(items: list[bytes]) -> list[bytes]:
-    """Drop what the API would refuse to see again.
+    """Drop or mend what the API would refuse to see again.
 
     Nothing is stored on the server, so reasoning that carries neither its encrypted nor its plain
-    content is only an id that nobody knows; and reasoning must be followed by what it led to.
+    content is only an id that nobody knows; and reasoning must be followed by what it led to. A
+    message that does not say who speaks is said anew.
     """
-    views = [(data, _view(data)) for data in items]
+    views = [(_spoken(data, item), item) for data in items for item in [_view(data)]]
     some = [
         (data, item)
         for data, item in views
@@ -214,6 +216,13 @@ def sendable(items: list[bytes]) -> list[bytes]:
     while some and some[-1][1].type == "reasoning":
         some.pop()
     return [data for data, _ in some]
+
+
+def _spoken(data: bytes, item: _Item) -> bytes:
+    if item.type != "message" or item.role == "assistant":
+        return data
+    content = msgspec.json.decode(data)["content"] if item.content else EMPTY
+    return dump({"type": "message", "role": "assistant", "content": content})
 
 
 def _view(data: bytes) -> _Item:
