@@ -36,7 +36,7 @@ from prong.team.registry import Registry
 from prong.team.remote_workers import FarWorkspace, RemoteWorkers
 from prong.team.result import ending_of
 from prong.team.runner import Inline, Runner
-from prong.team.task import TaskBoard
+from prong.team.task import TaskBoard, TaskNames
 from prong.team.work import Ending
 from prong.team.workspace import Workspace, WorktreeSettings, close_workspace, open_workspace
 from prong.text import load_text
@@ -363,8 +363,7 @@ def launch(child: Child, services: Services, *, resumed: bool = False) -> Launch
         handle = board.start(
             ChildTask(child, services),
             title=spec.description,
-            task_id=spec.task_id,
-            notice=child.notice_id,
+            names=TaskNames(spec.task_id, notice=child.notice_id, call=spec.call_id),
             agent=spec.parent,
             emit=child.emitter.emit,
             notify=spec.notify,

@@ -21,7 +21,7 @@ from prong.journal.note import PullsSeen
 from prong.journal.recorder import Recorder
 from prong.team.log import Log
 from prong.team.outbox import Expected
-from prong.team.task import TaskBoard
+from prong.team.task import TaskBoard, TaskNames
 from prong.team.work import Ending
 from prong.tools.tool import CallOutcome, Failed, done
 
@@ -122,7 +122,7 @@ class Pulls(msgspec.Struct, kw_only=True):
         self.board.start(
             watch,
             title=f"watch {pull.name}",
-            task_id=pull.task_id,
+            names=TaskNames(pull.task_id),
             agent=self.agent,
             emit=self.emit,
             notify=False,

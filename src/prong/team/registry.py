@@ -59,15 +59,16 @@ class Registry(Struct, kw_only=True):
 
     def numbered(self, kind: str) -> TaskId:
         """Give the next name of a kind that is free: fork-1, fork-2."""
-        for number in count(self._numbers.get(kind, 0) + 1):
-            if self.is_free(name := f"{kind}-{number}"):
+        if kind not in self._numbers:
+            self._numbers[kind] = self.board.highest(kind)
+        for number in count(self._numbers[kind] + 1):
+            if not self.has(name := f"{kind}-{number}"):
                 self._numbers[kind] = number
                 return TaskId(name)
         raise AssertionError("numbers do not end")
 
     def add(self, child: Child) -> None:
         """Take a child in."""
-        self.board.know_as(child.spec.call_id, child.spec.task_id)
         self._archive.drop(child.spec.task_id)
         self._children[child.spec.task_id] = child
         self.agents[child.spec.path] = child.agent
@@ -95,6 +96,11 @@ class Registry(Struct, kw_only=True):
         ended = child.status != "running" and not self.board.runs(child.spec.task_id)
         return ended and not is_held(child)
 
+    def holds(self, task_id: str) -> bool:
+        """Whether a task is a child in memory whose notice waits for its siblings."""
+        child = self._children.get(task_id)
+        return child is not None and is_held(child)
+
     def receipt(self, child: Child) -> Receipt:
         """Settle a child's receipt by what it has paid so far."""
         return child.account.settled(
@@ -113,8 +119,7 @@ class Held(Struct, frozen=True):
 
     def __contains__(self, task_id: object) -> bool:
         """Whether a task's notice has to wait."""
-        child = self.registry.get(task_id) if isinstance(task_id, str) else None
-        return child is not None and is_held(child)
+        return isinstance(task_id, str) and self.registry.holds(task_id)
 
 
 def is_held(child: Child) -> bool:

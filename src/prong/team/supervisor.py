@@ -441,6 +441,7 @@ class Supervisor(msgspec.Struct, kw_only=True):
                 continue
             self.registry.add(child)
             if child.status != "running":
+                board.know_as(spec.call_id, spec.task_id)
                 if make_up(child, replay, board.delivery, owed=spec.call_id in self._owed) and run:
                     taken.lost.append(spec.task_id)
             elif run:

@@ -32,6 +32,16 @@ LOG_LIMIT = 64 * 1024 * 1024
 _GRACE = 1.0
 
 
+class TaskNames(msgspec.Struct, frozen=True):
+    """What a task is to be known by."""
+
+    id: TaskId
+    notice: str = ""
+    """Of its notice, where that is another than its own."""
+    call: str = ""
+    """Of the call that started it: it is found by that, too."""
+
+
 class Task(msgspec.Struct):
     """One running task."""
 
@@ -117,6 +127,7 @@ class TaskBoard:
         logged = numbers(self.folder)
         self._ids = {*delivery.outbox.ids, *(f"{prefix}task-{number}" for number in logged)}
         """Of all tasks that there are or were, those of earlier processes included."""
+        self._earlier = frozenset(self._ids)
         self._last = max(logged, default=0)
         self._change = anyio.Event()
         self._closed = False
@@ -139,6 +150,11 @@ class TaskBoard:
         """Whether there is or was a task of that id."""
         return task_id in self._ids
 
+    def highest(self, kind: str) -> int:
+        """Give the highest number that an earlier process used: 7 of fork-7; 0 if it has none."""
+        ids = map(re.compile(rf"{re.escape(kind)}-([0-9]{{1,9}})").fullmatch, self._earlier)
+        return max((int(found[1]) for found in ids if found), default=0)
+
     def _next_id(self) -> TaskId:
         self._last += 1
         while self.knows(task_id := f"{self._prefix}task-{self._last}"):
@@ -152,8 +168,7 @@ class TaskBoard:
         title: str,
         agent: AgentPath,
         emit: Emit,
-        task_id: TaskId | None = None,
-        notice: str | None = None,
+        names: TaskNames | None = None,
         notify: bool = True,
         first_output: bytes = b"",
     ) -> TaskHandle:
@@ -164,14 +179,15 @@ class TaskBoard:
         """
         if self._closed:
             raise SessionEnded("The session is closing; nothing new can be started in it.")
-        task_id = task_id or self._next_id()
+        names = names or TaskNames(self._next_id())
+        task_id = names.id
         assert task_id not in self._tasks, f"{task_id} runs already"
         log = Log(self.folder / f"{file_name(task_id)}.log", limit=self._log_limit)
         if isinstance(work, Shell):
             log.open()
         task = Task(
             id=task_id,
-            notice=notice or task_id,
+            notice=names.notice or task_id,
             agent=agent,
             title=title,
             work=work,
@@ -185,6 +201,7 @@ class TaskBoard:
         if first_output:
             log.take(first_output)
         self._ids.add(task_id)
+        self.know_as(names.call, task_id)
         self._tasks[task_id] = self._owned.setdefault(agent, {})[task_id] = task
         task.emit(TaskStarted(task_id=task_id, title=title, kind=work.kind, output_file=log.path))
         self._group.start_soon(self._run, task, name=task_id)
