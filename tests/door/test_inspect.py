@@ -141,3 +141,29 @@ async def test_an_unknown_option_is_named_in_sight(world: Worlds, program: Any) 
         assert b"there is no option --modle" in done.stderr
         assert b"prong --help" in done.stderr
         assert len(done.stderr.splitlines()) < 6
+
+
+@pytest.mark.spec("X6")
+async def test_a_trace_is_written_after_the_fact(world: Worlds, program: Any) -> None:
+    """`prong trace` writes the timeline of a stored session; a session without events is told so."""
+    async with world([say("One."), say("Two.")], opens=False) as w:
+        await program.run(w, "-p", "First", "--name", "my work")
+        told = await program.run(w, "trace")
+        assert told.returncode == 0, told.stderr
+        assert b"1 agent, 1 request" in told.stdout
+        (path,) = w.root.glob("trace-*.json")
+        assert {one["ph"] for one in json.loads(path.read_bytes())["traceEvents"]} >= {
+            "M",
+            "X",
+            "C",
+        }
+        printed = await program.run(w, "trace", "my work", "--output", "-")
+        assert json.loads(printed.stdout) == json.loads(path.read_bytes())
+        nowhere = await program.run(w, "trace", "--output", "no/such/folder/t.json")
+        assert nowhere.returncode == 2
+        assert b"--output" in nowhere.stderr
+        (events,) = w.store.glob("projects/*/*/events.jsonl")
+        events.unlink()
+        old = await program.run(w, "trace")
+        assert old.returncode == 2
+        assert b"has recorded no events" in old.stderr

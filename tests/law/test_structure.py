@@ -50,7 +50,7 @@ HIDDEN_BY_FUNCTIONS = {
 
 HIDDEN_BY_TYPING = set[str]()
 
-DOORS = {"prompt", "provider", "session", "view"}
+DOORS = {"prompt", "provider", "session", "timeline", "view"}
 """Packages whose `__init__` is the only way in; docs/design.md says why the others have none."""
 
 FACES_MAY_KNOW = {
@@ -62,6 +62,7 @@ FACES_MAY_KNOW = {
     "ids",
     "question",
     "session",
+    "timeline",
     "view",
 }
 """Of `session` its door, not the modules behind it."""

@@ -35,6 +35,7 @@ _ACCOUNTS = {
     "cost": "what a session cost: by agent, by fan-out, and the least it could have",
     "receipt": "what a session's forks shared, paid and saved",
     "explain": "where two requests part, and what that costs",
+    "trace": "when its agents did what, as a file for Chrome's and Perfetto's viewers",
     "plan-fork": "what a fork, fresh agents and working alone would cost",
 }
 COMMANDS = {**_COMMANDS, **_ROSTER, **_ACCOUNTS}
@@ -98,6 +99,10 @@ def _command(name: str, words: list[str]) -> int:
         from prong.face.inspect import run_command
 
         return run_command(name, words)
+    if name == "trace":
+        from prong.face.trace_command import run_trace
+
+        return run_trace(words)
     if name == "doctor":
         from prong.face.doctor import run_doctor
 

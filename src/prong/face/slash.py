@@ -60,6 +60,7 @@ COMMANDS: tuple[Slash, ...] = (
     Slash("rewind", "[N]", "list your messages, or go back to before one of them"),
     Slash("branch", "", "go on in a copy of this session; this one stays as it is"),
     Slash("export", "[FILE]", "write the conversation to a file, as Markdown"),
+    Slash("trace", "[FILE]", "write when agents did what, for Chrome's and Perfetto's viewers"),
     Slash("agents", "[name]", "the types of agents, or one with its tools", "type"),
     Slash("fork", "TEXT", "split off a fork that works in the background"),
     Slash("fork", "ONE / TWO", "split off several"),
@@ -116,7 +117,19 @@ def _explained() -> str:
 HELP = _explained()
 
 SHOWN = frozenset(
-    {"help", "cost", "usage", "context", "model", "effort", "mode", "resume", "rewind", "export"}
+    {
+        "help",
+        "cost",
+        "usage",
+        "context",
+        "model",
+        "effort",
+        "mode",
+        "resume",
+        "rewind",
+        "export",
+        "trace",
+    }
     | {"agents", "tasks", "receipt", "permissions", "hooks", "mcp", "outline"}
     | {"memory", "doctor", "report", "todos"}
 )

@@ -34,6 +34,8 @@ async def shown(session: Session, wish: Show) -> list[str]:
             return [*told, "/rewind N goes back to before one, in a copy of the session"]
         case "export":
             return [await _export(session, wish.rest)]
+        case "trace":
+            return [await _trace(session, wish.rest)]
         case _:
             return [*_SHOWN.get(wish.what, _tasks)(session, wish.rest)]
 
@@ -44,16 +46,34 @@ def _short(text: str) -> str:
 
 
 async def _export(session: Session, name: str) -> str:
-    """Write the conversation to a file; one that is there is never replaced."""
+    """Write the conversation to a file."""
     from prong.face.export import as_markdown
 
     view = session.view()
-    path, text = Path(view.cwd, name or f"prong-{view.session_id}.md"), as_markdown(view)
+    path = Path(view.cwd, name or f"prong-{view.session_id}.md")
+    return await _written(path, as_markdown(view).encode(errors="replace"))
+
+
+async def _trace(session: Session, name: str) -> str:
+    """Write the session's timeline to a file."""
+    import msgspec
+
+    from prong.timeline import chrome_trace, timeline
+
+    view, events = session.view(), session.events().drain()
+    data = await anyio.to_thread.run_sync(
+        lambda: msgspec.json.encode(chrome_trace(timeline(events)))
+    )
+    return await _written(Path(view.cwd, name or f"trace-{view.session_id}.json"), data)
+
+
+async def _written(path: Path, data: bytes) -> str:
+    """Write a file; one that is there is never replaced."""
 
     def write() -> None:
-        with path.expanduser().open("x", encoding="utf-8", errors="replace") as file:
+        with path.expanduser().open("xb") as file:
             path.expanduser().chmod(0o600)
-            file.write(text)
+            file.write(data)
 
     try:
         await anyio.to_thread.run_sync(write)

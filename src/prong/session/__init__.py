@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         forecast,
         list_sessions,
         outlines,
+        recorded_events,
         verify_session,
     )
     from prong.session.diagnosis import Checkup, diagnose
@@ -131,6 +132,7 @@ _HOMES = {
     "open_session": "session.opening",
     "open_trust": "session.project",
     "outlines": "session.catalogue",
+    "recorded_events": "session.catalogue",
     "resuming_cost": "session.moving_cost",
     "run": "session.plain_client",
     "run_worker": "session.worker",
@@ -199,6 +201,7 @@ __all__ = [
     "open_session",
     "open_trust",
     "outlines",
+    "recorded_events",
     "resuming_cost",
     "run",
     "run_worker",

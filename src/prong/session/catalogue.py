@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from prong.cost import Price, Prices, read_prices
 from prong.cost.breakeven import BreakEven
 from prong.cost.schedule import Rates
 from prong.errors import BadInput, NotPossibleNow
+from prong.event import Envelope
 from prong.journal import store
 from prong.journal.book import Books
 from prong.journal.compare import Explanation, Side, captured, compare, last_two, numbered
@@ -43,6 +44,25 @@ def outlines(wanted: str | None, say: Say) -> dict[str, str]:
     from prong.prompt import outline
 
     return {agent: outline(prompt) for agent, prompt in _replay(wanted, say).agents.items()}
+
+
+def recorded_events(wanted: str | None, say: Say) -> Iterator[Envelope]:
+    """Give the events that a session has recorded, from its first on.
+
+    Raises NotPossibleNow if it has recorded none.
+    """
+    from prong.journal.eventlog import NAME, EventLog
+
+    journal = _journal(wanted, say)
+    log = EventLog(journal.with_suffix("") / NAME)
+    if log.problem:
+        raise NotPossibleNow(log.problem)
+    if not log.seq:
+        raise NotPossibleNow(
+            f"{journal.stem} has recorded no events: it is older than they are, or its folder was "
+            "deleted; open it once with --resume, and the rest of it is recorded"
+        )
+    return log.replay(0, log.seq)
 
 
 def books_of(wanted: str | None, say: Say) -> Books:
