@@ -24,6 +24,7 @@ from prong.mail import (
     PermissionResponse,
     PlanResponse,
     TeamFolder,
+    keyring,
     locked_file,
     socket_folder,
     socket_paths,
@@ -295,7 +296,7 @@ def test_a_team_file_that_is_new_is_not_taken_for_the_last(
     folder: TeamFolder, monkeypatch: pytest.MonkeyPatch
 ):
     """While another may look the same to the file system, it is read and not remembered."""
-    monkeypatch.setattr(team_file, "_FRESH", 1 << 62)
+    monkeypatch.setattr(team_file, "COARSE_CLOCK", 1 << 62)
     path = folder.path / "team.json"
     before, when = folder.team, path.stat()
     path.write_text(path.read_text().replace("Tries things.", "Drops things."))
@@ -452,6 +453,32 @@ def test_links_and_open_keys_are_refused(tmp_path: Path, folder: TeamFolder):
     (tmp_path / "teams/alias").symlink_to(folder.path)
     with pytest.raises(UsageError, match="no folder but a link"):
         TeamFolder.open(tmp_path, "alias")
+
+
+@pytest.mark.spec("M5")
+def test_a_key_that_was_held_is_still_looked_at(
+    folder: TeamFolder, monkeypatch: pytest.MonkeyPatch
+):
+    """Opened to others, damaged or gone, a key no longer signs, though it signed just before."""
+    monkeypatch.setattr(keyring, "COARSE_CLOCK", 0)
+    key = folder.path / "keys/ann"
+    folder.post("ann", "bob", Message(text="one"))
+    folder.post("ann", "bob", Message(text="two"))
+    assert texts(folder, "bob") == ["one", "two"]
+
+    key.chmod(0o640)
+    with pytest.raises(UsageError, match="is open to others"):
+        folder.post("ann", "bob", Message(text="x"))
+    with pytest.raises(UsageError, match="is open to others"):
+        folder.read("bob", Cursor())
+    key.chmod(0o600)
+    folder.post("ann", "bob", Message(text="three"))
+    key.write_bytes(b"short")
+    with pytest.raises(UsageError, match="missing or damaged"):
+        folder.post("ann", "bob", Message(text="x"))
+    key.unlink()
+    with pytest.raises(UsageError, match="missing or damaged"):
+        folder.post("ann", "bob", Message(text="x"))
 
 
 def test_everything_is_for_its_owner_alone(folder: TeamFolder):

@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 
@@ -44,8 +45,11 @@ def make_private(folder: Path) -> None:
 
 def socket_folders(env: Mapping[str, str]) -> tuple[str, ...]:
     """Name where sockets for the user's own processes are made, the best first."""
-    uid = os.getuid()
-    run, temp = env.get("XDG_RUNTIME_DIR"), env.get("TMPDIR")
+    return _socket_folders(os.getuid(), env.get("XDG_RUNTIME_DIR"), env.get("TMPDIR"))
+
+
+@lru_cache(maxsize=8)
+def _socket_folders(uid: int, run: str | None, temp: str | None) -> tuple[str, ...]:
     named = (
         f"{run}/prong" if run else "",
         f"/run/user/{uid}/prong",

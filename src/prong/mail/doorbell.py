@@ -24,9 +24,13 @@ LOOK = 1.0
 
 def ring(folder: Path, member: str) -> None:
     """Wake a member that waits; nothing happens if none does."""
+    # Most mail is sent to who is at work, and at no bell.
+    paths = socket_paths(folder, member, BELL)
+    if not (there := [path for path in paths if os.access(path, os.F_OK)]):
+        return
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.setblocking(False)
-        for path in socket_paths(folder, member, BELL):
+        for path in there:
             # Full is as good as rung; a dead or missing one is nobody's.
             with suppress(OSError):
                 sender.sendto(b"!", os.fspath(path))

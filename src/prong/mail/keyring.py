@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 from prong.errors import BadInput, NotPossibleNow
 from prong.mail.authority import LEADER, OUTSIDE, check_name
-from prong.mail.locked_file import open_file, write_whole
+from prong.mail.locked_file import COARSE_CLOCK, open_file, write_whole
 from prong.mail.signed_line import Unsound, claimed_sender, is_signed
 
 KEY_LENGTH = 32
@@ -19,6 +20,8 @@ class Keyring:
     def __init__(self, path: Path) -> None:
         """Use a folder."""
         self.path = path
+        self._held: dict[str, tuple[tuple[int, ...], bytes]] = {}
+        """Keys that were read, each with what its file then was."""
 
     def make(self, name: str) -> None:
         """Make a key, unless that name has one.
@@ -32,10 +35,14 @@ class Keyring:
 
     def key(self, name: str) -> bytes | None:
         """Give the key of whoever has one; raises NotPossibleNow if others could read it."""
+        if (held := self._held.get(name)) and held[0] == _state(f"{self.path}/{name}"):
+            return held[1]
         try:
             if name not in {LEADER, OUTSIDE}:
                 check_name(name)
-            fd = open_file(path := self.path / name, os.O_RDONLY)
+            path = self.path / name
+            state = _state(path)
+            fd = open_file(path, os.O_RDONLY)
         except (BadInput, FileNotFoundError):
             return None
         try:
@@ -47,7 +54,25 @@ class Keyring:
             data = os.read(fd, KEY_LENGTH + 1)
         finally:
             os.close(fd)
-        return data if len(data) == KEY_LENGTH else None
+        if len(data) != KEY_LENGTH:
+            return None
+        if state:
+            self._held[name] = (state, data)
+        return data
+
+
+def _state(path: Path | str) -> tuple[int, ...]:
+    """Tell a file from whatever takes its place, and from itself with another mode.
+
+    Empty as long as another may look the same.
+    """
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return ()
+    if abs(time.time_ns() - found.st_ctime_ns) < COARSE_CLOCK:
+        return ()
+    return (found.st_dev, found.st_ino, found.st_ctime_ns, found.st_size)
 
 
 class Verifier:

@@ -23,6 +23,9 @@ from prong.journal.lock import remedy
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """A file of ours is neither a link nor a pipe; neither is followed or waited for."""
 
+COARSE_CLOCK = 100_000_000
+"""Nanoseconds for which a file that took the place of another may look the same as that."""
+
 PATIENCE = 10.0
 """Seconds to wait for a lock that is held for microseconds by whoever is not stopped."""
 

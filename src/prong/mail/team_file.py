@@ -14,14 +14,11 @@ import msgspec
 from prong.errors import BadInput, NotPossibleNow, UnknownName
 from prong.host import owner
 from prong.mail.authority import LEADER
-from prong.mail.locked_file import locked_folder, open_file, write_whole
+from prong.mail.locked_file import COARSE_CLOCK, locked_folder, open_file, write_whole
 from prong.wire.raw import dump
 
 TEAM_VERSION = 1
 """Of the file that this program writes, and the newest it reads."""
-
-_FRESH = 100_000_000
-"""Nanoseconds for which what was read of a file may be out of date and still look the same."""
 
 MemberState = Literal["starting", "working", "idle", "ended"]
 
@@ -153,7 +150,7 @@ class TeamFile:
             found = self.path.lstat()
         except FileNotFoundError as error:
             raise UnknownName(f"the team {self.name} is gone") from error
-        fresh = abs(time.time_ns() - found.st_mtime_ns) < _FRESH
+        fresh = abs(time.time_ns() - found.st_mtime_ns) < COARSE_CLOCK
         return _FileStamp(found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size, fresh)
 
     def _load(self) -> Team:

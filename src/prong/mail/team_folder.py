@@ -53,6 +53,7 @@ class TeamFolder:
         """Use `create` or `open`."""
         self.path = path
         self.name = path.name
+        self._boxes: dict[str, Mailbox] = {}
         self._file = TeamFile(path / "team.json")
         self._keys = Keyring(path / "keys")
         self.tasks = SharedTasks(path / "tasks.jsonl", self._file, self._keys)
@@ -243,7 +244,10 @@ class TeamFolder:
         return Doorbell(self.path, member)
 
     def _box(self, name: str) -> Mailbox:
-        return Mailbox(self.path, name if name == LEADER else check_name(name), self.name)
+        if (box := self._boxes.get(name)) is None:
+            known = name if name == LEADER else check_name(name)
+            box = self._boxes[name] = Mailbox(self.path, known, self.name)
+        return box
 
     def _deliver(self, mail: Mail, names: Sequence[str]) -> None:
         key = self._keys.key(mail.sender)
