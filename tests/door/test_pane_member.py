@@ -153,6 +153,32 @@ async def test_the_leader_is_told_of_a_member_that_was_killed(
         assert not sockets(w)
 
 
+@pytest.mark.spec("M7", "T5")
+async def test_a_leader_looks_what_a_member_in_a_pane_has_done(
+    world: Worlds, terminal: Terminal
+) -> None:
+    """TaskOutput tells of it what is new each time, and waits for its end if it is to."""
+    look = {"task_id": "alice"}
+    cast = play(**TYPED)
+    cast.add(
+        "leader",
+        ("Look", call("TaskOutput", look)),
+        (
+            "* touch made\n* SendMessage to leader\nThat was my part.",
+            call("TaskOutput", {**look, "block": True, "timeout": 60_000}),
+        ),
+    )
+    async with world(cast, opens=False, serving=SEVERAL) as w, terminal(w, "--team") as screen:
+        await begin(screen)
+        screen.type("y")
+        await screen.see("Heard of it.")
+        await until(lambda: alice(w).state == "idle")
+        screen.type("Look")
+        await screen.see("wait for alice")
+        screen.type("/team kill alice")
+        await screen.see("alice has ended. Session: ", "(nothing new)", "Gone then.")
+
+
 @pytest.mark.spec("M1", "F1")
 async def test_a_fork_in_a_pane_goes_on_from_the_leaders_bytes(
     world: Worlds, terminal: Terminal

@@ -41,6 +41,7 @@ from prong.mail.socket_folder import VIEW, socket_paths
 from prong.session.foundation import Foundation
 from prong.session.member_events import MemberEvents
 from prong.session.member_origin import make_start, unfit
+from prong.session.member_output import MemberOutput
 from prong.session.member_receipt import member_receipt
 from prong.session.member_start import drop_start, write_start
 from prong.team.led_team import LedTeam
@@ -65,6 +66,7 @@ class _PaneMember(msgspec.Struct):
     """Why it ends, if that is known before it has."""
     failed: bool = False
     """Whether its program ended before it had joined: its pane says why, and stays."""
+    ended: anyio.Event = msgspec.field(default_factory=anyio.Event)
 
 
 class PaneMembers:
@@ -77,6 +79,7 @@ class PaneMembers:
         self._group = group
         self._watched: dict[str, _PaneMember] = {}
         self._asked: dict[str, anyio.CancelScope] = {}
+        self._output = MemberOutput(base.place.cwd, base.place.store)
         past = base.replay.each(ReceiptClosed) if base.replay is not None else ()
         self._receipts = {agent: note.value for agent, note in past if note.value.session}
 
@@ -201,6 +204,7 @@ class PaneMembers:
             self._base.emit(Warned(text=f"after {name} had ended: {error}"))
         finally:
             watched.events.end(why)
+            watched.ended.set()
             del self._watched[name]
 
     async def _follow(self, events: MemberEvents, sockets: Sequence[Path], *, anew: bool) -> None:
@@ -389,6 +393,14 @@ class PaneMembers:
         if (watched := self._watched.get(name)) is not None:
             watched.why = "it was stopped"
         await self._shut(led.membership.folder, member)
+
+    async def output(self, led: LedTeam, name: str, *, wait: float) -> str:
+        """Tell what is new of a member, having waited so long for its end; raises ProngError."""
+        if (watched := self._watched.get(name)) is not None:
+            with anyio.move_on_after(wait):
+                await watched.ended.wait()
+        member = await self._must_have(led, name)
+        return await anyio.to_thread.run_sync(self._output.read, member)
 
     async def arrange(self, led: LedTeam, name: str, action: str) -> str:
         """Take a member's pane out of sight, or bring it back; says what was done.

@@ -30,21 +30,29 @@ class Emitter:
 
     def emit(self, event: Event) -> None:
         """Tell of an event."""
+        line = log_line(event)
         match event:
-            case ReplyFinished(text=text, sidecar="") if text:
-                self.text = text
-                self._write(text)
-            case ToolStarted(title=title):
+            case ReplyFinished() if line:
+                self.text = line
+            case ToolStarted():
                 self.tool_uses += 1
-                self._write(f"* {title}")
             case _:
                 pass
+        if line and self._log is not None:
+            self._log.take(f"{line}\n".encode())
         self._tell(self._path, event)
-
-    def _write(self, text: str) -> None:
-        if self._log is not None:
-            self._log.take(f"{text}\n".encode())
 
     def log_to(self, log: Log) -> None:
         """Write what the child says and does to the log of its run."""
         self._log = log
+
+
+def log_line(event: Event) -> str:
+    """Give what a log of an agent has of an event: what it said, what it did; else nothing."""
+    match event:
+        case ReplyFinished(text=text, sidecar=""):
+            return text
+        case ToolStarted(title=title):
+            return f"* {title}"
+        case _:
+            return ""

@@ -266,6 +266,15 @@ class Leader:
             return Failed(str(error))
         return done(f"{name} and everything it started was stopped, and its pane is closed.")
 
+    async def output(self, name: str, *, wait: float) -> CallOutcome | None:
+        """Tell what is new of a member in a session of its own; None if it is not for that."""
+        if (led := self.led) is None or not await self._is_detached(led, name):
+            return None
+        try:
+            return done(await self.detached.output(led, name, wait=wait))
+        except (ProngError, OSError) as error:
+            return Failed(str(error))
+
     async def tell(self, name: str, text: str) -> CallOutcome | None:
         """Write to a member that works in a session of its own; None if it is not for that."""
         if (led := self.led) is None or not await self._is_detached(led, name):

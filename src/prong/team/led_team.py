@@ -66,6 +66,10 @@ class DetachedMembers(Protocol):
         """End a member at once, with all that it has started; raises ProngError."""
         ...
 
+    async def output(self, led: LedTeam, name: str, *, wait: float) -> str:
+        """Tell what is new of a member, having waited so long for its end; raises ProngError."""
+        ...
+
     async def arrange(self, led: LedTeam, name: str, action: str) -> str:
         """Take a member's pane out of sight, or bring it back; raises ProngError."""
         ...

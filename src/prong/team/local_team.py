@@ -91,6 +91,11 @@ class MemberPort:
         del name
         return None
 
+    async def output(self, name: str, *, wait: float) -> CallOutcome | None:
+        """Leave it: a member looks after what it has started itself."""
+        del name, wait
+        return None
+
     async def propose(self) -> CallOutcome:
         """Put the plan before the leader."""
         member = self.teams.at_work(self.path)

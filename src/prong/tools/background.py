@@ -41,11 +41,11 @@ class TaskOutput:
     async def run(
         self, call_id: CallId, args: TaskOutputArguments, context: Context
     ) -> CallOutcome:
-        """Ask the board."""
+        """Ask the board, or the team if it is a member in a session of its own."""
         del call_id
-        return await context.tasks.output(
-            args.task_id, wait=args.timeout / 1000 if args.block else 0.0
-        )
+        name, wait = args.task_id, args.timeout / 1000 if args.block else 0.0
+        told = await context.team.output(name, wait=wait) if context.team is not None else None
+        return await context.tasks.output(name, wait=wait) if told is None else told
 
 
 class TaskStopArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -139,6 +139,13 @@ class Teamwork(Protocol):
         """End a member at once that works in a session of its own; None if it is not for that."""
         ...
 
+    async def output(self, name: str, *, wait: float) -> CallOutcome | None:
+        """Tell what is new of a member in a session of its own; None if it is not for that.
+
+        Waits for so many seconds at most for its end.
+        """
+        ...
+
     async def propose(self) -> CallOutcome:
         """Put the plan that was just said before the leader."""
         ...
