@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import msgspec
 import pytest
 
 from prong.command import LeadTeam, Refused
-from prong.mail import TeamFolder
-from prong.testing import Options, Worlds, say
-from shared.cast import CREATE, Cast, spawn
+from prong.errors import JournalFull
+from prong.journal.lock import remedy
+from prong.mail import TeamFolder, locked_file, mailbox, team_folder
+from prong.testing import Options, Step, Worlds, call, say
+from prong.testing.script import Call, Text
+from shared.cast import CREATE, Cast, spawn, to
 from shared.team import text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("M1", "M5", "M9")]
@@ -148,3 +155,122 @@ async def test_a_tmux_server_that_is_killed(world: Worlds, server: Path) -> None
         assert [one.state for one in folder.team.members] == ["ended"]
         await w.session.run("Again")
         assert "bob works in a pane of tmux" in text_of(w.parts)
+
+
+async def test_a_team_on_a_network_file_system(
+    world: Worlds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model is told that it cannot be there and where it could; the session goes on."""
+    monkeypatch.setattr(team_folder, "network_type", lambda folder: "nfs4")
+    script = Cast([("Go", CREATE), ("network file system (nfs4)", say("Then without."))])
+    async with world(script, **GIVEN) as w:
+        turn = await w.session.run("Go")
+        assert turn.text == "Then without."
+        assert "set PRONG_HOME to a folder of this machine" in text_of(w.parts)
+
+
+def _refuse(*given: object) -> None:
+    del given
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _refuse_file(path: Path, data: bytes) -> None:
+    del data
+    error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    raise JournalFull(f"{path} cannot be written ({error}); {remedy(error)}")
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextManager[object]]:
+    """Give what fills the disk that teams are on, for a while."""
+
+    @contextmanager
+    def fill() -> Generator[None]:
+        with monkeypatch.context() as disk:
+            disk.setattr(locked_file, "_write", _refuse)
+            disk.setattr(mailbox, "write_whole", _refuse_file)
+            yield
+
+    return fill
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        spawn("bob"),
+        to("alice", "It is lost."),
+        to("*", "It is lost."),
+        to("alice", "", shutdown=True),
+        call("TeamTaskCreate", {"title": "It is lost."}),
+    ],
+    ids=["spawn", "send", "broadcast", "end", "task"],
+)
+async def test_a_disk_that_is_full(world: Worlds, full: Any, step: Step) -> None:
+    """The leader is told with the remedy, its turn goes on, and later the same works."""
+    script = Cast(
+        [
+            ("Go", CREATE),
+            ("You lead", spawn("alice")),
+            ("Now", step),
+            ("free some", say("I see.")),
+            ("Again", step),
+        ]
+    )
+    async with world(script, **GIVEN) as w:
+        await w.session.run("Go")
+        await w.session.wait_settled()
+        with full():
+            turn = await w.session.run("Now")
+        assert turn.text == "I see."
+        turn = await w.session.run("Again")
+        assert turn.why == "done"
+        assert text_of(w.parts).count("free some") == 1
+
+
+async def test_a_disk_that_is_full_before_there_is_a_team(world: Worlds, full: Any) -> None:
+    """The team is not there, not in parts either, and can be made once there is room."""
+    script = Cast([("Now", CREATE), ("free some", say("I see.")), ("Again", CREATE)])
+    async with world(script, **GIVEN) as w:
+        with full():
+            turn = await w.session.run("Now")
+        assert turn.text == "I see."
+        assert not any((w.store / "teams").iterdir())
+        await w.session.run("Again")
+        assert TeamFolder.open(w.store, "crew").team.members == ()
+
+
+@pytest.mark.parametrize(
+    ("first", "begun"),
+    [
+        (to("leader", "It is lost."), LeadTeam("send", "alice", "Hello.")),
+        (to("leader", "", approve=True), LeadTeam("end", "alice")),
+        (Step((Text("Step one."), Call("ExitPlanMode", {}))), None),
+    ],
+    ids=["send", "agree", "propose"],
+)
+async def test_a_disk_that_is_full_for_a_member(
+    world: Worlds, full: Any, first: Step, begun: LeadTeam | None
+) -> None:
+    """It is told with the remedy and goes on; a plan that was not sent can be proposed again."""
+    script = Cast(
+        [("Go", CREATE), ("You lead", spawn("alice", plan=begun is None))],
+        alice=[
+            ("The time has come", first),
+            ("free some", say("I see.")),
+            ("And now", first),
+            ("asks you to end", say("In a moment.")),
+        ],
+    )
+    async with world(script, **GIVEN) as w:
+        await w.session.run("Go")
+        await w.session.wait_settled()
+        if begun is not None:
+            await w.session.send(begun)
+            await w.session.wait_settled()
+        await w.session.send(LeadTeam("send", "alice", "The time has come"))
+        with full():
+            await w.session.wait_settled()
+        assert "free some" in text_of(w.parts, "main/alice")
+        await w.session.send(LeadTeam("send", "alice", "And now"))
+        await w.session.wait_settled()
+        assert text_of(w.parts, "main/alice").count("free some") == 1

@@ -11,7 +11,7 @@ import anyio.to_thread
 
 from prong.agent.speaker import must_be
 from prong.entry import CallId
-from prong.errors import NotPossibleNow, ProngError, UnknownName, UsageError
+from prong.errors import NotPossibleNow, ProngError, UnknownName
 from prong.event import MAIN, Warned
 from prong.host.pane.choice import IN_PROCESS
 from prong.journal.note import MemberSpec, TeamKept
@@ -22,7 +22,7 @@ from prong.team.led_team import DetachedMembers, LedTeam
 from prong.team.membership import Membership
 from prong.team.supervisor import Supervisor
 from prong.team.team_list import use_list
-from prong.team.team_mail import TeamMail
+from prong.team.team_mail import NOT_STORED, TeamMail
 from prong.tools.delegate import SpawnArguments
 from prong.tools.team_task import SharedTaskArguments
 from prong.tools.teamwork import TeamMessageArguments
@@ -133,7 +133,7 @@ class Leader:
             kept = TeamKept(team=name)
             self.recorder.note(MAIN, kept)
             await self._lead(await self.mail.open_folder(name), kept)
-        except UsageError as error:
+        except NOT_STORED as error:
             return Failed(str(error))
         return done(f"You lead the team {name}. TeamSpawn starts its members.")
 
@@ -195,7 +195,7 @@ class Leader:
                 started=time.time(),
             )
             return await anyio.to_thread.run_sync(folder.add, member)
-        except UsageError as error:
+        except NOT_STORED as error:
             return Failed(str(error))
 
     async def _dismiss(self, name: str) -> None:
@@ -222,7 +222,7 @@ class Leader:
                     f"prong --resume {member.session}"
                 )
             return await self._tell(self.led, args)
-        except UsageError as error:
+        except NOT_STORED as error:
             return Failed(str(error))
 
     async def _broadcast(self, led: LedTeam, team: Team, args: TeamMessageArguments) -> CallOutcome:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from prong.agent.speaker import must_be
-from prong.errors import NotPossibleNow, UsageError
+from prong.errors import NotPossibleNow
 from prong.mail import SharedTask, SharedTasks
 from prong.team.membership import Membership
 from prong.team.notice import line, neutral
-from prong.team.team_mail import TeamMail
+from prong.team.team_mail import NOT_STORED, TeamMail
 from prong.tools.team_task import (
     SharedTaskArguments,
     TaskCreateArguments,
@@ -27,7 +27,7 @@ async def use_list(
     try:
         must_be(membership.path)
         told = await mail.use_tasks(membership, partial(_use, by=membership.name, args=args))
-    except UsageError as error:
+    except NOT_STORED as error:
         return Failed(str(error))
     return done(told)
 

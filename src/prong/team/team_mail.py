@@ -18,7 +18,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 from msgspec.structs import astuple
 
-from prong.errors import ProngError, UnknownName
+from prong.errors import JournalFull, ProngError, UnknownName, UsageError
 from prong.event import Event, Warned
 from prong.ids import AgentPath
 from prong.journal.replay import Replay
@@ -38,6 +38,8 @@ from prong.team.outbox import Outbox
 from prong.team.received import Received
 from prong.team.standing import told
 
+NOT_STORED = (UsageError, JournalFull)
+"""Why a mail is not sent, or a team not changed: who asked is told, and may ask again."""
 _T = TypeVar("_T")
 
 

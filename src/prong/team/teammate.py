@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from prong.agent import Agent, Turn
 from prong.entry import Reply, Text, User
-from prong.errors import ProngError, UnknownName, UsageError
+from prong.errors import ProngError, UnknownName
 from prong.event import AgentRested, Warned
 from prong.ids import task_of
 from prong.journal.note import MemberKept
@@ -41,7 +41,7 @@ from prong.team.member_record import MemberRecord
 from prong.team.membership import Membership
 from prong.team.task import TaskBoard
 from prong.team.team_list import shown, use_list
-from prong.team.team_mail import TeamMail
+from prong.team.team_mail import NOT_STORED, TeamMail
 from prong.tools.policy import PolicyBox
 from prong.tools.team_task import SharedTaskArguments
 from prong.tools.teamwork import TeamMessageArguments
@@ -237,15 +237,15 @@ class Teammate:
             return Failed("only the leader asks members to end")
         if args.approve is not None or args.request_id:
             return await self._answer(args)
-        team = await anyio.to_thread.run_sync(lambda: self.membership.folder.team)
-        member = team.member(args.to)
-        if member is None and args.to not in {LEADER, EVERYONE}:
-            return None
-        if not args.message.strip():
-            return Failed("the message is empty")
         try:
+            team = await anyio.to_thread.run_sync(lambda: self.membership.folder.team)
+            member = team.member(args.to)
+            if member is None and args.to not in {LEADER, EVERYONE}:
+                return None
+            if not args.message.strip():
+                return Failed("the message is empty")
             await self.mail.post(self.membership, args.to, Message(text=args.message))
-        except UsageError as error:
+        except NOT_STORED as error:
             return Failed(str(error))
         if member is not None and member.state == "ended":
             return done(f"{args.to} has ended; it reads this if it is started again.")
@@ -263,7 +263,11 @@ class Teammate:
             # Before it is said: whoever has said it must end, also after a kill.
             self.record.keep(agreed=True, shutdown="")
         about = f"{request_id} {args.approve}"
-        await self.mail.post(self.membership, LEADER, body, about=about)
+        try:
+            await self.mail.post(self.membership, LEADER, body, about=about)
+        except NOT_STORED as error:
+            ends = " You end all the same." if args.approve else ""
+            return Failed(f"{error}.{ends}")
         self.record.keep(shutdown="")
         told = "End your turn now." if args.approve else "Go on with your work."
         return done(f"The leader is told. {told}")
@@ -279,7 +283,11 @@ class Teammate:
             return Failed("write the whole plan as text in the reply that calls ExitPlanMode")
         request_id = f"plan-{os.urandom(4).hex()}"
         self.record.keep(plan=(request_id, plan))
-        await self._ask_plan(request_id, plan)
+        try:
+            await self._ask_plan(request_id, plan)
+        except NOT_STORED as error:
+            self.record.keep(plan=("", ""))
+            return Failed(str(error))
         told = "The plan is with the leader. The answer comes as a message."
         return Done((Text(told),), ends=plan)
 
