@@ -157,12 +157,11 @@ async def test_a_line_that_is_cut(
 
 
 async def test_a_line_that_is_cut_for_good(
-    world: Worlds, tmp_path: Path, ssh: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    world: Worlds, tmp_path: Path, ssh: dict[str, str]
 ) -> None:
     """A machine that does not come back fails the task once, and the work is kept there."""
-    monkeypatch.setattr("prong.team.remote.PATIENCE", 1.0)
     far = tmp_path / "far"
-    async with remote_world(world, script(), far, target=ssh) as (w, _):
+    async with remote_world(world, script(), far, target={**ssh, "patience": 1}) as (w, _):
         task, _ = await started(w, far)
         folder = Path(os.environ["PATH"].partition(":")[0])
         program(folder / "gone", "exit 255")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import pytest
 
 from prong.testing import torture
+from prong.testing.counted_trial import CountedTrial
 from prong.testing.torture import CAMPAIGNS, Campaign, Trial
 
 pytestmark = pytest.mark.door
@@ -94,6 +96,28 @@ def test_the_program_prints_a_table(dice: str, capsys: pytest.CaptureFixture[str
     assert "dice             40" in printed
     assert f"dice --seed 5 --only {number}\n" in printed
     assert torture.main(["forgeries", "--seed", "1", "--count", "20"]) == 0
+
+
+def test_what_was_done_is_counted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """A campaign of several kinds of kills says how often each of them happened."""
+
+    def throw(rng: random.Random, counts: Counter[str]) -> str:
+        counts["high" if rng.random() < 0.5 else "low"] += 1
+        return ""
+
+    class Coin(Campaign, frozen=True):
+        def trials(self):
+            return nullcontext(CountedTrial(throw))
+
+    monkeypatch.setitem(CAMPAIGNS, "coin", Coin("coin", 30, ""))
+    report = torture.run("coin", seed=5)
+
+    (_, high), (_, low) = report.counts
+    assert high + low == 30
+    assert torture.main(["coin", "--seed", "5"]) == 0
+    assert f"30 done: high {high}, low {low}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", [["nothing"], ["--only", "3"], ["kills", "--only", "3"]])

@@ -41,6 +41,8 @@ class RemoteTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Names of variables of this machine that commands over there are given."""
     folder: str = ""
     """Where copies of repositories are kept there; empty for the usual one."""
+    patience: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 120.0
+    """Seconds for which it is tried again when the line to it was cut."""
 
 
 _OWN = {

@@ -35,10 +35,8 @@ from prong.team.worker_line import Channel
 from prong.team.workspace_message import WorkspaceReady
 from prong.tools.ground import Ground
 
-PATIENCE = 120.0
-"""Seconds for which a machine is tried again to which the line was cut."""
-
 _PAUSE = 2.0
+"""Seconds between two attempts to reach a machine again."""
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -223,13 +221,15 @@ class RemoteRunner:
 
         Raises WorkerFailed with what was lost, if that is not possible.
         """
-        with anyio.move_on_after(PATIENCE):
+        machine = self._workspace.machine
+        patience = machine.target.patience
+        with anyio.move_on_after(patience):
             while True:
                 try:
-                    return await self._workspace.machine.open(self._child.spec.node, agent.emit)
+                    return await machine.open(self._child.spec.node, agent.emit)
                 except WorkerFailed:
                     await anyio.sleep(_PAUSE)
-        raise WorkerFailed(f"{lost}; it could not be reached again for {PATIENCE:g} seconds")
+        raise WorkerFailed(f"{lost}; it could not be reached again for {patience:g} seconds")
 
     async def _hold(self, channel: Channel, agent: Agent, until: Until) -> Turn:
         """Have one run done, by a number of its own."""

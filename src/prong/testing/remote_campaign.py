@@ -1,9 +1,10 @@
-"""kill -9 of sessions, workers and lines while forks work on another machine, until all is done.
+"""kill -9 of sessions, workers, machines and lines while forks work elsewhere, until all is done.
 
 A session starts forks in workspaces elsewhere, each of which runs commands that count. Kills hit
-the session, which is taken up again, the worker that runs the forks, or what carries the bytes. In
-the end no command was run twice, every fork was told of exactly once, whatever a command wrote is
-in the branch that came back or in the workspace where it is kept, and no process is left.
+the session, which is taken up again, the worker that runs the forks, all processes of the machine
+that they are on, or what carries the bytes; the machine may then be away for a while, or for good.
+In the end no command was run twice, every fork was told of exactly once, whatever a command wrote
+is in the branch that came back or in the workspace where it is kept, and no process is left.
 """
 
 from __future__ import annotations
@@ -30,20 +31,35 @@ from prong.journal.note import ChildSpec
 from prong.journal.replay import read_journal
 from prong.journal.verify import verify
 from prong.prompt import Prompt
+from prong.testing.counted_trial import CountedTrial
 from prong.testing.kill_campaign import BOUND, journal_of, left_over, stand, untold
 from prong.testing.program import Program
 from prong.testing.repository import Repo, make_repo
 from prong.testing.request import Request
 from prong.testing.scene import World, world
 from prong.testing.script import Step, call, calls, delay, report, say
-from prong.testing.torture import Trial
 
 FORKS = 3
-STEPS = 3
-_SSH = '#!/bin/sh\nfor last; do :; done\nexec 3<&0\nsh -c "$last" <&3 3<&- &\nwait $!\n'
-"""Stands for ssh: what it starts is not it, so that the line can die alone."""
+STEPS = 4
+_SSH = """#!/bin/sh
+[ -e "${0%/*}/away" ] && { echo 'ssh: connect to host far: Connection timed out' >&2; exit 255; }
+for last; do :; done
+exec 3<&0
+sh -c "$last" <&3 3<&- &
+wait $!
+"""
+"""Stands for ssh: what it starts is not it, so that the line can die alone, and stay away."""
+_PATIENCE = 6.0
+"""Seconds after which a machine counts as gone for good."""
 
-Struck = Literal["session", "worker", "line"]
+Struck = Literal["session", "worker", "node", "line", "network", "gone"]
+"""Who is killed: `network` is a line that stays away for a while, `gone` one that never comes back.
+
+A node is a worker with all that it has started, and by ssh it is away for a while too.
+"""
+_OF_PROCESS: tuple[Struck, ...] = ("session", "worker", "node")
+_OF_SSH: tuple[Struck, ...] = (*_OF_PROCESS, "line", "network", "gone")
+_AWAY: frozenset[Struck] = frozenset(["node", "network", "gone"])
 
 
 class RemoteKill(msgspec.Struct, frozen=True):
@@ -52,6 +68,8 @@ class RemoteKill(msgspec.Struct, frozen=True):
     whom: Struck
     requests: int
     later: float
+    away: float
+    """Seconds for which nothing leads there then, if that is part of it."""
 
 
 class RemotePlan(msgspec.Struct, frozen=True):
@@ -66,11 +84,14 @@ class RemotePlan(msgspec.Struct, frozen=True):
 def plan_remote(rng: random.Random) -> RemotePlan:
     """Choose one."""
     launcher = rng.choice(["process", "ssh"])
-    kinds: list[Struck] = (
-        ["session", "worker", "line"] if launcher == "ssh" else ["session", "worker"]
-    )
+    kinds = _OF_SSH if launcher == "ssh" else _OF_PROCESS
     kills = tuple(
-        RemoteKill(rng.choice(kinds), rng.randrange(9), rng.choice([0.0, rng.uniform(0, 0.5)]))
+        RemoteKill(
+            rng.choice(kinds),
+            rng.randrange(6),
+            rng.choice([0.0, rng.uniform(0, 0.5)]),
+            rng.uniform(0.5, 4.0),
+        )
         for _ in range(rng.randint(2, 4))
     )
     return RemotePlan(
@@ -113,11 +134,14 @@ class RemoteModel:
 class _Siege:
     """One session that is killed again and again."""
 
-    def __init__(self, w: World, planned: RemotePlan, folder: Path) -> None:
+    def __init__(self, w: World, planned: RemotePlan, folder: Path, counts: Counter[str]) -> None:
         self._w = w
+        self._counts = counts
         self._far = folder / "far"
         self._program = Program()
+        target: dict[str, str | float]
         target = {"launcher": planned.launcher, "folder": str(self._far), "python": sys.executable}
+        target["patience"] = _PATIENCE
         if planned.launcher == "ssh":
             target["host"] = "far"
         settings = {"remote": {"targets": {"box": target}}, "retry": {"first": 0.01}}
@@ -130,7 +154,7 @@ class _Siege:
         (bin_ / "ssh").write_text(_SSH)
         (bin_ / "ssh").chmod(0o755)
         self._path = f"{bin_}:{os.environ['PATH']}"
-        self.struck: Counter[Struck] = Counter()
+        self._away = bin_ / "away"
 
     async def run(self, words: list[str], kills: list[RemoteKill]) -> int:
         """Run the session, and let kills happen until one of them is its own.
@@ -146,6 +170,7 @@ class _Siege:
                 with anyio.move_on_after(BOUND + 40):
                     await process.wait()
                 group.cancel_scope.cancel()
+            self._away.unlink(missing_ok=True)
             if process.returncode is None:
                 process.kill()
                 raise TimeoutError(f"prong {' '.join(words)} does not end")
@@ -157,14 +182,23 @@ class _Siege:
             while len(self._w.server.records) - before < kill.requests:  # noqa: ASYNC110 - nobody is told
                 await anyio.sleep(0.005)
             await anyio.sleep(kill.later)
-            kills.pop(0)
-            self.struck[kill.whom] += 1
             if kill.whom == "session":
+                kills.pop(0)
                 process.kill()
+                self._counts["session"] += 1
                 return
-            for pid in _started(process.pid, kill.whom):
+            while not (found := _started(process.pid, kill.whom)):  # noqa: ASYNC110 - nobody is told
+                await anyio.sleep(0.05)
+            kills.pop(0)
+            if kill.whom in _AWAY:
+                self._away.touch()
+            for pid in found:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+            self._counts[kill.whom] += 1
+            if kill.whom != "gone":
+                await anyio.sleep(kill.away if kill.whom in _AWAY else 0)
+                self._away.unlink(missing_ok=True)
 
 
 def _started(session: int, whom: Struck) -> list[int]:
@@ -177,24 +211,35 @@ def _started(session: int, whom: Struck) -> list[int]:
             stat = (place / "stat").read_bytes().rpartition(b")")[2].split()
             parents[int(place.name)] = int(stat[1])
 
-    def is_below(pid: int) -> bool:
-        while pid in parents and pid != session:
-            pid = parents[pid]
-        return pid == session
+    below = {
+        pid: words
+        for pid, words in lines.items()
+        if pid != session and _descends(pid, {session}, parents)
+    }
+    leads = {pid for pid, words in below.items() if b"/bin/ssh\0" in words}
+    if whom in {"line", "network", "gone"}:
+        return sorted(leads)
+    workers = {pid for pid, words in below.items() if b"\0worker\0--stdio\0" in words} - leads
+    if whom == "worker":
+        return sorted(workers)
+    return sorted(leads | {pid for pid in below if _descends(pid, workers, parents)})
 
-    mark = b"\0worker\0--stdio\0" if whom == "worker" else b"/bin/ssh\0"
-    found = [pid for pid, words in lines.items() if mark in words and is_below(pid)]
-    return [pid for pid in found if whom == "line" or b"/bin/ssh\0" not in lines[pid]]
+
+def _descends(pid: int, first: set[int], parents: dict[int, int]) -> bool:
+    """Whether a process is one of these, or was started by one."""
+    while pid in parents and pid not in first:
+        pid = parents[pid]
+    return pid in first
 
 
-async def _session(rng: random.Random, folder: Path) -> str:
+async def _session(rng: random.Random, counts: Counter[str], folder: Path) -> str:
     planned = plan_remote(rng)
     async with world(RemoteModel(planned), folder=folder / "it", opens=False) as w:
         w.root.rmdir()
         repo = make_repo(w.root)
         before = repo.fingerprint()
         siege, words, kills = (
-            _Siege(w, planned, folder),
+            _Siege(w, planned, folder, counts),
             ["Go", "--session-id", "it"],
             list(planned.kills),
         )
@@ -260,14 +305,14 @@ def _done(prompt: Prompt) -> set[str]:
 
 
 @contextmanager
-def trials() -> Generator[Trial]:
+def trials() -> Generator[CountedTrial]:
     """Kill sessions with work elsewhere, each in folders of its own."""
 
-    def trial(rng: random.Random) -> str:
+    def trial(rng: random.Random, counts: Counter[str]) -> str:
         folder = Path(tempfile.mkdtemp()).resolve()
         try:
-            return anyio.run(_session, rng, folder)
+            return anyio.run(_session, rng, counts, folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    yield trial
+    yield CountedTrial(trial)

@@ -23,6 +23,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from prong.testing.counted_trial import CountedTrial
+
 Trial: TypeAlias = Callable[[random.Random], str]
 """Tries something and says what was wrong, with all that is needed to understand it; or nothing."""
 
@@ -50,7 +52,7 @@ CAMPAIGNS = {
     "paths": Campaign("lines that change what their paths mean", 6000, "path_campaign"),
     "escapes": Campaign("lines that try to leave their sandbox", 4000, "escape_campaign"),
     "kills": Campaign("kill -9 of sessions with children, resumed", 40, "kill_campaign"),
-    "remote": Campaign("kill -9 of sessions, workers and lines", 70, "remote_campaign"),
+    "remote": Campaign("kill -9 of sessions, workers, machines and lines", 110, "remote_campaign"),
     "merges": Campaign("kill -9 of `prong merge`, run again", 40, "merge_campaign"),
     "mail": Campaign("kill -9 of 8 writers and a reader of one mailbox", 10, "mail_campaign"),
     "claims": Campaign("kill -9 of 8 who claim tasks of one list", 10, "claim_campaign"),
@@ -76,6 +78,8 @@ class Report(msgspec.Struct, frozen=True):
     tried: int
     seconds: float
     failures: tuple[Failure, ...]
+    counts: tuple[tuple[str, int], ...] = ()
+    """What was done, by kind and how often, for a campaign that counts it."""
 
 
 def chance(seed: int, number: int) -> random.Random:
@@ -104,7 +108,8 @@ def run(
             tried += 1
             if what := _tried(trial, chance(seed, number)):
                 failures.append(Failure(number, what))
-    return Report(name, seed, tried, time.monotonic() - begun, tuple(failures))
+        counts = sorted(trial.counts.items()) if isinstance(trial, CountedTrial) else ()
+    return Report(name, seed, tried, time.monotonic() - begun, tuple(failures), tuple(counts))
 
 
 def _tried(trial: Trial, rng: random.Random) -> str:
@@ -120,6 +125,9 @@ def table(reports: Sequence[Report]) -> Iterator[str]:
     for one in reports:
         figures = f"{one.tried:>8,}{len(one.failures):>10}{one.seconds:>9.1f}"
         yield f"{one.name:<11}{figures}  {CAMPAIGNS[one.name].about}"
+        if one.counts:
+            kinds = ", ".join(f"{kind} {times:,}" for kind, times in one.counts)
+            yield f"{'':<11}{sum(times for _, times in one.counts):>8,} done: {kinds}"
     for one in reports:
         for failure in one.failures:
             yield ""
