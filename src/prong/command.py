@@ -96,7 +96,8 @@ class Fork(_Command, frozen=True, tag="fork"):
     """Split off one fork per directive; accepted with their task ids."""
 
     directives: tuple[str, ...]
-    isolation: Literal["worktree", "remote"] | None = None
+    isolation: str | None = None
+    """`worktree`, `remote`, or `remote:NAME` for a machine of the settings."""
 
 
 class Tell(_Command, frozen=True, tag="tell"):

@@ -21,6 +21,13 @@ def remote_settings(folder: Path, **target: Any) -> str:
     ).decode()
 
 
+def several_targets(folder: Path, *names: str, default: str = "") -> str:
+    """Name several targets, each with a folder of its own for its copies."""
+    targets = {one: {"launcher": "process", "folder": str(folder / one)} for one in names}
+    remote = {"targets": targets, **({"default": default} if default else {})}
+    return msgspec.json.encode({"remote": remote, "retry": {"tries": 1}}).decode()
+
+
 def prepare_repository(root: Path) -> Repo:
     """Make a repository with a commit, and a change that is not committed."""
     repo = Repo(root)

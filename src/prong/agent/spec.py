@@ -45,7 +45,8 @@ class AgentType(msgspec.Struct, frozen=True, kw_only=True):
     background: bool = False
     """Whether it always works in the background."""
     effort: str = ""
-    isolation: Literal["", "worktree", "remote"] = ""
+    isolation: str = ""
+    """`worktree`, `remote`, or `remote:NAME` for a machine of the settings; empty for none."""
     initial_prompt: str = ""
     """Put before every brief."""
     omit_instructions: bool = False

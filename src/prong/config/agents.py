@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -20,8 +20,9 @@ from prong.config.document import Document, read_text
 from prong.config.front import Front, read_front
 from prong.config.listing import list_files
 from prong.config.type_option import NAME, check_name, unkept
-from prong.errors import ConfigError, NotInstalled
+from prong.errors import BadInput, ConfigError, NotInstalled
 from prong.extension import Extension, installed
+from prong.host.target import read_isolation
 from prong.tools import filter as tool_filter
 from prong.tools.ground import Policy, why_unread
 
@@ -177,8 +178,10 @@ def _from_front(path: str, front: Front, source: TypeSource, content: str) -> Ag
         known = ", ".join(_MODES)
         raise wrong("permissionMode", f"there is no permission mode {mode!r}; they are {known}")
     isolation = front.text("isolation")
-    if isolation not in {"", "worktree", "remote"}:
-        raise wrong("isolation", f"isolation {isolation!r} must be 'worktree' or 'remote'")
+    try:
+        read_isolation(isolation)
+    except BadInput as error:
+        raise wrong("isolation", str(error)) from error
     has_servers = "mcpServers" in front.values
     return AgentType(
         name=name,
@@ -195,7 +198,7 @@ def _from_front(path: str, front: Front, source: TypeSource, content: str) -> Ag
         hooks=_hooks(path, front, content) if "hooks" in front.values else (),
         background=_flag(front, "background", wrong),
         effort=front.text("effort"),
-        isolation=cast("Literal['', 'worktree', 'remote']", isolation),
+        isolation=isolation,
         initial_prompt=front.text("initialPrompt"),
         omit_instructions=_flag(front, "omitInstructions", wrong),
         source=source,

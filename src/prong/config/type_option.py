@@ -15,6 +15,7 @@ from prong.config.front import Front
 from prong.config.function_hook import read_hooks
 from prong.config.slip import check_rule
 from prong.errors import BadInput, ConfigError
+from prong.host.target import read_isolation
 from prong.tools import filter as tool_filter
 from prong.tools.function import AnyFunctionTool, as_tool
 
@@ -39,7 +40,7 @@ class _GivenType(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fi
     mcp_servers: list[str] | str | None = None
     background: bool = False
     effort: str = ""
-    isolation: Literal["", "worktree", "remote"] = ""
+    isolation: str = ""
     initial_prompt: str = ""
     omit_instructions: bool = False
 
@@ -106,6 +107,10 @@ def _made(where: str, name: object, value: object, **more: Any) -> AgentType:
         raise BadInput(f"{where}: {name}: {error}") from error
     except ConfigError as error:
         raise BadInput(str(error)) from error
+    try:
+        read_isolation(given.isolation)
+    except BadInput as error:
+        raise BadInput(f"{where}: {name}: {error}") from error
     tools, servers = given.tools, given.mcp_servers
     allow = None if tools is None else _listed(tools)
     deny = _listed(given.disallowed_tools)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -65,7 +65,7 @@ COMMANDS: tuple[Slash, ...] = (
     Slash("fork", "TEXT", "split off a fork that works in the background"),
     Slash("fork", "ONE / TWO", "split off several"),
     Slash("fork", "--worktree TEXT", "the same, each in a working copy and a branch of its own"),
-    Slash("fork", "--remote TEXT", "the same, each in a working copy on another machine"),
+    Slash("fork", "--remote[:NAME] TEXT", "the same, each in a working copy on another machine"),
     Slash("tasks", "", "what runs in the background, and what has ended"),
     Slash("todos", "[ID]", "what the agent, or a fork, has on its list", "agent"),
     Slash("report", "ID", "what a fork or agent has reported, all of it", "agent"),
@@ -253,11 +253,12 @@ def _memory(rest: str) -> SetMemory:
 
 def _fork(rest: str) -> Fork:
     word, _, text = rest.partition(" ")
-    kinds: dict[str, Literal["worktree", "remote"]]
-    kinds = {"--worktree": "worktree", "--remote": "remote"}
-    isolation = kinds.get(word)
+    flag = re.fullmatch(r"--(worktree|remote(?:[:=]\S+)?)", word)
+    isolation = flag[1].replace("=", ":", 1) if flag else None
     parts = re.split(r"\s/\s", text if isolation else rest)
     directives = tuple(part.strip() for part in parts if part.strip())
     if not directives:
-        raise BadInput("say what the fork is to do: /fork [--worktree|--remote] TEXT, or ONE / TWO")
+        raise BadInput(
+            "say what the fork is to do: /fork [--worktree|--remote[:NAME]] TEXT, or ONE / TWO"
+        )
     return Fork(directives, isolation)

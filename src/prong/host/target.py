@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -14,6 +14,33 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WORD = re.compile(r"[^\s\x00-\x1f\x7f-][^\s\x00-\x1f\x7f]*")
 """What a program takes for a host or an image, and never for an option."""
+
+
+IsolationKind: TypeAlias = Literal["", "worktree", "remote"]
+
+
+class ChosenIsolation(msgspec.Struct, frozen=True):
+    """How a child is to be kept apart, as whoever starts it wrote it."""
+
+    kind: IsolationKind = ""
+    target: str = ""
+    """The machine that is named; empty for the one that is taken without a name."""
+
+
+def read_isolation(text: str) -> ChosenIsolation:
+    """Read `worktree`, `remote` or `remote:NAME`; nothing at all is no isolation.
+
+    Raises BadInput.
+    """
+    kind, named, target = text.partition(":")
+    if kind == "remote" and (not named or _NAME.fullmatch(target)):
+        return ChosenIsolation("remote", target)
+    if text in {"", "worktree"}:
+        return ChosenIsolation("worktree" if text else "")
+    raise BadInput(
+        f"isolation {text!r} must be 'worktree', 'remote', or 'remote:NAME' for a machine of the "
+        "setting remote.targets"
+    )
 
 
 class RemoteTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -125,7 +152,10 @@ def choose_target(
     known = ", ".join(sorted(targets))
     wanted = name or default or (next(iter(targets)) if len(targets) == 1 else "")
     if not wanted:
-        raise UnknownName(f"which machine is meant? Set remote.default to one of: {known}")
+        raise UnknownName(
+            f"which machine is meant? Say isolation 'remote:NAME' with one of: {known}; or set "
+            "remote.default"
+        )
     if wanted not in targets:
         whose = "" if name else " (the setting remote.default)"
         raise UnknownName(f"there is no remote target {wanted!r}{whose}; there are: {known}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import anyio
 
@@ -48,7 +48,7 @@ def starter(
     *,
     more: str,
     model: str | None,
-    isolation: Literal["worktree"] | None,
+    isolation: str | None,
 ) -> StartChildren:
     """Make what starts children: agents of a type, or forks of the conversation as it is now.
 

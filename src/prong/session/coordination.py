@@ -120,10 +120,11 @@ def parts(
     names = [tool.name for tool in offered(pool, kind)]
     kept = filtered(kind, names, background=True).kept
     skills = [skill.name for skill in place.skills if skill.for_model]
+    targets = tuple(place.settings.values.remote.targets)
     return Coordination(
         Kit(
             [
-                WorkerAgent(description=load_text("tool/AgentCoordinator")),
+                WorkerAgent(description=load_text("tool/AgentCoordinator"), targets=targets),
                 SendMessage(),
                 TaskStop(),
                 *more,

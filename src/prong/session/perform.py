@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, cast
+from typing import cast
 
 from prong.agent import OpenQuestions, compact
 from prong.agent.speaker import speaking
@@ -264,7 +264,7 @@ async def fork(
     directives: Sequence[str],
     *,
     notify: bool = True,
-    isolation: Literal["worktree", "remote"] | None = None,
+    isolation: str | None = None,
     more: str = "",
 ) -> list[Child]:
     """Split the main agent, one fork per directive; each is told `more` as well.

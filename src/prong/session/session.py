@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast, overload
 
 import anyio
 
@@ -198,7 +198,7 @@ class Session:
         *,
         returns: None = None,
         notify: bool = False,
-        isolation: Literal["worktree", "remote"] | None = None,
+        isolation: str | None = None,
     ) -> list[ChildResult]: ...
 
     @overload
@@ -208,7 +208,7 @@ class Session:
         *,
         returns: type[_T],
         notify: bool = False,
-        isolation: Literal["worktree", "remote"] | None = None,
+        isolation: str | None = None,
     ) -> list[ValueResult[_T]]: ...
 
     async def fork(
@@ -217,12 +217,13 @@ class Session:
         *,
         returns: type[_T] | None = None,
         notify: bool = False,
-        isolation: Literal["worktree", "remote"] | None = None,
+        isolation: str | None = None,
     ) -> list[ChildResult] | list[ValueResult[_T]]:
         """Split the main agent by hand: one fork per directive, all from its conversation as it is.
 
         Waits for all of them. With `notify` the conversation is told of their reports as well.
-        `isolation` gives each a worktree of its own, here or on another machine. With `returns`
+        `isolation` gives each a worktree of its own: "worktree" here, "remote" on another machine,
+        "remote:NAME" on the one that the settings call so. With `returns`
         each has to answer by a value of that type in place of a report, as in `run`. The command
         `Fork` does not wait.
 
@@ -255,7 +256,7 @@ class Session:
         self,
         directives: Sequence[str],
         *,
-        isolation: Literal["worktree", "remote"] | None = None,
+        isolation: str | None = None,
     ) -> list[str]:
         """Fork by hand without waiting; their reports come as notices. Gives the task ids.
 
@@ -272,7 +273,7 @@ class Session:
         *,
         returns: None = None,
         model: str | None = None,
-        isolation: Literal["worktree"] | None = None,
+        isolation: str | None = None,
     ) -> ChildResult: ...
 
     @overload
@@ -283,7 +284,7 @@ class Session:
         *,
         returns: type[_T],
         model: str | None = None,
-        isolation: Literal["worktree"] | None = None,
+        isolation: str | None = None,
     ) -> ValueResult[_T]: ...
 
     async def agent(
@@ -293,7 +294,7 @@ class Session:
         *,
         returns: type[_T] | None = None,
         model: str | None = None,
-        isolation: Literal["worktree"] | None = None,
+        isolation: str | None = None,
     ) -> ChildResult | ValueResult[_T]:
         """Start an agent of a type, which knows nothing but its brief, and wait for it.
 
@@ -317,7 +318,7 @@ class Session:
         agent: str | None = None,
         limit: int = AT_ONCE,
         model: str | None = None,
-        isolation: Literal["worktree"] | None = None,
+        isolation: str | None = None,
     ) -> list[ChildResult]: ...
 
     @overload
@@ -330,7 +331,7 @@ class Session:
         agent: str | None = None,
         limit: int = AT_ONCE,
         model: str | None = None,
-        isolation: Literal["worktree"] | None = None,
+        isolation: str | None = None,
     ) -> list[ValueResult[_T]]: ...
 
     async def map(
@@ -342,7 +343,7 @@ class Session:
         agent: str | None = None,
         limit: int = AT_ONCE,
         model: str | None = None,
-        isolation: Literal["worktree"] | None = None,
+        isolation: str | None = None,
     ) -> list[ChildResult] | list[ValueResult[_T]]:
         """Give each item to a child of its own, `limit` of them at once; results come in order.
 

@@ -40,9 +40,9 @@ def built_in(
     from prong.tools.todo import TodoWrite
 
     background = place.settings.values.background
-    remote = background and bool(place.settings.values.remote.targets)
+    targets = tuple(place.settings.values.remote.targets) if background else ()
     about = describe_agent_tool(
-        place.types, forks=forks, only=None, background=background, remote=remote
+        place.types, forks=forks, only=None, background=background, targets=targets
     )
     tools: list[Tool] = [
         Read(),
@@ -56,7 +56,7 @@ def built_in(
         TaskStop(),
         TodoWrite(),
         AskUserQuestion(),
-        AgentTool(forks=forks, description=about, background=background),
+        AgentTool(forks=forks, description=about, background=background, targets=targets),
         SendMessage(),
         MergeWorktrees(),
     ]

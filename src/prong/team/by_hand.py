@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Literal
 
 import anyio
 
@@ -17,6 +16,7 @@ from prong.agent.answer import unanswered
 from prong.entry import CallId
 from prong.errors import BadInput, NotPossibleNow
 from prong.event import Warned
+from prong.host.target import read_isolation
 from prong.prompt import Prompt
 from prong.team.child import Child
 from prong.team.course import launch
@@ -48,7 +48,7 @@ def fork(
     *,
     at: Prompt | None = None,
     notify: bool = False,
-    isolation: Literal["", "worktree", "remote"] = "",
+    isolation: str = "",
     more: str = "",
 ) -> list[Child]:
     """Fork an agent from its conversation as it stands, or stood; all are one fan-out.
@@ -63,6 +63,7 @@ def fork(
     remote = supervisor.services.remote
     if isolation and (why := barred(parent, isolation, remote)) is not None:
         raise NotPossibleNow(why)
+    chosen = read_isolation(isolation)
     told = [_told(text, more) for text in directives]
     fan, _ = supervisor.plan(parent, at or fork_point(parent), told, notify=notify)
     return [
@@ -70,7 +71,7 @@ def fork(
             parent,
             fan,
             supervisor.registry.numbered("fork"),
-            PlannedFork(_short(text), whole, isolation=isolation),
+            PlannedFork(_short(text), whole, chosen),
             notify=notify,
         )
         for text, whole in zip(directives, told, strict=True)
@@ -84,7 +85,7 @@ def start_agent(
     brief: str,
     *,
     model: str | None = None,
-    isolation: Literal["worktree"] | None = None,
+    isolation: str | None = None,
     more: str = "",
 ) -> Child:
     """Start an agent of a type, which knows nothing but its brief.

@@ -7,7 +7,6 @@ whose rules are added.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 import msgspec
 
@@ -17,6 +16,7 @@ from prong.agent.spec import AgentType
 from prong.config.guard import Guard
 from prong.cost.budget import Bounds, Budget
 from prong.cost.cache import cache_rule
+from prong.host.target import ChosenIsolation, read_isolation
 from prong.ids import TaskId, below, depth_of
 from prong.journal.note import ChildSpec, MemberKept
 from prong.prompt import Node, Prompt
@@ -52,7 +52,7 @@ class PlannedFork(msgspec.Struct, frozen=True):
 
     description: str
     directive: str
-    isolation: Literal["", "worktree", "remote"]
+    isolation: ChosenIsolation = ChosenIsolation()
     counted: bool = False
     """Whether the call that asks for it names it not."""
 
@@ -83,7 +83,8 @@ def fork_spec(
         base_depth=fan.base.depth,
         base=fan.base.digest,
         budget=budget.bounds if budget is not None else Bounds(),
-        isolation=part.isolation,
+        isolation=part.isolation.kind,
+        target=part.isolation.target,
     )
 
 
@@ -100,6 +101,7 @@ def typed_spec(
 ) -> ChildSpec:
     """Say what a typed child is."""
     kind = made.kind
+    isolation = read_isolation(args.isolation or kind.isolation)
     return ChildSpec(
         task_id=task_id,
         path=below(parent.path, task_id),
@@ -115,7 +117,8 @@ def typed_spec(
         model=made.model,
         spawns=made.spawns,
         budget=budget.bounds,
-        isolation=args.isolation or kind.isolation,
+        isolation=isolation.kind,
+        target=isolation.target,
     )
 
 

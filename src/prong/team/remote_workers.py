@@ -49,12 +49,15 @@ class RemoteWorkers(msgspec.Struct, frozen=True, kw_only=True):
         if self.lines is not None:
             await self.lines.close()
 
-    def refusal(self) -> str | None:
-        """Say why no child can work elsewhere; None if one can, as far as is known here."""
+    def refusal(self, name: str = "") -> str | None:
+        """Say why no child can work on the machine of a name, or the one that is meant without.
+
+        None if one can, as far as is known here.
+        """
         if not self.background:
             return 'isolation "remote" works in the background, and that is switched off'
         try:
-            machine = self.machine()
+            machine = self.machine(name)
             machine.launcher.argv(machine.name, machine.target)
         except UsageError as error:
             return f'isolation "remote" is not possible: {error}'
@@ -85,4 +88,4 @@ def aimed(spec: ChildSpec, remote: RemoteWorkers) -> ChildSpec:
     """
     if spec.isolation != "remote":
         return spec
-    return msgspec.structs.replace(spec, target=remote.machine().name)
+    return msgspec.structs.replace(spec, target=remote.machine(spec.target).name)

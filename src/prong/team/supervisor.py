@@ -20,6 +20,7 @@ from prong.entry import CallId, Results
 from prong.errors import ProngError, UnknownName
 from prong.event import Warned
 from prong.host.slug import slug_from
+from prong.host.target import read_isolation
 from prong.ids import AgentPath, TaskId, is_below, root_of
 from prong.journal.note import ChildNotes, ChildSpec, MemberSpec
 from prong.journal.replay import Replay, read_journal
@@ -221,7 +222,7 @@ class Supervisor(msgspec.Struct, kw_only=True):
         part = PlannedFork(
             args.description,
             args.prompt,
-            isolation=args.isolation or "",
+            isolation=read_isolation(args.isolation or ""),
             counted=not args.name,
         )
         self.begin_fork(parent, fan, task_id, part, call_id=call_id, budget=budget, member=member)
@@ -295,7 +296,7 @@ class Supervisor(msgspec.Struct, kw_only=True):
             return Failed(files.why)
         waits = isinstance(args, WaitedAgentArguments) or not self.settings.background
         waits = waits or bool(parent.lineage.member)
-        asked = args.background or kind.background or isolation == "remote"
+        asked = args.background or kind.background or read_isolation(isolation).kind == "remote"
         background = not waits and asked
         made = self.resolver.resolve(
             parent, kind, model=args.model, background=background, member=member

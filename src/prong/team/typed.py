@@ -43,12 +43,15 @@ def describe_agent_tool(
     forks: bool,
     only: tuple[str, ...] | None,
     background: bool = True,
-    remote: bool = False,
+    targets: Sequence[str] = (),
 ) -> str:
-    """Describe the Agent tool with the types that can be chosen."""
+    """Describe the Agent tool with the types, and the other machines, that can be chosen."""
     about = load_text("tool/Agent" if forks else "tool/AgentPlain")
     about = about if background else without(about, "run_in_background")
-    about = f"{about.rstrip()}\n{load_text('remote')}".rstrip() if remote else about
+    if targets:
+        about = f"{about.rstrip()}\n{load_text('remote').rstrip()}"
+    if len(targets) > 1:
+        about = f"{about} `remote:NAME` names the machine: {', '.join(sorted(targets))}."
     listing = types.listing(only)
     return f"{about}\n\nTypes of agents for `subagent_type`:\n{listing}" if listing else about
 
@@ -239,12 +242,12 @@ class TypeResolver(Struct, kw_only=True):
         ]
 
     def _bounded(self, tool: AgentTool, only: tuple[str, ...] | None, *, waits: bool) -> AgentTool:
-        how = {
-            "forks": tool.forks and not waits,
-            "background": tool.background and not waits,
-        }
-        about = describe_agent_tool(self.types, only=only, **how)
-        return AgentTool(description=about, **how)
+        forks, background = tool.forks and not waits, tool.background and not waits
+        targets = tool.targets if background else ()
+        about = describe_agent_tool(
+            self.types, forks=forks, only=only, background=background, targets=targets
+        )
+        return AgentTool(forks=forks, description=about, background=background, targets=targets)
 
     def _system(self, kind: AgentType, warnings: list[str]) -> tuple[str, ...]:
         facts = surroundings(self.place, instructions=not kind.omit_instructions)

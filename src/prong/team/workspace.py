@@ -19,6 +19,7 @@ from prong.event import Warned, WorkKept, WorktreeEntered
 from prong.host import Host
 from prong.host.git import Git
 from prong.host.residue import own_folder
+from prong.host.target import read_isolation
 from prong.host.worktree import (
     FOLDER,
     Base,
@@ -66,13 +67,17 @@ def barred(
     parent: Agent, isolation: str, remote: RemoteWorkers, *, member: bool = False
 ) -> str | None:
     """Say why a child, or a member of a team, may not be isolated in that way; None if it may."""
-    if isolation == "remote" and member:
+    try:
+        chosen = read_isolation(isolation)
+    except BadInput as error:
+        return str(error)
+    if chosen.kind == "remote" and member:
         return "members of a team work on this machine; leave isolation out"
-    if isolation and parent.policy.policy.mode == "plan":
+    if chosen.kind and parent.policy.policy.mode == "plan":
         return "plan mode only reads, and a worktree would be made; leave isolation out"
-    if isolation == "remote" and parent.lineage.member:
+    if chosen.kind == "remote" and parent.lineage.member:
         return "a member of a team waits for its agents, and remote ones work in the background"
-    return remote.refusal() if isolation == "remote" else None
+    return remote.refusal(chosen.target) if chosen.kind == "remote" else None
 
 
 class Workspace(msgspec.Struct, frozen=True):

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from prong.entry import CallId
 from prong.tools.access import Access, Using
+from prong.tools.schema import schema
 from prong.tools.tool import CallOutcome, Context, Failed, SideEffect
 
-Isolation = Literal["worktree", "remote"]
+Isolation = Annotated[str, Meta(extra_json_schema={"enum": ["remote", "worktree"]})]
+"""`worktree`, `remote` or `remote:NAME`; who starts the agent reads it, and knows the names."""
+
+_SEVERAL = 2
+"""Machines from which on a call may want to name one."""
 
 
 class AgentArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -127,16 +132,35 @@ class AgentTool:
     default = "general-purpose"
     """The type of an agent for which none is named, while forks are off."""
 
-    def __init__(self, *, forks: bool, description: str = "", background: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        forks: bool,
+        description: str = "",
+        background: bool = True,
+        targets: Sequence[str] = (),
+    ) -> None:
         """Say whether forks are on, and work in the background: the schema depends on it.
 
-        The description lists the types; it is made once, and then stands in the cached prefix.
+        It also names the machines, where there are several. The description lists the types; both
+        are made once, and then stand in the cached prefix.
         """
         self.forks = forks
+        self.targets = tuple(targets)
         self.background = background
         self.description = description
         plain = PlainAgentArguments if background else WaitedAgentArguments
         self.arguments: type[msgspec.Struct] = AgentArguments if forks else plain
+
+    @property
+    def raw_schema(self) -> msgspec.Raw | None:
+        """The schema of its arguments, with the machines if there are several; else None."""
+        if len(self.targets) < _SEVERAL:
+            return None
+        made: dict[str, Any] = msgspec.json.decode(schema(self.arguments))
+        named = [f"remote:{name}" for name in sorted(self.targets)]
+        made["properties"]["isolation"]["enum"] = ["remote", *named, "worktree"]
+        return msgspec.Raw(msgspec.json.encode(made))
 
     def title(self, args: AnyAgentArguments) -> str:
         """Name the kind of agent and its work."""
@@ -169,9 +193,9 @@ class WorkerAgent(AgentTool):
 
     default = "worker"
 
-    def __init__(self, *, description: str) -> None:
-        """Take the description."""
-        super().__init__(forks=False, description=description)
+    def __init__(self, *, description: str, targets: Sequence[str] = ()) -> None:
+        """Take the description, and the machines that there are."""
+        super().__init__(forks=False, description=description, targets=targets)
         self.arguments = WorkerArguments
 
 
