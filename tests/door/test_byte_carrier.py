@@ -126,3 +126,33 @@ async def test_bytes_that_are_missing_are_no_bytes() -> None:
     with pytest.raises(ValueError, match="not held"):
         await process.pull(0, 0.0)
     await process.end()
+
+
+@pytest.mark.parametrize("known", ["all of it", "nothing"])
+async def test_who_asks_after_the_end_hears_how_it_ended(known: str) -> None:
+    """What was given and not yet acknowledged when it is ended keeps nobody from hearing of that."""
+    process = HeldProcess(ECHO)
+    await process.push(0, b"one")
+    given = await process.pull(0, 5.0)
+    await process.end()
+
+    last = await process.pull(len(given.data) if known == "all of it" else 0, 5.0)
+    assert (last.data, last.code) == (b"", 0)
+    assert await process.pull(0, 5.0) == last
+
+
+async def test_who_writes_when_it_is_ended_waits_no_longer() -> None:
+    """A process that does not read keeps nobody waiting who still has something to write."""
+    process = HeldProcess((sys.executable, "-c", "import time; time.sleep(60)"))
+    written: list[int] = []
+
+    async def push() -> None:
+        written.append(await process.push(0, bytes(2_000_000)))
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(push)
+            await anyio.sleep(0.2)
+            await process.end()
+    assert written[0] < 2_000_000
+    assert await process.push(written[0], b"more") == written[0]

@@ -92,9 +92,12 @@ class HeldProcess:
     async def pull(self, after: int, wait: float) -> Pulled:
         """Give what it has said after so many bytes, which have arrived, waiting for a while.
 
-        Raises ValueError if that was acknowledged before.
+        Of one that was ended nothing more is given but how. Raises ValueError if that was
+        acknowledged before.
         """
         async with self._reading:
+            if self._last is not None:
+                return self._last
             if not self._begun <= after <= self._begun + len(self._held):
                 raise ValueError(f"the bytes after {after} are not held")
             self._held, self._begun = self._held[after - self._begun :], after
@@ -112,10 +115,14 @@ class HeldProcess:
         if self._last is None:
             code = await self._wait()
             self._last = Pulled(b"", code, self._said())
-            for file in (self._process.stdin, self._process.stdout, self._errors):
-                assert file is not None
-                with suppress(OSError):
-                    file.close()
+            # Whoever still writes hears by the broken pipe that nobody reads: until then the number
+            # of that pipe must not become another file's.
+            async with self._writing:
+                self._sink = -1
+                for file in (self._process.stdin, self._process.stdout, self._errors):
+                    assert file is not None
+                    with suppress(OSError):
+                        file.close()
         return self._last
 
     async def _wait(self) -> int:
@@ -133,13 +140,13 @@ class HeldProcess:
 
     async def end(self) -> None:
         """End it: by the end of its input, and by force if that does not do."""
-        with suppress(OSError):
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-        self._sink = -1
+        if not self._writing.locked():
+            with suppress(OSError):
+                assert self._process.stdin is not None
+                self._process.stdin.close()
+            self._sink = -1
         await self._wait()
         async with self._reading:
-            self._held, self._ended = b"", True
             await self._finish()
 
     def kill(self) -> None:

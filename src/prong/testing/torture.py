@@ -52,7 +52,7 @@ CAMPAIGNS = {
     "paths": Campaign("lines that change what their paths mean", 6000, "path_campaign"),
     "escapes": Campaign("lines that try to leave their sandbox", 4000, "escape_campaign"),
     "kills": Campaign("kill -9 of sessions with children, resumed", 40, "kill_campaign"),
-    "remote": Campaign("kill -9 of sessions, workers, machines and lines", 110, "remote_campaign"),
+    "remote": Campaign("kill -9 of sessions, workers, machines and lines", 140, "remote_campaign"),
     "merges": Campaign("kill -9 of `prong merge`, run again", 40, "merge_campaign"),
     "mail": Campaign("kill -9 of 8 writers and a reader of one mailbox", 10, "mail_campaign"),
     "claims": Campaign("kill -9 of 8 who claim tasks of one list", 10, "claim_campaign"),
