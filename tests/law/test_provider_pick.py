@@ -37,7 +37,7 @@ def test_a_name_chooses_its_api(model: str, dialect: str, name: str):
 @pytest.mark.spec("L9")
 def test_an_unknown_name_needs_a_server_or_a_prefix():
     """With a base URL it is a chat model; without one the error says how to choose."""
-    with pytest.raises(UsageError, match=r"chat:qwen3.*--base-url"):
+    with pytest.raises(UsageError, match=r"qwen3.*--base-url.*--api"):
         pick("qwen3", env=KEYS)
     for chosen in (
         pick("qwen3", base_url="http://localhost:8000", env={}),

@@ -204,10 +204,10 @@ def test_unknown_keys_are_kept_and_warned_about_once(home: Path, root: Path) -> 
 
 def test_short_model_name_of_another_program_is_not_used(home: Path, root: Path) -> None:
     """A foreign file's short model name is left out with a word; a full name is taken."""
-    write(home / ".claude/settings.json", {"model": "opus"})
+    write(home / ".claude/settings.json", {"model": "opusplan"})
     settings = load(home, root)
     assert settings.values.model is None
-    assert "'opus'" in settings.warnings[0]
+    assert "'opusplan'" in settings.warnings[0]
 
 
 def test_missing_settings_file_of_the_flag_is_a_problem(home: Path, root: Path) -> None:

@@ -11,6 +11,7 @@ from prong.agent.conversation import Conversation, Sent
 from prong.agent.observer import CacheWatch, Observer, Payment
 from prong.cost import Billing, Charge, window
 from prong.cost.cache import CacheRule, cache_rule
+from prong.cost.fact import LONG_BETA
 from prong.prompt import Head
 from prong.provider import Provider
 from prong.wire import Ttl
@@ -48,9 +49,10 @@ class ModelClient(msgspec.Struct, kw_only=True):
         """Let another provider answer from now on."""
         self.provider = provider
 
-    def window(self, model: str) -> int:
-        """Say how many tokens a model can read."""
-        return self.settings.context_tokens or self.provider.trait.context or window(model)
+    def window(self, head: Head) -> int:
+        """Say how many tokens the model of a head can read."""
+        told = self.settings.context_tokens or self.provider.trait.context
+        return told or window(head.model, long=LONG_BETA in head.spec.betas)
 
     def rule(self, head: Head) -> CacheRule:
         """Say by which rules the provider caches prompts with a head."""

@@ -46,7 +46,7 @@ async def compact_if_due(agent: Agent) -> None:
 
 
 def _window(agent: Agent) -> int:
-    return agent.client.window(agent.conversation.prompt.head.model)
+    return agent.client.window(agent.conversation.prompt.head)
 
 
 async def compact(agent: Agent, *, detail: str, focus: str = "") -> None:

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 
 import msgspec
 
+from prong.config.alias import betas, in_environment, long_name, nearest
 from prong.config.option import Options
 from prong.config.place import Place
 from prong.config.sampling import changed, sampling
 from prong.entry import ToolSpec
-from prong.errors import BadInput
+from prong.errors import BadInput, UnknownName
 from prong.journal.note import ModelChosen
 from prong.prompt import Head
 from prong.provider import (
@@ -29,13 +30,12 @@ from prong.tools.delegate import AgentTool
 from prong.wire import HeadSpec, dialect
 from prong.wire.brief import readable
 
-_DEFAULTS = (("ANTHROPIC_API_KEY", "claude-sonnet-5-5"), ("OPENAI_API_KEY", "gpt-6.1-sol"))
-
 
 class Chosen(msgspec.Struct, frozen=True):
-    """A model as the user named it, and the way to it."""
+    """A model, and the way to it."""
 
     named: str
+    """Its name in full, with whatever says where it is."""
     model: str
     endpoint: Endpoint
     base_url: str | None = None
@@ -44,6 +44,8 @@ class Chosen(msgspec.Struct, frozen=True):
     patience: Patience = msgspec.field(default_factory=Patience)
     diagnose: bool = False
     """Whether to ask for the provider's own cache diagnostics."""
+    betas: tuple[str, ...] = ()
+    """What its requests must name so that the model does what was asked for."""
 
     @property
     def recorded(self) -> ModelChosen:
@@ -70,31 +72,35 @@ def choose(place: Place, named: str | None, before: ModelChosen | None = None) -
     """
     options, values, env = place.options, place.settings.values, _environment(place)
     recorded = before or ModelChosen("")
-    name = named or recorded.model or values.model or env.get("PRONG_MODEL")
-    if not name:
-        name = next((model for key, model in _DEFAULTS if env.get(key)), None)
-    if not name:
+    short = named or recorded.model or values.model or in_environment(env)
+    if not short:
         raise BadInput(
             "no model was named and no key is set: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or "
             "name a model (--model, PRONG_MODEL, model=); the model local needs no key"
         )
-    same = not named or named == recorded.model
+    full = long_name(short, values, env)
+    name = str(full)
+    same = not named or recorded.model in {named, name}
     old = recorded if same else ModelChosen("")
     headers = {**values.headers, **options.headers}
     base_url = options.base_url or old.base_url or values.base_url
     api = options.api or old.api or values.api
-    endpoint, model = pick(
-        name,
-        base_url=base_url,
-        api=api,
-        key=options.api_key,
-        headers=headers.items(),
-        explicit=values.cache_marks,
-        env=env,
-    )
+    try:
+        endpoint, model = pick(
+            full.name,
+            base_url=base_url,
+            api=api,
+            key=options.api_key,
+            headers=headers.items(),
+            explicit=values.cache_marks,
+            env=env,
+        )
+    except UnknownName as error:
+        raise UnknownName(f"{error}{nearest(short, values)}") from None
     patience = msgspec.convert(dict(values.retry), Patience)
     asks = values.cache_diagnostics and _diagnoses(endpoint)
-    return Chosen(name, model, endpoint, base_url, api, patience, asks)
+    asked = betas(model, long=full.long)
+    return Chosen(name, model, endpoint, base_url, api, patience, asks, asked)
 
 
 def _environment(place: Place) -> Mapping[str, str]:
@@ -121,6 +127,7 @@ def render_head(
         effort=effort or options.effort or place.settings.values.effort,
         thinking=options.thinking,
         extra=sampling(place, chosen.endpoint.dialect),
+        betas=chosen.betas,
         cache_key=cache_key,
         explicit_marks=chosen.endpoint.explicit,
     )

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import cast, get_args
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from prong.agent.spec import AgentTypes
 from prong.config.agents import find_types
+from prong.config.alias import FAMILIES, reachable
 from prong.config.check import checked
 from prong.config.firing import AnyHook
 from prong.config.function_hook import given_hooks
@@ -19,7 +21,7 @@ from prong.config.memory import note_file, remembers
 from prong.config.option import Options
 from prong.config.package_tool import package_tools
 from prong.config.server import Configured, configured_servers
-from prong.config.setting import Settings, load_settings
+from prong.config.setting import Settings, is_foreign, load_settings
 from prong.config.skill_search import Found, find_skills
 from prong.config.slip import check_rule
 from prong.config.tool_choice import function_names, given_types
@@ -83,7 +85,7 @@ def look_around(options: Options, *, cwd: str | None = None) -> Place:
     home, cwd, root = folders(options, cwd)
     trust = Trust(home)
     trusted = trust.is_trusted(root)
-    settings = _settings(home, root, options, trusted=trusted)
+    settings = _reachable_model(_settings(home, root, options, trusted=trusted), env)
     kept = Path(options.store).absolute() if options.store else store.home(env)
     policy = _reading_policy(options, settings, root=root, home=home, kept=kept, env=env)
     instructions, skills = None, Found()
@@ -136,6 +138,18 @@ def look_around(options: Options, *, cwd: str | None = None) -> Place:
         servers=servers,
         warnings=list(map(str, wrong)),
     )
+
+
+def _reachable_model(settings: Settings, env: Mapping[str, str]) -> Settings:
+    """Leave another program's choice of a model out if only another vendor can be reached here."""
+    named, files = settings.values.model, settings.where("model")
+    vendor = reachable({**env, **settings.values.env})
+    if named not in FAMILIES or vendor in {None, "anthropic"} or not all(map(is_foreign, files)):
+        return settings
+    why = f"{files[-1]}: model {named!r} is not used, because there is no key for it; there is one "
+    said = f"{why}for {vendor}: name the model you want with --model"
+    values = replace(settings.values, model=None)
+    return replace(settings, values=values, warnings=(*settings.warnings, said))
 
 
 def folders(options: Options, given: str | None = None) -> tuple[str, str, str]:

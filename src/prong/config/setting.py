@@ -8,7 +8,6 @@ withheld, and said so.
 from __future__ import annotations
 
 import os.path
-import re
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
+from prong.config.alias import is_known
 from prong.config.document import Document, is_blocked, parse_document, read_document
 from prong.config.hook import Hook, parse_hooks
 from prong.config.setting_type import BINDING, CHOICES, ValueKind, fits, inspect, wanted
@@ -96,9 +96,6 @@ _WIDENING = frozenset(
     }
 )
 _STRUCTURED = frozenset({"permissions", "hooks", "$schema"})
-_ALIAS = r"[a-z]+(\[1m\])?"
-"""Short model names that only the program whose file it is can resolve."""
-
 _LISTS = ("allow", "ask", "deny", "additionalDirectories")
 _GUARDS = BINDING | {"permissions", "hooks", "disabledMcpjsonServers", "sandbox"}
 """Settings that hold something back: a session without one that was meant would be let loose."""
@@ -306,11 +303,16 @@ def _layers(
             # It may hold rules against something, or a bound.
             merge.stop(document)
         elif document is not None:
-            foreign = path.parent.name == ".claude"
+            foreign = is_foreign(path)
             guarded = source != "user" and vouched is not None
             own = vouched if vouched and source == "local" and not foreign else frozenset[str]()
             layers.append(_Layer(document, source, foreign, guarded, own))
     return layers
+
+
+def is_foreign(path: str | Path) -> bool:
+    """Whether a settings file is another program's, whose conventions we share."""
+    return Path(path).parent.name == ".claude"
 
 
 def _flag_layer(flag: str | None, merge: _Merge) -> list[_Layer]:
@@ -438,7 +440,7 @@ def _add_value(merge: _Merge, layer: _Layer, key: str, value: object) -> None:
         _complain(merge, key, problem)
     elif layer.guarded and key in _WIDENING and value is not False:
         merge.withheld.append(_withheld(key, value))
-    elif layer.foreign and key == "model" and re.fullmatch(_ALIAS, str(value)):
+    elif layer.foreign and key == "model" and not is_known(str(value)):
         merge.warnings.append(
             f"{document.path}: model {value!r} is a short name of another program and is not "
             "used; name the model in full in ~/.prong/settings.json or with --model"

@@ -30,6 +30,10 @@ class Fact(msgspec.Struct, frozen=True):
 
 
 _MILLION = 1_000_000
+LONG = _MILLION
+"""Tokens of the window that `[1m]` behind a name asks for."""
+LONG_BETA = "context-1m-2025-08-07"
+"""What a request for that window must name, where it is not the usual one."""
 _RULES: tuple[tuple[str, Fact], ...] = (
     (r"^local(:|$)", Fact(8_192, 1, max_output=1_024)),
     (
@@ -63,7 +67,13 @@ def fact(model: str) -> Fact:
 
 
 @lru_cache(maxsize=64)
-def window(model: str) -> int:
-    """Say how many tokens a model can read at most."""
+def window(model: str, *, long: bool = False) -> int:
+    """Say how many tokens a model can read at most, `long` if it is asked for its longest window.
+
+    A model has a longer window than the usual one if requests that fit only there have a price.
+    """
     known = None if is_local(model) else listed(model)
-    return (known.context if known else None) or fact(model).context
+    usual = (known.context if known else None) or fact(model).context
+    if long and known and any(grade.above >= usual for grade in known.grades):
+        return LONG
+    return usual

@@ -74,8 +74,8 @@ def pick(
     base = base or env.get(_vendor_variable(dialect, "BASE_URL"), "").strip()
     base = base or _VENDOR_URLS[dialect]
     at_vendor = read_url(base).host == read_url(_VENDOR_URLS[dialect]).host
-    given = tuple(headers)
-    found = _key(dialect, key, env)
+    given = (*_custom(dialect, env), *headers)
+    found = _key(dialect, key, env, at_vendor=at_vendor)
     if found is None and at_vendor and not _has_key(given):
         raise Unauthorised(
             f"there is no key for {base}; set {_vendor_variable(dialect, 'API_KEY')} or "
@@ -154,8 +154,8 @@ def _dialect(prefixed: str, name: str, api: str, env: Mapping[str, str], *, has_
             "server with --base-url"
         )
     raise UnknownName(
-        f"the name {name!r} does not say which API it belongs to; write anthropic:{name}, "
-        f"openai:{name} or chat:{name}, or give the server with --base-url"
+        f"the name {name!r} does not say where the model is; give its server with --base-url (it "
+        "is asked by the chat API, unless --api names another)"
     )
 
 
@@ -170,18 +170,30 @@ def _vendor_variable(dialect: str, name: str) -> str:
     return f"{'ANTHROPIC' if dialect == 'anthropic' else 'OPENAI'}_{name}"
 
 
-def _key(dialect: str, key: str | None, env: Mapping[str, str]) -> _Key | None:
+def _key(dialect: str, key: str | None, env: Mapping[str, str], *, at_vendor: bool) -> _Key | None:
     bearer = dialect != "anthropic"
     if key and key.strip():
         return _Key(key.strip(), "the options", bearer)
-    sources = [("PRONG_API_KEY", bearer), (_vendor_variable(dialect, "API_KEY"), bearer)]
+    sources = [(_vendor_variable(dialect, "API_KEY"), bearer)]
     if dialect == "anthropic":
-        sources.append(("ANTHROPIC_AUTH_TOKEN", True))
+        # A token is for a gateway, which need not see the vendor's key as well.
+        sources.insert(1 if at_vendor else 0, ("ANTHROPIC_AUTH_TOKEN", True))
+    sources.insert(0, ("PRONG_API_KEY", bearer))
     for variable, is_bearer in sources:
         value = env.get(variable, "").strip()
         if value:
             return _Key(value, variable, is_bearer)
     return None
+
+
+def _custom(dialect: str, env: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Read the headers that a variable asks for, one in a line; they are for one vendor's API."""
+    lines = env.get("ANTHROPIC_CUSTOM_HEADERS", "").splitlines() if dialect == "anthropic" else []
+    pairs = [line.partition(":") for line in lines if line.strip()]
+    if any(not colon or not name.strip() for name, colon, _ in pairs):
+        # What stands there may be a secret, so it is not shown.
+        raise BadInput("ANTHROPIC_CUSTOM_HEADERS must be lines of the form 'Name: value'")
+    return [(name.strip(), value.strip()) for name, _, value in pairs]
 
 
 def _has_key(headers: tuple[tuple[str, str], ...]) -> bool:
@@ -198,11 +210,8 @@ def _headers(
         own.append(
             ("authorization", f"Bearer {key.value}") if key.bearer else ("x-api-key", key.value)
         )
-    named = {name.lower() for name, _ in given}
-    return (
-        *(pair for pair in own if pair[0] not in named),
-        *((name.lower(), value) for name, value in given),
-    )
+    # Of one name the last counts: what options say is behind what variables say.
+    return tuple({name.lower(): value for name, value in (*own, *given)}.items())
 
 
 def _knows_marks(name: str) -> bool:

@@ -28,7 +28,10 @@ def classifier(agents: Mapping[str, Agent], chosen: Chosen, providers: Providers
     """Make a classifier that asks a model; what it costs is entered as a sidecar's."""
     endpoint = chosen.endpoint
     spec = HeadSpec(
-        model=chosen.model, system=(load_text("handback"),), explicit_marks=endpoint.explicit
+        model=chosen.model,
+        system=(load_text("handback"),),
+        betas=chosen.betas,
+        explicit_marks=endpoint.explicit,
     )
     head = Head(dialect(endpoint.dialect, explicit=endpoint.explicit), spec)
 

@@ -59,7 +59,8 @@ def confirm_above(place: Place) -> float:
 
 def other_model(head: Head, chosen: Chosen) -> bool:
     """Whether a conversation needs a new head to be answered by a model."""
-    return head.model != chosen.model or head.dialect.name != chosen.endpoint.dialect
+    here = (head.model, head.dialect.name, head.spec.betas)
+    return here != (chosen.model, chosen.endpoint.dialect, chosen.betas)
 
 
 def resuming_cost(

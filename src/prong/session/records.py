@@ -224,7 +224,7 @@ class Records(msgspec.Struct, frozen=True):
             sizes[node.kind] += len(node.data)
         return Filled(
             tokens=agent.conversation.tokens,
-            window=agent.client.window(agent.conversation.prompt.head.model),
+            window=agent.client.window(agent.conversation.prompt.head),
             compact_at=agent.client.settings.compact_at,
             sizes={"head": len(agent.conversation.prompt.head.data), **sizes},
         )

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from prong.agent import Agent, Hooks, ModelSettings
 from prong.agent.spec import INHERIT, AgentType, AgentTypes
+from prong.config.alias import FAMILIES
 from prong.config.firing import UserHooks
 from prong.config.guard import Guard
 from prong.config.model import Chosen, choose, surroundings
@@ -28,13 +29,6 @@ from prong.tools.policy import Policy, usable_in_plan
 from prong.tools.tool import Tool
 from prong.wire import HeadSpec, dialect
 from prong.wire.brief import readable
-
-_ALIASES = {
-    "sonnet": "claude-sonnet-5-5",
-    "opus": "claude-opus-5-5",
-    "haiku": "claude-haiku-5-5",
-}
-"""Short names that agent files use."""
 
 
 def describe_agent_tool(
@@ -164,10 +158,11 @@ class TypeResolver(Struct, kw_only=True):
         if chosen is None:
             own = parent.conversation.prompt.head
             provider, wire = parent.client.provider, own.model
-            speaks, explicit = own.dialect, own.spec.explicit_marks
+            speaks, explicit, betas = own.dialect, own.spec.explicit_marks, own.spec.betas
         else:
             provider, explicit = chosen.connect(self.providers), chosen.endpoint.explicit
             speaks, wire = dialect(chosen.endpoint.dialect, explicit=explicit), chosen.model
+            betas = chosen.betas
         policy = parent.policy.policy
         pool = offered(self.kit, kind)
         found = filtered(
@@ -182,7 +177,8 @@ class TypeResolver(Struct, kw_only=True):
         missing = [server for server in kind.mcp_servers or () if server not in here]
         warnings += [f"the type names the MCP server {s!r}, which is not there" for s in missing]
         kit = Kit(self._tools(pool, found, waits=member is not None))
-        key = (kind.name, wire, speaks.name, explicit, kit.names, found.spawns, member is not None)
+        asked = (wire, betas, speaks.name, explicit)
+        key = (kind.name, asked, kit.names, found.spawns, member is not None)
         if (head := self._heads.get(key)) is None:
             reads = None if chosen or is_local(wire) else parent.client.settings.context_tokens
             specs = readable(kit.specs(), reads)
@@ -191,7 +187,7 @@ class TypeResolver(Struct, kw_only=True):
                 system = (*system, load_text("teammate"))
             extra = sampling(self.place, speaks.name)
             spec = self._spec(kind, wire, system, specs, explicit=explicit, extra=extra)
-            head = self._heads[key] = Head(speaks, spec)
+            head = self._heads[key] = Head(speaks, replace(spec, betas=betas))
         return TypedParts(
             kind=kind,
             provider=provider,
@@ -219,17 +215,15 @@ class TypeResolver(Struct, kw_only=True):
         name = values.model_aliases.get(name, name)
         if name in {"", INHERIT, head.model}:
             return None
-        if name in _ALIASES:
-            if head.dialect.name != "anthropic":
-                warnings.append(
-                    f"the type's model {name!r} is unknown to this provider, so the agent runs on "
-                    f"{head.model}; the setting modelAliases can name another"
-                )
-                return None
-            name = _ALIASES[name]
-            if name == head.model:
-                return None
-        return choose(self.place, name)
+        if name in FAMILIES and head.dialect.name != "anthropic":
+            warnings.append(
+                f"the type's model {name!r} is unknown to this provider, so the agent runs on "
+                f"{head.model}; the setting modelAliases can name another"
+            )
+            return None
+        chosen = choose(self.place, name)
+        same = (chosen.model, chosen.betas) == (head.model, head.spec.betas)
+        return None if same and chosen.endpoint.dialect == head.dialect.name else chosen
 
     def _tools(self, pool: Sequence[Tool], found: Filtered, *, waits: bool) -> list[Tool]:
         """Give the tools; a member of a team waits for the agents that it starts."""
