@@ -50,7 +50,7 @@ def long_name(named: str, values: Values, env: Mapping[str, str]) -> LongName:
     name, long = _split(named)
     name = values.model_aliases.get(name, name)
     if name in SHORT or name == "default":
-        vendor = reachable(env) or "anthropic"
+        vendor = reachable(values, env) or "anthropic"
         family = ALIASES["anthropic"] | (ALIASES[vendor] if name in ALIASES[vendor] else {})
         own = env.get(_OWN_VARIABLES.get(name, ""), "") if vendor == "anthropic" else ""
         name = own.strip() or family[name]
@@ -69,14 +69,16 @@ def _split(name: str) -> tuple[str, bool]:
     return (found["name"], True) if found else (name, False)
 
 
-def in_environment(env: Mapping[str, str]) -> str | None:
+def in_environment(values: Values, env: Mapping[str, str]) -> str | None:
     """Give the model that variables name, or the usual one of the vendor they lead to."""
     named = (env.get(variable, "").strip() for variable in _MODEL_VARIABLES)
-    return next(filter(None, named), None) or ("default" if reachable(env) else None)
+    return next(filter(None, named), None) or ("default" if reachable(values, env) else None)
 
 
-def reachable(env: Mapping[str, str]) -> str | None:
-    """Name the vendor whose API the environment leads to."""
+def reachable(values: Values, env: Mapping[str, str]) -> str | None:
+    """Name the vendor whose API settings and environment lead to."""
+    if values.api_key_helper:
+        return "anthropic"
     for vendor, variables in _WAYS.items():
         if any(env.get(variable, "").strip() for variable in variables):
             return vendor

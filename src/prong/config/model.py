@@ -72,7 +72,7 @@ def choose(place: Place, named: str | None, before: ModelChosen | None = None) -
     """
     options, values, env = place.options, place.settings.values, _environment(place)
     recorded = before or ModelChosen("")
-    short = named or recorded.model or values.model or in_environment(env)
+    short = named or recorded.model or values.model or in_environment(values, env)
     if not short:
         raise BadInput(
             "no model was named and no key is set: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or "
@@ -91,6 +91,7 @@ def choose(place: Place, named: str | None, before: ModelChosen | None = None) -
             base_url=base_url,
             api=api,
             key=options.api_key,
+            key_helper=values.api_key_helper,
             headers=headers.items(),
             explicit=values.cache_marks,
             env=env,

@@ -143,7 +143,7 @@ def look_around(options: Options, *, cwd: str | None = None) -> Place:
 def _reachable_model(settings: Settings, env: Mapping[str, str]) -> Settings:
     """Leave another program's choice of a model out if only another vendor can be reached here."""
     named, files = settings.values.model, settings.where("model")
-    vendor = reachable({**env, **settings.values.env})
+    vendor = reachable(settings.values, {**env, **settings.values.env})
     if named not in FAMILIES or vendor in {None, "anthropic"} or not all(map(is_foreign, files)):
         return settings
     why = f"{files[-1]}: model {named!r} is not used, because there is no key for it; there is one "

@@ -76,6 +76,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     base_url: str | None = None
     api: str | None = None
     proxy: str | None = None
+    api_key_helper: str | None = None
     effort: str | None = None
     temperature: float | None = None
     seed: int | None = None

@@ -22,6 +22,7 @@ from prong.errors import (
 from prong.prompt import Mark, Prompt
 from prong.provider.address import is_loopback, read_url
 from prong.provider.provider import Endpoint, Noticed, Provider, Retrying, Streamed, Trait
+from prong.provider.secret import Secrets
 from prong.provider.throttle import Throttle
 from prong.provider.transport import Response, Transport, read, read_beginning
 from prong.wire import Dialect, Ended, Fault, ResponseBounds, Tail, WireEvent, join_pieces
@@ -151,6 +152,11 @@ class Api:
         return self.endpoint.base_url
 
     @property
+    def secrets(self) -> Secrets:
+        """What of a request nobody should see."""
+        return self.endpoint.secrets
+
+    @property
     def dialect(self) -> Dialect:
         """The wire format of the endpoint."""
         return self._dialect
@@ -193,7 +199,7 @@ class Api:
                             yield event
                 raise BrokenReply(f"the reply of {self.endpoint.base_url} has no end")
             except ProviderError as error:
-                error.args = (self.endpoint.secrets.mask(str(error)),)
+                error.args = (self.secrets.mask(str(error)),)
                 wait = self._wait_after(tries.attempt, error)
                 if isinstance(error, RateLimited) and error.retryable:
                     self._throttle.refused(sent_at, error.retry_after)
@@ -251,10 +257,7 @@ class Api:
         decoder = self._dialect.decoder(self._bounds)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == "text/html":
-            raise BadRequest(
-                f"{self._url} answered with a web page, not with a reply; check the base URL",
-                status=response.status,
-            )
+            raise self._web_page(response)
         streamed = tail.stream and not tail.prewarm
         if kind in {"text/event-stream", "application/json"}:
             # What the server did counts for more than what it was asked to do.
@@ -262,7 +265,11 @@ class Api:
         if not streamed:
             yield decoder.whole(await read(response, self._bounds.response))
             return
+        first = True
         async for data in response:
+            if first and data.lstrip()[:1] == b"<":
+                raise self._web_page(response)
+            first = False
             for at in range(0, len(data), _STEP):
                 if at:
                     await checkpoint()
@@ -271,6 +278,12 @@ class Api:
                     response.progressed()
                 yield events
         yield decoder.close()
+
+    def _web_page(self, response: Response) -> BadRequest:
+        return BadRequest(
+            f"{self._url} answered with a web page, not with a reply; check the base URL",
+            status=response.status,
+        )
 
     async def _refused(self, response: Response, model: str) -> ProviderError:
         from prong.provider.failure import Refusal, mapped

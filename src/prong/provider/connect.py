@@ -18,6 +18,7 @@ from prong.provider.transport import Transport
 from prong.wire import dialect
 
 if TYPE_CHECKING:
+    from prong.provider.key_helper import KeyHelper
     from prong.provider.rack import Rack
 
 
@@ -33,6 +34,7 @@ class Providers:
         self._folder = folder
         self._backends: dict[str, Backend] = {}
         self._racks: dict[str, Rack] = {}
+        self._helpers: dict[str, KeyHelper] = {}
         self._throttles: dict[Endpoint, Throttle] = {}
 
     async def __aenter__(self) -> Self:
@@ -73,6 +75,11 @@ class Providers:
                 )
         # Limits are of an account at a server, so whoever has the same of both shares a throttle.
         throttle = self._throttles.setdefault(endpoint, Throttle())
+        if endpoint.key_helper:
+            from prong.provider.signing import SignedApi
+
+            helper = self._key_helper(endpoint.key_helper)
+            return SignedApi(helper, endpoint, speaks, patience=patience, throttle=throttle)
         return Api(self._transport, endpoint, speaks, patience=patience, throttle=throttle)
 
     def _backend(self, name: str) -> Backend:
@@ -84,6 +91,14 @@ class Providers:
             backend = found(Resources(transport=self._transport, env=self._env, folder=folder))
             self._backends[name] = backend
         return backend
+
+    def _key_helper(self, command: str) -> KeyHelper:
+        """Give what asks a command for the key; all agents of the session share what it said."""
+        from prong.provider.key_helper import KeyHelper
+
+        if command not in self._helpers:
+            self._helpers[command] = KeyHelper(self._transport, command, self._env)
+        return self._helpers[command]
 
     def _rack(self, endpoint: Endpoint) -> Rack:
         """Give what is known of an endpoint's server; it is shared by all agents of the session."""

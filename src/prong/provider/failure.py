@@ -70,6 +70,7 @@ def mapped(refusal: Refusal, endpoint: Endpoint, model: str) -> ProviderError:
         said=said,
         status=refusal.status,
         key=f"the key in {endpoint.key_source}" if endpoint.key_source else _KEYLESS,
+        remedy=_REMEDIES.get(endpoint.dialect, "check the base URL"),
         location=refusal.headers.get("location", "elsewhere"),
     )
     made = error(
@@ -104,6 +105,12 @@ _SPENT_TEXT = "the account behind {key} has no credit left at {url}: {said}"
 _SLOW_DOWN = "{url} wants fewer requests: {said}; wait, or ask for a higher limit"
 _LOADED = "{url} is failing or overloaded ({status}): {said}; try again later"
 _REFUSED = "{url} refused the request: {said}"
+_NO_ADDRESS = "{url} has no such address: {said}; {remedy}"
+_REMEDIES = {
+    "anthropic": "check the base URL, or say --api chat if it is a server of the chat API",
+    "responses": "it seems to know the chat API alone: say --api chat, or check the base URL",
+}
+"""What to do about an address that is not there, by the API that was asked for."""
 _MOVED = (
     "{url} answered {status} and points to {location}; redirects are not followed: "
     "set the base URL to where the API really is"
@@ -122,8 +129,8 @@ def _by_status(refusal: Refusal, status: int) -> tuple[type[ProviderError], str]
         return ContextOverflow, _TOO_LONG
     if status in {400, 404, 422} and _NO_MODEL.search(said):
         return NoSuchModel, _UNKNOWN_MODEL
-    if status == 404:
-        return BadRequest, "{url} has no such address: {said}; check the base URL"
+    if status in {404, 405}:
+        return BadRequest, _NO_ADDRESS
     if status in {408, 409} or status >= 500:
         return Overloaded, _LOADED
     if 300 <= status < 400:

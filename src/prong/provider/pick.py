@@ -55,6 +55,7 @@ def pick(
     base_url: str | None = None,
     api: str | None = None,
     key: str | None = None,
+    key_helper: str | None = None,
     headers: Iterable[tuple[str, str]] = (),
     explicit: bool | None = None,
     env: Mapping[str, str],
@@ -76,7 +77,10 @@ def pick(
     at_vendor = read_url(base).host == read_url(_VENDOR_URLS[dialect]).host
     given = (*_custom(dialect, env), *headers)
     found = _key(dialect, key, env, at_vendor=at_vendor)
-    if found is None and at_vendor and not _has_key(given):
+    keyless = found is None and not _has_key(given)
+    # It is Anthropic's key that such a command gives: no other vendor is sent it.
+    helper = (key_helper or "") if keyless and dialect == "anthropic" else ""
+    if keyless and at_vendor and not helper:
         raise Unauthorised(
             f"there is no key for {base}; set {_vendor_variable(dialect, 'API_KEY')} or "
             "PRONG_API_KEY, or choose another server with --base-url"
@@ -87,7 +91,8 @@ def pick(
         base_url=base.rstrip("/"),
         dialect=dialect,
         headers=_headers(dialect, found, given),
-        key_source=found.source if found else "",
+        key_source="the setting apiKeyHelper" if helper else found.source if found else "",
+        key_helper=helper,
         explicit=explicit,
     )
     return endpoint, name

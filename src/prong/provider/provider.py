@@ -27,6 +27,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the model understands cache marks."""
     images: bool = True
     """Whether the model can be shown pictures."""
+    key_helper: str = ""
+    """A command that prints the key; empty if there is none."""
     backend: str = ""
     """The prefix of the back-end that makes the provider; empty if the base URL is an address."""
 

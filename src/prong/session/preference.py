@@ -161,7 +161,8 @@ def make_providers(place: Place) -> Providers:
     given = place.settings.values.retry
     waits = {key: given[key] for key in ("idle", "progress") if key in given}
     http = SharedHttp(env=_proxied(place), limits=msgspec.convert(waits, HttpLimits))
-    return Providers(http, env=place.env, folder=place.store)
+    env = {**place.env, **place.settings.values.env}
+    return Providers(http, env=env, folder=place.store)
 
 
 def _proxied(place: Place) -> Mapping[str, str]:
