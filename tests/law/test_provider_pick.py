@@ -51,7 +51,7 @@ def test_an_unknown_name_needs_a_server_or_a_prefix():
 @pytest.mark.spec("L9")
 def test_the_api_may_be_named_apart_from_the_model():
     """A flag or PRONG_API decides for any name; a contradiction is an error."""
-    assert pick("claude-x", api="chat", base_url="http://x", env={})[0].dialect == "chat"
+    assert pick("qwen", api="chat", base_url="http://x", env={})[0].dialect == "chat"
     assert pick("gpt-6", base_url="http://x", env={"PRONG_API": "chat"})[0].dialect == "chat"
     with pytest.raises(UsageError, match="give one"):
         pick("openai:x", api="chat", env=KEYS)

@@ -19,6 +19,7 @@ DIALECTS = [
     ("responses", False),
     ("chat", True),
     ("chat", False),
+    ("claude-chat", True),
 ]
 
 texts = st.text(max_size=40)

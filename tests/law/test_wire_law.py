@@ -32,6 +32,7 @@ DIALECTS = [
     pytest.param(dialect("responses", explicit=False), id="responses-plain"),
     pytest.param(dialect("chat"), id="chat"),
     pytest.param(dialect("chat", explicit=False), id="chat-plain"),
+    pytest.param(dialect("claude-chat"), id="claude-chat"),
 ]
 
 each_dialect = pytest.mark.parametrize("vendor", DIALECTS)

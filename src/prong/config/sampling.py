@@ -18,9 +18,9 @@ from prong.errors import BadInput
 from prong.wire import HeadSpec
 
 FIELDS = ("temperature", "seed")
-_HIGHEST = {"anthropic": 1.0, "responses": 2.0, "chat": 2.0}
+_HIGHEST = {"anthropic": 1.0, "responses": 2.0, "chat": 2.0, "claude-chat": 1.0}
 """The highest temperature of each API."""
-_SEEDED = frozenset({"chat"})
+_SEEDED = frozenset({"chat", "claude-chat"})
 """APIs that take a seed; the embedded engine is asked in the form of `chat`."""
 
 

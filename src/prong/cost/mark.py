@@ -14,7 +14,12 @@ from prong.wire import NO_MARK, Ttl
 
 def takes_marks(head: Head) -> bool:
     """Say whether marks can be set; a provider that takes them also counts what it writes."""
-    return head.dialect.name == "anthropic" or head.spec.explicit_marks
+    return _only_marked(head) or head.spec.explicit_marks
+
+
+def _only_marked(head: Head) -> bool:
+    """Whether nothing is kept but where a mark stands: the cache is Anthropic's."""
+    return head.dialect.name in {"anthropic", "claude-chat"}
 
 
 LIFETIME: dict[Ttl, float] = {"5m": 300.0, "1h": 3600.0, "30m": 1800.0, "12h": 43200.0}
@@ -25,7 +30,7 @@ def ttl_of(head: Head, wanted: Ttl | None) -> Ttl:
     """Say how long the provider keeps what is sent to it."""
     if wanted is not None:
         return wanted
-    return "30m" if head.spec.explicit_marks and head.dialect.name != "anthropic" else "5m"
+    return "30m" if head.spec.explicit_marks and not _only_marked(head) else "5m"
 
 
 def lifetime(head: Head, wanted: Ttl | None) -> float:
@@ -48,7 +53,7 @@ def plan(
     `sent` is where the lineage's last request ended, `base` the fork base; both must lie on this
     prompt. All marks have one time to live, so the rule "longer first" holds by itself.
     """
-    if prompt.head.dialect.name == "anthropic":
+    if _only_marked(prompt.head):
         places = [base, sent, prompt.tip]
         head = [Mark(None, ttl)] if prompt.head.mark_at != NO_MARK else []
     elif prompt.head.spec.explicit_marks:

@@ -215,7 +215,7 @@ class Api:
     def _mended(self, event: Ended, prompt: Prompt) -> Ended:
         """Take calls that a model wrote as text for calls."""
         tools = prompt.head.spec.tools
-        if not tools or self._dialect.name != "chat":
+        if not tools or self._dialect.name not in {"chat", "claude-chat"}:
             return event
         from prong.wire.written import mended
 

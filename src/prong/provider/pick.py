@@ -38,6 +38,8 @@ KEY_VARIABLES = (
 """Every variable that a key is taken from."""
 _PREFIXES = ("anthropic", "openai", "openai-chat", "chat")
 _OPENAI_NAME = re.compile(r"(gpt|o1|o3|o4|codex|chatgpt)(?![a-z])")
+_CLAUDE_NAME = re.compile(r"(?<![a-z0-9])claude-(?=[a-z0-9])")
+"""Claude's models, whatever a gateway puts in front of their names."""
 _GPT_VERSION = re.compile(r"gpt-([0-9]{1,2})(?:\.([0-9]{1,2}))?(?![0-9])")
 _EXPLICIT_SINCE = (5, 6)
 _ANTHROPIC_VERSION = ("anthropic-version", "2023-06-01")
@@ -85,7 +87,9 @@ def pick(
             f"there is no key for {base}; set {_vendor_variable(dialect, 'API_KEY')} or "
             "PRONG_API_KEY, or choose another server with --base-url"
         )
-    if explicit is None:
+    if dialect == "chat" and _CLAUDE_NAME.search(name.lower()) and explicit is not False:
+        dialect, explicit = "claude-chat", True
+    elif explicit is None:
         explicit = dialect == "anthropic" or (at_vendor and _knows_marks(name))
     endpoint = Endpoint(
         base_url=base.rstrip("/"),

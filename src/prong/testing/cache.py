@@ -21,7 +21,7 @@ from hashlib import blake2b
 import msgspec
 
 from prong.entry import Usage
-from prong.testing.model import Model
+from prong.testing.model import Model, is_claude
 from prong.testing.request import SECTIONS, Block, Param, Request, invalid
 
 LOOK_BACK = 20
@@ -86,9 +86,11 @@ def positions_of(blocks: Sequence[Block]) -> list[int]:
     numbers: list[int] = []
     number, before = -1, ""
     for block in blocks:
-        if block.kind != before or block.kind not in ("tool_use", "tool_result"):
+        # Behind a gateway of the chat API, what a tool said is a message of its own.
+        kind = "tool_result" if block.role == "tool" else block.kind
+        if kind != before or kind not in ("tool_use", "tool_result"):
             number += 1
-        before = block.kind
+        before = kind
         numbers.append(number)
     return numbers
 
@@ -133,7 +135,7 @@ class Cache:
         for block in blocks:
             total += block.tokens
             tokens.append(total)
-        if request.api == "anthropic":
+        if request.api == "anthropic" or is_claude(request.model):
             marks = anthropic_marks(request, blocks)
             reach = _walk_back(blocks, [index for index, _ in marks])
         elif model.exact:

@@ -57,6 +57,11 @@ _BINDS_FROM: dict[str, tuple[int, int]] = {
 }
 
 
+def is_claude(name: str) -> bool:
+    """Say whether a model is Anthropic's, by whatever API it is asked."""
+    return "claude-" in name
+
+
 def known(name: str) -> Model:
     """Tell a model's traits from its name; a stranger gets the defaults."""
     found = _CLAUDE.search(name)

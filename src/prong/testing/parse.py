@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from prong.testing.model import is_claude
 from prong.testing.request import (
     Api,
     Blocks,
@@ -55,7 +56,9 @@ def parse(
     if not model:
         raise invalid("model: Field required")
     reader = {"anthropic": _anthropic, "responses": _responses, "chat": _chat}[api]
-    blocks = Blocks(MARKS[api], count, {} if pool is None else pool)
+    # A gateway hands Anthropic's marks on.
+    mark = MARKS["anthropic"] if is_claude(model) else MARKS[api]
+    blocks = Blocks(mark, count, {} if pool is None else pool)
     reader(fields, blocks)
     params = _anthropic_params if api == "anthropic" else _openai_params
     found = params(model, fields, headers)

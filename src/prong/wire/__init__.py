@@ -55,7 +55,7 @@ __all__ = [
     "join_pieces",
 ]
 
-DialectName: TypeAlias = Literal["anthropic", "responses", "chat"]
+DialectName: TypeAlias = Literal["anthropic", "responses", "chat", "claude-chat"]
 """The dialects there are."""
 
 
@@ -79,6 +79,10 @@ def dialect(name: str, *, explicit: bool = True) -> Dialect:
             from prong.wire.chat import Chat
 
             return Chat(explicit=explicit)
+        case "claude-chat":
+            from prong.wire.claude_chat import ClaudeChat
+
+            return ClaudeChat(explicit=explicit)
         case _:
             raise UnknownName(f"no dialect {name!r}: choose anthropic, responses or chat")
 

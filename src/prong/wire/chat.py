@@ -7,7 +7,7 @@ chosen once per conversation and never flips.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -89,13 +89,16 @@ class Chat(OpenAI, frozen=True):
 
     def head(self, spec: HeadSpec) -> Encoded:
         """Render everything before the first entry, ending inside the array of messages."""
+        keyed = spec.cache_key and self.explicit
+        return self._head(spec, {"prompt_cache_key": spec.cache_key} if keyed else {})
+
+    def _head(self, spec: HeadSpec, more: Mapping[str, Any]) -> Encoded:
         fields: dict[str, Any] = {"model": spec.model}
         if spec.tools:
             fields["tools"] = [{"type": "function", "function": function(t)} for t in spec.tools]
         if spec.effort is not None:
             fields["reasoning_effort"] = spec.effort
-        if spec.cache_key and self.explicit:
-            fields["prompt_cache_key"] = spec.cache_key
+        fields |= more
         texts = [Text(text) for text in spec.system if text.strip()]
         system = self._message("system", texts, joint="\n\n")
         return self.opened(merge(fields, spec.extra), b"messages", system, len(texts))
@@ -112,7 +115,7 @@ class Chat(OpenAI, frozen=True):
             case Results():
                 return self.encode(User(()))
             case Reply():
-                native = entry.dialect == self.name and entry.blocks
+                native = entry.dialect == "chat" and entry.blocks
                 data = b",".join(entry.blocks) if native else _foreign(entry)
                 return Encoded(data, NO_MARK)
 
@@ -122,14 +125,17 @@ class Chat(OpenAI, frozen=True):
 
     def tail(self, tail: Tail) -> bytes:
         """Give the rest of the body, from after the array of messages to the final brace."""
-        fields: dict[str, Any] = {}
-        if tail.stream and not tail.prewarm:
-            fields |= {"stream": True, "stream_options": {"include_usage": True}}
+        fields = self._streaming(tail)
         # There is no pre-warm here: the shortest reply comes nearest to it.
         limit = 1 if tail.prewarm else tail.max_tokens
         if limit is not None:
             fields["max_completion_tokens" if self.explicit else "max_tokens"] = limit
         return ended(merge(fields, tail.extra))
+
+    def _streaming(self, tail: Tail) -> dict[str, Any]:
+        if not tail.stream or tail.prewarm:
+            return {}
+        return {"stream": True, "stream_options": {"include_usage": True}}
 
     def read(self, role: Role, data: bytes) -> Entry:
         """Turn what `encode` made back into an entry; the kind of a user entry is lost."""

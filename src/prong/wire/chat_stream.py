@@ -43,9 +43,16 @@ _UNSENT: Final = frozenset({"role", "annotations"})
 _GROWING: Final = frozenset({"text", "summary", "data"})
 
 
+class _Written(msgspec.Struct):
+    ephemeral_5m_input_tokens: int | None = None
+    ephemeral_1h_input_tokens: int | None = None
+
+
 class _InputDetails(msgspec.Struct):
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
+    cache_creation_tokens: int | None = None
+    cache_creation_token_details: _Written | None = None
 
 
 class _OutputDetails(msgspec.Struct):
@@ -302,11 +309,31 @@ class ChatStream(Stream):
         self._end(
             Ended(
                 reply=reply,
-                usage=_count(self._usage),
+                usage=self._counted(self._usage),
                 id=self._id,
                 model=self._model,
                 stop_detail=self._stop or "",
             )
+        )
+
+    def _counted(self, usage: _Usage) -> Usage:
+        return _count(usage)
+
+
+class ClaudeChatStream(ChatStream):
+    """Decodes one response of a gateway to Claude, whose cache is Anthropic's."""
+
+    def _counted(self, usage: _Usage) -> Usage:
+        told = usage.prompt_tokens_details or _InputDetails()
+        split = told.cache_creation_token_details or _Written()
+        counted, long = _count(usage), split.ephemeral_1h_input_tokens or 0
+        written = told.cache_creation_tokens or counted.written
+        return msgspec.structs.replace(
+            counted,
+            uncached=max(0, counted.uncached + counted.written - written),
+            written_30m=0,
+            written_5m=max(0, written - long),
+            written_1h=min(written, long),
         )
 
 
