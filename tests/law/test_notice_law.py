@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from prong.event import MAIN
 from prong.ids import TaskId
-from prong.team.confusable import looks, readings
 from prong.team.injection import check_report
-from prong.team.notice import Notice, TaskUsage, mentions, neutral, render
+from prong.team.notice import Notice, TaskUsage, mentions, render
 from prong.testing.forgery_campaign import forged_tag
+from prong.tools.confusable import looks, readings
+from prong.tools.fence import neutral
 
 NAMES = [
     "task-notification", "Task-Notification", "TASK_NOTIFICATION", "task-id", "status", "summary",

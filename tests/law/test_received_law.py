@@ -16,9 +16,9 @@ from prong.entry import User, plain
 from prong.errors import JournalFull
 from prong.event import MAIN
 from prong.team.delivery import Delivery
-from prong.team.notice import neutral
 from prong.team.outbox import Outbox
 from prong.team.received import Received, holds_mail, render_mail
+from prong.tools.fence import neutral
 
 pytestmark = pytest.mark.spec("M5")
 

@@ -16,8 +16,8 @@ from prong.ids import TaskId, below
 from prong.prompt import Head, Prompt
 from prong.provider import Provider, Providers
 from prong.team.injection import Classifier, Handed
-from prong.team.notice import neutral
 from prong.text import load_text
+from prong.tools.fence import neutral
 from prong.wire import HeadSpec, dialect
 
 _CLEAN = "clean"

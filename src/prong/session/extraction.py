@@ -26,8 +26,8 @@ from prong.journal.note import NoteChange, NotesAsked
 from prong.prompt import Node, Prompt
 from prong.session import sidecar
 from prong.session.bus import Bus
-from prong.team.notice import neutral
 from prong.text import load_text
+from prong.tools.fence import neutral
 
 _ENOUGH = 32_000
 """Bytes by which a conversation has grown when it is asked about before its end."""

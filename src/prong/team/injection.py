@@ -18,7 +18,7 @@ import msgspec
 
 from prong.entry import Entry, Reply, Results, User
 from prong.prompt import Node, Prompt
-from prong.team.confusable import looks
+from prong.tools.confusable import looks
 
 InjectionRule: TypeAlias = Literal[
     "notice", "tag", "call", "instruction", "hidden", "classifier", "unasked", "read", "echo"

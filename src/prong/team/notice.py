@@ -2,20 +2,18 @@
 
 A notice is put before the model as text in the user's role, and most of it was written by programs
 and other agents. So the text is fenced: inside a notice no text can open or close a tag that means
-something to the model, be it in letters of other alphabets or with invisible ones between. Nothing
-else is changed, since results are full of honest angle brackets.
+something to the model (see `prong.tools.fence`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from prong.ids import AgentPath, TaskId
-from prong.team.confusable import replace_read
+from prong.tools.fence import fenced, neutral
 
 Status: TypeAlias = Literal["completed", "failed", "killed"]
 """How a task ended."""
@@ -49,28 +47,6 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     output_file: str = ""
 
 
-# Whatever is neither a letter nor a bracket may stand between `<` and the name: a reader that
-# forgives `< / Task-Notification` must not be led astray by it.
-_TAG = re.compile(
-    r"<(?=[^\w<>‹]*(?:"
-    r"task[\W_]*(?:notification|id)|run|status|summary|result|usage|output[\W_]*file|tokens"
-    r"|duration[\W_]*ms|teammate[\W_]*message"
-    r"|system|user|assistant|human|developer|function|tool|invoke|antml|command|local[\W_]*command"
-    r"))",
-    re.IGNORECASE,
-)
-
-
-def neutral(text: str) -> str:
-    """Take the meaning from tags that imitate a notice or the system, however they are spelled."""
-    (fenced,) = _fenced(text)
-    return fenced
-
-
-def _fenced(*texts: str) -> list[str]:
-    return replace_read(_TAG, "‹", texts)
-
-
 def _line(text: str) -> str:
     return " ".join(text.split())
 
@@ -83,7 +59,7 @@ def line(text: str) -> str:
 def _rendered(notice: Notice) -> str:
     usage = notice.usage
     told = (notice.task_id, _run(notice), notice.summary, notice.output_file)
-    task_id, run, summary, output_file, result = _fenced(*map(_line, told), notice.result)
+    task_id, run, summary, output_file, result = fenced(*map(_line, told), notice.result)
     lines = [
         "<task-notification>",
         f"{_identity(task_id, run)}{notice.status}</status>",
@@ -119,5 +95,5 @@ def _identity(task_id: str, run: str) -> str:
 def mentions(text: str, notice_id: str) -> bool:
     """Whether a rendered text holds a notice; content cannot imitate the tags."""
     task_id, _, number = notice_id.rpartition("#")
-    whole, task, run = _fenced(*map(_line, (notice_id, task_id, number)))
+    whole, task, run = fenced(*map(_line, (notice_id, task_id, number)))
     return _identity(whole, "") in text or bool(number and _identity(task, run) in text)

@@ -13,7 +13,8 @@ from typing import TypeAlias
 import msgspec
 
 from prong.ids import AgentPath
-from prong.team.notice import line, neutral
+from prong.team.notice import line
+from prong.tools.fence import neutral
 
 BoxPlace: TypeAlias = tuple[int, int, int]
 """A place in a mailbox, as `prong.mail` counts: a session without a team never loads that."""

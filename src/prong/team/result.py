@@ -12,8 +12,9 @@ from prong.ids import TaskId
 from prong.team.child import Child
 from prong.team.fork import ForkReport
 from prong.team.injection import warning
-from prong.team.notice import TaskUsage, neutral
+from prong.team.notice import TaskUsage
 from prong.team.work import Ending
+from prong.tools.fence import neutral
 from prong.tools.tool import CallOutcome, Done, Failed, TaskHandle, done
 
 

@@ -8,8 +8,9 @@ from prong.agent.speaker import must_be
 from prong.errors import NotPossibleNow
 from prong.mail import SharedTask, SharedTasks
 from prong.team.membership import Membership
-from prong.team.notice import line, neutral
+from prong.team.notice import line
 from prong.team.team_mail import NOT_STORED, TeamMail
+from prong.tools.fence import neutral
 from prong.tools.team_task import (
     SharedTaskArguments,
     TaskCreateArguments,

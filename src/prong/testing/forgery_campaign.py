@@ -18,10 +18,11 @@ import anyio
 from prong.entry import User
 from prong.event import MAIN, Warned
 from prong.ids import TaskId
-from prong.team.notice import Notice, mentions, neutral, render
+from prong.team.notice import Notice, mentions, render
 from prong.testing.scene import world
 from prong.testing.script import Script, call, forks, say
 from prong.testing.torture import Trial
+from prong.tools.fence import neutral
 
 NAMES = [
     *["task-notification", "task-notification", "task-id", "status", "summary", "result", "usage"],
