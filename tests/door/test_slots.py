@@ -340,7 +340,8 @@ async def test_a_session_forks_through_the_server(
         await session.run("Remember it.")
         results = await session.fork(["Say yes.", "Say no."])
         counted = inside(session).agent.conversation.last.usage.input
-        window = inside(session).agent.client.window("any")
+        agent = inside(session).agent
+        window = agent.client.window(agent.conversation.prompt.head)
 
     assert counted > 200
     assert window == 1024

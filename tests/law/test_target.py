@@ -70,7 +70,9 @@ def test_the_default_is_taken() -> None:
     assert choose_target({"one": one}, "") == ("one", one)
     assert choose_target({"one": one, "two": two}, "two") == ("two", two)
     assert choose_target({"one": one, "two": two}, "two", "one") == ("one", one)
-    with pytest.raises(UnknownName, match=r"'remote:NAME' with one of: one, two; or set remote\.default"):
+    with pytest.raises(
+        UnknownName, match=r"'remote:NAME' with one of: one, two; or set remote\.default"
+    ):
         choose_target({"one": one, "two": two}, "")
     with pytest.raises(UnknownName, match=r"'six' \(the setting remote\.default\); there are: one"):
         choose_target({"one": one}, "six")
