@@ -39,6 +39,7 @@ HEAVY = {
     "jsonschema",
     "markdown_it",
     "mcp",
+    "opentelemetry",
     "pydantic",
     "pygments",
     "rich",
@@ -54,7 +55,9 @@ HEAVY = {
     "prong.team.leader",
     "prong.provider.failure",
     "prong.session.mcp_server",
+    "prong.telemetry",
     "prong.testing",
+    "prong.timeline",
     "prong.tools.running",
     "prong.wire.chat",
     "prong.wire.responses",
@@ -67,6 +70,8 @@ def start(tmp_path: Path) -> tuple[set[str], set[str]]:
     """Give the modules loaded and the audit events seen when the first connection is made."""
     env = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
     env |= {"HOME": str(tmp_path), "ANTHROPIC_API_KEY": "none"}
+    # What exports spans is loaded once the first request is on its way.
+    env |= {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
     for name in ("PRONG_HOME", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"):
         env.pop(name, None)
     done = subprocess.run(

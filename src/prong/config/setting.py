@@ -72,6 +72,7 @@ _KINDS: dict[str, ValueKind] = {
     "taskBudget": "object",
     "handback": "object",
     "sandbox": "object",
+    "telemetry": "object",
     "enableAllProjectMcpServers": "flag",
     "enabledMcpjsonServers": "texts",
     "disabledMcpjsonServers": "texts",
@@ -93,6 +94,7 @@ _WIDENING = frozenset(
         "memory",
         "suggest",
         "sandbox",
+        "telemetry",
         "enableAllProjectMcpServers",
         "enabledMcpjsonServers",
     }

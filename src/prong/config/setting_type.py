@@ -68,6 +68,7 @@ INSIDE: dict[str, dict[str, ValueType]] = {
     "sessionBudget": _BUDGET,
     "taskBudget": _BUDGET,
     "handback": {"model": "text"},
+    "telemetry": {"enabled": "flag", "content": "flag", "oldCacheName": "flag"},
     "sandbox": {
         "mode": ("on", "off", "required"),
         "network": ("none", "working", "always"),

@@ -66,6 +66,14 @@ class SandboxValues(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     outside: tuple[str, ...] = ()
 
 
+class TelemetryValues(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The setting `telemetry`."""
+
+    enabled: bool | None = None
+    content: bool = False
+    old_cache_name: bool = False
+
+
 class Values(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Every setting but permissions and hooks; docs/settings.md says what each means.
 
@@ -113,6 +121,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     task_budget: Bounds = Bounds()
     handback: HandbackValues = HandbackValues()
     sandbox: SandboxValues = SandboxValues()
+    telemetry: TelemetryValues = TelemetryValues()
     enable_all_project_mcp_servers: bool = False
     enabled_mcpjson_servers: tuple[str, ...] = ()
     disabled_mcpjson_servers: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from prong.errors import BadInput
 from prong.face.inspect import say
 from prong.face.line import counted
 from prong.face.output import flat, show, show_json
-from prong.session import recorded_events
+from prong.session import recorded_events, replay_telemetry
 from prong.timeline import chrome_trace, timeline
 
 
@@ -29,7 +29,18 @@ def run_trace(words: list[str]) -> int:
         metavar="FILE",
         help="default: trace-SESSION.json here; - for standard output",
     )
+    parser.add_argument(
+        "--otlp",
+        nargs="?",
+        const="",
+        metavar="URL",
+        help="send it to a collector of OpenTelemetry instead; default: where "
+        "OTEL_EXPORTER_OTLP_ENDPOINT says, or this machine",
+    )
     args = parser.parse_args(words)
+    if args.otlp is not None:
+        show(replay_telemetry(args.session, say, args.otlp))
+        return 0
     found = timeline(recorded_events(args.session, say))
     data = msgspec.json.encode(chrome_trace(found))
     if args.output == "-":

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         send_from_outside,
         show_team,
     )
+    from prong.session.telemetry_reader import replay_telemetry
     from prong.session.worker import run_worker
     from prong.wire.raw import dump
 
@@ -133,6 +134,7 @@ _HOMES = {
     "open_trust": "session.project",
     "outlines": "session.catalogue",
     "recorded_events": "session.catalogue",
+    "replay_telemetry": "session.telemetry_reader",
     "resuming_cost": "session.moving_cost",
     "run": "session.plain_client",
     "run_worker": "session.worker",
@@ -202,6 +204,7 @@ __all__ = [
     "open_trust",
     "outlines",
     "recorded_events",
+    "replay_telemetry",
     "resuming_cost",
     "run",
     "run_worker",

@@ -51,6 +51,7 @@ from prong.session.move import switch
 from prong.session.parts import Parts
 from prong.session.planning import Planner
 from prong.session.preference import (
+    exports,
     fork_settings,
     make_prices,
     make_providers,
@@ -287,10 +288,20 @@ class _Maker:
         if replay is not None and MAIN in replay.agents:
             place = replace(place, options=kept(place.options, replay.agents[MAIN].head.spec))
         self._closers.append(journal.close)
-        self._closers.append(self._finish)
         log = EventLog(journal.path.with_suffix("") / EVENTS)
         bus = Bus(log, self._clock, self._secrets)
         emit = partial(bus.emit, MAIN)
+        noted = replay.noted(MAIN) if replay is not None else MainNotes()
+        chosen = choose(place, place.options.model, noted.model)
+        # Before anything is stored: a resumed session may be asked to go on with another model.
+        sampling(place, chosen.endpoint.dialect)
+        if exports(place):
+            from prong.session.telemetry_reader import TelemetryReader
+
+            reader = TelemetryReader(place, chosen, bus, emit)
+            self._group.start_soon(reader.run)
+            self._closers.append(reader.close)
+        self._closers.append(self._finish)
         storage, keys = str(journal.path.with_suffix("")), withheld(place)
         host = self._host or LocalHost(
             place.cwd,
@@ -301,10 +312,6 @@ class _Maker:
         )
         self._closers.append(host.close)
         _must_withhold(host, keys)
-        noted = replay.noted(MAIN) if replay is not None else MainNotes()
-        chosen = choose(place, place.options.model, noted.model)
-        # Before anything is stored: a resumed session may be asked to go on with another model.
-        sampling(place, chosen.endpoint.dialect)
         return Foundation(
             place=place,
             providers=self._providers,

@@ -169,3 +169,13 @@ def _proxied(place: Place) -> Mapping[str, str]:
     """Give the environment of the HTTP client, with the proxy that options or settings name."""
     proxy = place.options.proxy or place.settings.values.proxy
     return {**place.env, "HTTPS_PROXY": proxy, "HTTP_PROXY": proxy} if proxy else place.env
+
+
+def exports(place: Place) -> bool:
+    """Whether settings or the environment ask for telemetry."""
+    wanted = place.settings.values.telemetry.enabled
+    if wanted is not None:
+        return wanted
+    env = {**place.env, **place.settings.values.env}
+    names = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    return any(map(env.get, names)) and env.get("OTEL_SDK_DISABLED", "").lower() != "true"

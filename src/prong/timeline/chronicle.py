@@ -193,7 +193,8 @@ class Chronicle:
                 yield from self._end_agent(agent, {"status": status, "detail": detail})
             case TurnStarted():
                 yield from self._begin("turn", agent, agent, "turn", parent=f"agent {agent}")
-                if agent in self._children and not self._children[agent].asked:
+                child = self._children.get(agent)
+                if child is not None and child.fan and not child.asked:
                     yield from self._begin("held", agent, agent, "waits", parent=f"turn {agent}")
             case TurnFinished(why=why, detail=detail, turns=turns):
                 yield from self._end("held", agent)
@@ -360,7 +361,7 @@ class Chronicle:
             fan = self._replied.get(event.parent, event.parent)
             if fan not in self._fans:
                 yield from self._begin(
-                    "fanout", event.parent, fan, "fan-out", parent=f"agent {event.parent}"
+                    "fanout", event.parent, fan, "fan-out", parent=self._turn(event.parent)
                 )
             self._fans.setdefault(fan, set()).add(agent)
             parent = f"fanout {fan}"
@@ -384,6 +385,11 @@ class Chronicle:
             self._children[agent] = _TracedChild(
                 event.parent, event.task_id, origin, key, self._now, fan
             )
+
+    def _turn(self, agent: AgentPath) -> str:
+        """Name what an agent does now: its turn, or between turns the agent itself."""
+        turn = f"turn {agent}"
+        return turn if turn in self._open else f"agent {agent}"
 
     def _end_agent(self, agent: AgentPath, details: Mapping[str, Detail]) -> _Changes:
         child = self._children.get(agent)
