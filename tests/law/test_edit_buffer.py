@@ -217,7 +217,7 @@ def test_every_key_has_a_meaning() -> None:
     """What the table names is an edit or a deed of the face, and help names no unknown key."""
     deeds = {
         "send", "complete", "up", "down", "older", "newer", "search", "interrupt", "escape",
-        "leave", "mode", "background", "editor", "redraw", "suspend", "swap",
+        "leave", "mode", "background", "editor", "redraw", "suspend", "swap", "picture",
     }  # fmt: skip
     assert set(KEYMAP.values()) <= deeds | set(EDITS)
     assert set(EDITS) <= set(KEYMAP.values())

@@ -7,12 +7,9 @@ is wanted.
 
 from __future__ import annotations
 
-import base64
-import os
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TypeAlias
 
 import anyio
@@ -22,20 +19,19 @@ from msgspec.structs import replace
 
 from prong.entry import Image
 from prong.face.edit.arrange import Rows, cut, lay_out
+from prong.face.edit.attachment import CLIPBOARD, copied_picture, read_picture
 from prong.face.edit.buffer import Buffer
 from prong.face.edit.complete import Sources
 from prong.face.edit.editor import Editor
 from prong.face.edit.external import edit
 from prong.face.edit.key import PASTE, KeyPress
 from prong.face.edit.keymap import TWICE, meaning
-from prong.face.edit.paste import PICTURES, picture_path
+from prong.face.edit.paste import picture_path
 from prong.face.edit.recall import Recall
 from prong.face.output import flat, printable
 from prong.face.screen import InputLine, InputPrompt, Screen
 from prong.face.terminal import Terminal
 
-_PICTURE = 5 * 1024 * 1024
-"""Bytes of a picture that can be attached."""
 _SEVERAL = 4
 """Messages that are shown while they wait."""
 
@@ -164,6 +160,8 @@ class Composer:
                     self._terminal.suspend()
             case "editor":
                 await self._edit()
+            case "picture":
+                self._take_in(await copied_picture(), CLIPBOARD)
             case "escape":
                 return KeyAction("escape twice" if self._is_second() else "escape")
             case _:
@@ -208,27 +206,16 @@ class Composer:
     async def _attach(self, path: str) -> bool:
         """Attach a picture, if the path leads to one."""
         found = await anyio.to_thread.run_sync(read_picture, path)
+        return self._take_in(found, path.rpartition("/")[2])
+
+    def _take_in(self, found: Image | str, name: str) -> bool:
+        """Put a picture into the line, or say why there is none; gives whether it is there."""
         if isinstance(found, str):
             if found:
                 self._screen.line(found, style="bad")
             return False
-        name = os.path.basename(path)  # noqa: PTH119 - a plain string is wanted
         self._editor = replace(self._editor, buffer=self._editor.buffer.attach(name, found))
         return True
-
-
-def read_picture(path: str) -> Image | str:
-    """Read a picture; a text says why it cannot be attached, an empty one that there is none."""
-    file = Path(path).expanduser()
-    try:
-        if not file.is_file():
-            return ""
-        if file.stat().st_size > _PICTURE:
-            return f"{path} is too large to be attached; {_PICTURE >> 20} MB are possible"
-        data = file.read_bytes()
-    except OSError as error:
-        return f"{path} cannot be read ({error.strerror})"
-    return Image(PICTURES[file.suffix.lower()], base64.b64encode(data).decode())
 
 
 class LineReader:

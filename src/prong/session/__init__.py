@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     )
     from prong.session.telemetry_reader import replay_telemetry
     from prong.session.worker import run_worker
+    from prong.tools.files.picture import inspect as inspect_picture
     from prong.wire.raw import dump
 
 _HOMES = {
@@ -124,6 +125,7 @@ _HOMES = {
     "folder_trust": "session.project",
     "forecast": "session.catalogue",
     "in_brief": "cost.receipt",
+    "inspect_picture": "tools.files.picture:inspect",
     "line": "cost.receipt",
     "list_sessions": "session.catalogue",
     "list_shared_tasks": "session.team_report",
@@ -194,6 +196,7 @@ __all__ = [
     "folder_trust",
     "forecast",
     "in_brief",
+    "inspect_picture",
     "line",
     "list_sessions",
     "list_shared_tasks",

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 _SCRIPT = """
-import json, os, sys, time
+import base64, json, os, sys, time
 calls, answers = sys.argv[1:3]
 words = sys.argv[3:]
 said = sys.stdin.read() if not sys.stdin.isatty() else ""
@@ -33,6 +33,8 @@ number = sum(one[: len(begin)] == begin for one in earlier)
 answer = fitting[min(number, len(fitting) - 1)]
 time.sleep(answer["seconds"])
 sys.stdout.write(answer["output"])
+sys.stdout.flush()
+sys.stdout.buffer.write(base64.b64decode(answer["data"]))
 sys.stderr.write(answer["errors"])
 sys.stdout.flush()
 sys.exit(answer["code"])
@@ -53,6 +55,8 @@ class ProgramAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     words: tuple[str, ...]
     output: str = ""
+    data: bytes = b""
+    """What it prints after that, if it is no text."""
     errors: str = ""
     code: int = 0
     seconds: float = 0.0
@@ -77,6 +81,7 @@ class ProgramRecorder:
         self,
         *words: str,
         output: str = "",
+        data: bytes = b"",
         errors: str = "",
         code: int = 0,
         seconds: float = 0.0,
@@ -86,7 +91,7 @@ class ProgramRecorder:
         The last of them is used ever after. The longest beginning that fits counts.
         """
         answer = ProgramAnswer(
-            words=words, output=output, errors=errors, code=code, seconds=seconds
+            words=words, output=output, data=data, errors=errors, code=code, seconds=seconds
         )
         self._known.append(answer)
         self._store()

@@ -50,6 +50,9 @@ class Editor(msgspec.Struct, frozen=True):
         """Take a key in; gives the editor afterwards, and what the face has to do."""
         if self.search is not None:
             return self._search(self.search, key)
+        if key.name == PASTE and not key.text:
+            # So terminals paste what was copied and is no text.
+            return self, "picture"
         if key.name in {TEXT, PASTE}:
             changed = self.buffer.insert if key.name == TEXT else self.buffer.paste
             return self._narrowed(changed(key.text)), _NOTHING

@@ -29,6 +29,7 @@ Deed: TypeAlias = Literal[
     "redraw",
     "suspend",
     "swap",
+    "picture",
 ]
 """What a key does beyond the buffer."""
 
@@ -128,6 +129,7 @@ KEYMAP: Mapping[str, str] = {
     "ctrl+g": "editor",
     "ctrl+l": "redraw",
     "ctrl+o": "swap",
+    "ctrl+v": "picture",
 }
 """What each key does, as shells have it where they have it."""
 
@@ -140,6 +142,7 @@ TOLD: tuple[tuple[str, str], ...] = (
     ("Ctrl+C", "clear the line, interrupt the turn that runs; twice leaves"),
     ("Ctrl+B", "do not wait for the agent that works now"),
     ("Shift+Tab", "the next permission mode"),
+    ("Ctrl+V", "attach the picture that was copied to the clipboard"),
     ("Ctrl+G", "write the message in your own editor"),
     ("Ctrl+A/E/K/U/W/Y", "move and cut as in a shell; Ctrl+_ undoes"),
     ("Ctrl+O", "change between the full screen and line by line, in the same session"),

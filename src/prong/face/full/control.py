@@ -340,6 +340,8 @@ class Control:
         match deed:
             case "background":
                 await self._carrier.carry_out(Background())
+            case "picture":
+                await self._attach()
             case "mode":
                 await self._carrier.carry_out(SetMode(following(self._session.view().mode)))
             case "older":
@@ -449,8 +451,9 @@ class Control:
         found = self._session.records.others()[:_LISTED]
         return [one for one in found if one.id != self._session.id]
 
-    async def _attach(self, path: str) -> bool:
-        why = await self.line.attach(path)
+    async def _attach(self, path: str = "") -> bool:
+        """Put a picture into the line, that of the clipboard if no path is given."""
+        why = await (self.line.attach(path) if path else self.line.attach_copied())
         if why:
             self.notes.append((why, "bad"))
         return why is None

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from prong.command import Say
 from prong.entry import Image
-from prong.face.composer import read_picture
+from prong.face.edit.attachment import CLIPBOARD, copied_picture, read_picture
 from prong.face.edit.complete import Sources
 from prong.face.edit.editor import Editor
 from prong.face.edit.key import KeyPress
@@ -102,8 +102,14 @@ class TypedLine:
     async def attach(self, path: str) -> str | None:
         """Put a picture into the line; gives why not, None if it is there now."""
         found = await anyio.to_thread.run_sync(read_picture, path)
+        return self._take_in(found, path.rpartition("/")[2])
+
+    async def attach_copied(self) -> str | None:
+        """Put the picture in the clipboard into the line; gives why not, None if it is there."""
+        return self._take_in(await copied_picture(), CLIPBOARD)
+
+    def _take_in(self, found: Image | str, name: str) -> str | None:
         if not isinstance(found, Image):
             return found
-        name = path.rpartition("/")[2]
         self.editor = replace(self.editor, buffer=self.editor.buffer.attach(name, found))
         return None
