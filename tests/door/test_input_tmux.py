@@ -14,6 +14,7 @@ import anyio
 import pytest
 
 from prong.testing import Script, Worlds, call, delay, report, say, stall
+from shared.picture import PNG
 
 pytestmark = [
     pytest.mark.anyio,
@@ -288,7 +289,7 @@ async def test_the_message_in_an_editor(world: Worlds, terminal: Terminal, tmp_p
 async def test_a_picture_is_attached(world: Worlds, terminal: Terminal) -> None:
     """The path of a dropped picture becomes its name, and the picture goes with the message."""
     async with world(Script(forever=say("A dot.")), opens=False) as w, terminal(w) as screen:
-        (w.root / "my dot.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"0" * 64)
+        (w.root / "my dot.png").write_bytes(PNG)
         await screen.see("> ")
         screen.put("What is ")
         screen.paste(f"'{w.root}/my dot.png'")
