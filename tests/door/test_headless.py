@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -26,8 +27,11 @@ from prong.testing import (
     truncate,
 )
 from prong.testing.repository import Repo
+from shared.picture import PNG
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L12")]
+
+DOT = base64.b64encode(PNG).decode()
 
 LIST = call("Bash", {"command": "ls"})
 FOREVER = call("Bash", {"command": "echo begun > begun; sleep 600"})
@@ -164,7 +168,7 @@ async def test_an_answer_on_standard_input(world: Worlds, program: Any) -> None:
 @pytest.mark.spec("X1")
 async def test_commands_on_standard_input(world: Worlds, program: Any) -> None:
     """Every command can come as a line; what it gives back is a line, and pictures are taken."""
-    picture = {"type": "image", "source": {"media_type": "image/png", "data": "aGk="}}
+    picture = {"type": "image", "source": {"media_type": "image/png", "data": DOT}}
     content = [{"type": "text", "text": "Look"}, picture]
     given = [
         {"type": "user", "message": {"content": content}},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -19,6 +20,7 @@ from prong.errors import BadInput
 from prong.event import PromptMoved, ToolFinished, ToolOutput
 from prong.hook_call import HookResult, PreToolUseInput
 from prong.testing import Script, Worlds, call, calls, report, say
+from shared.picture import PNG
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("B1")]
 
@@ -207,11 +209,12 @@ async def test_results_of_every_kind(world: Worlds) -> None:
             "object": object(),
             "long": "long " * 1000,
             "huge": "x" * 50_000_000 if what == "huge" else "",
-            "picture": Image("image/png", "aGk="),
+            "picture": Image("image/jpeg", base64.b64encode(PNG).decode()),
+            "nonsense": Image("image/png", "aGk="),
             "broken": "half \ud800",
         }[what]
 
-    kinds = ["none", "bytes", "object", "long", "huge", "picture", "broken"]
+    kinds = ["none", "bytes", "object", "long", "huge", "picture", "nonsense", "broken"]
     steps = [calls(*(("give", {"what": kind}) for kind in kinds)), say("ok")]
     async with world(steps, tools=[give]) as w:
         turn = await w.session.run("Go")
@@ -226,6 +229,7 @@ async def test_results_of_every_kind(world: Worlds) -> None:
         assert "characters left out here" in found["long"]
         assert "gave 50,000,000 characters" in found["huge"]
         assert found["broken"] == "half ?"
+        assert found["nonsense"].startswith("[a picture was left out: it is no PNG")
         assert '"media_type":"image/png"' in msgspec.json.encode(w.bodies()[1]).decode()
 
 

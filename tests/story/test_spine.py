@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import msgspec
 import pytest
 
@@ -29,6 +31,7 @@ from prong.command import (
     UseSkill,
 )
 from prong.entry import Image, Text
+from prong.errors import BadInput
 from prong.event import (
     AgentFinished,
     AgentStarted,
@@ -51,6 +54,7 @@ from prong.journal.store import location
 from prong.testing import Script, World, Worlds, call, fail, report, say
 from prong.testing.span import check_events
 from prong.view import Accounted, Called, Replied, Said, fold_all, settled
+from shared.picture import PNG
 
 pytestmark = pytest.mark.anyio
 
@@ -271,12 +275,26 @@ async def test_a_record_that_cannot_be_written_stops_nothing(world: Worlds) -> N
 async def test_a_message_of_several_parts(world: Worlds) -> None:
     """A picture can be said like a text."""
     async with world([say("A dot.")]) as w:
-        picture = Image("image/png", "aGk=")
+        picture = Image("image/png", base64.b64encode(PNG).decode())
         turn = await w.session.run([Text("What is this?"), picture])
         assert turn.text == "A dot."
         [message] = w.bodies()[0]["messages"]
         assert [block["type"] for block in message["content"]][:2] == ["text", "image"]
         assert isinstance(await w.session.send(Say()), Refused)
+
+
+@pytest.mark.spec("X1")
+@pytest.mark.parametrize("data", ["aGk=", "no base64!", ""])
+async def test_a_broken_picture_is_not_said(world: Worlds, data: str) -> None:
+    """What would be refused with every request from then on is refused once, with the reason."""
+    async with world([say("Hello.")]) as w:
+        message = [Text("What is this?"), Image("image/png", data)]
+        outcome = await w.session.send(Say(parts=tuple(message)))
+        assert isinstance(outcome, Refused)
+        assert "a picture of the message cannot be shown to the model: it is" in outcome.why
+        with pytest.raises(BadInput, match="cannot be shown to the model"):
+            await w.session.run(message)
+        assert (await w.session.run("Hi")).text == "Hello."
 
 
 @pytest.mark.spec("X1")

@@ -21,7 +21,7 @@ from prong.agent.answer import INTERRUPTED
 from prong.agent.gate import CheckedCall
 from prong.agent.lineage import contained
 from prong.agent.permission import ask_outside, ask_permission, payload
-from prong.entry import Call, Result, Results, Text, plain
+from prong.entry import Call, Image, Part, Result, Results, Text, plain
 from prong.errors import Contained
 from prong.event import ToolFinished, ToolStarted, Warned
 from prong.tools.tool import CallOutcome, Done, Failed, Sandboxed, Together, Tool, is_together
@@ -279,7 +279,7 @@ def _finish(
     lost = isinstance(outcome, _Lost)
     failed = isinstance(outcome, Failed)
     printed = agent.context.outputs.pop(call.id, "")
-    parts = (Text(outcome.why),) if failed else outcome.parts
+    parts = (Text(outcome.why),) if failed else tuple(map(_shown, outcome.parts))
     if tool is not None and tool.budget:
         parts = tuple(
             Text(fit(agent, call.id, part.text, tool.budget)) if isinstance(part, Text) else part
@@ -299,6 +299,16 @@ def _finish(
         )
     )
     return Result(call.id, parts, failed=failed)
+
+
+def _shown(part: Part) -> Part:
+    """Give a part of a result; in the place of a picture that no provider takes, why it is not."""
+    if not isinstance(part, Image):
+        return part
+    from prong.tools.files.picture import check_image
+
+    found = check_image(part)
+    return Text(f"[a picture was left out: {found}]") if isinstance(found, str) else found
 
 
 def fit(agent: Agent, call_id: str, text: str, budget: int) -> str:

@@ -38,7 +38,7 @@ from prong.command import (
     UseSkill,
 )
 from prong.config.place import read_mode
-from prong.entry import Part, Text, User, plain
+from prong.entry import Image, Part, Text, User, plain
 from prong.errors import BadInput, NotPossibleNow, ProngError, UnknownName
 from prong.event import PermissionAsked, TitleChanged, TodosChanged, Warned
 from prong.journal.note import Titled
@@ -217,17 +217,30 @@ async def say(
     """Put a message before the main agent without waiting for an answer.
 
     `taken` is called once it stands in the conversation.
-    Raises UsageError if the session has ended, or nothing is said.
+    Raises UsageError if the session has ended, nothing is said, or a picture cannot be shown.
     """
     parts.must_live()
     if not message:
         raise BadInput("the message is empty")
+    message = [_sound(part) for part in message]
     why = await parts.intake.consult(message)
     # Hooks may take their time.
     parts.must_live()
     if why is not None:
         return Refused(why)
     return parts.intake.put(message, taken=taken, queued=parts.busy)
+
+
+def _sound(part: Part) -> Part:
+    """Give a part of a message; raises BadInput: a broken picture would be sent ever after."""
+    if not isinstance(part, Image):
+        return part
+    from prong.tools.files.picture import check_image
+
+    found = check_image(part)
+    if isinstance(found, str):
+        raise BadInput(f"a picture of the message cannot be shown to the model: {found}")
+    return found
 
 
 async def use_skill(

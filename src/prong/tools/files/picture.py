@@ -6,11 +6,14 @@ ever: one bad file would end the session. So the container is walked here, witho
 
 from __future__ import annotations
 
+import base64
 import struct
 import zlib
 from collections.abc import Iterator
 
 import msgspec
+
+from prong.entry import Image
 
 LARGEST = 5 << 20
 """Bytes of a picture that providers accept."""
@@ -61,6 +64,16 @@ def inspect(data: bytes) -> Picture | str:
             f"it has {width}x{height} pixels and at most {SIDE} a side can be shown; scale it down"
         )
     return Picture(media_type, width, height)
+
+
+def check_image(image: Image) -> Image | str:
+    """Give a picture with the type that it is of; a text says why it cannot be shown."""
+    try:
+        data = base64.b64decode(image.data, validate=True)
+    except ValueError:
+        return "it is not encoded as Base64"
+    found = inspect(data)
+    return found if isinstance(found, str) else Image(found.media_type, image.data)
 
 
 def _png(data: bytes) -> tuple[int, int] | None:
