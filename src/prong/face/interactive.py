@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 import msgspec
@@ -28,6 +28,7 @@ from prong.face.screen import InputPrompt, Screen
 from prong.face.status import recount, settled_items
 from prong.face.task_list import tell_stopping
 from prong.face.terminal import Terminal
+from prong.face.terminal_watch import TerminalWatch, WatchedFace, watched_terminal
 from prong.face.window_title import borrowed_title
 from prong.session import Options, Session, Subscription, open_session
 from prong.view import View
@@ -132,7 +133,7 @@ class _Shown:
         self._session = session
         self._terminal = terminal
         self._events = events
-        self.face = "line"
+        self.face: WatchedFace = "line"
         """The face that has it, or had it last."""
         self._printed = 0
         """Items of the conversation, from the first on, that stand in the scrollback for good."""
@@ -140,21 +141,24 @@ class _Shown:
     async def talk(self, start: FaceStart, wanted: str) -> Handover:
         """Talk in the face that is wanted, or in the other, until the user leaves the session."""
         self.face = self._chosen(wanted)
-        with borrowed_title() if sys.stdout.isatty() and not dumb() else nullcontext():
-            return await self._talk(start)
+        if not sys.stdout.isatty() or dumb():
+            return await self._talk(start, TerminalWatch())
+        with watched_terminal() as watch, borrowed_title():
+            return await self._talk(start, watch)
 
-    async def _talk(self, start: FaceStart) -> Handover:
+    async def _talk(self, start: FaceStart, watch: TerminalWatch) -> Handover:
         taken_over = False
         if self.face == "line":
             _recount(self._session)
         while True:
+            watch.tell(self.face)
             left = await self._in_face(start, taken_over=taken_over)
             if not isinstance(left, Swapped):
                 return left
             start, taken_over = FaceStart(draft=left.draft), True
             self.face = "full" if self.face == "line" else "line"
 
-    def _chosen(self, wanted: str) -> str:
+    def _chosen(self, wanted: str) -> WatchedFace:
         """Choose the face; if the one that was asked for cannot be, that is said."""
         asked = wanted or os.environ.get("PRONG_UI", "") or self._session.records.ui
         if asked == "line":
