@@ -177,14 +177,23 @@ Terminal = Callable[..., AbstractAsyncContextManager[Screen]]
 
 @pytest.fixture
 def terminal(program: Program) -> Terminal:
-    """Give what opens the program in a terminal; a line at the end shows its exit code."""
+    """Give what opens the program in a terminal; a line at the end shows its exit code.
+
+    With `ssh` it runs on the host that this client calls `far`.
+    """
 
     @asynccontextmanager
-    async def open_terminal(w: World, *words: str, **env: str) -> AsyncGenerator[Screen, None]:
+    async def open_terminal(
+        w: World, *words: str, ssh: Path | None = None, **env: str
+    ) -> AsyncGenerator[Screen, None]:
         screen = Screen()
         face = {} if "--full" in words else {"PRONG_UI": "line"}
         variables = [f"{k}={v}" for k, v in program.environment(w, **face | env).items()]
         command = shlex.join(["env", *variables, sys.executable, "-m", "prong", *words])
+        if ssh is not None:
+            command = shlex.join(
+                [str(ssh), "-t", "far", f"cd {shlex.quote(str(w.root))}; {command}"]
+            )
         shell = f"trap : INT; cd {shlex.quote(str(w.root))}; {command}; echo exit=$?; exec cat"
         screen.tmux("new-session", "-d", "-s", "it", "-x", "80", "-y", "40", "sh", "-c", shell)
         try:

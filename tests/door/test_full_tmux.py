@@ -16,6 +16,7 @@ import pytest
 
 from prong.face.cell import cells
 from prong.testing import Script, Worlds, call, say, stall
+from shared.ssh import needs_sshd, ssh_host
 
 pytestmark = [
     pytest.mark.anyio,
@@ -113,6 +114,28 @@ async def test_copying_in_tmux(world: Worlds, terminal: Terminal, before: str) -
         screen.key("C-c")
         await screen.see("characters by tmux")
         assert screen.tmux("show-buffer") == "these"
+
+
+@needs_sshd
+async def test_copying_over_ssh(world: Worlds, terminal: Terminal, tmp_path: Path) -> None:
+    """What is copied on another machine reaches the terminal that one sits at, by OSC 52."""
+    with ssh_host(tmp_path / "far") as far:
+        async with (
+            world([say("Take these words.")], opens=False) as w,
+            terminal(w, "--full", "Hi", ssh=far.bin / "ssh", TERM="screen-256color") as screen,
+        ):
+            # As a terminal that lets programs set its clipboard.
+            screen.tmux("set-option", "-g", "set-clipboard", "on")
+            await screen.see(" these words.")
+            row = next(n for n, row in enumerate(screen.rows(), 1) if " these words" in row)
+            for code in (f"\x1b[<0;6;{row}M", f"\x1b[<32;10;{row}M", f"\x1b[<0;10;{row}m"):
+                screen.put(code)
+            await anyio.sleep(0.3)
+            screen.key("C-c")
+            await screen.see("characters by the terminal (OSC 52")
+            assert screen.tmux("show-buffer") == "these"
+            screen.type("/quit")
+            await screen.see("exit=0")
 
 
 @pytest.mark.parametrize(
