@@ -36,6 +36,8 @@ pytestmark = pytest.mark.spec("R1", "R4")
         ({"launcher": "ray", "address": "a:1", "labels": {"zone": 1}}, "labels"),
         ({"launcher": "ssh", "host": "h", "workers": 2}, "no use for 'workers'"),
         ({"launcher": "ssh", "host": "h", "resources": {"CPU": 1}}, "no use for 'resources'"),
+        ({"launcher": "ssh", "host": "h", "slots": -1}, "slots"),
+        ({"launcher": "ssh", "host": "h", "patience": -1}, "patience"),
         ({"launcher": "process", "env": ["A=b"]}, "names of variables"),
         ({"launcher": "process", "env": "A"}, "array"),
         ({"launcher": "process", "folder": "here"}, "absolute path"),

@@ -62,6 +62,8 @@ class RemoteTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """For `ray`: labels that the machine must have."""
     workers: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 1
     """For `ray`: how many workers, on as many machines as there are, share the agents."""
+    slots: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 0
+    """How many agents of a session work there at once; others wait. 0 for any number."""
     python: str = ""
     """The Python over there that has Prong; empty for the usual one."""
     env: tuple[str, ...] = ()

@@ -27,9 +27,10 @@ from prong.team.describe import describe, run_keys
 from prong.team.home import Home
 from prong.team.pipe import hold_run
 from prong.team.remote_machine import RemoteMachine, WireMeter, WorkspaceJob
-from prong.team.remote_workers import FarWorkspace, RemoteWorkers
+from prong.team.remote_workers import FarWorkspace, NearSide, RemoteWorkers
 from prong.team.run import RemoteRun
 from prong.team.runner import Until
+from prong.team.target_room import RoomClaim
 from prong.team.task import file_name
 from prong.team.worker_line import Channel
 from prong.team.workspace_message import WorkspaceReady
@@ -45,16 +46,27 @@ async def open_remote(child: Child, remote: RemoteWorkers, base: Base) -> FarWor
 
     Raises ProngError if there can be none; nothing was started then.
     """
-    agent = child.agent
     machine = remote.machine(child.spec.target)
-    run_keys(agent)  # What this process alone has cannot be had elsewhere.
+    run_keys(child.agent)  # What this process alone has cannot be had elsewhere.
+    claim = machine.claim()
+    try:
+        return await _open(child, remote, machine, base, claim)
+    except OSError as error:
+        claim.free()
+        raise NotPossibleNow(f"no workspace could be made on {machine.name}: {error}") from error
+    except BaseException:
+        claim.free()
+        raise
+
+
+async def _open(
+    child: Child, remote: RemoteWorkers, machine: RemoteMachine, base: Base, claim: RoomClaim
+) -> FarWorkspace:
+    agent = child.agent
     maker = agent.context.host.unconfined()
     before = (agent.context.host, agent.context.cwd, agent.policy)
-    try:
-        folder = _folder(maker, child)
-        shipment, ready = await _place(child, remote, machine, maker, base, folder)
-    except OSError as error:
-        raise NotPossibleNow(f"no workspace could be made on {machine.name}: {error}") from error
+    near = NearSide(maker=maker, folder=_folder(maker, child), claim=claim)
+    shipment, ready = await _place(child, remote, machine, near, base)
     placed = ready.placed
     assert child.spec.worktree is not None
     worktree = msgspec.structs.replace(child.spec.worktree, path=placed.path, cwd=placed.cwd)
@@ -65,8 +77,7 @@ async def open_remote(child: Child, remote: RemoteWorkers, base: Base) -> FarWor
         worktree=worktree,
         shipment=shipment,
         machine=machine,
-        maker=maker,
-        folder=folder,
+        near=near,
         before=before,
         notice=_notice(worktree, machine.name, base) if placed.fresh else "",
     )
@@ -76,35 +87,36 @@ async def _place(
     child: Child,
     remote: RemoteWorkers,
     machine: RemoteMachine,
-    maker: Host,
+    near: NearSide,
     base: Base,
-    folder: str,
 ) -> tuple[Shipment, WorkspaceReady]:
-    repository = await locate(maker)
-    git = Git(maker, repository.top)
+    repository = await locate(near.maker)
+    git = Git(near.maker, repository.top)
     await check_sendable(git)
     known = child.spec.worktree
-    near = known or await reserve(maker, slug_of(child.spec), base=base)
+    worktree = known or await reserve(near.maker, slug_of(child.spec), base=base)
     meter = WireMeter()
     try:
         job = WorkspaceJob(
             git=git,
             repository=repository,
-            worktree=near,
-            lease=_next_lease(child, near),
-            folder=folder,
+            worktree=worktree,
+            lease=_next_lease(child, worktree),
+            folder=near.folder,
             meter=meter,
             emit=child.agent.emit,
             node=child.spec.node,
         )
+        # It sees the files as they were when it was started, however long it waits.
+        await near.claim.take(child.agent.emit)
         shipment, ready = await machine.prepare(job)
         _check(remote, machine, ready)
     except BaseException:
         if known is None:
             # Nothing was done there, so its name is free again.
             with anyio.CancelScope(shield=True):
-                await settle(git, near, unchanged=True)
-            child.leave(Removed(near.path, near.branch))
+                await settle(git, worktree, unchanged=True)
+            child.leave(Removed(worktree.path, worktree.branch))
         raise
     finally:
         child.account.crossed(machine.name, meter.sent, meter.received)
@@ -260,15 +272,15 @@ async def collect_remote(child: Child, workspace: FarWorkspace) -> Kept | Remove
 
     Whatever keeps that from happening, the work stays where it is, and it is said how to get it.
     """
-    there, machine, worktree = workspace, workspace.machine, workspace.worktree
+    near, machine, worktree = workspace.near, workspace.machine, workspace.worktree
     place, meter = f"{machine.name}:{worktree.path}", WireMeter()
     try:
         job = WorkspaceJob(
-            git=Git(there.maker, worktree.parent),
-            repository=await locate(there.maker, worktree.parent),
+            git=Git(near.maker, worktree.parent),
+            repository=await locate(near.maker, worktree.parent),
             worktree=worktree,
             lease=_next_lease(child, worktree),
-            folder=there.folder,
+            folder=near.folder,
             meter=meter,
             emit=child.agent.emit,
             node=child.spec.node,
@@ -279,6 +291,7 @@ async def collect_remote(child: Child, workspace: FarWorkspace) -> Kept | Remove
         child.agent.emit(Warned(text=f"the work of {child.spec.task_id} is kept in {place}: {why}"))
         return Kept(place, worktree.branch, (), (), uncommitted=True, why=why)
     finally:
+        near.claim.free()
         child.account.crossed(machine.name, meter.sent, meter.received)
     found = done.harvest
     if not found.tip and done.gone:

@@ -20,6 +20,7 @@ from prong.host.target import RemoteTarget, choose_target
 from prong.host.worktree import Worktree
 from prong.provider import Secrets
 from prong.team.message import Ready
+from prong.team.target_room import RoomClaim
 from prong.team.worker_line import Channel, WorkerLine
 from prong.team.worker_lines import WorkerLines
 from prong.team.workspace_message import (
@@ -87,6 +88,10 @@ class RemoteMachine(msgspec.Struct, frozen=True, kw_only=True):
     def folder(self) -> str:
         """Where copies of repositories are kept there."""
         return self.launcher.folder(self.target)
+
+    def claim(self) -> RoomClaim:
+        """Give what an agent takes a place there by."""
+        return self.lines.room(self.name, self.target).claim()
 
     async def open(self, node: str, emit: Callable[[Event], None]) -> Channel:
         """Open a channel to a worker there, which is started if none runs.

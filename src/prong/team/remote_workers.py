@@ -17,6 +17,7 @@ from prong.tools.policy import PolicyBox
 
 if TYPE_CHECKING:
     from prong.team.remote_machine import RemoteMachine
+    from prong.team.target_room import RoomClaim
     from prong.team.worker_lines import WorkerLines
 
 
@@ -64,6 +65,17 @@ class RemoteWorkers(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
+class NearSide(msgspec.Struct, frozen=True, kw_only=True):
+    """What this machine has of a child that works on another."""
+
+    maker: Host
+    """Of this machine, as the parent has it."""
+    folder: str
+    """For errors and bundles."""
+    claim: RoomClaim
+    """Its place there, which it has until what it did has come back."""
+
+
 class FarWorkspace(msgspec.Struct, frozen=True, kw_only=True):
     """A child's workspace on another machine while it works there."""
 
@@ -71,10 +83,7 @@ class FarWorkspace(msgspec.Struct, frozen=True, kw_only=True):
     """With the folders over there; its parent is the repository here."""
     shipment: Shipment
     machine: RemoteMachine
-    maker: Host
-    """Of this machine, as the parent has it."""
-    folder: str
-    """Of this machine, for errors and bundles."""
+    near: NearSide
     before: tuple[Host, str, PolicyBox]
     """The child's host, folder and policy, for another run."""
     notice: str = ""

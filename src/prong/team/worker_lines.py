@@ -14,6 +14,7 @@ import msgspec
 
 from prong.host.launcher import Launcher, WorkerPlace
 from prong.host.target import RemoteTarget
+from prong.team.target_room import TargetRoom
 from prong.team.worker_line import Waits, WorkerLine
 
 IDLE = 60.0
@@ -49,7 +50,12 @@ class WorkerLines:
         self._waits = waits or Waits(stop=_STOP)
         self._idle = idle
         self._lines: dict[str, list[WorkerLine]] = {}
+        self._rooms: dict[str, TargetRoom] = {}
         self._started = 0
+
+    def room(self, name: str, target: RemoteTarget) -> TargetRoom:
+        """Give the room for agents that the session has on a target."""
+        return self._rooms.setdefault(name, TargetRoom(name, target.slots))
 
     def find(self, name: str, target: RemoteTarget, launcher: Launcher, node: str) -> WorkerLine:
         """Give a line to a worker of a target, which is started if there is none that will do.
