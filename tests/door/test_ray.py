@@ -18,6 +18,7 @@ import pytest
 
 from prong.command import Stop
 from prong.event import LineChanged, TaskFinished, WorkKept, WorktreeEntered
+from prong.team.ray_carrier import PlacedWorker
 from prong.testing import Script, ServerProcess, Worlds, call, report, say
 from prong.testing.repository import make_repo
 from shared.ray_cluster import HAS_RAY, RayNodes, ray_cluster
@@ -109,7 +110,7 @@ async def test_forks_work_on_the_cluster_and_come_back(
         for kept in w.told(WorkKept):
             assert repo.git("show", f"{kept.branch}:new.txt") == "made"
         assert not copies(far)
-        assert not w.told(LineChanged)
+        assert "cut" not in {one.state for one in w.told(LineChanged)}
     with anyio.fail_after(20):
         while actor in placed(nodes):
             await anyio.sleep(0.05)
@@ -129,13 +130,12 @@ async def test_a_cluster_that_is_full_is_waited_for(
         await w.session.start_forks(["P1", "P2"], isolation="remote")
         await began(far, 1)
         with anyio.fail_after(30):
-            while not w.told(LineChanged):
+            while not (lines := [one.line for one in w.session.view().agents.values() if one.line]):
                 await anyio.sleep(0.05)
         assert len(list(far.glob("*/.prong/worktrees/*"))) == 1
-        (told,) = w.told(LineChanged)
-        assert told.state == "queued"
-        assert "waits for room on the cluster: it needs 2 CPU where zone=b" in told.text
-        assert any(one.line == told.text for one in w.session.view().agents.values())
+        (line,) = lines
+        assert "waits for room on the cluster: it needs 2 CPU where zone=b" in line
+        assert ("queued", line) in {(one.state, one.text) for one in w.told(LineChanged)}
         let_go(far)
         await w.session.wait_settled()
 
@@ -172,8 +172,20 @@ def start(url: str, folder: Path, how: str, nodes: RayNodes) -> subprocess.Popen
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-async def test_a_session_that_is_killed_finds_its_machines(tmp_path: Path, nodes: RayNodes) -> None:
-    """Killed and resumed, both agents go on where they were; at most a call that was cut is undone."""
+def carriers(session: int) -> list[int]:
+    """Give what leads from a session to the cluster."""
+    words = ["pgrep", "-P", str(session), "-f", "prong.team.ray_carrier"]
+    return [int(pid) for pid in subprocess.run(words, capture_output=True).stdout.split()]  # noqa: PLW1510
+
+
+@pytest.mark.parametrize("alone", [True, False])
+async def test_a_session_that_is_killed_finds_its_machines(
+    tmp_path: Path, nodes: RayNodes, *, alone: bool
+) -> None:
+    """Killed and resumed, both agents go on where they were; at most a call that was cut is undone.
+
+    Also if all of its machine is lost at once: then its actors live on, and are found.
+    """
     repo = make_repo(tmp_path / "project")
     far = tmp_path / "far"
     with ServerProcess(SCRIPT) as server:
@@ -182,7 +194,11 @@ async def test_a_session_that_is_killed_finds_its_machines(tmp_path: Path, nodes
         while len(list(far.glob("*/.prong/worktrees/*/done.txt"))) < 2:
             assert time.monotonic() < deadline
             await anyio.sleep(0.02)
+        lost = [] if alone else carriers(process.pid)
+        assert alone or len(lost) == 2
         process.kill()
+        for pid in lost:
+            os.kill(pid, signal.SIGKILL)
         process.communicate()
         again = start(server.url, tmp_path, "resumed", nodes)
         output, errors = again.communicate(timeout=50)
@@ -193,6 +209,27 @@ async def test_a_session_that_is_killed_finds_its_machines(tmp_path: Path, nodes
     assert not copies(far)
     for _, _, branch in found:
         assert repo.git("show", f"{branch}:done.txt").split() in (["x"] * 3, ["x"] * 2)
+
+
+class PlacedHere(PlacedWorker):
+    """What Ray would place, in this process."""
+
+    async def node(self) -> str:
+        return "here"
+
+
+async def test_an_actor_ends_only_for_who_has_it() -> None:
+    """One that a later process of the session has taken is not ended by the earlier one."""
+    actor = PlacedHere("")
+    assert await actor.attach("first", "one") == "here"
+    assert await actor.attach("second", "one") == ""
+    assert await actor.attach("second", "two") == "here"
+    await actor.leave("first")
+    assert (await actor.pull("second", 0, 0.0)).__class__ is tuple
+    # Ray refuses it outside of an actor, which this one is not.
+    with pytest.raises(TypeError):
+        await actor.leave("second")
+    await actor.end("second")
 
 
 async def test_no_cluster(world: Worlds, tmp_path: Path) -> None:

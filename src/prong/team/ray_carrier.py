@@ -40,6 +40,9 @@ _ALONE = 600.0
 _PATIENCE = 15.0
 """Seconds until a cluster must have answered at its address."""
 
+_PAUSE = 0.2
+"""Seconds between two looks at an actor that is about to end."""
+
 _MOST = 1_000
 """Actors that one process of a session may have on a cluster."""
 
@@ -99,6 +102,12 @@ class PlacedWorker:
         """End the worker."""
         await self._of(client).end()
 
+    async def leave(self, client: str) -> None:
+        """End itself, and give back what it holds of the cluster, if nobody has attached since."""
+        # Nothing is waited for in between, so that nobody can attach to one that is about to end.
+        if client == self._client:
+            import_module("ray").actor.exit_actor()
+
     def _of(self, client: str) -> HeldProcess:
         self._asked = time.monotonic()
         if client != self._client or self._process is None:
@@ -154,10 +163,29 @@ class _Cluster:
             if (found := await self._find()) is not None:
                 return found
         for number in range(1, _MOST):
-            actor = self._make(f"{self._placement.actor}:{number}")
-            if await self._attach(actor):
+            if (actor := await self._join(self._name(number))) is not None:
                 return actor
         raise WorkerFailed("the session has too many workers on the cluster")
+
+    def _name(self, number: int) -> str:
+        name = f"{self._placement.actor}:{number}"
+        return f"{name}:{self._placement.node}" if self._placement.node else name
+
+    async def _join(self, name: str) -> Any:
+        """Attach to the actor of a name, which is made if there is none; None if it is taken.
+
+        One of an earlier process may be about to end: then the next of that name is waited for.
+        """
+        while True:
+            known = name in self._ray.util.list_named_actors()
+            actor = self._make(name)
+            try:
+                return actor if await self._attach(actor) else None
+            except WorkerFailed as error:
+                died = isinstance(error.__cause__, self._ray.exceptions.ActorDiedError)
+                if not (known and died) or _is_hung_up(self._source):
+                    raise
+                await anyio.sleep(_PAUSE)
 
     async def _find(self) -> Any:
         """Find an actor of the session on the machine that is asked for; None if there is none."""
@@ -174,7 +202,7 @@ class _Cluster:
         wanted = self._placement
         resources = dict(wanted.resources)
         options: dict[str, Any] = {
-            "name": f"{name}:{wanted.node}" if wanted.node else name,
+            "name": name,
             "get_if_exists": True,
             "lifetime": "detached",
             "max_restarts": 0,
@@ -217,7 +245,7 @@ class _Cluster:
             while not _is_hung_up(self._source):
                 await write_all(self._sink, frame(Queued(why=self._full())))
                 await anyio.sleep(_SAID)
-        self.drop(actor)
+        self._drop(actor)
 
     def _full(self) -> str:
         wanted = {"CPU": 1.0} | self._placement.resources
@@ -228,10 +256,15 @@ class _Cluster:
         where = f" where {labels}" if labels else ""
         return f"waits for room on the cluster: it needs {needs}{where}, and {left} are free in all"
 
-    def drop(self, actor: Any) -> None:
-        """Give an actor up, and with it what it holds of the cluster."""
+    def _drop(self, actor: Any) -> None:
+        """Give an actor up that is not placed yet."""
         with suppress(self._ray.exceptions.RayError):
             self._ray.kill(actor)
+
+    async def leave(self, actor: Any) -> None:
+        """Let an actor end, unless a later process of the session has taken it."""
+        with suppress(self._ray.exceptions.RayError), anyio.move_on_after(_PATIENCE):
+            await actor.leave.remote(self._client)
 
     def reach(self, actor: Any) -> _RayProcess:
         """Give the worker that an actor holds."""
@@ -304,7 +337,7 @@ async def _lead(placement: RayPlacement, source: int, sink: int) -> Pulled:
         # The session is gone without a word: it may come back and look for its machine.
         return Pulled(b"", 1)
     if done.code == 0:
-        cluster.drop(actor)
+        await cluster.leave(actor)
     return done
 
 
