@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,6 +94,66 @@ def test_a_missing_key_matters_only_to_the_vendor():
     assert pick("claude-x", env={"ANTHROPIC_BASE_URL": "http://localhost:1"})[0].key_source == ""
 
 
+AZURE = {"AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com/", "AZURE_OPENAI_API_KEY": "az-key"}
+
+
+@pytest.mark.spec("L9")
+@pytest.mark.parametrize(
+    ("model", "given", "env", "dialect", "url"),
+    [
+        ("azure:my-gpt", {}, {}, "chat", "https://r.openai.azure.com/openai/v1"),
+        ("azure:gpt-6", {}, {}, "responses", "https://r.openai.azure.com/openai/v1"),
+        (
+            "azure:gpt-6",
+            {},
+            {"OPENAI_API_VERSION": "2026-09-01"},
+            "responses",
+            "https://r.openai.azure.com/openai?api-version=2026-09-01",
+        ),
+        (
+            "azure:gpt-6",
+            {"api": "chat"},
+            {"OPENAI_API_VERSION": "2026-09-01"},
+            "chat",
+            "https://r.openai.azure.com/openai/deployments/gpt-6?api-version=2026-09-01",
+        ),
+        (
+            "gpt-6",
+            {"base_url": "https://gate.test/openai/deployments/gpt-6?api-version=1"},
+            {},
+            "chat",
+            "https://gate.test/openai/deployments/gpt-6?api-version=1",
+        ),
+    ],
+)
+def test_azure_is_reached_by_deployment(
+    model: str, given: dict[str, Any], env: dict[str, str], dialect: str, url: str
+):
+    """The address is put together from its variables, and the key goes into its own header."""
+    endpoint, _ = pick(model, env={**AZURE, **env, "OPENAI_API_KEY": "o-key"}, **given)
+
+    assert (endpoint.dialect, endpoint.base_url) == (dialect, url)
+    assert endpoint.headers == (("api-key", "az-key"),)
+    assert endpoint.explicit is False
+
+
+@pytest.mark.spec("L9")
+def test_azures_key_stays_at_azure():
+    """No other vendor is sent it, and without any the error names its variable."""
+    assert pick("gpt-6", env={**AZURE, **KEYS})[0].headers == (("authorization", "Bearer o-key"),)
+    assert pick("x", base_url="http://else.test", env=AZURE)[0].headers == ()
+    with pytest.raises(Unauthorised, match="set AZURE_OPENAI_API_KEY"):
+        pick("azure:x", env={"AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com"})
+    with pytest.raises(UsageError, match="set AZURE_OPENAI_ENDPOINT"):
+        pick("azure:x", env={"AZURE_OPENAI_API_KEY": "k"})
+    token, _ = pick(
+        "azure:x", env={**AZURE, "AZURE_OPENAI_API_KEY": "", "AZURE_OPENAI_AD_TOKEN": "t"}
+    )
+    assert token.headers == (("authorization", "Bearer t"),)
+    claude, _ = pick("claude-x", base_url="https://r.services.ai.azure.com/anthropic", env=KEYS)
+    assert dict(claude.headers)["x-api-key"] == "a-key"
+
+
 @pytest.mark.parametrize(
     ("model", "explicit"),
     [
@@ -126,6 +188,15 @@ def test_marks_are_for_models_that_know_them(model: str, explicit: bool):
         ("https://a.test/gate", "/responses", "https://a.test/gate/v1/responses"),
         ("https://v2.test", "/responses", "https://v2.test/v1/responses"),
         ("https://a.test/v1?api-version=3", "/responses", "https://a.test/v1/responses?api-version=3"),
+        ("https://a.test/v1/chat/completions", "/chat/completions", "https://a.test/v1/chat/completions"),
+        ("https://a.test/openai/deployments/d?api-version=3", "/chat/completions",
+         "https://a.test/openai/deployments/d/chat/completions?api-version=3"),
+        ("https://a.test/openai/deployments/d/chat/completions?api-version=3", "/chat/completions",
+         "https://a.test/openai/deployments/d/chat/completions?api-version=3"),
+        ("https://a.test/openai/deployments/d?api-version=3", "/responses",
+         "https://a.test/openai/responses?api-version=3"),
+        ("https://a.test/openai?api-version=3", "/responses", "https://a.test/openai/responses?api-version=3"),
+        ("https://r.openai.azure.com/openai/v1/", "/responses", "https://r.openai.azure.com/openai/v1/responses"),
     ],
 )  # fmt: skip
 def test_a_base_url_may_name_the_version_or_not(base: str, path: str, url: str):

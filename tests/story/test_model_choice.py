@@ -159,6 +159,19 @@ def test_a_gateway_needs_no_model_to_be_named(
     assert sent == headers
 
 
+def test_a_deployment_at_azure_needs_no_model_to_be_named(tmp_path: Path):
+    """Its variables are enough, and a vendor's own key without them goes on as before."""
+    env = {
+        "AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com",
+        "AZURE_OPENAI_DEPLOYMENT": "my-gpt",
+        "AZURE_OPENAI_API_KEY": "k",
+    }
+    found = chosen(tmp_path, None, env)
+
+    assert (found.named, found.model) == ("azure:my-gpt", "my-gpt")
+    assert chosen(tmp_path, None, {**env, **KEY}).model == "claude-sonnet-5-5"
+
+
 def test_custom_headers_are_for_one_vendor(tmp_path: Path):
     """ANTHROPIC_CUSTOM_HEADERS reaches Anthropic's API alone, and options go before it."""
     env = {**KEY, "OPENAI_API_KEY": "k", "ANTHROPIC_CUSTOM_HEADERS": "X-Team: a:b\n\nX-Own: env"}

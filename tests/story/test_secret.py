@@ -13,8 +13,8 @@ from prong.host import LocalHost
 from prong.host.local_host import ConfinedHost
 from prong.provider import pick
 from prong.provider.failure import Refusal, mapped
-from prong.provider.pick import KEY_VARIABLES
 from prong.provider.secret import HIDDEN, gather, in_headers
+from prong.provider.vendor import KEY_VARIABLES
 from prong.testing import Worlds, call, fail, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L9")]

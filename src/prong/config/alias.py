@@ -11,6 +11,7 @@ from prong.config.alias_table import ALIASES
 from prong.config.value import Values
 from prong.cost.fact import LONG, LONG_BETA, window
 from prong.errors import BadInput
+from prong.provider import azure_deployment
 
 _LONG = re.compile(r"(?P<name>.+)\[1m\]", re.IGNORECASE)
 _MODEL_VARIABLES = ("PRONG_MODEL", "ANTHROPIC_MODEL", "OPENAI_MODEL")
@@ -72,7 +73,11 @@ def _split(name: str) -> tuple[str, bool]:
 def in_environment(values: Values, env: Mapping[str, str]) -> str | None:
     """Give the model that variables name, or the usual one of the vendor they lead to."""
     named = (env.get(variable, "").strip() for variable in _MODEL_VARIABLES)
-    return next(filter(None, named), None) or ("default" if reachable(values, env) else None)
+    if (name := next(filter(None, named), None)) is not None:
+        return name
+    if (vendor := reachable(values, env)) != "anthropic" and (found := azure_deployment(env)):
+        return f"azure:{found}"
+    return "default" if vendor else None
 
 
 def reachable(values: Values, env: Mapping[str, str]) -> str | None:

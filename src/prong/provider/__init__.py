@@ -2,10 +2,11 @@
 
 from prong.provider.address import is_loopback, read_url
 from prong.provider.api import Api, Patience
+from prong.provider.azure import azure_deployment
 from prong.provider.backend import Backend, Resources, find_backend
 from prong.provider.connect import Providers
 from prong.provider.http import Http, HttpLimits
-from prong.provider.pick import KEY_VARIABLES, is_local, local_model, pick
+from prong.provider.pick import is_local, local_model, pick
 from prong.provider.provider import (
     Endpoint,
     Noticed,
@@ -18,6 +19,7 @@ from prong.provider.provider import (
 from prong.provider.secret import Secrets, gather, in_headers
 from prong.provider.shared_http import SharedHttp
 from prong.provider.transport import Response, Transport
+from prong.provider.vendor import KEY_VARIABLES
 
 __all__ = [
     "KEY_VARIABLES",
@@ -39,6 +41,7 @@ __all__ = [
     "Streamed",
     "Trait",
     "Transport",
+    "azure_deployment",
     "find_backend",
     "gather",
     "in_headers",

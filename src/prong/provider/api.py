@@ -21,6 +21,7 @@ from prong.errors import (
 )
 from prong.prompt import Mark, Prompt
 from prong.provider.address import is_loopback, read_url
+from prong.provider.azure import azure_path
 from prong.provider.provider import Endpoint, Noticed, Provider, Retrying, Streamed, Trait
 from prong.provider.secret import Secrets
 from prong.provider.throttle import Throttle
@@ -329,11 +330,15 @@ def address(base_url: str, path: str) -> str:
     """Join a base URL and a dialect's path, whether or not either names the version."""
     base, question, query = base_url.partition("?")
     base = base.rstrip("/")
-    versioned = any(_is_version(segment) for segment in base.split("/")[3:])
     rest = path if path.startswith("/") else f"/{path}"
     if rest.startswith("/v1/"):
         rest = rest[3:]
-    return f"{base}{'' if versioned else '/v1'}{rest}{question}{query}"
+    # Some documentation gives the whole address.
+    base = base.removesuffix(rest)
+    if (there := azure_path(base, rest)) is None:
+        versioned = any(_is_version(segment) for segment in base.split("/")[3:])
+        there = f"{base}{'' if versioned else '/v1'}{rest}"
+    return f"{there}{question}{query}"
 
 
 def _is_version(segment: str) -> bool:

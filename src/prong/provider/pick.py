@@ -6,21 +6,16 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import msgspec
-
 from prong.errors import BadInput, NotInstalled, Unauthorised, UnknownName
 from prong.extension import installed
 from prong.provider.address import read_url
+from prong.provider.azure import azure_base, has_deployment, is_azure
 from prong.provider.backend import find_backend, prefix_of
 from prong.provider.provider import Endpoint
+from prong.provider.vendor import KEY_HEADERS, VENDORS, ApiKey, Vendor, key_for, vendor_of
 
 LOCAL = "local:"
 """Stands for the base URL of the embedded engine."""
-_VENDOR_URLS = {
-    "anthropic": "https://api.anthropic.com/v1",
-    "responses": "https://api.openai.com/v1",
-    "chat": "https://api.openai.com/v1",
-}
 _APIS = {
     "anthropic": "anthropic",
     "openai": "responses",
@@ -29,26 +24,13 @@ _APIS = {
     "openai-chat": "chat",
     "chat": "chat",
 }
-KEY_VARIABLES = (
-    "PRONG_API_KEY",
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "OPENAI_API_KEY",
-)
-"""Every variable that a key is taken from."""
-_PREFIXES = ("anthropic", "openai", "openai-chat", "chat")
+_AZURE = "azure"
+_PREFIXES = ("anthropic", "openai", "openai-chat", "chat", _AZURE)
 _OPENAI_NAME = re.compile(r"(gpt|o1|o3|o4|codex|chatgpt)(?![a-z])")
 _CLAUDE_NAME = re.compile(r"(?<![a-z0-9])claude-(?=[a-z0-9])")
 """Claude's models, whatever a gateway puts in front of their names."""
 _GPT_VERSION = re.compile(r"gpt-([0-9]{1,2})(?:\.([0-9]{1,2}))?(?![0-9])")
 _EXPLICIT_SINCE = (5, 6)
-_ANTHROPIC_VERSION = ("anthropic-version", "2023-06-01")
-
-
-class _Key(msgspec.Struct, frozen=True):
-    value: str
-    source: str
-    bearer: bool = True
 
 
 def pick(
@@ -73,33 +55,43 @@ def pick(
         return own, model
     prefixed, name = _split(model)
     base = base_url or env.get("PRONG_BASE_URL", "").strip()
-    dialect = _dialect(prefixed, name, api or "", env, has_base=bool(base))
-    base = base or env.get(_vendor_variable(dialect, "BASE_URL"), "").strip()
-    base = base or _VENDOR_URLS[dialect]
-    at_vendor = read_url(base).host == read_url(_VENDOR_URLS[dialect]).host
+    dialect = _dialect(prefixed, name, api or "", env, base=base)
+    base = base or _vendor_base(prefixed, name, dialect, env)
+    # Claude, too, can be had at Azure: by Anthropic's own rules.
+    azure = dialect != "anthropic" and is_azure(base)
+    vendor = VENDORS[_AZURE] if azure else vendor_of(dialect)
+    at_vendor = not vendor.url or read_url(base).host == read_url(vendor.url).host
     given = (*_custom(dialect, env), *headers)
-    found = _key(dialect, key, env, at_vendor=at_vendor)
-    keyless = found is None and not _has_key(given)
+    found = key_for(vendor, key, env, at_vendor=at_vendor)
+    keyless = found is None and KEY_HEADERS.isdisjoint(name.lower() for name, _ in given)
     # It is Anthropic's key that such a command gives: no other vendor is sent it.
     helper = (key_helper or "") if keyless and dialect == "anthropic" else ""
     if keyless and at_vendor and not helper:
         raise Unauthorised(
-            f"there is no key for {base}; set {_vendor_variable(dialect, 'API_KEY')} or "
-            "PRONG_API_KEY, or choose another server with --base-url"
+            f"there is no key for {base}; set {vendor.keys[0][0]} or PRONG_API_KEY, or choose "
+            "another server with --base-url"
         )
     if dialect == "chat" and _CLAUDE_NAME.search(name.lower()) and explicit is not False:
         dialect, explicit = "claude-chat", True
     elif explicit is None:
-        explicit = dialect == "anthropic" or (at_vendor and _knows_marks(name))
+        explicit = dialect == "anthropic" or (vendor.url != "" and at_vendor and _knows_marks(name))
     endpoint = Endpoint(
         base_url=base.rstrip("/"),
         dialect=dialect,
-        headers=_headers(dialect, found, given),
+        headers=_headers(vendor, found, given),
         key_source="the setting apiKeyHelper" if helper else found.source if found else "",
         key_helper=helper,
         explicit=explicit,
     )
     return endpoint, name
+
+
+def _vendor_base(prefixed: str, name: str, dialect: str, env: Mapping[str, str]) -> str:
+    """Give where a vendor's API is, if nobody gave an address for this request."""
+    if prefixed == _AZURE:
+        return azure_base(name, dialect, env)
+    vendor = vendor_of(dialect)
+    return next(filter(None, (env.get(one, "").strip() for one in vendor.bases)), vendor.url)
 
 
 def is_local(model: str) -> bool:
@@ -133,21 +125,27 @@ def _split(model: str) -> tuple[str, str]:
     if colon and prefix in _PREFIXES:
         if not rest:
             raise BadInput(f"{model!r} names no model; write {prefix}:NAME")
-        return _APIS[prefix], rest
+        return _APIS.get(prefix, prefix), rest
     if not model.strip():
         raise BadInput("no model was named; choose one with --model")
     return "", model
 
 
-def _dialect(prefixed: str, name: str, api: str, env: Mapping[str, str], *, has_base: bool) -> str:
+def _dialect(prefixed: str, name: str, api: str, env: Mapping[str, str], *, base: str) -> str:
     asked = _api(api, "--api") if api else ""
-    if asked and prefixed and asked != prefixed:
+    if asked and prefixed not in {"", _AZURE, asked}:
         raise BadInput(f"the model's prefix means {prefixed}, --api means {asked}; give one")
-    if asked or prefixed:
+    if asked or prefixed not in {"", _AZURE}:
         return asked or prefixed
     preset = env.get("PRONG_API", "").strip()
     if preset:
         return _api(preset, "PRONG_API")
+    if has_deployment(base or env.get("OPENAI_BASE_URL", "")):
+        return "chat"
+    return _by_name(name, env, has_base=bool(base) or prefixed == _AZURE)
+
+
+def _by_name(name: str, env: Mapping[str, str], *, has_base: bool) -> str:
     lower = name.lower()
     if lower.startswith("claude"):
         return "anthropic"
@@ -175,26 +173,6 @@ def _api(text: str, source: str) -> str:
     return found
 
 
-def _vendor_variable(dialect: str, name: str) -> str:
-    return f"{'ANTHROPIC' if dialect == 'anthropic' else 'OPENAI'}_{name}"
-
-
-def _key(dialect: str, key: str | None, env: Mapping[str, str], *, at_vendor: bool) -> _Key | None:
-    bearer = dialect != "anthropic"
-    if key and key.strip():
-        return _Key(key.strip(), "the options", bearer)
-    sources = [(_vendor_variable(dialect, "API_KEY"), bearer)]
-    if dialect == "anthropic":
-        # A token is for a gateway, which need not see the vendor's key as well.
-        sources.insert(1 if at_vendor else 0, ("ANTHROPIC_AUTH_TOKEN", True))
-    sources.insert(0, ("PRONG_API_KEY", bearer))
-    for variable, is_bearer in sources:
-        value = env.get(variable, "").strip()
-        if value:
-            return _Key(value, variable, is_bearer)
-    return None
-
-
 def _custom(dialect: str, env: Mapping[str, str]) -> list[tuple[str, str]]:
     """Read the headers that a variable asks for, one in a line; they are for one vendor's API."""
     lines = env.get("ANTHROPIC_CUSTOM_HEADERS", "").splitlines() if dialect == "anthropic" else []
@@ -205,20 +183,12 @@ def _custom(dialect: str, env: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(name.strip(), value.strip()) for name, _, value in pairs]
 
 
-def _has_key(headers: tuple[tuple[str, str], ...]) -> bool:
-    return any(name.lower() in {"authorization", "x-api-key", "api-key"} for name, _ in headers)
-
-
 def _headers(
-    dialect: str, key: _Key | None, given: tuple[tuple[str, str], ...]
+    vendor: Vendor, key: ApiKey | None, given: tuple[tuple[str, str], ...]
 ) -> tuple[tuple[str, str], ...]:
-    own: list[tuple[str, str]] = []
-    if dialect == "anthropic":
-        own.append(_ANTHROPIC_VERSION)
-    if key is not None and not _has_key(given):
-        own.append(
-            ("authorization", f"Bearer {key.value}") if key.bearer else ("x-api-key", key.value)
-        )
+    own = list(vendor.headers)
+    if key is not None and KEY_HEADERS.isdisjoint(name.lower() for name, _ in given):
+        own.append(key.header)
     # Of one name the last counts: what options say is behind what variables say.
     return tuple({name.lower(): value for name, value in (*own, *given)}.items())
 
