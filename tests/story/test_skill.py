@@ -10,7 +10,8 @@ from prong.entry import CallId, Text
 from prong.text import load_text
 from prong.tools.access import Using
 from prong.tools.rule import Rule
-from prong.tools.skill import Skill, SkillArguments, SkillTool, fill, listing
+from prong.tools.skill import SkillArguments, SkillTool, find_skill, listing
+from prong.tools.skill_text import Skill, SkillUse, plain_text
 from prong.tools.tool import Done, Failed
 from shared.workbench import Workbench
 
@@ -61,12 +62,34 @@ def test_skills_are_found_in_all_places_and_sorted(place: Place) -> None:
     found = place.find()
     assert found.problems == []
     assert [(one.name, one.description) for one in found.skills] == [
+        ("alpha", "one"),
         ("beta", "Beta work"),
-        ("first", "one"),
         ("git:tidy", "Tidy up $ARGUMENTS"),
         ("mine", "my own"),
         ("zeta", "last"),
     ]
+
+
+def test_a_skill_is_called_by_its_folder_and_found_by_its_own_name(place: Place) -> None:
+    """The folder is the name, the file's own name finds it too; blanks become hyphens."""
+    place.write(".claude/skills/alpha/SKILL.md", "---\nname: First One\n---\nA")
+    place.write(".claude/commands/review pr.md", "R")
+    place.write(".claude/commands/big team/ship it!.md", "S")
+    skills = place.find().skills
+    assert [one.name for one in skills] == ["alpha", "big-team:ship-it", "review-pr"]
+    found = find_skill(skills, "First One")
+    assert found is not None
+    assert found.name == "alpha"
+    assert find_skill(skills, "nothing") is None
+
+
+def test_hints_are_written_in_brackets(place: Place) -> None:
+    """`argument-hint: [a] [b]` is a text, however it looks; nothing is said about it."""
+    place.write(".claude/commands/a.md", "---\nargument-hint: [file] [branch]\n---\nx")
+    place.write(".claude/commands/b.md", '---\nargument-hint: "<file>"\n---\nx')
+    found = place.find()
+    assert [one.hint for one in found.skills] == ["[file] [branch]", "<file>"]
+    assert (found.problems, found.warnings) == ([], [])
 
 
 def test_every_field_is_read(place: Place) -> None:
@@ -83,20 +106,27 @@ def test_every_field_is_read(place: Place) -> None:
         "disable-model-invocation: true\n"
         "user-invocable: false\n"
         "argument-hint: <file>\n"
+        "arguments: file branch\n"
+        "when_to_use: on Mondays\n"
         "---\n\nBody\n",
     )
     assert place.find().skills == (
         Skill(
             name="full",
-            description="Reviews: all of it",
+            description="Reviews: all of it on Mondays",
             body="Body\n",
             path=path,
             folder=str(Path(path).parent),
+            hint="<file>",
+            parameters=("file", "branch"),
+            variables={"CLAUDE_SKILL_DIR": str(Path(path).parent)},
             allows=(
                 Rule("allow", "Bash", "git log:*, x", "skill"),
                 Rule("allow", "Read", None, "skill"),
             ),
             fork=True,
+            agent="Explore",
+            model="m-1",
             for_model=False,
             for_user=False,
         ),
@@ -108,18 +138,18 @@ def test_keys_that_nobody_uses_are_named_once(place: Place) -> None:
     for name in ("a", "b"):
         place.write(
             f".prong/skills/{name}/SKILL.md",
-            "---\nmodel: m-1\nagent: Explore\nargument-hint: <file>\n"
-            "allowed-tools: Read, Bash Edit\n---\nx",
+            "---\neffort: high\nagent: Explore\nallowed-tools: Read, Bash Edit a/b\n---\nx",
         )
     found = place.find()
-    bad, other, unused = found.warnings
+    left, unused = found.warnings
 
-    assert "allowed-tools 'Bash Edit': left out" in bad
-    assert "allowed-tools 'Bash Edit': left out" in other
-    assert unused.startswith("keys of skills that are not used: agent (")
+    assert left.count("allowed-tools 'a/b': left out") == 2
+    assert left.count("'agent' has no effect without 'context: fork'") == 2
+    assert unused.startswith("keys of skills that are not used: effort (")
     assert "a/SKILL.md:2" in unused
     assert "b/SKILL.md" not in unused
-    assert [[str(rule) for rule in one.allows] for one in found.skills] == [["Read"], ["Read"]]
+    allowed = [[str(rule) for rule in one.allows] for one in found.skills]
+    assert allowed == [["Read", "Bash", "Edit"]] * 2
 
 
 def test_nearest_skill_wins_and_the_other_is_named(place: Place) -> None:
@@ -139,10 +169,10 @@ def test_nearest_skill_wins_and_the_other_is_named(place: Place) -> None:
     [
         ("---\nname: a\n", 1, "not closed"),
         ("---\nname: a\nname: b\n---\nx", 3, "stands twice"),
-        ("---\nname: a b/c\n---\nx", 2, "letters, digits"),
+        ("---\nhooks:\n  Stop: []\n---\nx", 2, "hooks of a skill"),
         ("---\nname: a\n\ncontext: knife\n---\nx", 4, "'fork' or left out"),
         ("---\nname: a\n---\n  \n", 1, "no instructions"),
-        ("---\nname: a\nmetadata: {a: [}\n---\nx", 3, "not valid YAML"),
+        ("---\nname: a\nhooks: {a: [}\n---\nx", 3, "not valid YAML"),
         ("---\njust words\n---\nx", 2, "'key: value'"),
     ],
 )
@@ -157,6 +187,20 @@ def test_broken_skill_is_named_and_the_others_work(
     (problem,) = found.problems
     assert (problem.path, problem.line) == (path, line)
     assert why in problem.why
+
+
+def test_loose_front_matter_is_read_by_its_known_keys(place: Place) -> None:
+    """What is no YAML is read line by line, and that is said; a guard in it is not guessed at."""
+    path = place.write(
+        ".prong/skills/loose/SKILL.md",
+        "---\nname: a\nmetadata: {a: [}\ndescription: |\n\tTabs: here\nallowed-tools: Read\n---\nx",
+    )
+    found = place.find()
+    (one,) = found.skills
+    assert (one.label, one.description) == ("a", "Tabs: here")
+    assert [str(rule) for rule in one.allows] == ["Read"]
+    assert path in found.warnings[0]
+    assert "it was read line by line" in found.warnings[0]
 
 
 def test_yaml_front_matter_is_read_where_needed(place: Place) -> None:
@@ -196,27 +240,44 @@ def test_link_out_of_an_untrusted_project_is_no_skill(place: Place) -> None:
     assert [one.body for one in place.find(trusted=True).skills] == ["secret"]
 
 
-def test_arguments_are_filled_in() -> None:
-    """$ARGUMENTS is the whole text, $1 to $9 its words; without a place they are appended."""
-    assert fill("do $ARGUMENTS", "a 'b c'") == "do a 'b c'"
-    assert fill("$1|$2|$3|$10|$X", "a 'b c'") == "a|b c||$10|$X"
-    assert fill("do", "a") == "do\n\nArguments: a"
-    assert fill("do", "") == "do"
-    assert fill("$1", "it's") == "it's"
-    assert fill("$ARGUMENTS", "$1") == "$1"
+def fill(body: str, arguments: str, **more: Any) -> str:
+    known = {"CLAUDE_SESSION_ID": "s-1", "CLAUDE_PROJECT_DIR": "/p"}
+    return plain_text(SkillUse(skill("a", body=body, **more), arguments), known)
+
+
+@pytest.mark.parametrize(
+    ("body", "arguments", "filled"),
+    [
+        ("do $ARGUMENTS", "a 'b c'", "do a 'b c'"),
+        ("$0|$1|$2|$10|$X", "a 'b c'", "a|b c||$10|$X"),
+        ("$ARGUMENTS[1]|$ARGUMENTS[0]|$ARGUMENTS[12]", "a 'b c'", "b c|a|"),
+        ("do", "a", "do\n\nArguments: a"),
+        ("do", "", "do"),
+        ("$0", "it's", "it's"),
+        ("$ARGUMENTS", "$1 ${CLAUDE_SESSION_ID}", "$1 ${CLAUDE_SESSION_ID}"),
+        ("it costs $1.50 or \\$1", "", "it costs $1.50 or $1"),
+        ("${CLAUDE_SESSION_ID} ${CLAUDE_PROJECT_DIR} ${CLAUDE_SKILL_DIR}", "", "s-1 /p /s"),
+        ("${HOME} ${CLAUDE_OTHER} $HOME", "", "${HOME} ${CLAUDE_OTHER} $HOME"),
+        ("from $branch to $1, not $brancher", "x y", "from x to y, not $brancher"),
+        ("!`ls $0` and !`pwd`", "a", "!`ls a` and !`pwd`"),
+    ],
+)
+def test_arguments_and_variables_are_filled_in(body: str, arguments: str, filled: str) -> None:
+    """Words are counted from 0; what is no place stays; what has no place comes at the end."""
+    more = {"parameters": ("branch",), "variables": {"CLAUDE_SKILL_DIR": "/s"}}
+    assert fill(body, arguments, **more) == filled
 
 
 async def test_skill_tool_gives_body_and_folder(tmp_path: Path) -> None:
-    """The model gets the filled body and the folder; a fork skill runs inline and says so."""
-    tool = SkillTool((skill("a", body="do $1"), skill("f", fork=True)), "")
-    outcome = await tool.run(CallId("1"), SkillArguments("a", "this"), NOBODY)
+    """The model gets the filled body and the folder."""
+    tool = SkillTool((skill("a", body="do $0"), skill("f", label="b")), "")
+    context = Workbench(tmp_path).context
+    outcome = await tool.run(CallId("1"), SkillArguments("a", "this"), context)
     assert isinstance(outcome, Done)
     assert outcome.parts == (Text("Base folder of this skill: /s\n\ndo this"),)
-    forked = await tool.run(CallId("1"), SkillArguments("f"), Workbench(tmp_path).context)
-    assert isinstance(forked, Done)
-    assert "it runs here instead" in cast("Text", forked.parts[0]).text
     for name in ("a", "/a"):
         assert tool.access(SkillArguments(name), NOBODY) == (Using("a"),)
+    assert tool.access(SkillArguments("b"), NOBODY) == (Using("f"),)
 
 
 async def test_unknown_and_user_only_skills_fail() -> None:
@@ -236,3 +297,14 @@ def test_description_lists_skills_by_name_alone() -> None:
     description = SkillTool((two, hidden, one), load_text("tool/Skill")).description
     assert description.endswith(f"Skills:\n- a: does a\n- b: {'x' * 399}…")
     assert SkillTool((), load_text("tool/Skill")).description.endswith("(none)")
+
+
+def test_a_long_list_is_bounded_and_says_so() -> None:
+    """Many skills get shorter descriptions, very many none, and names left out are counted."""
+    some = listing([skill(f"s{n}", description="word " * 60) for n in range(100)])
+    many = listing([skill(f"s{n:04}", description="word " * 60) for n in range(3_000)])
+    assert (some.text.count("\n- "), len(some.text) < 16_200) == (99, True)
+    assert "descriptions were cut to 120 characters" in some.text
+    assert len(many.text) < 16_200
+    assert many.text.endswith(f"({many.cut}.)")
+    assert "of 3,000 are not listed" in many.cut

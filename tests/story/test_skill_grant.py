@@ -115,15 +115,3 @@ def test_what_is_lent_is_no_part_of_the_policy() -> None:
     assert box.lend([rule])
     assert box.policy.rules == ()
     assert child.policy.rules == ()
-
-
-async def test_a_skill_that_asks_for_a_sub_agent_says_that_it_has_none(world: Worlds) -> None:
-    """`context: fork` runs in the conversation, and the user is told."""
-    files = {MINE: SKILL.replace("---\nBuild", "context: fork\n---\nBuild")}
-    async with world([USE, say("x"), say("y")], files=files) as w:
-        await w.session.run("Go")
-        await w.session.run(UseSkill("build"))
-
-        assert [text for text in w.warnings if "asks to run in a sub-agent" in text] == [
-            "the skill build asks to run in a sub-agent; it runs in this conversation"
-        ] * 2

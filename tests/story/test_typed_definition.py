@@ -80,16 +80,15 @@ def test_the_nearest_definition_wins(tmp_path: Path):
     ("text", "line", "why"),
     [
         ("---\nname: x\n", 1, "not closed"),
-        ("---\nname: a b\ndescription: d\n---\np", 2, "name 'a b'"),
         ("---\nname: fork\ndescription: d\n---\np", 2, "is taken"),
         ("---\nname: x\n---\np", 1, "no 'description'"),
         ("---\nname: x\ndescription: d\n---\n", 1, "no prompt"),
         ("---\ndescription: d\nmaxTurns: many\n---\np", 3, "maxTurns 'many'"),
-        ("---\ndescription: d\npermissionMode: yolo\n---\np", 3, "no permission mode 'yolo'"),
+        ("---\ndescription: d\npermissionMode: yolo\n---\np", 3, "permissionMode 'yolo'"),
         ("---\ndescription: d\nbackground: perhaps\n---\np", 3, "must be true or false"),
-        ("---\ndescription: d\ntools: Read; Write\n---\np", 3, "is not the name of a tool"),
+        ("---\ndescription: d\ndisallowedTools: Bash; x\n---\np", 3, "not the name of a tool"),
         ("---\ndescription: d\nisolation: moon\n---\np", 3, "isolation 'moon'"),
-        ("---\ndescription: 'd\nx: [\n---\np", None, "not valid YAML"),
+        ("---\ndescription: 'd\nhooks: [\n---\np", None, "not valid YAML"),
         ("---\ndescription: d\nhooks:\n  Stop: 5\n---\np", 3, "must be a list"),
     ],
 )
@@ -106,6 +105,97 @@ def test_a_broken_definition_is_reported_and_hides_no_other(
     assert problem.path.endswith("aaa.md")
     assert line is None or problem.line == line
     assert "reviewer" in found.types
+
+
+EXAMPLES = """\
+---
+name: helper
+description: Use this agent when somebody asks. Examples:
+<example>
+Context: a question
+user: "How?"
+assistant: "So: like this"
+</example>
+Context: another
+user: "Why?"
+tools: Read, Grep
+---
+You help.
+"""
+
+
+@pytest.mark.spec("S3")
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "name: x\ndescription: d\ntools: ['search/codebase', Read, 'github/*']",
+            "search/codebase",
+        ),
+        (
+            "name: x\ndescription: d\ntools: Read, Microsoft Docs",
+            "there is no tool 'Microsoft Docs'",
+        ),
+        ("name: x\ndescription: d\ntools: Read Grep", ""),
+        ("name: x\ndescription: d\ntools: *", "read line by line"),
+        ("name: 'X y!'\ndescription: d", "the name 'X y!' is 'X-y' here"),
+        ("name: x\ndescription: d\ncolor: blue", ""),
+        ("name: x\n\tdescription: d\ndescription: Use: it [now", ""),
+        ("name: x\ndescription: d\ndisallowedTools: Bash Write", ""),
+        ("name: x\ndescription: d\ndisallowedTools: search/all", "no tool 'search/all' to forbid"),
+    ],
+)
+def test_a_file_is_read_as_people_write_it(tmp_path: Path, text: str, told: str):
+    """What means nothing here is left out and said in one line; the type is there."""
+    put(tmp_path, "project/.claude/agents/x.agent.md", f"---\n{text}\n---\nprompt")
+    found = find(tmp_path)
+    kind = next(kind for kind in found.types.values() if kind.custom)
+
+    assert found.problems == []
+    assert told in " ".join(kind.unheeded)
+    assert bool(found.warnings) == bool(kind.unheeded)
+    if "Read" in text:
+        assert set(kind.tools or ()) <= {"Read", "Grep"}
+        assert "Read" in (kind.tools or ())
+    if "Bash" in text:
+        assert kind.disallowed_tools == ("Bash", "Write")
+
+
+@pytest.mark.spec("S3")
+def test_a_description_of_many_unquoted_lines_is_whole(tmp_path: Path):
+    """Lines that look like keys and are none belong to the description; real keys still count."""
+    put(tmp_path, "project/.claude/agents/x.md", EXAMPLES)
+    found = find(tmp_path)
+    kind = found.types["helper"]
+
+    assert kind.description.endswith('user: "Why?"')
+    assert kind.tools == ("Read", "Grep")
+    assert "read line by line" in found.warnings[0]
+
+
+@pytest.mark.spec("S3")
+def test_many_odd_files_are_one_line(tmp_path: Path):
+    """However many files are odd, a session begins with one line about them."""
+    for number in range(40):
+        text = f"---\nname: n {number}\ndescription: d\n---\np"
+        put(tmp_path, f"project/.claude/agents/{number}.md", text)
+    (line,) = find(tmp_path).warnings
+
+    assert "and 35 more" in line
+
+
+@pytest.mark.spec("S3", "L11")
+def test_servers_in_a_file_are_read(tmp_path: Path):
+    """A server may be named or written out; written out it is the type's own."""
+    text = (
+        "---\nname: x\ndescription: d\nmcpServers:\n  - github\n"
+        "  - own:\n      command: run\n      args: [a]\n---\np"
+    )
+    put(tmp_path, "project/.claude/agents/x.md", text)
+    kind = find(tmp_path).types["x"]
+
+    assert kind.mcp_servers == ("github", "own")
+    assert kind.servers == {"own": {"command": "run", "args": ["a"]}}
 
 
 @pytest.mark.spec("S3")

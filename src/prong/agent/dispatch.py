@@ -21,6 +21,7 @@ from prong.agent.answer import INTERRUPTED
 from prong.agent.gate import CheckedCall
 from prong.agent.lineage import contained
 from prong.agent.permission import ask_outside, ask_permission, payload
+from prong.agent.skill_use import delegated, put_together
 from prong.entry import Call, Image, Part, Result, Results, Text, plain
 from prong.errors import Contained
 from prong.event import ToolFinished, ToolStarted, Warned
@@ -226,16 +227,43 @@ async def _conclude(agent: Agent, admitted: _Admitted, outcome: CallOutcome) -> 
     """Let hooks have their say on an outcome, and tell of it."""
     checked = admitted.checked
     call = checked.call
+    lent = _lend(agent, outcome)
+    outcome = await _with_skill(agent, call, outcome)
     response = plain(outcome.parts) if isinstance(outcome, Done) else outcome.why
     told = payload(call) | {"tool_response": response}
     after = await agent.consult("PostToolUse", told, matcher=call.name)
     objection = () if after.block is None else (f"A hook objects: {after.block}",)
     if isinstance(outcome, Done) and outcome.ends:
         agent.run.end_with(outcome.ends)
-    lent = _lend(agent, outcome)
     outcome = _with_notes(outcome, (*checked.notes, *lent, *after.context, *objection))
     seconds = time.monotonic() - admitted.since
     return _finish(agent, call, outcome, admitted.title, seconds, checked.tool)
+
+
+async def _with_skill(agent: Agent, call: Call, outcome: CallOutcome) -> CallOutcome:
+    """Put together the skill that a call has used, or have an agent of its own work on it."""
+    if not isinstance(outcome, Done) or outcome.skill is None:
+        return outcome
+    text = await put_together(agent, call.id, outcome.skill, partial(_perform, agent))
+    asked = delegated(agent, outcome.skill, text)
+    if asked is None:
+        return Done((Text(text),), outcome.shown)
+    if isinstance(asked, Failed):
+        return asked
+    # The call that is answered is the skill's: by its id the agent is known when a process dies.
+    asked = msgspec.structs.replace(asked, id=call.id)
+    parsed = agent.kit.parse(asked)
+    if isinstance(parsed, Failed):
+        return parsed
+    checked = await _check(agent, asked, *parsed)
+    if checked.refused is not None:
+        return _NotAllowed("\n\n".join([checked.refused, *checked.notes]))
+    return await checked.tool.run(call.id, checked.args, agent.context)
+
+
+async def perform_call(agent: Agent, call: Call) -> Result:
+    """Run a call that no reply has made, by all that holds for one; it is not stored."""
+    return await _perform(agent, call)
 
 
 def _lend(agent: Agent, outcome: CallOutcome) -> tuple[str, ...]:

@@ -10,12 +10,16 @@ import msgspec
 from prong.text import load_text
 from prong.tools.function import AnyFunctionTool, FunctionTool
 from prong.tools.policy import Mode
+from prong.tools.short_list import ShortList, shorten
 
 TypeSource: TypeAlias = Literal["program", "flag", "project", "home", "plug-in", "built-in"]
 """Who defined a type, the nearest first."""
 
 INHERIT = "inherit"
 """In place of a model's name: the parent's."""
+
+_LISTED = 24_000
+"""Characters of the list of types, which rides on every request."""
 
 RESERVED = frozenset({"fork"})
 """Names that no type may have."""
@@ -40,6 +44,8 @@ class AgentType(msgspec.Struct, frozen=True, kw_only=True):
     """Skills whose text is put into its prompt."""
     mcp_servers: Sequence[str] | None = None
     """The only servers whose tools it gets; None for all."""
+    servers: Mapping[str, Any] = {}
+    """Servers of its own by name, each as in `.mcp.json`; no other agent has their tools."""
     hooks: Sequence[Any] = ()
     """Functions that are hooks, or commands of its file: for it alone, after the session's."""
     background: bool = False
@@ -54,6 +60,8 @@ class AgentType(msgspec.Struct, frozen=True, kw_only=True):
     source: TypeSource = "built-in"
     path: str = ""
     """The file or package it was defined in; Prong sets this and the source."""
+    unheeded: Sequence[str] = ()
+    """What its file says that is left out, a sentence each; Prong sets it."""
 
     @property
     def functions(self) -> tuple[AnyFunctionTool, ...]:
@@ -102,10 +110,10 @@ class AgentTypes(Mapping[str, AgentType]):
         """Count the types."""
         return len(self._types)
 
-    def listing(self, only: tuple[str, ...] | None = None) -> str:
+    def listing(self, only: tuple[str, ...] | None = None) -> ShortList:
         """List the types for the model, a line each; `only` leaves out all others."""
         shown = [kind for kind in self.values() if only is None or kind.name in only]
-        return "\n".join(f"- {kind.name}: {_line(kind.description)}" for kind in shown)
+        return shorten([(kind.name, kind.description) for kind in shown], limit=_LISTED)
 
 
 _READING = ("Agent", "Edit", "Write", "NotebookEdit", "ExitPlanMode")
@@ -149,7 +157,3 @@ def built_in(model: str = INHERIT) -> dict[str, AgentType]:
         ),
     )
     return {kind.name: kind for kind in types}
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())

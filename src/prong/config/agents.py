@@ -16,37 +16,17 @@ import msgspec
 from msgspec.structs import replace
 
 from prong.agent.spec import INHERIT, AgentType, AgentTypes, TypeSource, built_in
-from prong.config.document import Document, read_text
-from prong.config.front import Front, read_front
-from prong.config.listing import list_files
-from prong.config.type_option import NAME, check_name, unkept
-from prong.errors import BadInput, ConfigError, NotInstalled
+from prong.config.agent_file import read_agent_file
+from prong.config.document import read_text
+from prong.config.listing import list_files, name_some
+from prong.config.type_option import NAME
+from prong.errors import ConfigError, NotInstalled
 from prong.extension import Extension, installed
-from prong.host.target import read_isolation
-from prong.tools import filter as tool_filter
 from prong.tools.ground import Policy, why_unread
 
 FOLDERS = (".prong/agents", ".claude/agents", ".agents/agents")
 
 _LARGEST = 500_000
-_KEYS = (
-    "name",
-    "description",
-    "tools",
-    "disallowedTools",
-    "model",
-    "permissionMode",
-    "maxTurns",
-    "skills",
-    "mcpServers",
-    "hooks",
-    "background",
-    "effort",
-    "isolation",
-    "initialPrompt",
-    "omitInstructions",
-)
-_MODES = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions", "bubble")
 
 
 class FoundTypes(msgspec.Struct):
@@ -77,7 +57,7 @@ class _Search:
                 hidden = f"agent type {kind.name!r} of {kind.path} is hidden by {other.origin}"
                 self.warnings.append(hidden)
 
-    def read(self, path: Path, source: TypeSource) -> None:
+    def read(self, path: Path, source: TypeSource, *, prefix: str = "") -> None:
         if self.policy and (why := why_unread(self.policy, os.path.realpath(path))):
             self.problems.append(ConfigError(path, f"is left out: {why}"))
             return
@@ -87,18 +67,24 @@ class _Search:
         try:
             if isinstance(content, ConfigError):
                 raise content
-            front = read_front(str(path), content.replace("\r\n", "\n"))
-            for key in front.values.keys() - set(_KEYS):
-                self.unknown.setdefault(key, f"{path}:{front.lines.get(key, 1)}")
-            kind = _from_front(str(path), front, source, content)
-            self.add(kind if front.text("model") else replace(kind, model=self.model))
+            read = read_agent_file(path, content, source, prefix=prefix)
         except ConfigError as error:
             self.problems.append(error)
+            return
+        for key, line in read.unknown.items():
+            self.unknown.setdefault(key, f"{path}:{line}")
+        self.add(read.kind if read.names_model else replace(read.kind, model=self.model))
 
     def found(self) -> FoundTypes:
         if self.unknown:
-            named = ", ".join(f"{key} ({where})" for key, where in sorted(self.unknown.items()))
-            self.warnings.append(f"keys of agent types that are not known, without effect: {named}")
+            named = [f"{key} ({where})" for key, where in sorted(self.unknown.items())]
+            told = "keys of agent types that are not known, without effect"
+            self.warnings.append(f"{told}: {name_some(named)}")
+        odd = [kind for kind in self.taken.values() if kind.unheeded]
+        if odd:
+            named = [f"{kind.path}: {'; '.join(kind.unheeded)}" for kind in odd]
+            told = "agent files of which something is left out ('prong agents show NAME')"
+            self.warnings.append(f"{told}: {name_some(named)}")
         return FoundTypes(AgentTypes(self.taken), self.problems, self.warnings)
 
 
@@ -152,82 +138,6 @@ def _files(
             listed = list_files(Path(base) / kind, suffix=".md", within=within)
             problems += listed.problems
             yield from ((base, path) for path in listed.paths)
-
-
-def _from_front(path: str, front: Front, source: TypeSource, content: str) -> AgentType:
-    name = front.text("name") or Path(path).stem
-    check_name(name, path, front.lines.get("name", 1))
-    if not front.text("description"):
-        raise ConfigError(path, "has no 'description'; say when to use this agent", line=1)
-    if not front.body.strip():
-        raise ConfigError(path, "has no prompt below the front matter", line=1)
-
-    def wrong(key: str, why: str) -> ConfigError:
-        return ConfigError(path, why, line=front.lines.get(key, 1))
-
-    for key in ("tools", "disallowedTools"):
-        for why in tool_filter.problems(front.list(key)):
-            raise wrong(key, why)
-    for why in unkept(front.list("disallowedTools")):
-        raise wrong("disallowedTools", why)
-    turns = front.text("maxTurns")
-    if turns and not (turns.isdecimal() and int(turns) > 0):
-        raise wrong("maxTurns", f"maxTurns {turns!r} must be a whole number above 0")
-    mode = front.text("permissionMode") or "acceptEdits"
-    if mode not in _MODES:
-        known = ", ".join(_MODES)
-        raise wrong("permissionMode", f"there is no permission mode {mode!r}; they are {known}")
-    isolation = front.text("isolation")
-    try:
-        read_isolation(isolation)
-    except BadInput as error:
-        raise wrong("isolation", str(error)) from error
-    has_servers = "mcpServers" in front.values
-    return AgentType(
-        name=name,
-        description=front.text("description"),
-        prompt=front.body.strip(),
-        # An empty list is a list: it allows nothing.
-        tools=front.list("tools") if "tools" in front.values else None,
-        disallowed_tools=front.list("disallowedTools"),
-        model=front.text("model") or INHERIT,
-        permission_mode=mode,
-        max_turns=int(turns) if turns else None,
-        skills=front.list("skills"),
-        mcp_servers=front.list("mcpServers") if has_servers else None,
-        hooks=_hooks(path, front, content) if "hooks" in front.values else (),
-        background=_flag(front, "background", wrong),
-        effort=front.text("effort"),
-        isolation=isolation,
-        initial_prompt=front.text("initialPrompt"),
-        omit_instructions=_flag(front, "omitInstructions", wrong),
-        source=source,
-        path=path,
-    )
-
-
-def _flag(front: Front, key: str, wrong: Any) -> bool:
-    value = front.text(key).lower()
-    if value not in {"", "true", "false", "yes", "no", "on", "off"}:
-        raise wrong(key, f"{key} {value!r} must be true or false")
-    return front.flag(key, default=False)
-
-
-def _hooks(path: str, front: Front, content: str) -> tuple[Any, ...]:
-    """Read hooks, the one key that is nested."""
-    import yaml
-
-    from prong.config.hook import parse_hooks
-
-    line = front.lines.get("hooks", 1)
-    head = content.replace("\r\n", "\n").split("\n---", 1)[0]
-    value = cast("dict[str, Any]", yaml.safe_load(head.removeprefix("---")) or {}).get("hooks")
-    if value is None:
-        return ()
-    declared = parse_hooks(Document(path, "{}", {"hooks": value}), foreign=True)
-    for problem in declared.problems:
-        raise ConfigError(path, problem.why, line=line)
-    return declared.hooks
 
 
 def _plugged(warnings: list[str]) -> Iterator[AgentType]:

@@ -6,7 +6,7 @@ A list ends after so many names and so many levels, whatever it finds there, and
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -18,6 +18,16 @@ MOST = 10_000
 """Names that are looked at below one folder."""
 DEEPEST = 8
 """Levels that are looked at."""
+
+
+_NAMED = 5
+"""Files that are named where many have the same fault."""
+
+
+def name_some(texts: Sequence[str]) -> str:
+    """Name a few of many in one line, and say how many more there are."""
+    more = len(texts) - _NAMED
+    return ", ".join((*texts[:_NAMED], *([f"and {more} more"] if more > 0 else [])))
 
 
 class Listing(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast, get_args
 
@@ -17,6 +17,7 @@ from prong.config.check import checked
 from prong.config.firing import AnyHook
 from prong.config.function_hook import given_hooks
 from prong.config.instruction import Instructions, collect_instructions, find_root
+from prong.config.listing import lies_in
 from prong.config.memory import note_file, remembers
 from prong.config.option import Options
 from prong.config.package_tool import package_tools
@@ -26,6 +27,7 @@ from prong.config.skill_search import Found, find_skills
 from prong.config.slip import check_rule
 from prong.config.tool_choice import function_names, given_types
 from prong.config.trust import Trust
+from prong.config.type_server import join_servers
 from prong.errors import BadInput, UnknownName
 from prong.host.private import socket_folders
 from prong.journal import store
@@ -33,7 +35,8 @@ from prong.tools.ground import Sandboxing
 from prong.tools.policy import Mode, Policy
 from prong.tools.rule import BadRule, Effect, Rule, parse_rule
 from prong.tools.seal import sealed_in
-from prong.tools.skill import Skill
+from prong.tools.skill import listing
+from prong.tools.skill_text import Skill
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -114,6 +117,8 @@ def look_around(options: Options, *, cwd: str | None = None) -> Place:
         policy=policy,
         model=settings.values.agents.model,
     )
+    strict = options.strict_mcp or options.bare
+    servers = join_servers(servers, types.types, strict=strict, env=env)
     wrong = [
         *settings.problems,
         *settings.warnings,
@@ -122,6 +127,7 @@ def look_around(options: Options, *, cwd: str | None = None) -> Place:
         *(*skills.problems, *servers.problems, *skills.warnings, *servers.warnings),
         *(*types.problems, *types.warnings),
         *package_tools(options).problems,
+        *_cut_lists(skills.skills, types.types),
     ]
     return Place(
         options=options,
@@ -150,6 +156,12 @@ def _reachable_model(settings: Settings, env: Mapping[str, str]) -> Settings:
     said = f"{why}for {vendor}: name the model you want with --model"
     values = replace(settings.values, model=None)
     return replace(settings, values=values, warnings=(*settings.warnings, said))
+
+
+def _cut_lists(skills: Sequence[Skill], types: AgentTypes) -> list[str]:
+    """Say which lists in the prompt do not hold everything."""
+    cuts = {"skills": listing(skills).cut, "agent types": types.listing().cut}
+    return [f"the list of {what} that the model reads: {cut}" for what, cut in cuts.items() if cut]
 
 
 def folders(options: Options, given: str | None = None) -> tuple[str, str, str]:
@@ -228,7 +240,7 @@ def make_policy(place: Place, *, home: str, storage: str, sandbox: Sandboxing) -
         root=place.root,
         home=home,
         mode=read_mode(options.mode or permissions.mode),
-        rules=read_rules(options, place.settings),
+        rules=(*read_rules(options, place.settings), *_skill_rules(place)),
         # What the session keeps of itself may be read; nobody but the session writes there.
         protected=(os.path.realpath(storage), str(note_file(place.root, place.store).folder)),
         sealed=_sealed(place.store, home, place.env),
@@ -238,6 +250,19 @@ def make_policy(place: Place, *, home: str, storage: str, sandbox: Sandboxing) -
             for folder in (*folders, *options.add_dirs, storage)
         ),
     )
+
+
+def _skill_rules(place: Place) -> Iterator[Rule]:
+    """Let be read what lies beside the user's own skills: their texts speak of those files."""
+    folders = {
+        skill.variables.get("CLAUDE_PLUGIN_ROOT") or os.path.dirname(skill.folder)  # noqa: PTH120 - strings
+        for skill in place.skills
+        if skill.path.endswith("/SKILL.md") and not lies_in(Path(skill.path), place.root)
+    }
+    for folder in sorted({os.path.realpath(folder) for folder in folders}):
+        # A rule has no way to write these as they are.
+        if not set(folder) & set("*?[]"):
+            yield Rule("allow", "Read", f"/{folder}/**", "user")
 
 
 def read_mode(text: str) -> Mode:

@@ -45,6 +45,8 @@ class Configured(msgspec.Struct):
     servers: tuple[ServerSpec, ...] = ()
     problems: list[ConfigError] = []
     warnings: list[str] = []
+    private: Mapping[str, str] = {}
+    """Those of which only agents of one type have the tools, and which type that is."""
 
 
 def configured_servers(
@@ -109,10 +111,10 @@ def _take(
 
 def _flag_servers(flag: str, env: Mapping[str, str]) -> tuple[list[ServerSpec], list[ConfigError]]:
     if flag.lstrip().startswith("{"):
-        return _parse(parse_document("--mcp-config", flag), env)
+        return parse_servers(parse_document("--mcp-config", flag), env)
     path = Path(os.path.expanduser(flag))  # noqa: PTH111 - leaves ~nobody alone
     missing = ConfigError(flag, "no such file; give --mcp-config a JSON file or a JSON object")
-    return _parse(read_document(path) or missing, env)
+    return parse_servers(read_document(path) or missing, env)
 
 
 def read_servers(
@@ -122,12 +124,13 @@ def read_servers(
 
     Without an environment variables stay as they are written, for people to read.
     """
-    return _parse(read_document(path), env)
+    return parse_servers(read_document(path), env)
 
 
-def _parse(
+def parse_servers(
     document: Document | ConfigError | None, env: Mapping[str, str] | None
 ) -> tuple[list[ServerSpec], list[ConfigError]]:
+    """Read the `mcpServers` of a document, as `read_servers` does."""
     if document is None:
         return [], []
     if isinstance(document, ConfigError):

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
 from prong.config.document import read_text
-from prong.config.front import Front, read_front
-from prong.config.listing import lies_in, list_entries, list_files, outside
+from prong.config.listing import lies_in, list_entries, list_files, name_some, outside
+from prong.config.skill_file import SkillFile, read_skill_file
 from prong.errors import ConfigError
 from prong.tools.ground import Policy, why_unread
-from prong.tools.rule import BadRule, Rule, parse_rule
-from prong.tools.skill import Skill
+from prong.tools.skill_text import Skill
 
 _FOLDERS = (".prong/skills", ".claude/skills", ".agents/skills")
 _COMMANDS = (".prong/commands", ".claude/commands")
-_NAME = r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}"
 _LARGEST = 500_000
-_UNUSED = frozenset({"agent", "argument-hint", "model"})
-"""Keys that others make use of."""
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class SkillPlace(msgspec.Struct, frozen=True):
+    """One file that may hold a skill, and what is known of it before it is read."""
+
+    path: Path
+    name: str
+    """What it is called by, as its folder or file has it."""
+    within: str | None = None
+    """The folder that it may not lead out of; None if it may."""
+    variables: Mapping[str, str] = _NOTHING
 
 
 class Found(msgspec.Struct):
@@ -34,68 +42,95 @@ class Found(msgspec.Struct):
 
 
 def find_skills(
-    home: str, root: str, cwd: str, *, trusted: bool, policy: Policy | None = None
+    home: str,
+    root: str,
+    cwd: str,
+    *,
+    trusted: bool,
+    policy: Policy | None = None,
+    brought: Sequence[SkillPlace] = (),
 ) -> Found:
     """Find all skills for an agent in `cwd`; of two with one name the nearest is taken.
 
-    What rules keep from being read is not taken in as a skill either.
+    What rules keep from being read is not taken in as a skill either. Those that plug-ins have
+    `brought` come last.
     """
     found = Found()
-    taken: dict[str, Skill] = {}
-    unused: dict[str, str] = {}
-    for base, file, name in _files(home, root, cwd, found.problems, trusted=trusted):
-        own = base == home or trusted
+    search = _SkillSearch(policy)
+    for base, place in _files(home, root, cwd, found.problems, trusted=trusted):
+        search.read(place, grants=base == home or trusted)
+    for place in brought:
+        search.read(place, grants=True)
+    found.problems += search.problems
+    found.warnings += search.told()
+    found.skills = tuple(skill for _, skill in sorted(search.taken.items()))
+    return found
+
+
+class _SkillSearch:
+    """Collects skills, the nearest first."""
+
+    def __init__(self, policy: Policy | None) -> None:
+        self.taken: dict[str, Skill] = {}
+        self.problems: list[ConfigError] = []
+        self._policy = policy
+        self._warnings: list[str] = []
+        self._unheeded: list[str] = []
+        self._unused: dict[str, str] = {}
+
+    def read(self, place: SkillPlace, *, grants: bool) -> None:
+        """Read one file; unless it `grants`, what it would allow is left out."""
         try:
-            front = _front(file, within=None if own else root, policy=policy)
-            if front is None:
-                continue
-            skill = _skill(file, name, front)
+            read = _read(place, self._policy)
         except ConfigError as error:
-            found.problems.append(error)
-            continue
-        if (other := taken.get(skill.name)) is not None:
+            self.problems.append(error)
+            return
+        if read is None:
+            return
+        skill = read.skill
+        if (other := self.taken.get(skill.name)) is not None:
             if os.path.realpath(other.path) != os.path.realpath(skill.path):
                 hidden = f"skill {skill.name!r} of {skill.path} is hidden by {other.path}"
-                found.warnings.append(hidden)
-            continue
-        found.warnings += _wrong_rules(skill, front)
-        if skill.allows and not own:
-            found.warnings.append(
+                self._warnings.append(hidden)
+            return
+        self._unheeded += [f"{skill.path}: {text}" for text in read.unheeded]
+        if skill.allows and not grants:
+            self._warnings.append(
                 f"{skill.path}: allowed-tools {_listed(skill)}: left out, because "
                 "the folder is not trusted; run 'prong trust' in it to let it count"
             )
             skill = msgspec.structs.replace(skill, allows=())
-        taken[skill.name] = skill
-        for key in _UNUSED & front.values.keys():
-            unused.setdefault(key, f"{skill.path}:{front.lines.get(key, 1)}")
-    if unused:
-        named = ", ".join(f"{key} ({where})" for key, where in sorted(unused.items()))
-        found.warnings.append(f"keys of skills that are not used: {named}")
-    found.skills = tuple(skill for _, skill in sorted(taken.items()))
-    return found
+        self.taken[skill.name] = skill
+        for key, line in read.unused.items():
+            self._unused.setdefault(key, f"{skill.path}:{line}")
 
-
-def _wrong_rules(skill: Skill, front: Front) -> list[str]:
-    """Say what of a skill's allowed-tools is no rule."""
-    return [
-        f"{skill.path}: allowed-tools {rule.text!r}: left out, because {rule.why}"
-        for rule in _allowed(front)
-        if isinstance(rule, BadRule)
-    ]
+    def told(self) -> list[str]:
+        """Say what was left out: one line for each kind of thing, however many files there are."""
+        told = list(self._warnings)
+        if self._unheeded:
+            told.append(f"skills of which something is left out: {name_some(self._unheeded)}")
+        if self._unused:
+            named = ", ".join(f"{key} ({where})" for key, where in sorted(self._unused.items()))
+            told.append(f"keys of skills that are not used: {named}")
+        return told
 
 
 def project_skill_grants(home: str, root: str) -> list[str]:
-    """List what a project's own skills would allow without asking."""
+    """Name what a project's own skills would allow without asking."""
     grants: list[str] = []
-    for base, file, name in _files(home, root, root, [], trusted=False):
+    for base, place in _files(home, root, root, [], trusted=False):
         try:
-            front = _front(file, within=root, policy=None) if base != home else None
-            skill = None if front is None else _skill(file, name, front)
+            read = _read(place, None) if base != home else None
         except ConfigError:
             continue
-        if skill is not None and skill.allows:
-            grants.append(f"skill {skill.name} allows {_listed(skill)} in the turn it is used in")
+        if read is not None and read.skill.allows:
+            grants.append(granted(read.skill))
     return grants
+
+
+def granted(skill: Skill) -> str:
+    """Say what a skill allows."""
+    return f"skill {skill.name} allows {_listed(skill)} in the turn it is used in"
 
 
 def _listed(skill: Skill) -> str:
@@ -104,8 +139,8 @@ def _listed(skill: Skill) -> str:
 
 def _files(
     home: str, root: str, cwd: str, problems: list[ConfigError], *, trusted: bool
-) -> Iterator[tuple[str, Path, str]]:
-    """Name every skill file with the folder it belongs to and its name, nearest first."""
+) -> Iterator[tuple[str, SkillPlace]]:
+    """Name every skill file with the folder it belongs to, nearest first."""
     place = Path(cwd)
     chain = [place, *place.parents]
     inside = [folder for folder in chain if folder.is_relative_to(root)]
@@ -113,24 +148,41 @@ def _files(
     for base in bases:
         within = None if base == home or trusted else root
         for kind in _FOLDERS:
-            listed = list_entries(Path(base) / kind, within=within)
-            problems += listed.problems
-            for folder in listed.paths:
-                yield base, folder / "SKILL.md", folder.name
+            for one in skill_folders(Path(base) / kind, problems, within=within):
+                yield base, one
         for kind in _COMMANDS:
-            listed = list_files(Path(base) / kind, suffix=".md", within=within)
-            problems += listed.problems
-            for path in listed.paths:
-                parts = path.relative_to(Path(base) / kind).with_suffix("").parts
-                yield base, path, ":".join(parts)
+            for one in command_files(Path(base) / kind, problems, within=within):
+                yield base, one
 
 
-def _front(path: Path, *, within: str | None, policy: Policy | None) -> Front | None:
+def skill_folders(
+    folder: Path, problems: list[ConfigError], *, within: str | None
+) -> Iterator[SkillPlace]:
+    """Name the skills of a folder of folders."""
+    listed = list_entries(folder, within=within)
+    problems += listed.problems
+    for one in listed.paths:
+        yield SkillPlace(one / "SKILL.md", one.name, within)
+
+
+def command_files(
+    folder: Path, problems: list[ConfigError], *, within: str | None
+) -> Iterator[SkillPlace]:
+    """Name the commands below a folder; one in a folder further down has that in its name."""
+    listed = list_files(folder, suffix=".md", within=within)
+    problems += listed.problems
+    for path in listed.paths:
+        parts = path.relative_to(folder).with_suffix("").parts
+        yield SkillPlace(path, ":".join(parts), within)
+
+
+def _read(place: SkillPlace, policy: Policy | None) -> SkillFile | None:
     """Read one file; None if there is none.
 
-    Raises ConfigError if it is broken, forbidden, or a link that leads out of the folder given.
+    Raises ConfigError if it is broken, forbidden, or a link that leads out of its folder.
     """
-    if within is not None and not lies_in(path, within):
+    path = place.path
+    if place.within is not None and not lies_in(path, place.within):
         raise outside(path)
     text = read_text(path, limit=_LARGEST)
     if text is None:
@@ -139,41 +191,4 @@ def _front(path: Path, *, within: str | None, policy: Policy | None) -> Front | 
         raise ConfigError(path, f"is left out: {why}")
     if isinstance(text, ConfigError):
         raise text
-    return read_front(str(path), text.replace("\r\n", "\n"))
-
-
-def _skill(path: Path, name: str, front: Front) -> Skill:
-    """Make a skill of a file.
-
-    Raises ConfigError if that makes no sense.
-    """
-    given = front.text("name") or name
-    if not re.fullmatch(_NAME, given):
-        why = f"name {given!r} may have letters, digits, '-', '_', '.' and ':' only, 64 at most"
-        raise ConfigError(path, why, line=front.lines.get("name", 1))
-    if not front.body.strip():
-        raise ConfigError(path, "has no instructions below the front matter", line=1)
-    if (context := front.text("context")) not in ("", "fork", "inline"):
-        why = f"context {context!r} is not known; it may be 'fork' or left out"
-        raise ConfigError(path, why, line=front.lines.get("context", 1))
-    return Skill(
-        name=given,
-        description=front.text("description") or _first_line(front),
-        body=front.body,
-        path=str(path),
-        folder=str(path.parent),
-        allows=tuple(rule for rule in _allowed(front) if isinstance(rule, Rule)),
-        fork=context == "fork",
-        for_model=not front.flag("disable-model-invocation", default=False),
-        for_user=front.flag("user-invocable", default=True),
-    )
-
-
-def _allowed(front: Front) -> list[Rule | BadRule]:
-    listed = front.list("allowed-tools")
-    return [parse_rule(text, effect="allow", source="skill") for text in listed]
-
-
-def _first_line(front: Front) -> str:
-    lines = (line.strip(" #\t") for line in front.body.split("\n"))
-    return next((line for line in lines if line), "")
+    return read_skill_file(path, text, place.name, place.variables)

@@ -190,6 +190,25 @@ def needs_trust(home: str, root: str) -> list[str]:
     wants += [f"server {server.name} runs {server.summary}" for server in servers]
     for kind in (".prong", ".claude", ".agents"):
         listed = list_files(Path(root) / kind / "agents", suffix=".md")
-        wants += [f"agent {file.relative_to(root)}" for file in listed.paths]
+        wants += [_agent_wants(file, root) for file in listed.paths]
     wants += project_skill_grants(home, root)
     return wants
+
+
+def _agent_wants(file: Path, root: str) -> str:
+    """Name an agent's file, and what would be run for it."""
+    from prong.config.agent_file import read_agent_file
+    from prong.config.document import read_text
+    from prong.config.type_server import type_servers
+
+    named = f"agent {file.relative_to(root)}"
+    text = read_text(file)
+    try:
+        kind = read_agent_file(file, text, "project").kind if isinstance(text, str) else None
+    except ConfigError:
+        return named
+    servers = type_servers(kind) if kind is not None else []
+    hooks = kind.hooks if kind is not None else ()
+    runs = [f"whose server {server.name} runs {server.summary}" for server in servers]
+    runs += [f"whose hook {hook.event} runs {hook.line}" for hook in hooks]
+    return ", ".join([named, *runs])

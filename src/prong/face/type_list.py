@@ -88,8 +88,8 @@ def _shown(told: TypeReport) -> Iterator[str]:
             yield f"{label:<12} {value}"
     if kind.omit_instructions:
         yield "instructions of the project are left out"
-    for text in told.unknown:
-        yield f"! there is no tool {text}"
+    for text in (*(f"there is no tool {one}" for one in told.unknown), *kind.unheeded):
+        yield f"! {text}"
     for found in told.tools:
         yield ""
         yield "Tools in the background:" if found.background else "Tools:"

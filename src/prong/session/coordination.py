@@ -118,7 +118,7 @@ def parts(
 
     kind = worker_type(place.types[WORKER], tools=tools, scratchpad=scratchpad)
     names = [tool.name for tool in offered(pool, kind)]
-    kept = filtered(kind, names, background=True).kept
+    kept = filtered(kind, names, background=True, private=place.servers.private).kept
     skills = [skill.name for skill in place.skills if skill.for_model]
     targets = tuple(place.settings.values.remote.targets)
     return Coordination(

@@ -62,7 +62,7 @@ from prong.session.preference import (
     wakes_once,
 )
 from prong.session.teaming import make_leader, make_teams, may_lead, membership_of
-from prong.session.toolbox import TeamRole, built_in, make_kit
+from prong.session.toolbox import TeamRole, built_in, main_kit, make_kit
 from prong.team.claim import Claims
 from prong.team.course import Services
 from prong.team.delivery import Delivery
@@ -359,7 +359,7 @@ class _Maker:
         own = built_in(place, planner, forks=forks.on, team=role)
         pool = make_kit(place, own, await self._server_tools(), base.structured)
         if workers is None:
-            return _Crew(kit=pool, pool=pool, types=place.types, forks=forks)
+            return _Crew(kit=main_kit(place, pool), pool=pool, types=place.types, forks=forks)
         team = coordinate(place, pool, base.policy, pulls, workers)
         forks = ForkMode(on=False, why_off="a coordinator's workers start from nothing")
         return _Crew(kit=team.kit, pool=pool, types=team.types, forks=forks, role=team.role)

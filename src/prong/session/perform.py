@@ -50,10 +50,11 @@ from prong.session.offshoot import copy_session
 from prong.session.parts import Parts
 from prong.session.records import Records
 from prong.session.shellout import run_shell
+from prong.session.skill_start import SkillTask, say_skill, start_skill
 from prong.team import by_hand
 from prong.team.child import Child
 from prong.text import load_text
-from prong.tools.skill import inline, render
+from prong.tools.skill_text import SkillUse
 from prong.tools.tool import CallOutcome as ToolOutcome
 from prong.tools.tool import Failed
 
@@ -161,7 +162,8 @@ async def _from_user(parts: Parts, command: Say | UseSkill | Unsay | RunShell) -
         case Say():
             return _said(parts, await say(parts, command.all_parts))
         case UseSkill():
-            return _said(parts, await use_skill(parts, command))
+            used = await use_skill(parts, command)
+            return Accepted(used.said) if isinstance(used, SkillTask) else _said(parts, used)
         case Unsay(message_id=message_id):
             return _unsay(parts, message_id)
         case RunShell(line=line):
@@ -249,20 +251,30 @@ async def use_skill(
     *,
     more: str = "",
     taken: Callable[[], None] | None = None,
-) -> User | Refused:
-    """Put a skill before the main agent, with what it allows for the turn that takes it up."""
+) -> User | SkillTask | Refused:
+    """Put a skill before the main agent, with what it allows for the turn that takes it up.
+
+    One that asks for an agent of its own is given to that. Raises UsageError if it cannot start.
+    """
+    parts.must_live()
     skill = Records(parts).skill(command.name)
     if skill is None:
         return Refused(f"there is no command /{command.name}; /help lists them")
-    if skill.fork:
-        parts.agent.emit(Warned(text=inline(skill)))
+    use = SkillUse(skill, command.arguments)
+    text = await say_skill(parts, use)
+    if not text:
+        return Refused(f"the skill {skill.name} was stopped")
+    # Whoever waits for a value of a type has it from the conversation.
+    begun = None if more else start_skill(parts, use, text)
+    if begun is not None:
+        return begun
 
     def begin() -> None:
         parts.agent.policy.lend(skill.allows)
         if taken is not None:
             taken()
 
-    return await say(parts, told_with(more, render(skill, command.arguments)), taken=begin)
+    return await say(parts, told_with(more, text), taken=begin)
 
 
 def told_with(more: str, message: str | Sequence[Part]) -> tuple[Part, ...]:

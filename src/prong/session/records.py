@@ -26,7 +26,8 @@ from prong.session.offshoot import TurnOpener, messages
 from prong.session.parts import Parts
 from prong.tools.files.pattern import SEARCH
 from prong.tools.rule import Rule
-from prong.tools.skill import INIT, Skill, built_in
+from prong.tools.skill import INIT, built_in, find_skill
+from prong.tools.skill_text import Skill
 
 _MOVES: dict[type, Move] = {
     SetModel: "model",
@@ -122,9 +123,8 @@ class Records(msgspec.Struct, frozen=True):
 
     def skill(self, name: str) -> Skill | None:
         """Find a skill that the user may start by name; None if there is none."""
-        skills = (one for one in self._parts.place.skills if one.for_user)
-        own = built_in() if name == INIT else None
-        return next((one for one in skills if one.name == name), own)
+        skills = [one for one in self._parts.place.skills if one.for_user]
+        return find_skill(skills, name) or (built_in() if name == INIT else None)
 
     @property
     def now(self) -> float:
@@ -134,7 +134,8 @@ class Records(msgspec.Struct, frozen=True):
     @property
     def skills(self) -> dict[str, str]:
         """The skills that the user may start, each with what it is for."""
-        found = {one.name: one.description for one in self._parts.place.skills if one.for_user}
+        skills = [one for one in self._parts.place.skills if one.for_user]
+        found = {one.name: f"{one.hint} {one.description}".strip() for one in skills}
         return {INIT: built_in().description} | found
 
     @property

@@ -174,6 +174,8 @@ class Session:
                 said = await perform.say(self._parts, given, taken=take)
             if isinstance(said, perform.Refused):
                 return Turn(text="", why="refused", detail=said.why)
+            if isinstance(said, perform.SkillTask):
+                return await self._reported(said.said, wait_tasks=wait_tasks)
             # A message that is neither waiting nor taken could not be stored: its turn has failed.
             await self._parts.bus.until(
                 lambda: not inbox.holds(said) and (not taken or life.ended > taken[0])
@@ -185,6 +187,16 @@ class Session:
         except anyio.get_cancelled_exc_class():
             life.interrupt()
             raise
+
+    async def _reported(self, begun: str, *, wait_tasks: bool) -> Turn:
+        """Give the turn that takes up what an agent reports, or say that it has begun."""
+        before = self._parts.life.ended
+        if wait_tasks:
+            await self.wait_settled()
+        last = self._parts.life.last
+        if last is None or self._parts.life.ended == before:
+            return Turn(text=begun, why="done")
+        return last
 
     async def wait_settled(self) -> None:
         """Wait until no turn runs, nothing waits for the agent, and no background task runs."""

@@ -10,7 +10,7 @@ from prong.config.place import Place
 from prong.config.tool_choice import chosen_names, given_functions
 from prong.errors import UnknownName
 from prong.session.planning import Planner
-from prong.team.typed import describe_agent_tool
+from prong.team.typed import describe_agent_tool, without_private
 from prong.text import load_text
 from prong.tools.filter import is_mcp
 from prong.tools.kit import Kit
@@ -114,3 +114,11 @@ def make_kit(
         own = [tool for tool in own if tool.name in wanted]
         served = [tool for tool in served if tool.name in wanted]
     return Kit([*own, *functions, *served, *([structured] if structured else [])])
+
+
+def main_kit(place: Place, pool: Kit) -> Kit:
+    """Leave out what only agents of one type have."""
+    if not place.servers.private:
+        return pool
+    kept = set(without_private(pool.names, place.servers.private, ""))
+    return Kit([tool for tool in pool if tool.name in kept])

@@ -8,25 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import anyio
+import msgspec
 
 from prong.agent import Agent
 from prong.agent.answer import unanswered
-from prong.entry import CallId
+from prong.entry import CallId, plain
 from prong.errors import BadInput, NotPossibleNow
-from prong.event import Warned
 from prong.host.target import read_isolation
 from prong.prompt import Prompt
 from prong.team.child import Child
 from prong.team.course import launch
 from prong.team.make import PlannedFork
 from prong.team.result import ChildResult
-from prong.team.route import FORK, NoRoute
+from prong.team.route import DEFAULT, FORK, NoRoute
 from prong.team.supervisor import Supervisor, WaitedChild
 from prong.team.typed import known_type
 from prong.team.workspace import barred
-from prong.tools.delegate import WaitedAgentArguments
+from prong.tools.delegate import PlainAgentArguments, WaitedAgentArguments
+from prong.tools.tool import Failed
 
 
 def fork_point(parent: Agent) -> Prompt:
@@ -108,9 +110,29 @@ def start_agent(
     begun = supervisor.start(parent, CallId(""), args, route, "", None)
     if not isinstance(begun, WaitedChild):
         raise NotPossibleNow(getattr(begun, "why", "the agent could not be started"))
-    for note in begun.notes:
-        parent.emit(Warned(text=f"the agent {begun.child.spec.task_id}: {note.strip('[]')}"))
     return begun.child
+
+
+def begin(supervisor: Supervisor, parent: Agent, given: dict[str, Any]) -> str:
+    """Start an agent in the background as Agent would, for arguments of it; it reports by a notice.
+
+    Without a type that is a fork, or where forks are off an agent for anything. Gives what to say
+    of it. Raises NotPossibleNow if it cannot be started.
+    """
+    if "subagent_type" not in given and supervisor.settings.forks.on:
+        (child,) = fork(supervisor, parent, [given["prompt"]], notify=True)
+        return f"{child.spec.task_id} works on it and will report"
+    args = msgspec.convert({**given, "run_in_background": True}, PlainAgentArguments)
+    if "subagent_type" not in given:
+        args = msgspec.structs.replace(args, subagent_type=DEFAULT)
+    route = supervisor.route(parent, args)
+    begun = supervisor.start(parent, CallId(""), args, route, "", None)
+    if isinstance(begun, WaitedChild):
+        begun.child.notify()
+        return f"{begun.child.spec.task_id} works on it and will report"
+    if isinstance(begun, Failed):
+        raise NotPossibleNow(begun.why)
+    return plain(begun.parts).partition(". ")[0]
 
 
 async def wait(supervisor: Supervisor, children: Sequence[Child]) -> list[ChildResult]:

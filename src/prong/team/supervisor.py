@@ -103,6 +103,8 @@ class Supervisor(msgspec.Struct, kw_only=True):
     _foreground: Foreground = msgspec.field(default_factory=Foreground)
     _owed: set[str] = msgspec.field(default_factory=set[str])
     """Calls whose answer was lost with the process, so that a notice has to bring it."""
+    _told: set[tuple[str, str]] = msgspec.field(default_factory=set[tuple[str, str]])
+    """What the user was told of types that could not be honoured in full."""
 
     @property
     def registry(self) -> Registry:
@@ -318,9 +320,17 @@ class Supervisor(msgspec.Struct, kw_only=True):
         start, agents = typed_start(parent, spec, made), self.for_agent(spec.path)
         child = make_typed(parent, spec, start, budget, self.services, agents, made)
         launched = begin(child, self.services)
+        self._say_once(parent, child, made.warnings)
         if not background:
             return WaitedChild(child, made.warnings)
         return started(child, launched.handle, (*held_back(launched.behind), *made.warnings))
+
+    def _say_once(self, parent: Agent, child: Child, notes: Sequence[str]) -> None:
+        """Tell the user what of a type could not be honoured, the first time it is started so."""
+        for note in notes:
+            if (child.kind, note) not in self._told:
+                self._told.add((child.kind, note))
+                parent.emit(Warned(text=f"the agent {child.spec.task_id}: {note.strip('[]')}"))
 
     def _files(self, parent: Agent, args: AnyAgentArguments) -> FileSet | BadSet | None:
         claims = self.services.claims

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct, field
@@ -23,9 +24,20 @@ from prong.prompt import Head
 from prong.provider import Provider, Providers, is_local
 from prong.text import load_text, without
 from prong.tools.delegate import AgentTool
-from prong.tools.filter import Filtered, Request, filter_kit, is_brought, is_function, is_mcp
+from prong.tools.filter import (
+    Filtered,
+    Request,
+    absent_tools,
+    filter_kit,
+    is_brought,
+    is_function,
+    is_mcp,
+)
 from prong.tools.kit import Kit
+from prong.tools.mcp import clean_name
 from prong.tools.policy import Policy, usable_in_plan
+from prong.tools.skill import find_skill
+from prong.tools.skill_text import preloaded
 from prong.tools.tool import Tool
 from prong.wire import HeadSpec, dialect
 from prong.wire.brief import readable
@@ -46,7 +58,7 @@ def describe_agent_tool(
         about = f"{about.rstrip()}\n{load_text('remote').rstrip()}"
     if len(targets) > 1:
         about = f"{about} `remote:NAME` names the machine: {', '.join(sorted(targets))}."
-    listing = types.listing(only)
+    listing = types.listing(only).text
     return f"{about}\n\nTypes of agents for `subagent_type`:\n{listing}" if listing else about
 
 
@@ -72,11 +84,12 @@ def filtered(
     policy: Policy | None = None,
     member: MemberSpec | None = None,
     readers: Container[str] = (),
+    private: Mapping[str, str] = MappingProxyType({}),
 ) -> Filtered:
     """Say which tools an agent of a type gets, and which layer takes the others.
 
     With the `policy` it starts under, the tools of servers are left out that it could not use, and
-    so are functions that are not among the `readers`.
+    so are functions that are not among the `readers`. Servers that are `private` are of one type.
     """
     servers = kind.mcp_servers
     plan = kind.permission_mode == "plan" or (policy is not None and policy.mode == "plan")
@@ -87,7 +100,9 @@ def filtered(
             for n in names
             if is_brought(n) and usable_in_plan(policy, n, reads=is_function(n) and n in readers)
         )
-    offered = [n for n in names if servers is None or not is_mcp(n) or n.split("__")[1] in servers]
+    wanted = None if servers is None else {clean_name(server) for server in servers}
+    shared = without_private(names, private, kind.name)
+    offered = [n for n in shared if wanted is None or not is_mcp(n) or n.split("__")[1] in wanted]
     return filter_kit(
         offered,
         Request(
@@ -100,6 +115,13 @@ def filtered(
             deny=tuple(kind.disallowed_tools),
         ),
     )
+
+
+def without_private(names: Iterable[str], private: Mapping[str, str], kind: str) -> list[str]:
+    """Leave out the tools of servers that are of other types than this one."""
+    return [
+        name for name in names if not is_mcp(name) or private.get(name.split("__")[1], kind) == kind
+    ]
 
 
 class TypedParts(Struct, frozen=True, kw_only=True):
@@ -172,17 +194,21 @@ class TypeResolver(Struct, kw_only=True):
             policy=policy,
             member=member,
             readers={tool.name for tool in pool if tool.effect == "reads"},
+            private=self.place.servers.private,
         )
         here = {name.split("__")[1] for name in self.kit.names if is_mcp(name)}
-        missing = [server for server in kind.mcp_servers or () if server not in here]
+        missing = [name for name in kind.mcp_servers or () if clean_name(name) not in here]
         warnings += [f"the type names the MCP server {s!r}, which is not there" for s in missing]
+        absent = absent_tools(kind.tool_names or (), [tool.name for tool in pool])
+        if absent:
+            warnings.append(f"the type names tools that are not there: {', '.join(absent)}")
         kit = Kit(self._tools(pool, found, waits=member is not None))
         asked = (wire, betas, speaks.name, explicit)
         key = (kind.name, asked, kit.names, found.spawns, member is not None)
         if (head := self._heads.get(key)) is None:
             reads = None if chosen or is_local(wire) else parent.client.settings.context_tokens
             specs = readable(kit.specs(), reads)
-            system = self._system(kind, warnings)
+            system = self._system(kind, warnings, absent)
             if member is not None:
                 system = (*system, load_text("teammate"))
             extra = sampling(self.place, speaks.name)
@@ -243,15 +269,19 @@ class TypeResolver(Struct, kw_only=True):
         )
         return AgentTool(forks=forks, description=about, background=background, targets=targets)
 
-    def _system(self, kind: AgentType, warnings: list[str]) -> tuple[str, ...]:
+    def _system(
+        self, kind: AgentType, warnings: list[str], absent: Sequence[str]
+    ) -> tuple[str, ...]:
         facts = surroundings(self.place, instructions=not kind.omit_instructions)
-        skills = {skill.name: skill for skill in self.place.skills}
         parts = [kind.prompt, facts]
         for name in kind.skills:
-            if name in skills:
-                parts.append(f"# Skill {name}\n\n{skills[name].body}")
+            if (skill := find_skill(self.place.skills, name)) is not None:
+                parts.append(f"# Skill {name}\n\n{preloaded(skill)}")
             else:
                 warnings.append(f"the type names the skill {name!r}, which is not there")
+        if absent:
+            named = ", ".join(absent)
+            parts.append(f"These tools are not there, whatever is said of them: {named}.")
         return tuple(parts)
 
     def _spec(

@@ -127,6 +127,13 @@ def unmatched(texts: Sequence[str], names: Sequence[str]) -> list[str]:
     ]
 
 
+def absent_tools(texts: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Give the entries of a list that speak of no tool of a kit, servers' tools among them."""
+    served = [text for text in texts if text.lower().startswith("mcp__")]
+    gone = [text for text in served if not any(_matches(text.strip(), name) for name in names)]
+    return [*unmatched(texts, names), *gone]
+
+
 def is_mcp(name: str) -> bool:
     """Whether a name is that of a server's tool: both parts must be there."""
     return re.fullmatch(r"mcp__(?!_)[^*]+?__(?!_)[^*]+", name) is not None

@@ -90,14 +90,15 @@ class McpTool(msgspec.Struct, frozen=True, kw_only=True):
 
 def full_name(server: str, tool: str, *, taken: Iterable[str] = ()) -> str:
     """Make `mcp__server__tool` of names that may hold anything; never one that is taken."""
-    name = f"mcp__{_clean(server)}__{_clean(tool)}"
+    name = f"mcp__{clean_name(server)}__{clean_name(tool)}"
     if len(name) <= _LONGEST_NAME and name not in taken:
         return name
     mark = hashlib.sha256(f"{server}\0{tool}".encode()).hexdigest()[:8]
     return f"{name[: _LONGEST_NAME - 9]}_{mark}"
 
 
-def _clean(name: str) -> str:
+def clean_name(name: str) -> str:
+    """Give a server's or tool's name as it stands in `mcp__server__tool`."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)
 
 

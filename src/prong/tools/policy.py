@@ -271,6 +271,10 @@ class PolicyBox:
         """Let what was lent hold no longer."""
         self._lent = ()
 
+    def lending(self, rules: Sequence[Rule]) -> PolicyBox:
+        """Return a view of this one for calls to which rules allow more; nobody else has them."""
+        return _LendingBox(self, rules)
+
     def set_mode(self, mode: Mode) -> None:
         """Change the mode from now on."""
         self._policy = replace(self._policy, mode=mode)
@@ -297,6 +301,36 @@ class PolicyBox:
         """
         own = tuple(rule for rule in rules if rule.effect != "allow")
         return _NarrowBox(self, mode, own, ground, edits=edits, plans=plans)
+
+
+class _LendingBox(PolicyBox):
+    """The policy of the agent whose box it is, with rules that allow more to single calls."""
+
+    def __init__(self, box: PolicyBox, rules: Sequence[Rule]) -> None:
+        super().__init__(box.policy)
+        self._box = box
+        self.lend(rules)
+
+    @property
+    def policy(self) -> Policy:
+        return self._box.policy
+
+    @property
+    def ground(self) -> Ground | None:
+        return self._box.ground
+
+    @property
+    def only_reads(self) -> bool:
+        return self._box.only_reads
+
+    def equip(self, host: Host) -> str:
+        return self._box.equip(host)
+
+    def allow_for_session(self, rule: Rule | str) -> None:
+        self._box.allow_for_session(rule)
+
+    def set_mode(self, mode: Mode) -> None:
+        self._box.set_mode(mode)
 
 
 class _NarrowBox(PolicyBox):

@@ -21,6 +21,7 @@ from prong.ids import TaskId
 from prong.question import Question
 from prong.tools.access import Access
 from prong.tools.rule import Rule
+from prong.tools.skill_text import SkillUse
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -33,6 +34,8 @@ class Done(msgspec.Struct, frozen=True):
     """What need not be asked for until the turn ends, if the agent may be lent it."""
     ends: str = ""
     """The answer of the turn, which ends after the calls at hand; empty if it goes on."""
+    skill: SkillUse | None = None
+    """A skill that was used: what it holds of commands and files is still to be put in."""
 
 
 class Failed(msgspec.Struct, frozen=True):
