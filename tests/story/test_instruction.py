@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from prong.config.instruction import Instructions, collect_instructions, find_imports, find_root
+from prong.config.instruction import Instructions, collect_instructions, find_root
+from prong.tools.mention import find_mentions
 
 pytestmark = pytest.mark.spec("L11")
 
@@ -99,7 +100,7 @@ def test_mentions_in_code_are_no_imports() -> None:
         "mail me@here.md\n`@span.md` and ``a ` @b.md``\n```sh\n@fence.md\n```\n"
         "~~~\n```\n@tilde.md\n~~~\n@real.md and (@not.md)\n```x``` @after.md."
     )
-    assert find_imports(text) == [(10, "real.md"), (11, "after.md")]
+    assert find_mentions(text) == [(10, "real.md"), (11, "after.md")]
 
 
 def test_import_out_of_the_project_needs_trust(place: Place) -> None:
@@ -192,3 +193,76 @@ def test_root_is_the_nearest_folder_with_git(place: Place) -> None:
     assert find_root(str(place.root / "a/b")) == str((place.root / "a/b").resolve())
     place.write("a/.git", "gitdir: elsewhere")
     assert find_root(str(place.root / "a/b")) == str((place.root / "a").resolve())
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("a <!-- @x.md --> b", "a  b"),
+        ("a\n<!-- one\n@x.md\n```\nthree -->\nb", "a\n\n\nb"),
+        ("`<!-- code -->` <!-- not -->c", "`<!-- code -->` c"),
+        ("```\n<!-- fenced -->\n```\nb", "```\n<!-- fenced -->\n```\nb"),
+        ("a <!-- never closed @x.md", "a <!-- never closed @x.md"),
+        ("<!-- a --><!-- b -->c\n-->", "c\n-->"),
+    ],
+)
+def test_comments_are_left_out_and_import_nothing(place: Place, text: str, kept: str) -> None:
+    """An HTML comment is for people who edit the file; in code it is code, unclosed it is text."""
+    place.write("x.md", "imported")
+    place.write("AGENTS.md", text)
+    found = place.texts()
+    assert found[0][1] == kept
+    assert (("x.md", "imported") in found) == ("never closed" in text)
+
+
+def test_a_blank_in_an_import_is_escaped(place: Place) -> None:
+    """An escaped blank in `@path` is one of the name; a file of imports alone adds only these."""
+    place.write("docs/with space.md", "spaced")
+    place.write("AGENTS.md", "@docs/with\\ space.md")
+    assert place.texts() == [("docs/with space.md", "spaced")]
+
+
+RULES = {
+    ".claude/rules/all.md": "---\ndescription: for all\n---\nall of it",
+    ".claude/rules/deep/python.md": "---\npaths:\n  - '**/*.py'\n  - src/{a,b}/**\n---\nfor python",
+    ".claude/rules/web.md": "---\npaths: web/**/*.ts, *.css\n---\nfor the web @../../web/more.md",
+    "~/.claude/rules/mine.md": "---\npaths: ['*.py']\n---\nmine",
+    "web/more.md": "more of the web",
+    "sub/.claude/rules/sub.md": "of the folder",
+}
+
+
+def test_rules_hold_for_all_or_for_single_paths(place: Place) -> None:
+    """Rules without paths come at the start; others with the first file they are for, once."""
+    for name, text in RULES.items():
+        place.write(name, text)
+    found = place.collect()
+    child = found.clone()
+
+    def shown(name: str) -> list[str]:
+        return [item.text for item in found.nested_for(str(place.root / name))]
+
+    assert [item.text for item in found.items] == ["all of it"]
+    assert shown("README.md") == []
+    assert shown("src/a/deep/x.txt") == ["for python"]
+    assert shown("web/x/app.ts") == ["for the web @../../web/more.md", "more of the web"]
+    assert shown("y.py") == ["mine"]
+    assert shown("sub/z.css") == ["of the folder"]
+    assert shown("y.py") == []
+    assert [i.text for i in child.nested_for(str(place.root / "y.py"))] == ["mine", "for python"]
+    found.forget_nested()
+    assert shown("src/a/x.py") == ["mine", "for python"]
+
+
+def test_rules_that_lead_out_of_an_untrusted_project_are_left_out(place: Place) -> None:
+    """A link from the rules to a file outside is not read before the folder is trusted."""
+    place.write("~/secret", "---\npaths: '*.py'\n---\nsecret")
+    (place.root / ".claude/rules").mkdir(parents=True)
+    (place.root / ".claude/rules/x.md").symlink_to(place.home / "secret")
+    found = place.collect()
+    assert found.items == ()
+    assert found.nested_for(str(place.root / "a.py")) == ()
+    assert "outside the project" in found.problems[0].why
+    assert [i.text for i in place.collect(trusted=True).nested_for(str(place.root / "a.py"))] == [
+        "secret"
+    ]

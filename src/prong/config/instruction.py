@@ -1,9 +1,9 @@
-"""Project instructions: `AGENTS.md`, `CLAUDE.md` and what they import.
+"""Project instructions: `AGENTS.md`, `CLAUDE.md`, `.claude/rules` and what they import.
 
 Files come in the order from far to near: the user's own, those of the folders above, those of the
 project down to the working folder. Folders further down add theirs when a file in them is first
-read. Each file and each text appears once, so a `CLAUDE.md` that is a link to, a copy of or only
-an import of `AGENTS.md` adds nothing.
+read, and so do files of rules that are for single paths. Each file and each text appears once, so a
+`CLAUDE.md` that is a link to, a copy of or only an import of `AGENTS.md` adds nothing.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from pathlib import Path
 import msgspec
 
 from prong.config.document import read_text
+from prong.config.front import read_front
+from prong.config.listing import lies_in, list_files
 from prong.config.trust import Trust
 from prong.errors import ConfigError
 from prong.tools.ground import Policy, why_unread
+from prong.tools.mention import blank_comments, find_mentions
 
 LARGE = 40_000
 """Characters above which a file is worth a warning: every request carries it."""
 _DEPTH = 5
 _NAMES = ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
 _HOME_NAMES = (".prong/AGENTS.md", ".claude/CLAUDE.md")
-
-_FENCE = r" {0,3}(`{3,}|~{3,})"
-_SPAN = r"(`+)(?!`).*?(?<!`)\1(?!`)"
-_IMPORT = r"(?:^|(?<=\s))@([^\s@]+)"
+_RULES = (".prong/rules", ".claude/rules")
+_RULE_KEYS = ("paths", "description")
 
 
 class Instruction(msgspec.Struct, frozen=True):
@@ -43,6 +44,31 @@ class Instruction(msgspec.Struct, frozen=True):
     def size(self) -> int:
         """Characters it adds to every prompt."""
         return len(self.text)
+
+
+class PathRules(msgspec.Struct, frozen=True):
+    """A file of rules that holds for some paths only."""
+
+    file: Path
+    base: str
+    """The folder that its patterns begin in."""
+    patterns: tuple[str, ...]
+    within: Path | None
+
+    def covers(self, path: str) -> bool:
+        """Whether it is for a file; a pattern that makes no sense is for none."""
+        from prong.tools.files.pattern import Pattern
+
+        if not path.startswith(f"{self.base}/"):
+            return False
+        inner = path[len(self.base) + 1 :]
+        for pattern in self.patterns:
+            try:
+                if Pattern(pattern.removeprefix("./"), anchored=False).keeps(inner):
+                    return True
+            except ValueError:
+                continue
+        return False
 
 
 class Instructions(msgspec.Struct):
@@ -63,6 +89,8 @@ class Instructions(msgspec.Struct):
     _paths: set[Path] = set()
     _texts: set[str] = set()
     _folders: set[Path] = set()
+    _waiting: list[PathRules] = []
+    """Files of rules for single paths, of which none was read yet."""
 
     def clone(self) -> Instructions:
         """Copy the record for a child that has seen the same."""
@@ -78,6 +106,7 @@ class Instructions(msgspec.Struct):
             _paths=set(self._paths),
             _texts=set(self._texts),
             _folders=set(self._folders),
+            _waiting=list(self._waiting),
         )
 
     def start(self) -> None:
@@ -85,6 +114,7 @@ class Instructions(msgspec.Struct):
         items = self._notes()
         for name in _HOME_NAMES:
             items += self._file(Path(self.home) / name, depth=0, within=None)
+        items += self._rules(Path(self.home), self.root, within=None)
         place = Path(self.cwd)
         for folder in (*reversed(place.parents), place):
             items += self._folder(folder)
@@ -93,20 +123,52 @@ class Instructions(msgspec.Struct):
     def forget_nested(self) -> None:
         """Let what was shown for single files be shown again."""
         items, problems = self.items, list(self.problems)
-        for seen in (self._paths, self._texts, self._folders):
+        for seen in (self._paths, self._texts, self._folders, self._waiting):
             seen.clear()
         self.start()
         # What stands in the head stays as it was rendered.
         self.items, self.problems = items, problems
 
     def nested_for(self, path: str) -> tuple[Instruction, ...]:
-        """Give the instructions of the folders a file lies in that were not shown before."""
+        """Give the instructions for a file that were not shown before: of folders and of paths."""
         place, root = Path(os.path.realpath(path)), Path(self.root)
         found: list[Instruction] = []
         for folder in reversed(place.parents):
             if folder.is_relative_to(root) and folder not in self._folders:
                 found += self._folder(folder)
+        for rules in [*self._waiting]:
+            if rules.covers(str(place)):
+                self._waiting.remove(rules)
+                found += self._file(rules.file, depth=0, within=rules.within, fronted=True)
         return tuple(found)
+
+    def _rules(self, folder: Path, base: str, within: Path | None) -> list[Instruction]:
+        """Read a folder's files of rules; those for single paths wait until one of them is read."""
+        found: list[Instruction] = []
+        limit = None if within is None else str(within)
+        for name in _RULES:
+            listed = list_files(folder / name, suffix=".md", within=limit)
+            self.problems += listed.problems
+            for path in listed.paths:
+                patterns = self._patterns(path, within)
+                if patterns:
+                    self._waiting.append(PathRules(path, base, patterns, within))
+                else:
+                    found += self._file(path, depth=0, within=within, fronted=True)
+        return found
+
+    def _patterns(self, path: Path, within: Path | None) -> tuple[str, ...]:
+        """Read for which paths a file of rules is; one that cannot be read is for none and all."""
+        if within is not None and not lies_in(path, str(within)):
+            return ()
+        text = read_text(path)
+        if not isinstance(text, str) or not text.startswith("---"):
+            return ()
+        try:
+            front = read_front(str(path), text.replace("\r\n", "\n"), _RULE_KEYS)
+        except ConfigError:
+            return ()
+        return front.list("paths")
 
     def _notes(self) -> list[Instruction]:
         """Read what was kept of earlier sessions: the farthest, since a model has written it."""
@@ -122,14 +184,23 @@ class Instructions(msgspec.Struct):
         for name in _NAMES:
             if inside or _is_ours(folder / name):
                 found += self._file(folder / name, depth=0, within=None if trusted else within)
+        if inside:
+            found += self._rules(folder, str(folder), None if trusted else within)
         return found
 
     def _file(
-        self, path: Path, *, depth: int, within: Path | None, plain: bool = False
+        self,
+        path: Path,
+        *,
+        depth: int,
+        within: Path | None,
+        plain: bool = False,
+        fronted: bool = False,
     ) -> list[Instruction]:
         """Read a file and what it imports, which has to lie within a folder if one is given.
 
-        What is `plain` imports nothing.
+        What is `plain` imports nothing and is taken as it is. What is `fronted` may have front
+        matter, which is left out.
         """
         try:
             place = Path(os.path.realpath(path, strict=True))
@@ -145,8 +216,10 @@ class Instructions(msgspec.Struct):
             problem = text if isinstance(text, ConfigError) else ConfigError(path, "is not text")
             self.problems.append(problem)
             return []
-        text = text.replace("\r\n", "\n").strip()
-        imports = [] if plain else find_imports(text)
+        text = text.replace("\r\n", "\n")
+        text = blank_comments(_without_front(text) if fronted else text) if not plain else text
+        imports = [] if plain else find_mentions(text)
+        text = re.sub(r"\n{4,}", "\n\n\n", text).strip()
         found: list[Instruction] = []
         if text and text not in self._texts and not _only_imports(text, len(imports)):
             self._texts.add(text)
@@ -233,29 +306,14 @@ def find_root(cwd: str) -> str:
     return str(place)
 
 
-def find_imports(text: str) -> list[tuple[int, str]]:
-    """Find `@path` outside of code, with the line it stands on."""
-    found: list[tuple[int, str]] = []
-    fence = ""
-    for number, line in enumerate(text.split("\n"), start=1):
-        match = re.match(_FENCE, line)
-        # Backticks again on the line make it a code span, not a fence.
-        if match and (match[1][0] == "~" or "`" not in line[match.end() :]):
-            if not fence:
-                fence = match[1]
-            elif match[1].startswith(fence) and not line.strip(" `~"):
-                fence = ""
-            continue
-        if not fence:
-            bare = re.sub(_SPAN, " ", line)
-            found += [
-                (number, match[1].rstrip(".,;:!?)'\"")) for match in re.finditer(_IMPORT, bare)
-            ]
-    return [(number, name) for number, name in found if name]
+def _without_front(text: str) -> str:
+    """Leave out front matter, its lines kept empty so that complaints name the right one."""
+    match = re.match(r"---[ \t]*\n.*?\n(?:---|\.\.\.)[ \t]*(?=\n|\Z)", text, re.DOTALL)
+    return "\n" * match[0].count("\n") + text[match.end() :] if match else text
 
 
 def _only_imports(text: str, count: int) -> bool:
-    words = text.split()
+    words = re.split(r"(?<!\\)\s+", text)
     return count > 0 and len(words) == count and all(word.startswith("@") for word in words)
 
 
