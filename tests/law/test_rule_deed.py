@@ -308,3 +308,40 @@ def test_rules_name_what_they_are() -> None:
     assert isinstance(verdict, Deny)
     assert "`Write(docs/**)` (deny rule, user settings)" in verdict.why
     assert isinstance(rule("deny", "Write(docs/**)"), Rule)
+
+
+@pytest.mark.spec("L5")
+@pytest.mark.parametrize(
+    ("text", "command", "allowed"),
+    [
+        ("touch:*", "touch x", True),
+        ("touch:*", "touch x && touch y", True),
+        ("touch:*", "echo a; touch x", True),
+        ("touch:*", "for i in 1 2; do touch z$i; done", False),
+        ("touch:*", "for i in 1 2; do touch z; done", False),
+        ("touch:*", "while true; do touch z; done", False),
+        ("touch:*", "if true; then touch z; fi", False),
+        ("touch:*", "case a in a) touch z;; esac", False),
+        ("touch:*", "f() { touch z; }", False),
+        ("touch:*", "cd sub && touch x", False),
+        ("touch:*", "cd sub; touch x", False),
+        ("touch:*", "pushd sub && touch x", False),
+        ("touch:*", "(cd sub && touch x)", False),
+        ("touch x", "cd sub && touch x", False),
+        ("npm test:*", "cd sub && npm test", True),
+        ("npm test:*", "for i in a b; do npm test $i; done", False),
+        ("make:*", "cd ../other && make", False),
+        ("make:*", "cd $DIR && make", False),
+        ("make:*", "cd /tmp && make", False),
+        ("cd sub && touch x", "cd sub && touch x", True),
+        ("grep:*", "find . -name x | xargs grep y", True),
+    ],
+)
+def test_a_rule_allows_single_commands_where_they_stand(
+    text: str, command: str, allowed: bool
+) -> None:
+    """In loops, branches and functions, and after cd, what changes files is asked for."""
+    value = policy("default", rule("allow", f"Bash({text})"))
+    verdict = decide(value, "Bash", [Running(command, "/r")])
+
+    assert isinstance(verdict, Allow if allowed else Ask), verdict

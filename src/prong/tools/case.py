@@ -32,6 +32,8 @@ class Case(Struct, frozen=True):
     parsed: Parsed
     resolve: Resolve
     shape: Shape
+    cwd: str
+    """Where the line begins."""
 
     def settles(self, place: int, path: str) -> bool:
         """Whether a path is still what it was when a part of the line comes to use it."""
@@ -43,7 +45,7 @@ def read_case(policy: Policy, run: Running, resolve: Resolve) -> Case:
     """Parse a command line for judgement; each path is followed once, for all who look at it."""
     resolve = cache(resolve)
     parsed = parse_command(run.command, run.cwd, policy.home)
-    return Case(policy, run.command.strip(), parsed, resolve, read_shape(parsed, resolve))
+    return Case(policy, run.command.strip(), parsed, resolve, read_shape(parsed, resolve), run.cwd)
 
 
 def paths_of(case: Case) -> Iterator[tuple[str, bool]]:

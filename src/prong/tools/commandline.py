@@ -60,6 +60,8 @@ class Simple(Struct, frozen=True):
     """The place in `Parsed.commands` of the command whose arguments hold this one, if any."""
     inner_at: int = -1
     """Where in that command's words this one begins, if it stands there word for word."""
+    nested: bool = False
+    """Whether it stands in a loop, a branch or a function."""
 
     @property
     def name(self) -> str:
@@ -81,6 +83,7 @@ class Parsed(Struct, frozen=True):
     """Whether parts of it may run at the same time, or again."""
 
 
+_BLOCKS = names("if_statement case_statement while_statement for_statement function_definition")
 _DEPTH = 40
 _FOLDERS = 8
 _RESERVED = names(
@@ -122,6 +125,7 @@ class _Walk:
         self._code: list[str] = []
         self._functions: set[str] = set()
         self._together = False
+        self._nested = False
 
     def result(self) -> Parsed:
         """Return what was found; a call of a function made on the line is opaque."""
@@ -176,10 +180,10 @@ class _Walk:
                 return self._list(node)
             case "pipeline" | "subshell" | "command_substitution" | "process_substitution":
                 self._apart(node)
-            case "if_statement" | "case_statement" | "while_statement" | "for_statement":
-                self._branches(node)
-            case "function_definition":
-                self._function(node)
+            case kind if kind in _BLOCKS:
+                outer, self._nested = self._nested, True
+                (self._function if kind == "function_definition" else self._branches)(node)
+                self._nested = outer
             case _:
                 self._other(node)
         return self._folders
@@ -429,7 +433,8 @@ class _Walk:
             self._opaque.append(text)
             return self._folders
         place = len(self._commands)
-        simple = Simple(tuple(words), tuple(env), self._folders, text, place, within, inner_at)
+        where = (place, within, inner_at, self._nested)
+        simple = Simple(tuple(words), tuple(env), self._folders, text, *where)
         self._commands.append(simple)
         if not words:
             if any(sets_shell(variable) for variable, _ in env):

@@ -309,10 +309,31 @@ def _parts(case: Case) -> Iterator[Decision]:
                 covered.add(place)
                 continue
         if _covering(case, simple) > 0:
-            covered.add(place)
+            if (why := _astray(case, simple)) is None:
+                covered.add(place)
+            else:
+                verdict = _one(case, simple)
+                yield Ask(f"`{simple.source}` {why}") if isinstance(verdict, Ask) else verdict
             continue
         yield _one(case, simple)
     yield from _redirects(case)
+
+
+def _astray(case: Case, simple: Simple) -> str | None:
+    """Say why a rule that allows a command does not allow it here; None if it does.
+
+    Whoever wrote the rule had single commands in mind, run where they stand.
+    """
+    if simple.nested:
+        return "stands in a loop, a branch or a function, where rules allow no single commands"
+    if simple.folders == (case.cwd,):
+        return None
+    if simple.name in FILE_COMMANDS:
+        return "changes files after the line has changed its folder, where rules do not allow it"
+    places = [case.resolve(folder) for folder in simple.folders or ()]
+    if not places or not all(is_own_ground(case.policy, place) for place in places):
+        return "runs in a folder that may be outside the project, where rules do not allow it"
+    return None
 
 
 def _covering(case: Case, simple: Simple) -> int:
