@@ -17,8 +17,16 @@ class HookInput(Struct, frozen=True, kw_only=True):
 
     session_id: str
     transcript_path: str
-    """The session's journal."""
+    """A file with the conversation so far, a JSON object in each line; empty if there is none."""
     cwd: str
+    """Where the agent's commands start now."""
+    permission_mode: str = "default"
+    prompt_id: str = ""
+    """Names what the user has said that this is about."""
+    agent_id: str = ""
+    """The id of the agent that this is about; empty for the main agent."""
+    agent_type: str = ""
+    """Its type, `fork` for a fork; empty for the main agent."""
 
 
 class PreToolUseInput(HookInput, frozen=True, kw_only=True):
@@ -26,6 +34,8 @@ class PreToolUseInput(HookInput, frozen=True, kw_only=True):
 
     tool_name: str
     tool_input: dict[str, Any]
+    """Paths of files in it are absolute."""
+    tool_use_id: str = ""
 
 
 class PermissionRequestInput(HookInput, frozen=True, kw_only=True):
@@ -33,6 +43,7 @@ class PermissionRequestInput(HookInput, frozen=True, kw_only=True):
 
     tool_name: str
     tool_input: dict[str, Any]
+    tool_use_id: str = ""
 
 
 class PostToolUseInput(HookInput, frozen=True, kw_only=True):
@@ -40,7 +51,23 @@ class PostToolUseInput(HookInput, frozen=True, kw_only=True):
 
     tool_name: str
     tool_input: dict[str, Any]
-    tool_response: str
+    tool_response: Any
+    """What it gave, in a form of the tool's own: of Bash an object with `stdout`, and so on."""
+    tool_text: str
+    """What it gave, as the model reads it."""
+    tool_use_id: str = ""
+    duration_ms: int = 0
+
+
+class PostToolUseFailureInput(HookInput, frozen=True, kw_only=True):
+    """A call has run and failed; the model is told of what a hook adds."""
+
+    tool_name: str
+    tool_input: dict[str, Any]
+    error: str
+    is_interrupt: bool = False
+    tool_use_id: str = ""
+    duration_ms: int = 0
 
 
 class UserPromptSubmitInput(HookInput, frozen=True, kw_only=True):
@@ -50,9 +77,21 @@ class UserPromptSubmitInput(HookInput, frozen=True, kw_only=True):
 
 
 class SessionStartInput(HookInput, frozen=True, kw_only=True):
-    """The session begins."""
+    """A conversation begins: with the session, after `/clear`, or with a summary."""
 
-    source: Literal["startup", "resume"]
+    source: Literal["startup", "resume", "fork", "clear", "compact"]
+    model: str = ""
+    seconds_since_last_response: int | None = None
+    """Of a session that is resumed; None if it is not."""
+    context_tokens: int | None = None
+    prompt_cache_likely_expired: bool | None = None
+
+
+class SessionEndInput(HookInput, frozen=True, kw_only=True):
+    """The session ends, which nobody can keep it from."""
+
+    reason: Literal["prompt_input_exit", "other"]
+    """Whether a person sat at it."""
 
 
 class StopInput(HookInput, frozen=True, kw_only=True):
@@ -60,19 +99,51 @@ class StopInput(HookInput, frozen=True, kw_only=True):
 
     stop_hook_active: bool
     """Whether it has gone on for a hook already."""
+    last_assistant_message: str = ""
 
 
 class PreCompactInput(HookInput, frozen=True, kw_only=True):
     """The conversation is about to be replaced by a summary; context is for whoever writes it."""
 
-    trigger: str
-    focus: str
+    trigger: Literal["manual", "auto"]
+    custom_instructions: str | None = None
+    """What the user wants it to be about."""
+    detail: str = ""
+    """Why, in words."""
+
+
+class _ModelSwitchInput(HookInput, frozen=True, kw_only=True):
+    from_model: str
+    to_model: str
+    context_tokens: int = 0
+    """That the other model has to read anew."""
+    prompt_cache_warm: bool = False
+    cache_ttl: str = ""
+    estimated_cache_write_usd: float | None = None
+    """What that costs more than going on; None if a price is unknown."""
+    cost: str = ""
+    """The same in a sentence."""
+
+
+class PreModelSwitchInput(_ModelSwitchInput, frozen=True, kw_only=True):
+    """Another model is to answer; it can be refused."""
+
+
+class PostModelSwitchInput(_ModelSwitchInput, frozen=True, kw_only=True):
+    """Another model answers from now on."""
+
+
+class NotificationInput(HookInput, frozen=True, kw_only=True):
+    """Somebody is wanted at the terminal; nothing waits for the hook."""
+
+    message: str
+    title: str = ""
+    notification_type: str = ""
+    """`permission_prompt`, `agent_needs_input` or `idle_prompt`."""
 
 
 class _ChildInput(HookInput, frozen=True, kw_only=True):
     agent_path: str
-    agent_type: str
-    """`fork` for a fork."""
     task_id: str
     parent_path: str
     description: str
@@ -91,6 +162,9 @@ class SubagentStopInput(_ChildInput, frozen=True, kw_only=True):
 
     status: Literal["completed", "failed", "killed"]
     stop_hook_active: bool
+    last_assistant_message: str = ""
+    agent_transcript_path: str = ""
+    """A file with what it did itself, like that of the session."""
 
 
 class WorktreeCreateInput(_ChildInput, frozen=True, kw_only=True):
@@ -107,10 +181,15 @@ INPUTS: dict[str, type[HookInput]] = {
         PreToolUseInput,
         PermissionRequestInput,
         PostToolUseInput,
+        PostToolUseFailureInput,
         UserPromptSubmitInput,
         SessionStartInput,
+        SessionEndInput,
         StopInput,
         PreCompactInput,
+        PreModelSwitchInput,
+        PostModelSwitchInput,
+        NotificationInput,
         SubagentStartInput,
         SubagentStopInput,
         WorktreeCreateInput,
@@ -129,6 +208,8 @@ class HookResult(Struct, frozen=True, kw_only=True):
     """Why, for the model."""
     updated_input: Mapping[str, Any] | None = None
     """In place of a call's whole input."""
+    updated_output: str | None = None
+    """In place of what the model would read of a call that has run."""
     context: str = ""
     """What the model should know."""
     message: str = ""

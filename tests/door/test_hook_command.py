@@ -179,8 +179,10 @@ NOT_HONOURED: dict[str, dict[str, Any]] = {
     "args is no list": {"command": "bash", "args": "-c true"},
     "args holds a number": {"command": "bash", "args": ["-c", 1]},
     "args is null": {"command": "./x", "args": None},
-    "condition": {"command": "x", "if": "Bash(git *)"},
-    "async": {"command": "x", "async": True},
+    "condition is no rule": {"command": "x", "if": "Bash(git"},
+    "condition is no text": {"command": "x", "if": ["Bash(git *)"]},
+    "async is no yes": {"command": "x", "async": "yes"},
+    "wakes": {"command": "x", "asyncRewake": True},
     "shell": {"command": "x", "shell": "powershell"},
     "once": {"command": "x", "once": True},
     "of a plug-in": {"command": "sh", "args": ["${CLAUDE_PLUGIN_ROOT}/x.sh"]},
@@ -231,6 +233,25 @@ def test_a_misspelt_guard_is_one() -> None:
     assert not declare({"OnMoon": []}, foreign=False).fatal
 
 
+def test_events_of_another_program_are_named_in_one_line() -> None:
+    """What never happens here is left out of a foreign file, and that is said once."""
+    names = ("PostToolBatch", "UserPromptExpansion", "OnMoon", "StopFailure")
+    declared = declare({name: [] for name in names}, foreign=True)
+    assert [str(problem).partition(": ")[2] for problem in declared.problems] == [
+        f"hooks of {', '.join(names)}: that never happens here; left out"
+    ]
+    assert not declared.fatal
+
+
+@pytest.mark.parametrize("event", ["UserPromptSubmit", "Stop", "SessionStart"])
+def test_a_condition_that_never_holds_is_no_hook(event: str) -> None:
+    """`if` chooses calls: on an event without one it would never run, which is said at once."""
+    declared = declare({event: [{"hooks": [{"command": "x", "if": "Bash(git *)"}]}]})
+    assert declared.hooks == ()
+    assert "would never run" in str(declared.problems[0])
+    assert bool(declared.fatal) == (event != "SessionStart")
+
+
 async def test_plain_output_is_context_where_hooks_speak(tmp_path: Path) -> None:
     """What a UserPromptSubmit hook prints reaches the model; a PreToolUse hook's does not."""
     made = hooks(tmp_path, hook("echo hi", "UserPromptSubmit"), hook("echo hi"))
@@ -273,12 +294,17 @@ async def test_timeout_kills_the_group(tmp_path: Path) -> None:
     pytest.fail("the child of the hook is still there")
 
 
-async def test_matcher_selects_by_whole_name(tmp_path: Path) -> None:
-    """A matcher is a regular expression for the whole name; empty and * match all."""
+async def test_matcher_selects_by_name(tmp_path: Path) -> None:
+    """Words are whole names, anything else a regular expression; empty and * match all."""
     block = "exit 2"
     for matcher, name, blocked in [
         ("Bash|Edit", "Edit", True),
         ("Edit", "NotebookEdit", False),
+        ("Edit, Write", "Write", True),
+        ("Edit.*", "NotebookEdit", True),
+        ("^Edit$", "NotebookEdit", False),
+        ("mcp__memory", "mcp__memory__read", False),
+        ("Task", "Agent", True),
         ("mcp__.*", "mcp__a__b", True),
         ("*", "Bash", True),
         ("", "Bash", True),
@@ -310,4 +336,5 @@ def test_malformed_hooks_are_named_by_line() -> None:
     assert [problem.line for problem in declared.problems] == [3, 4, 6, 7, 8, 11, 12]
     assert "OnMoon" in str(declared.problems[-1])
     assert [problem.line for problem in declared.fatal] == [3, 4, 6, 7, 8, 11]
-    assert len(parse_hooks(document, foreign=True).problems) == 6
+    foreign = parse_hooks(document, foreign=True)
+    assert "OnMoon: that never happens here" in str(foreign.problems[-1])

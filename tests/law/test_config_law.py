@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from prong.agent.verdict import Permission, Verdict, settle
 from prong.config.document import Document, line_of, parse_document
-from prong.config.firing import join
 from prong.config.front import read_front
+from prong.config.hook_output import join
 from prong.errors import ConfigError
 from prong.tools.mcp import full_name
 

@@ -16,6 +16,7 @@ from prong.config.value import (
     TeamValues,
     Values,
 )
+from prong.hook_call import INPUTS
 
 PAGE = (Path(__file__).parents[2] / "docs/settings.md").read_text("utf-8")
 KEYS = PAGE.partition("## Keys")[2].partition("## Trust")[0]
@@ -44,8 +45,17 @@ def test_what_needs_trust_says_so():
 
 
 def test_every_hook_event_is_named():
-    """docs/settings.md names each event, whether it happens yet or not."""
-    assert {event for event in EVENTS if event not in PAGE} == set()
+    """docs/hooks.md says of each event when it happens, and of no other."""
+    page = (Path(__file__).parents[2] / "docs/hooks.md").read_text("utf-8")
+    events = page.partition("## Events")[2].partition("## ")[0]
+    assert set(re.findall(r"^\| ([A-Z]\w+) \|", events, re.MULTILINE)) == set(EVENTS)
+
+
+def test_every_field_of_a_hook_is_named():
+    """docs/hooks.md names each field that hooks are told."""
+    page = (Path(__file__).parents[2] / "docs/hooks.md").read_text("utf-8")
+    named = {field.name for kind in INPUTS.values() for field in msgspec.structs.fields(kind)}
+    assert {name for name in named if f"`{name}`" not in page} == set()
 
 
 def test_every_key_has_a_type():

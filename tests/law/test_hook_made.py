@@ -46,7 +46,7 @@ def test_a_hook_cannot_be_changed(name: str) -> None:
 
 def test_every_event_has_its_type() -> None:
     """There is one type for each event that happens, named after it."""
-    assert set(INPUTS) == set(EVENTS) - {"Notification"}
+    assert set(INPUTS) == set(EVENTS)
     assert all(kind.__name__ == f"{event}Input" for event, kind in INPUTS.items())
     assert set(EVENTS) >= NAMED
 

@@ -145,7 +145,9 @@ GIVEN: dict[str, Check] = {
     ),
     "agent.hooks": lambda w, p, c: c.agent.hooks is not p.hooks,
     "agent.emit": lambda w, p, c: _emits(w, c.agent.emit, c.spec.path),
-    "agent.run": lambda w, p, c: c.agent.run == RunState(limits=TurnLimits(max_turns=200)),
+    "agent.run": lambda w, p, c: (
+        c.agent.run == RunState(limits=TurnLimits(max_turns=200), prompt_id=p.run.prompt_id)
+    ),
     "conversation.path": lambda w, p, c: c.agent.conversation.path == c.agent.path,
     "conversation.prompt": lambda w, p, c: (
         c.agent.conversation.prompt.extends(p.conversation.prompt)

@@ -12,6 +12,7 @@ import pytest
 
 from prong import Answer, PermissionAsked, QuestionAsked
 from prong.agent import Verdict
+from prong.agent.call_match import CallMatch
 from prong.errors import ConfigError
 from prong.event import RequestSent, ToolFinished, ToolStarted, Warned
 from prong.testing import Worlds, call, calls, inside, say
@@ -44,7 +45,7 @@ async def test_text_of_a_model_is_never_run_by_a_hook(world: Worlds) -> None:
 @pytest.mark.parametrize("place", ["~/.claude/settings.json", ".prong/settings.json"])
 async def test_a_guard_that_cannot_be_honoured_stops_the_start(world: Worlds, place: str) -> None:
     """No session begins with such a guard; file and line are named, and the line is the key's."""
-    entry = {"command": "./guard.sh", "if": "Bash(git *)"}
+    entry = {"command": "./guard.sh", "if": "Bash(git"}
     files = {place: settings("PreToolUse", entry)}
     async with world([], files=files, trusted=True, opens=False) as w:
         with pytest.raises(ConfigError, match="'if'") as caught:
@@ -58,10 +59,10 @@ async def test_a_guard_that_cannot_be_honoured_stops_the_start(world: Worlds, pl
 
 async def test_hooks_of_an_untrusted_folder_stop_nothing(world: Worlds) -> None:
     """What is wrong with hooks that would not run anyway is a warning."""
-    files = {".claude/settings.json": settings("PreToolUse", {"command": "x", "async": True})}
+    files = {".claude/settings.json": settings("PreToolUse", {"command": "x", "once": True})}
     async with world([say("Hello.")], files=files) as w:
         assert (await w.session.run("Hi")).text == "Hello."
-        assert any("'async'" in warning for warning in w.warnings)
+        assert any("'once'" in warning for warning in w.warnings)
 
 
 class Meddling:
@@ -70,9 +71,15 @@ class Meddling:
     def __init__(self, act: Callable[[], object]) -> None:
         self._act = act
 
-    async def fire(self, event: str, payload: dict[str, Any], matcher: str = "") -> Verdict:
+    async def fire(
+        self,
+        event: str,
+        payload: dict[str, Any],
+        matcher: str = "",
+        call: CallMatch | None = None,
+    ) -> Verdict:
         """Wait, and let it happen."""
-        del payload, matcher
+        del payload, matcher, call
         if event == "PreToolUse":
             await anyio.lowlevel.checkpoint()
             self._act()

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
+from prong.agent.call_match import CallMatch
 from prong.agent.client import ModelClient
 from prong.agent.conversation import Conversation, Reason
 from prong.agent.gate import CheckedCall
@@ -18,7 +19,7 @@ from prong.agent.verdict import Hooks, Verdict
 from prong.entry import Call
 from prong.event import Event, InputTaken, Warned
 from prong.host import Host
-from prong.ids import AgentPath
+from prong.ids import AgentPath, task_of
 from prong.prompt import Prompt
 from prong.tools.kit import Kit
 from prong.tools.policy import PolicyBox
@@ -59,9 +60,36 @@ class Agent(Struct, kw_only=True):
     inbox: Inbox = field(default_factory=Inbox)
     run: RunState = field(default_factory=RunState)
 
-    async def consult(self, event: str, payload: dict[str, Any], matcher: str = "") -> Verdict:
+    async def inform(
+        self,
+        event: str,
+        payload: dict[str, Any],
+        matcher: str = "",
+        call: CallMatch | None = None,
+    ) -> Verdict:
+        """Tell the hooks of an event, with what is known of the agent it is about."""
+        return await self.hooks.fire(event, {**self.known(), **payload}, matcher, call)
+
+    def known(self) -> dict[str, Any]:
+        """Give what hooks are told of an agent, whatever has happened to it."""
+        mode = self.policy.policy.mode
+        cwd = self.context.cwd or self.context.host.root
+        known: dict[str, Any] = {"cwd": cwd, "permission_mode": mode}
+        if self.run.prompt_id:
+            known["prompt_id"] = self.run.prompt_id
+        if self.lineage.parent:
+            known |= {"agent_id": task_of(self.path), "agent_type": self.lineage.type}
+        return known
+
+    async def consult(
+        self,
+        event: str,
+        payload: dict[str, Any],
+        matcher: str = "",
+        call: CallMatch | None = None,
+    ) -> Verdict:
         """Ask the hooks; what they have to say is told to the user, and may end the run."""
-        verdict = await self.hooks.fire(event, payload, matcher)
+        verdict = await self.inform(event, payload, matcher, call)
         for text in verdict.warnings:
             self.emit(Warned(text=text))
         if verdict.stop is not None:

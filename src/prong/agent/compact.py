@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -20,7 +21,7 @@ from prong.agent.agent import Agent
 from prong.agent.dispatch import fit
 from prong.agent.request import request
 from prong.entry import CallId, Entry, Part, Reply, Result, Results, Text, User
-from prong.errors import BrokenReply, ContextOverflow
+from prong.errors import BrokenReply, ContextOverflow, NotPossibleNow
 from prong.event import Warned
 from prong.prompt import Node, Prompt
 from prong.text import load_text
@@ -41,7 +42,7 @@ async def compact_if_due(agent: Agent) -> None:
         detail = f"the conversation nears the context limit ({tokens} of {window} tokens)"
         try:
             await compact(agent, detail=detail)
-        except (BrokenReply, ContextOverflow) as error:
+        except (BrokenReply, ContextOverflow, NotPossibleNow) as error:
             agent.emit(Warned(text=str(error)))
 
 
@@ -49,17 +50,26 @@ def _window(agent: Agent) -> int:
     return agent.client.window(agent.conversation.prompt.head)
 
 
-async def compact(agent: Agent, *, detail: str, focus: str = "") -> None:
+async def compact(
+    agent: Agent,
+    *,
+    detail: str,
+    focus: str = "",
+    trigger: Literal["manual", "auto"] = "auto",
+) -> None:
     """Replace the conversation by a summary of it.
 
     What a child was told to do, and what was said since the model's last step, is carried over
     word for word.
 
     Raises ContextOverflow if not even a small part of it can be summarised or it would not become
-    shorter, BrokenReply if the model gives no summary; the conversation then is as it was.
+    shorter, BrokenReply if the model gives no summary, NotPossibleNow if a hook objects; the
+    conversation then is as it was.
     """
-    payload = {"trigger": detail, "focus": focus}
-    verdict = await agent.consult("PreCompact", payload)
+    payload = {"trigger": trigger, "custom_instructions": focus or None, "detail": detail}
+    verdict = await agent.consult("PreCompact", payload, matcher=trigger)
+    if verdict.block is not None:
+        raise NotPossibleNow(f"a PreCompact hook refused a summary: {verdict.block}")
     ask = load_text("compact") + (f"\n\nThe user adds: {focus}" if focus else "")
     ask += "".join(f"\n\n{context}" for context in verdict.context)
     prompt = kept = agent.conversation.prompt
@@ -82,8 +92,19 @@ async def compact(agent: Agent, *, detail: str, focus: str = "") -> None:
         summary = User((Text("\n\n".join(filter(None, words))),), "summary")
         fresh = _shortened(agent, [*told, summary], carried(prompt, after=after))
         agent.restart(fresh, reason="compaction", detail=detail)
+        await _tell_begun(agent)
         return
     raise ContextOverflow("the conversation is too long even for its own summary; use /clear")
+
+
+async def _tell_begun(agent: Agent) -> None:
+    """Tell the hooks that the main agent begins with a summary; what they add stands after it."""
+    if agent.lineage.parent:
+        return
+    verdict = await agent.consult("SessionStart", {"source": "compact"}, matcher="compact")
+    if verdict.context:
+        notes = (User((Text(note),), "reminder") for note in verdict.context)
+        agent.conversation.append(*notes)
 
 
 async def shrink(agent: Agent, error: ContextOverflow) -> None:
@@ -96,7 +117,7 @@ async def shrink(agent: Agent, error: ContextOverflow) -> None:
     if prompt.depth > 1:
         try:
             await compact(agent, detail=f"the provider says it is too long: {error}")
-        except (BrokenReply, ContextOverflow) as failure:
+        except (BrokenReply, ContextOverflow, NotPossibleNow) as failure:
             why = str(failure)
         else:
             return

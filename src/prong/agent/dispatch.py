@@ -19,8 +19,9 @@ import msgspec
 from prong.agent.agent import Agent
 from prong.agent.answer import INTERRUPTED
 from prong.agent.gate import CheckedCall
+from prong.agent.hook_payload import call_payload, outcome_payload
 from prong.agent.lineage import contained
-from prong.agent.permission import ask_outside, ask_permission, payload
+from prong.agent.permission import ask_outside, ask_permission, match_of
 from prong.agent.skill_use import delegated, put_together
 from prong.entry import Call, Image, Part, Result, Results, Text, plain
 from prong.errors import Contained
@@ -122,6 +123,8 @@ class _Admitted(msgspec.Struct, frozen=True):
     checked: CheckedCall
     title: str
     since: float
+    begun: float
+    """When it began to run."""
 
 
 async def _perform(agent: Agent, call: Call) -> Result:
@@ -214,7 +217,7 @@ async def _admit(agent: Agent, call: Call) -> _Admitted | Result:
         return _finish(agent, call, refused, title, time.monotonic() - start, tool)
     run = checked.call
     agent.emit(ToolStarted(call_id=run.id, name=run.name, arguments=run.arguments, title=title))
-    return _Admitted(checked, title, start)
+    return _Admitted(checked, title, start, time.monotonic())
 
 
 async def _check(agent: Agent, call: Call, tool: Tool, args: Any) -> CheckedCall:
@@ -229,12 +232,15 @@ async def _conclude(agent: Agent, admitted: _Admitted, outcome: CallOutcome) -> 
     call = checked.call
     lent = _lend(agent, outcome)
     outcome = await _with_skill(agent, call, outcome)
-    response = plain(outcome.parts) if isinstance(outcome, Done) else outcome.why
-    told = payload(call) | {"tool_response": response}
-    after = await agent.consult("PostToolUse", told, matcher=call.name)
+    event = "PostToolUseFailure" if isinstance(outcome, Failed) else "PostToolUse"
+    ran = time.monotonic() - admitted.begun
+    told = call_payload(agent, call) | outcome_payload(call, outcome, ran)
+    after = await agent.consult(event, told, call.name, match_of(agent, checked))
     objection = () if after.block is None else (f"A hook objects: {after.block}",)
     if isinstance(outcome, Done) and outcome.ends:
         agent.run.end_with(outcome.ends)
+    if isinstance(outcome, Done) and after.output is not None:
+        outcome = msgspec.structs.replace(outcome, parts=(Text(after.output),), shown="")
     outcome = _with_notes(outcome, (*checked.notes, *lent, *after.context, *objection))
     seconds = time.monotonic() - admitted.since
     return _finish(agent, call, outcome, admitted.title, seconds, checked.tool)

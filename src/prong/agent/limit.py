@@ -37,6 +37,8 @@ class RunState(msgspec.Struct, kw_only=True):
     """Why it ends, if a hook wants it."""
     finale: str = ""
     """The text with which it ends, if a tool has given one."""
+    prompt_id: str = ""
+    """Names what the user said that this is about; for hooks, empty if nothing was said."""
     repeats: Repeats = msgspec.field(default_factory=Repeats)
     """What was called, for the guard against loops."""
 

@@ -35,6 +35,8 @@ class Lineage(msgspec.Struct, frozen=True):
     """Digest of the fork base."""
     member: str = ""
     """Its name in a team, if it is a member of one."""
+    type: str = ""
+    """The name of its type, `fork` for a fork; empty for a main agent."""
 
     @property
     def is_fork(self) -> bool:

@@ -13,7 +13,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from prong.agent.agent import Agent
+from prong.agent.call_match import CallMatch
 from prong.agent.gate import CheckedCall
+from prong.agent.hook_payload import call_payload
 from prong.agent.verdict import UNASKED, Verdict, settle
 from prong.entry import Call
 from prong.event import PermissionAsked
@@ -31,11 +33,6 @@ _PREVIEW = 100_000
 _Judged: TypeAlias = tuple[CheckedCall, Allow | Ask | Deny, Sequence[Access]]
 
 
-def payload(call: Call) -> dict[str, Any]:
-    """Give what hooks are told of a call."""
-    return {"tool_name": call.name, "tool_input": msgspec.Raw(call.arguments.encode() or b"{}")}
-
-
 async def ask_permission(agent: Agent, call: Call, tool: Tool, args: Any) -> CheckedCall:
     """Ask whether a call may run, and as what.
 
@@ -45,7 +42,9 @@ async def ask_permission(agent: Agent, call: Call, tool: Tool, args: Any) -> Che
     decision, accesses = _decide(agent, checked)
     if isinstance(decision, Deny):
         return _refuse(checked, decision.why)
-    before = await agent.consult("PreToolUse", payload(call), matcher=call.name)
+    before = await agent.consult(
+        "PreToolUse", call_payload(agent, call), call.name, match_of(agent, checked)
+    )
     checked = msgspec.structs.replace(checked, notes=before.context)
     if before.block is not None:
         return _refuse(checked, before.block)
@@ -65,6 +64,11 @@ async def ask_permission(agent: Agent, call: Call, tool: Tool, args: Any) -> Che
             return _held(agent, checked, accesses)
         case "allow":
             return _unless_denied(agent, checked, accesses)
+
+
+def match_of(agent: Agent, checked: CheckedCall) -> CallMatch:
+    """Give a call as the rules of hooks see it."""
+    return CallMatch(checked.tool, checked.args, agent.context, agent.policy.policy)
 
 
 async def ask_outside(agent: Agent, checked: CheckedCall, why: str) -> CheckedCall | None:
@@ -114,8 +118,9 @@ async def _questioned(
     agent: Agent, checked: CheckedCall, accesses: Sequence[Access], ask: Ask, before: Verdict
 ) -> CheckedCall:
     """Put the question to the hooks that answer such, and then to the user."""
-    told = payload(checked.call)
-    heard = await agent.consult("PermissionRequest", told, matcher=checked.call.name)
+    told = call_payload(agent, checked.call)
+    match = match_of(agent, checked)
+    heard = await agent.consult("PermissionRequest", told, checked.call.name, match)
     checked = msgspec.structs.replace(checked, notes=(*checked.notes, *heard.context))
     if heard.block is not None:
         return _refuse(checked, heard.block)

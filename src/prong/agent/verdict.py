@@ -6,6 +6,8 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from prong.agent.call_match import CallMatch
+
 Permission: TypeAlias = Literal["allow", "ask", "deny"]
 
 _STRICTNESS: dict[Permission, int] = {"allow": 0, "ask": 1, "deny": 2}
@@ -28,6 +30,8 @@ class Verdict(msgspec.Struct, frozen=True):
     """The arguments that a call is to have instead of its own, as JSON; None if it stays."""
     stop: str | None = None
     """Why the turn must end now; None if it may go on."""
+    output: str | None = None
+    """What the model is to read in place of what a call gave; None if that stays."""
 
 
 UNASKED = Verdict()
@@ -37,8 +41,17 @@ UNASKED = Verdict()
 class Hooks(Protocol):
     """Commands of the user that watch and guard what an agent does."""
 
-    async def fire(self, event: str, payload: dict[str, Any], matcher: str = "") -> Verdict:
-        """Tell the hooks of an event; `matcher` is what they select by, such as a tool's name."""
+    async def fire(
+        self,
+        event: str,
+        payload: dict[str, Any],
+        matcher: str = "",
+        call: CallMatch | None = None,
+    ) -> Verdict:
+        """Tell the hooks of an event; `matcher` is what they select by, such as a tool's name.
+
+        Of an event of a call some select by what that does; without it they are told anyway.
+        """
         ...
 
 

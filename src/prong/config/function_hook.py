@@ -86,7 +86,7 @@ def hook(
 
     It has one parameter, whose type says of which event it is told: `PreToolUseInput`, or another
     of `prong.hook_call`. It gives a `HookResult` from there, or None if it has nothing to say. The
-    `matcher` is a regular expression for the whole name of a tool, or of a type of agent. One that
+    `matcher` chooses by the name of a tool, a type of agent or a model, as in files. One that
     raises, takes longer than `timeout` seconds or gives anything else has given no answer: what
     waits for it does not happen.
 

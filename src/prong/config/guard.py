@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 
 from prong.agent import Hooks, Verdict
+from prong.agent.call_match import CallMatch
 from prong.config.instruction import Instructions
 from prong.tools.structured import StructuredOutput
 
 _REMINDERS = 3
+_TOUCHED = frozenset({"PostToolUse", "PostToolUseFailure"})
 _TOUCHING = frozenset({"Read", "Edit", "Write", "NotebookEdit"})
 
 
@@ -38,13 +40,19 @@ class Guard(msgspec.Struct, kw_only=True):
         seen = self.instructions.clone() if self.instructions and instructed else None
         return Guard(hooks=hooks or self.hooks, cwd=self.cwd, instructions=seen)
 
-    async def fire(self, event: str, payload: dict[str, Any], matcher: str = "") -> Verdict:
+    async def fire(
+        self,
+        event: str,
+        payload: dict[str, Any],
+        matcher: str = "",
+        call: CallMatch | None = None,
+    ) -> Verdict:
         """Let the user's hooks speak first."""
-        verdict = await self.hooks.fire(event, payload, matcher)
+        verdict = await self.hooks.fire(event, payload, matcher, call)
         if event == "PreCompact" and self.instructions is not None:
             # What a summary leaves of them is not enough; they are shown again when they apply.
             self.instructions.forget_nested()
-        if event == "PostToolUse" and matcher in _TOUCHING and self.instructions is not None:
+        if event in _TOUCHED and matcher in _TOUCHING and self.instructions is not None:
             return self._nested(self.instructions, payload, verdict)
         if event == "Stop" and verdict.block is None and self._unanswered():
             self.reminded += 1

@@ -14,51 +14,76 @@ import msgspec
 
 from prong.config.document import Document, PathStep
 from prong.errors import ConfigError
+from prong.tools.rule import BadRule, Rule, parse_rule
 
 EventName: TypeAlias = Literal[
     "PreToolUse",
     "PermissionRequest",
     "PostToolUse",
+    "PostToolUseFailure",
     "UserPromptSubmit",
     "SessionStart",
+    "SessionEnd",
     "Stop",
     "SubagentStart",
     "SubagentStop",
     "PreCompact",
+    "PreModelSwitch",
+    "PostModelSwitch",
     "WorktreeCreate",
     "WorktreeRemove",
     "Notification",
 ]
 EVENTS: tuple[str, ...] = get_args(EventName)
-GATES = frozenset({"PreToolUse", "UserPromptSubmit", "SubagentStart", "WorktreeCreate"})
+GATES = frozenset(
+    {"PreToolUse", "UserPromptSubmit", "SubagentStart", "WorktreeCreate", "PreModelSwitch"}
+)
 """Events whose hooks let something begin: without their answer it does not."""
 ENDS = frozenset({"Stop", "SubagentStop"})
 """Events whose hooks may keep somebody from ending: to block is to go on."""
-GUARDS = GATES | ENDS | {"PermissionRequest"}
+GUARDS = GATES | ENDS | {"PermissionRequest", "PreCompact"}
 """Events whose hooks may forbid something."""
+CALLS = frozenset({"PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure"})
+"""Events of a call, which a rule can choose by what the call does."""
 
-NAMED = frozenset(EVENTS) - {"UserPromptSubmit", "Stop", "PreCompact", "Notification"}
-"""Events that have a name to be matched: a tool's, a type's, how a session begins."""
+NAMED = frozenset(EVENTS) - {"UserPromptSubmit", "Stop"}
+"""Events that have a name to be matched: a tool's, a type's, a model's, how a session begins."""
+
+SECONDS = 600.0
+_SECONDS = {"UserPromptSubmit": 30.0, "PreModelSwitch": 30.0, "PostModelSwitch": 30.0}
+_SECONDS["SessionEnd"] = 10.0
+"""How long a command may take that does not say so itself: somebody waits there."""
+_LAST_SECONDS = 60.0
+"""How long one may take at most when the session ends."""
 
 _DEFAULTS: dict[str, tuple[object, ...]] = {
     "type": ("command",),
     "shell": ("bash",),
-    "async": (False,),
+    "async": (False, True),
     "asyncRewake": (False,),
     "once": (False,),
 }
-"""Keys of a hook of which only the value that Prong works by can be honoured."""
-_OTHER_KEYS = frozenset({"command", "args", "timeout", "statusMessage", "description"})
+"""Keys of a hook of which only these values can be honoured."""
+_OTHER_KEYS = frozenset({"command", "args", "timeout", "statusMessage", "description", "if"})
+_OLD_NAMES = {"Agent": "Task"}
+"""Tools that older matchers know by another name."""
 _PLACES = ("CLAUDE_PROJECT_DIR", "PRONG_PROJECT_DIR")
 _NO_PLACES = ("${CLAUDE_PLUGIN_ROOT}", "${CLAUDE_PLUGIN_DATA}")
 _INTERPRETER = r"(?:ba|da|z|k|a)?sh|(?P<python>python[0-9.]*)|(?P<other>node|perl|ruby|php|lua)"
 
 
 def name_matches(event: str, matcher: str, name: str) -> bool:
-    """Say whether a matcher lets a name through; where there is no name, it chooses nothing."""
+    """Say whether a matcher lets a name through; where there is no name, it chooses nothing.
+
+    Words with `|` or `,` between them are names; with any other sign it is a regular expression,
+    which may be found anywhere in the name.
+    """
     if matcher in ("", "*") or event not in NAMED:
         return True
-    return re.fullmatch(matcher, name) is not None
+    names = {name, _OLD_NAMES.get(name, name)} if event in CALLS else {name}
+    if re.fullmatch(r"[\w\- ,|]+", matcher, re.ASCII):
+        return not names.isdisjoint(word.strip() for word in re.split(r"[|,]", matcher))
+    return any(re.search(matcher, one) is not None for one in names)
 
 
 class Hook(msgspec.Struct, frozen=True):
@@ -66,7 +91,7 @@ class Hook(msgspec.Struct, frozen=True):
 
     event: str
     matcher: str
-    """A regular expression that must match the whole of a name, if there is one; empty for all."""
+    """Names, or a regular expression for one, see `name_matches`; empty for all."""
     command: str
     """A command line for the shell or, with arguments, a program."""
     seconds: float
@@ -74,6 +99,10 @@ class Hook(msgspec.Struct, frozen=True):
     """The file it was written in."""
     args: tuple[str, ...] | None = None
     """The program's arguments, which no shell sees; None if there is a shell."""
+    rule: Rule | None = None
+    """What a call must do for the hook to be run; None for whatever it does."""
+    waits: bool = True
+    """Whether what it is told of waits for it; one that does not can forbid nothing."""
 
     def matches(self, event: str, name: str) -> bool:
         """Say whether this hook is for the event."""
@@ -141,7 +170,7 @@ class _HookReader:
             return
         for position, item in enumerate(cast("list[object]", commands)):
             entry = cast("dict[str, object]", item) if isinstance(item, dict) else {}
-            if (found := _fault(entry)) is not None:
+            if (found := _fault(event, entry)) is not None:
                 why, key = found
                 steps = ("hooks", position, *([key] if key else []))
                 self.wrong(why, event, event, number, *steps)
@@ -159,10 +188,13 @@ def parse_hooks(document: Document, *, foreign: bool) -> Declared:
         problem = document.problem("'hooks' must be an object of events", "hooks")
         return Declared(problems=(problem,), fatal=(problem,))
     reading = _HookReader(document)
+    elsewhere: list[str] = []
     for event, groups in cast("dict[str, object]", value).items():
         if event not in EVENTS:
             meant = _meant(event)
-            if meant or not foreign:
+            if foreign and (event in _ELSEWHERE or not meant):
+                elsewhere.append(event)
+            else:
                 hint = f"; did you mean {meant}?" if meant and meant != event else ""
                 why = f"unknown hook event {event!r}{hint}; known are {', '.join(EVENTS)}"
                 reading.wrong(why, meant, event)
@@ -171,7 +203,15 @@ def parse_hooks(document: Document, *, foreign: bool) -> Declared:
         else:
             for number, group in enumerate(cast("list[object]", groups)):
                 reading.group(event, number, group)
+    if elsewhere:
+        reading.wrong(f"hooks of {', '.join(elsewhere)}: that never happens here", "", elsewhere[0])
     return Declared(tuple(reading.hooks), tuple(reading.problems), tuple(reading.fatal))
+
+
+_ELSEWHERE = frozenset(
+    {"PermissionDenied", "PostCompact", "PostToolBatch", "StopFailure", "UserPromptExpansion"}
+)
+"""Events of another program whose names are like some of ours."""
 
 
 def _meant(event: str) -> str:
@@ -185,17 +225,31 @@ def _meant(event: str) -> str:
 
 def _hook(path: str, event: str, matcher: str, entry: dict[str, object]) -> Hook:
     args = cast("list[str] | None", entry.get("args"))
+    seconds = float(cast("float", entry.get("timeout", _SECONDS.get(event, SECONDS))))
+    rule = _rule(entry.get("if"))
+    assert not isinstance(rule, BadRule), "it was looked over"
     return Hook(
         event,
         matcher,
         str(entry["command"]),
-        float(cast("float", entry.get("timeout", 60))),
+        min(seconds, _LAST_SECONDS) if event == "SessionEnd" else seconds,
         path,
         None if args is None else tuple(args),
+        rule,
+        waits=not entry.get("async"),
     )
 
 
-def _fault(entry: dict[str, object]) -> tuple[str, str] | None:
+def _rule(text: object) -> Rule | BadRule | None:
+    """Read what a hook's `if` says: as a rule that forbids, it takes in what it may mean."""
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        return BadRule(repr(text), 0, "it must be a text such as Bash(git *)")
+    return parse_rule(text, effect="deny", source="session")
+
+
+def _fault(event: str, entry: dict[str, object]) -> tuple[str, str] | None:
     """Say why a hook cannot be honoured as it is written, and which key says so."""
     checks: tuple[Callable[[dict[str, object]], tuple[str, str] | None], ...] = (
         _key_fault,
@@ -203,7 +257,18 @@ def _fault(entry: dict[str, object]) -> tuple[str, str] | None:
         _seconds_fault,
         _program_fault,
     )
-    return next((found for check in checks if (found := check(entry)) is not None), None)
+    found = next((found for check in checks if (found := check(entry)) is not None), None)
+    return found or _rule_fault(event, entry)
+
+
+def _rule_fault(event: str, entry: dict[str, object]) -> tuple[str, str] | None:
+    """Find a choice by what a call does that chooses nothing."""
+    rule = _rule(entry.get("if"))
+    if isinstance(rule, BadRule):
+        return f"'if' is not a rule: {rule.why}", "if"
+    if rule is not None and event not in CALLS:
+        return f"'if' chooses calls, and {event} is not of one, so it would never run", "if"
+    return None
 
 
 def _key_fault(entry: dict[str, object]) -> tuple[str, str] | None:

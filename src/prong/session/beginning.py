@@ -17,6 +17,7 @@ from prong.journal.note import Titled
 from prong.journal.replay import Replay
 from prong.session.end import tell_escaped
 from prong.session.foundation import Foundation
+from prong.session.hook_event import tell_start, tell_switched
 from prong.session.move import move
 from prong.session.moving_cost import moving_cost, other_model
 from prong.session.parts import Parts
@@ -41,7 +42,9 @@ async def begin(parts: Parts, base: Foundation, group: anyio.abc.TaskGroup) -> N
         agent.emit(TitleChanged(title=options.name or ""))
     if parts.leader is not None:
         await take_up_team(base, parts.leader)
+    before = agent.conversation.prompt.head.model
     running = _revive(parts, base, base.replay) if base.replay else set[str]()
+    switched = before if agent.conversation.prompt.head.model != before else ""
     if parts.leader is not None:
         await settle_team(parts.leader, running, warn)
     for lost in recover(parts.tasks, MAIN, base.replay, keep=running):
@@ -59,11 +62,10 @@ async def begin(parts: Parts, base: Foundation, group: anyio.abc.TaskGroup) -> N
         )
     for warning in base.place.warnings:
         warn(warning)
-    source = "resume" if base.replay else "startup"
-    verdict = await agent.hooks.fire("SessionStart", {"source": source}, matcher=source)
-    parts.intake.heed(verdict)
-    if verdict.block is not None:
-        warn(f"a SessionStart hook cannot stop the session, which goes on: {verdict.block}")
+    if switched:
+        await tell_switched(parts, {"from_model": switched})
+    source = "fork" if options.fork_session else "resume"
+    await tell_start(parts, source if base.replay else "startup")
 
 
 def _warn(agent: Agent, text: str) -> None:

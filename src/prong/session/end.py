@@ -8,6 +8,7 @@ import anyio.to_thread
 from prong.event import AgentFinished, SessionFinished, Warned
 from prong.host.escape import escaped
 from prong.host.guardian import GUARDIAN
+from prong.session.hook_event import tell_end
 from prong.session.parts import Parts
 
 _PATIENCE = 60
@@ -34,6 +35,7 @@ async def remember_last(parts: Parts) -> None:
 async def stop_turns(parts: Parts) -> None:
     """Let no turn begin any more, and wait for the end of the one that runs."""
     await parts.life.stop()
+    await tell_end(parts)
     if GUARDIAN.pid is not None:
         await tell_escaped(parts, "which it started, has left its group and goes on running")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -9,6 +10,12 @@ from prong.agent import Agent, Verdict
 from prong.entry import Part, Text, User, plain
 from prong.event import MessageQueued, MessageUnqueued, Warned
 from prong.session.planning import Planner
+
+
+def new_prompt_id() -> str:
+    """Make a name for what the user says, in the form that hooks know."""
+    digits = os.urandom(16).hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 class Intake:
@@ -22,10 +29,10 @@ class Intake:
         self._queued: dict[str, User] = {}
         self._count = 0
 
-    async def consult(self, message: Sequence[Part]) -> str | None:
+    async def consult(self, message: Sequence[Part], prompt_id: str) -> str | None:
         """Ask the hooks about a message; gives why it is refused, if it is."""
-        text = plain(tuple(message))
-        verdict = await self._agent.hooks.fire("UserPromptSubmit", {"prompt": text})
+        told = {"prompt": plain(tuple(message)), "prompt_id": prompt_id}
+        verdict = await self._agent.inform("UserPromptSubmit", told)
         if verdict.block is None:
             self.heed(verdict)
             return None
@@ -37,12 +44,14 @@ class Intake:
         self,
         message: Sequence[Part],
         *,
+        prompt_id: str = "",
         taken: Callable[[], None] | None = None,
         queued: bool = False,
     ) -> User:
         """Put a message before the agent; `taken` is called once it stands in the conversation.
 
-        One that is `queued` has to wait for a turn that runs, which everybody is told.
+        From then on hooks know by `prompt_id` what the work is about. One that is `queued` has to
+        wait for a turn that runs, which everybody is told.
         """
         entry = User(tuple(message))
         notes, self._notes = self._notes, []
@@ -53,7 +62,13 @@ class Intake:
             self._agent.inbox.put(note)
         if queued:
             taken = self._queue(entry, taken)
-        self._agent.inbox.put(entry, taken=taken)
+
+        def begin() -> None:
+            self._agent.run.prompt_id = prompt_id
+            if taken is not None:
+                taken()
+
+        self._agent.inbox.put(entry, taken=begin)
         return entry
 
     def _queue(self, entry: User, taken: Callable[[], None] | None) -> Callable[[], None]:

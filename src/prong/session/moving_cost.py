@@ -45,10 +45,15 @@ def moving_cost(agent: Agent, move: Move, model: str = "") -> Loss | None:
 
     `model` is the one that is to answer from then on, if it is another.
     """
+    now, prices = standing_of(agent), agent.client.billing.prices
+    return None if now is None else foresee(move, now, prices.of(model) if model else None)
+
+
+def standing_of(agent: Agent) -> Standing | None:
+    """Say what of an agent's conversation is cached; None if nothing of it was ever sent."""
     client, said = agent.client, agent.conversation
     prices = client.billing.prices
-    now = _standing(said.prompt, said.last, prices, client.settings.ttl, client.clock)
-    return None if now is None else foresee(move, now, prices.of(model) if model else None)
+    return _standing(said.prompt, said.last, prices, client.settings.ttl, client.clock)
 
 
 def confirm_above(place: Place) -> float:

@@ -44,10 +44,12 @@ from prong.session.end import finish, remember_last, stop_turns
 from prong.session.entrance import enter
 from prong.session.extraction import Memory
 from prong.session.foundation import Foundation
+from prong.session.hook_event import make_hooks
 from prong.session.intake import Intake
 from prong.session.lifetime import Opening
 from prong.session.main import first_prompt, make_agent, make_planner
 from prong.session.move import switch
+from prong.session.notification import notify
 from prong.session.parts import Parts
 from prong.session.planning import Planner
 from prong.session.preference import (
@@ -131,6 +133,7 @@ async def _live(
         try:
             parts = await maker.make()
             group.start_soon(_drive, parts)
+            group.start_soon(notify, parts)
             yield parts
             await remember_last(parts)
         except anyio.get_cancelled_exc_class():
@@ -218,11 +221,12 @@ class _Maker:
         pulls = make_pulls(base)
         crew = await self._crew(base, planner, pulls, tools, role=role)
         base = replace(base, place=replace(base.place, role=crew.role))
-        hooks = _user_hooks(base)
+        hooks = make_hooks(base, self._group)
         prompt = first_prompt(base, crew.kit)
         registry = Registry(board=base.board, prices=make_prices(base.place))
         teams = make_teams(base, self._group) if role else None
-        supervisor = self._supervisor(base, crew, self._services(base, crew, registry, teams))
+        services = self._services(base, crew, registry, teams)
+        supervisor = self._supervisor(base, crew, services, hooks)
         leader = None
         if teams is not None and role == "leader":
             leader = make_leader(base, supervisor, teams, self._group)
@@ -245,6 +249,7 @@ class _Maker:
         parts = self._parts = Parts(
             agent=agent,
             bus=base.bus,
+            hooks=hooks,
             life=Life(agent, settled=base.noted.settled),
             intake=Intake(agent, planner),
             journal=base.journal,
@@ -405,14 +410,16 @@ class _Maker:
             classifier=self._classifier(registry.agents),
         )
 
-    def _supervisor(self, base: Foundation, crew: _Crew, services: Services) -> Supervisor:
+    def _supervisor(
+        self, base: Foundation, crew: _Crew, services: Services, hooks: UserHooks
+    ) -> Supervisor:
         place = base.place
         resolver = TypeResolver(
             place=place,
             providers=self._providers,
             types=crew.types,
             kit=crew.pool,
-            hooks=_user_hooks(base),
+            hooks=hooks,
             cache_key=base.journal.session,
         )
         settings = TeamSettings(
@@ -481,16 +488,6 @@ def _must_withhold(host: Host, names: AbstractSet[str]) -> None:
             f"commands of the given host would see {', '.join(seen)}: make it with withhold=..., "
             "or name what they may see in the setting passEnv"
         )
-
-
-def _user_hooks(base: Foundation) -> UserHooks:
-    return UserHooks(
-        hooks=base.place.hooks,
-        host=base.host,
-        session_id=base.journal.session,
-        transcript=str(base.journal.path),
-        env=base.env,
-    )
 
 
 def _started(base: Foundation, agent: Agent) -> tuple[SessionStarted, AgentStarted]:

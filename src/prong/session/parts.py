@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from prong.agent import Agent, Life
+from prong.config.firing import UserHooks
 from prong.config.place import Place
 from prong.cost import Ledger
 from prong.cost.receipt import Receipt
@@ -33,6 +34,8 @@ class Parts(Struct, frozen=True, kw_only=True):
     agent: Agent
     """The main agent."""
     bus: Bus
+    hooks: UserHooks
+    """The session's, which the main agent's are made of."""
     life: Life
     intake: Intake
     journal: Journal

@@ -45,6 +45,8 @@ from prong.journal.note import Titled
 from prong.prompt import Prompt
 from prong.question import Answer
 from prong.session import sidecar
+from prong.session.hook_event import switch_model, tell_start
+from prong.session.intake import new_prompt_id
 from prong.session.move import change_effort
 from prong.session.offshoot import copy_session
 from prong.session.parts import Parts
@@ -84,8 +86,8 @@ async def _perform(parts: Parts, command: Command) -> Outcome:
             return Accepted(await stop(parts, command.task_id))
         case LeadTeam():
             return Accepted(await _lead_team(parts, command))
-        case Compact():
-            return await _compact(parts, command.focus)
+        case Compact() | Clear() | SetModel():
+            return await _begun_anew(parts, command)
         case Branch(before=before):
             session, text = await copy_session(parts, before)
             return Accepted(text, ids=(session,))
@@ -93,6 +95,22 @@ async def _perform(parts: Parts, command: Command) -> Outcome:
             return Accepted(await _beside(parts, command))
         case _:
             return _at_once(parts, command)
+
+
+async def _begun_anew(parts: Parts, command: Compact | Clear | SetModel) -> Outcome:
+    """Carry out what makes a new prompt of the conversation, which hooks are told of."""
+    match command:
+        case Compact(focus=focus):
+            return await _compact(parts, focus)
+        case Clear():
+            cleared = _clear(parts)
+            if isinstance(cleared, Accepted):
+                await tell_start(parts, "clear")
+            return cleared
+        case SetModel(model=model):
+            parts.must_be_idle("change the model")
+            await switch_model(parts, model)
+            return _DONE
 
 
 async def _beside(parts: Parts, command: Rename | Aside | Suggest | Remember) -> str:
@@ -113,18 +131,7 @@ async def _beside(parts: Parts, command: Rename | Aside | Suggest | Remember) ->
 
 def _at_once(
     parts: Parts,
-    command: (
-        Answer
-        | Interrupt
-        | SetMode
-        | SetModel
-        | SetEffort
-        | SetMemory
-        | Background
-        | Clear
-        | Leave
-        | TakeUp
-    ),
+    command: (Answer | Interrupt | SetMode | SetEffort | SetMemory | Background | Leave | TakeUp),
 ) -> Outcome:
     """Carry out a command for which nobody has to wait."""
     match command:
@@ -132,13 +139,11 @@ def _at_once(
             return _answer(parts.agent.questions, command, request_id)
         case Interrupt():
             return _DONE if parts.life.interrupt() else Refused("nothing runs")
-        case SetMode() | SetModel() | SetEffort() | SetMemory():
+        case SetMode() | SetEffort() | SetMemory():
             return _set(parts, command)
         case Background(task_id=task_id):
             moved = parts.supervisor.to_background(task_id)
             return Accepted(ids=tuple(moved)) if moved else Refused("no agent is waited for")
-        case Clear():
-            return _clear(parts)
         case Leave():
             parts.agent.questions.leave()
             return _DONE
@@ -183,14 +188,11 @@ def _said(parts: Parts, said: User | Refused) -> Outcome:
     return said if isinstance(said, Refused) else Accepted(ids=parts.intake.named(said))
 
 
-def _set(parts: Parts, command: SetMode | SetModel | SetEffort | SetMemory) -> Outcome:
+def _set(parts: Parts, command: SetMode | SetEffort | SetMemory) -> Outcome:
     """Change what holds from now on."""
     match command:
         case SetMode(mode=mode):
             return _set_mode(parts, mode)
-        case SetModel(model=model):
-            parts.must_be_idle("change the model")
-            parts.switch(model)
         case SetEffort(effort=effort):
             parts.must_be_idle("change the effort")
             change_effort(parts.agent, effort)
@@ -225,12 +227,13 @@ async def say(
     if not message:
         raise BadInput("the message is empty")
     message = [_sound(part) for part in message]
-    why = await parts.intake.consult(message)
+    prompt_id = new_prompt_id()
+    why = await parts.intake.consult(message, prompt_id)
     # Hooks may take their time.
     parts.must_live()
     if why is not None:
         return Refused(why)
-    return parts.intake.put(message, taken=taken, queued=parts.busy)
+    return parts.intake.put(message, prompt_id=prompt_id, taken=taken, queued=parts.busy)
 
 
 def _sound(part: Part) -> Part:
@@ -426,7 +429,8 @@ async def _compact(parts: Parts, focus: str) -> Outcome:
         return Refused("there is nothing to compact")
     sidecar.must_afford(parts.agent)
     async with parts.life.hold() as scope:
-        await compact(parts.agent, detail="the user asked for it", focus=focus)
+        told = "the user asked for it"
+        await compact(parts.agent, detail=told, trigger="manual", focus=focus)
     if scope.cancelled_caught:
         return Refused("the compaction was stopped; the conversation is as it was")
     return _DONE

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast, get_args
 
 import anyio
 import msgspec
 
 from prong.agent import Agent, Conversation, Turn, Verdict
+from prong.agent.call_match import CallMatch
 from prong.agent.gate import CheckedCall
 from prong.agent.observer import Payment
 from prong.cost import Charge
@@ -38,6 +39,7 @@ from prong.team.message import (
     EntrySent,
     EventTold,
     Fire,
+    FiredAfar,
     Granted,
     MayEnd,
     MayRun,
@@ -213,13 +215,20 @@ class PortHooks:
         """Take the way to the session."""
         self._port = port
 
-    async def fire(self, event: str, payload: dict[str, Any], matcher: str = "") -> Verdict:
-        """Have the session tell its hooks."""
-        assert event in {"PostToolUse", "PreCompact"}, "the session fires all others by itself"
+    async def fire(
+        self,
+        event: str,
+        payload: dict[str, Any],
+        matcher: str = "",
+        call: CallMatch | None = None,
+    ) -> Verdict:
+        """Have the session tell its hooks, which sees for itself what a call would do."""
+        del call
+        assert event in get_args(FiredAfar), "the session fires all others by itself"
         told = {name: msgspec.Raw(dump(value)) for name, value in payload.items()}
         ask = Fire(
             number=self._port.number(),
-            event="PreCompact" if event == "PreCompact" else "PostToolUse",
+            event=cast("FiredAfar", event),
             payload=told,
             matcher=matcher,
         )

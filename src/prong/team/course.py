@@ -17,6 +17,7 @@ import msgspec
 
 from prong.agent import Verdict
 from prong.agent.life import Turn
+from prong.agent.loop import STOP_REFUSALS
 from prong.agent.speaker import speaking
 from prong.cost.receipt import issued
 from prong.entry import Text, User, user_text
@@ -78,14 +79,14 @@ async def course(child: Child, services: Services) -> None:
 async def _lead(child: Child, services: Services) -> None:
     workspace, joined, started = None, None, False
     try:
-        await _may(child, "SubagentStart")
+        notes = await _may(child, "SubagentStart")
         started = True
         workspace = await open_workspace(child, services.worktrees, services.remote)
         if workspace is not None and workspace.notice:
-            await _may(child, "WorktreeCreate")
+            notes += await _may(child, "WorktreeCreate")
         await _wait_turn(child, services)
         joined = await _join(child, services)
-        _begin(child, workspace)
+        _begin(child, workspace, notes)
         until, runner = _StopDecision(child, joined).is_over, _runner(child, workspace, services)
         turn = await runner.live(child.agent, until=until)
         base, prompt = child.spec.base, child.agent.conversation.prompt
@@ -139,10 +140,13 @@ async def _join(child: Child, services: Services) -> Joined | None:
     return await services.teams.join(child.agent, child.spec.member, child.member)
 
 
-def _begin(child: Child, workspace: Workspace | FarWorkspace | None) -> None:
-    """Tell a child what to do, and of its worktree; one that was told is told of that alone."""
+def _begin(
+    child: Child, workspace: Workspace | FarWorkspace | None, notes: tuple[str, ...]
+) -> None:
+    """Tell a child what to do, of its worktree, and what hooks add; that again if it was told."""
     spec, agent = child.spec, child.agent
-    notice = workspace.notice if workspace is not None else ""
+    told = (workspace.notice if workspace is not None else "", *notes)
+    notice = "\n\n".join(part for part in told if part)
     if child.has_begun:
         if notice:
             kind = "directive" if spec.kind == "fork" else "user"
@@ -169,8 +173,10 @@ class _StopDecision(msgspec.Struct):
     child: Child
     joined: Joined | None = None
     """It as a member of a team, if it is one: such a child stops when it has agreed to."""
-    refused: bool = False
-    """Whether hooks have kept it from stopping before."""
+    refused: int = 0
+    """How often hooks have kept it from stopping since it last did something."""
+    uses: int = 0
+    """How many calls it had made then."""
 
     async def is_over(self, turn: Turn) -> bool:
         """Say whether a turn was the last; a child that hooks keep from stopping is told why."""
@@ -182,13 +188,18 @@ class _StopDecision(msgspec.Struct):
             return False
         if self.joined is not None and not await self.joined.is_leaving(turn):
             return False
-        active = self.refused
+        if child.emitter.tool_uses != self.uses:
+            self.uses, self.refused = child.emitter.tool_uses, min(self.refused, 1)
         verdict = await _announce(
-            child, "SubagentStop", status="completed", stop_hook_active=active
+            child, "SubagentStop", status="completed", stop_hook_active=self.refused > 0
         )
         if verdict.stop is not None or verdict.block is None:
             return not agent.inbox
-        self.refused = True
+        if self.refused >= STOP_REFUSALS:
+            often = f"hooks refused its end {self.refused} times in a row; it ends now"
+            agent.emit(Warned(text=often))
+            return True
+        self.refused += 1
         kind = "directive" if child.spec.kind == "fork" else "reminder"
         agent.inbox.put(User((Text(verdict.block),), kind))
         return False
@@ -209,6 +220,7 @@ async def _announce(
     tree = worktree or spec.worktree
     payload: dict[str, Any] = {
         "agent_path": spec.path,
+        "agent_id": spec.task_id,
         "agent_type": spec.type,
         "task_id": spec.task_id,
         "parent_path": spec.parent,
@@ -218,20 +230,23 @@ async def _announce(
         "worktree_branch": tree.branch if tree else "",
         **more,
     }
-    verdict = await child.agent.hooks.fire(event, payload, matcher=spec.type)
+    if event == "SubagentStop":
+        payload["last_assistant_message"] = child.text
+    verdict = await child.agent.inform(event, payload, matcher=spec.type)
     for told in verdict.warnings:
         child.agent.emit(Warned(text=told))
     return verdict
 
 
-async def _may(child: Child, event: str) -> None:
-    """Tell the hooks of an event that they may forbid.
+async def _may(child: Child, event: str) -> tuple[str, ...]:
+    """Tell the hooks of an event that they may forbid; gives what they have for the child.
 
     Raises UsageError with their reason if they do.
     """
     verdict = await _announce(child, event)
     if verdict.block is not None:
         raise NotPossibleNow(f"a {event} hook refused it: {verdict.block}")
+    return verdict.context
 
 
 async def _tell_end(child: Child) -> None:

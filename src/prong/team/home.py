@@ -17,7 +17,7 @@ from prong.agent import Agent, Turn, Verdict
 from prong.agent.answer import interrupted, unanswered
 from prong.agent.gate import CheckedCall
 from prong.agent.lineage import contained
-from prong.agent.permission import ask_outside, ask_permission
+from prong.agent.permission import ask_outside, ask_permission, match_of
 from prong.entry import Call, CallId, User
 from prong.errors import JournalError, WorkerFailed
 from prong.event import (
@@ -283,11 +283,19 @@ class Home:
                 return await self._may_run(ask)
             case MayEnd(turn=turn):
                 return await self._may_end(turn)
-            case Fire(event=event, payload=payload, matcher=matcher):
-                verdict: Verdict = await self._agent.hooks.fire(event, dict(payload), matcher)
-                return verdict
+            case Fire():
+                return await self._fire(ask)
             case Use():
                 return await self._use(ask)
+
+    async def _fire(self, ask: Fire) -> Verdict:
+        """Tell the hooks; what is known of the agent is known here."""
+        agent, match = self._agent, None
+        call = self._granted.get(CallId(_text(ask.payload.get("tool_use_id"))))
+        if call is not None and not isinstance(parsed := agent.kit.parse(call), Failed):
+            match = match_of(agent, CheckedCall(call, *parsed))
+        told = {**ask.payload, **agent.known()}
+        return await agent.hooks.fire(ask.event, told, ask.matcher, match)
 
     async def _may_run(self, ask: MayRun) -> Granted:
         agent = self._agent
@@ -384,6 +392,14 @@ class Home:
                 agent.conversation.append(results)
         except JournalError as error:
             agent.emit(Warned(text=str(error)))
+
+
+def _text(value: msgspec.Raw | None) -> str:
+    """Read a text of a worker's; empty if it is none."""
+    try:
+        return "" if value is None else msgspec.json.decode(value, type=str)
+    except msgspec.MsgspecError:
+        return ""
 
 
 def _used(outcome: CallOutcome) -> Used:

@@ -165,7 +165,7 @@ def make_fork(
         "lineage": _lineage(spec),
         "policy": parent.policy.narrow(mode="bubble"),
         "hooks": _cloned(parent.hooks),
-        "run": RunState(limits=TurnLimits(max_turns=FORK_TURNS)),
+        "run": _run_state(parent, FORK_TURNS),
     }
     said = {"last": start.last or parent.conversation.last, "base": start.base}
     given = ChildFields(agent=own, conversation=said, client={}, budget=budget, context={})
@@ -175,7 +175,12 @@ def make_fork(
 def _lineage(spec: ChildSpec) -> Lineage:
     base = spec.base if spec.kind == "fork" else ""
     name = spec.member.name if spec.member else ""
-    return Lineage(spec.kind, spec.parent, depth_of(spec.path), base, name)
+    return Lineage(spec.kind, spec.parent, depth_of(spec.path), base, name, spec.type)
+
+
+def _run_state(parent: Agent, turns: int) -> RunState:
+    limits = TurnLimits(max_turns=turns)
+    return RunState(limits=limits, prompt_id=parent.run.prompt_id)
 
 
 def _cloned(hooks: Hooks) -> Hooks:
@@ -202,7 +207,7 @@ def make_typed(
         "kit": made.kit,
         "policy": policy,
         "hooks": made.hooks,
-        "run": RunState(limits=TurnLimits(max_turns=kind.max_turns or TYPED_TURNS)),
+        "run": _run_state(parent, kind.max_turns or TYPED_TURNS),
     }
     given = ChildFields(
         agent=own,

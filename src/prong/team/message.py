@@ -287,10 +287,14 @@ class MayEnd(_Inquiry, frozen=True):
     turn: Turn
 
 
+FiredAfar: TypeAlias = Literal["PostToolUse", "PostToolUseFailure", "PreCompact"]
+"""Events of which an agent elsewhere has the session tell its hooks."""
+
+
 class Fire(_Inquiry, frozen=True):
     """Tell the hooks of an event; the answer is their verdict."""
 
-    event: Literal["PostToolUse", "PreCompact"]
+    event: FiredAfar
     payload: dict[str, msgspec.Raw]
     matcher: str = ""
 
