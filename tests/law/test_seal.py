@@ -21,6 +21,7 @@ pytestmark = pytest.mark.spec("L13")
 
 STORE = f"{HOME}/.prong"
 KEY = f"{STORE}/teams/red/keys/ann"
+TOKEN = f"{STORE}/mcp-tokens/0f.json"
 START = f"{STORE}/teams/red/start/ann.json"
 SOCKETS = "/tmp/prong-7"
 WHOLE = Ability(kind="landlock", abi=7, filters=True, views=True, why="")
@@ -34,7 +35,15 @@ def sealed(mode: Mode = "bypassPermissions", store: str = STORE) -> Policy:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     "path",
-    [KEY, f"{STORE}/teams/red/keys", KEY.replace("keys", "KEYS"), START, SOCKETS, f"{SOCKETS}/1f"],
+    [
+        KEY,
+        f"{STORE}/teams/red/keys",
+        KEY.replace("keys", "KEYS"),
+        START,
+        TOKEN,
+        SOCKETS,
+        f"{SOCKETS}/1f",
+    ],
 )
 def test_no_tool_reads_or_writes_a_key(mode: Mode, path: str) -> None:
     """Whatever mode and rules say, file tools are refused, and searches leave secrets out."""
@@ -52,6 +61,8 @@ def test_no_tool_reads_or_writes_a_key(mode: Mode, path: str) -> None:
     "line",
     [
         f"cat {KEY}",
+        f"cat {TOKEN}",
+        "cd ~/.prong && cat mcp-tokens/*",
         "cat ~/.prong/teams/red/keys/ann",
         "cat ~/.prong/teams/*/keys/*",
         "cd ~/.prong/teams/red && cat keys/ann",

@@ -20,6 +20,7 @@ _SETTINGS = ("settings.json", "settings.local.json", "agents", "hooks", "command
 _IN_PROJECT = (
     ".claude",
     ".mcp.json",
+    ".codex/config.toml",
     ".vscode",
     ".idea",
     ".envrc",
@@ -45,6 +46,7 @@ _IN_HOME = (
     *(".inputrc", ".xprofile", ".xinitrc", ".gitconfig", ".npmrc", ".pypirc", ".netrc"),
     *(f".config/{name}" for name in ("fish", "git", "systemd", "autostart", "environment.d")),
     *(".ssh", ".gnupg", ".aws", ".kube", ".docker", ".prong", ".claude"),
+    *(".claude.json", ".codex"),
 )
 _SECRETS = (
     *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".netrc", ".git-credentials", ".pypirc"),

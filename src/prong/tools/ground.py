@@ -151,6 +151,7 @@ def strictest(verdicts: Iterable[Decision]) -> Decision:
 # Patterns are texts: they are compiled when a path is first decided on.
 _GUARDED = (
     r"(?is)(?:.*/)?(?:\.git(?:/.*)?|\.(?:prong|claude)/settings[^/]*\.json|\.mcp\.json"
+    r"|\.codex/config\.toml"
     r"|\.(?:prong|claude)/(?:agents|hooks|commands|skills)(?:/.*)?|\.(?:vscode|idea)(?:/.*)?"
     r"|\.gitmodules|\.envrc)"
 )
@@ -158,7 +159,8 @@ _HOME_GUARDED = (
     r"(?is)\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv|zprofile"
     r"|zlogin|zlogout|kshrc|cshrc|tcshrc|inputrc|xprofile|xinitrc|gitconfig|npmrc|pypirc|netrc"
     r"|config/(?:fish|git|systemd|autostart|environment\.d)(?:/.*)?"
-    r"|(?:ssh|gnupg|aws|kube|docker)(?:/.*)?|prong/(?!plans/|sessions/).*|prong|claude/.*)"
+    r"|(?:ssh|gnupg|aws|kube|docker)(?:/.*)?|prong/(?!plans/|sessions/).*|prong|claude/.*|claude\.json"
+    r"|codex(?:/.*)?)"
 )
 _PRIVATE = r"(?is)\.(?:ssh|gnupg)(?:/.*)?"
 _STARTUP = r"(?i).*/\.(?:bashrc|bash_profile|bash_login|profile|zshrc|zshenv|zprofile|zlogin)"

@@ -1,8 +1,9 @@
 """Folders that no agent reads, whatever rules and the mode say; pure.
 
 The keys by which members of a team know each other lie there: who reads them can speak for another.
-So do the starts of members, which hold the leader's environment, and the sockets by which members
-are woken and seen. Neither a tool nor a command gets at any, and no rule and no mode opens them.
+So do the starts of members, which hold the leader's environment, the sockets by which members
+are woken and seen, and the user's logins at MCP servers. Neither a tool nor a command gets at any,
+and no rule and no mode opens them.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-_OF_TEAMS = ("teams/*/keys", "teams/*/start")
-_SPOKEN = re.compile(r"\bteams/[^/\s]+/(?:keys|start)\b", re.IGNORECASE)
+_KEPT = ("teams/*/keys", "teams/*/start", "mcp-tokens")
+_SPOKEN = re.compile(r"\bteams/[^/\s]+/(?:keys|start)\b|\bmcp-tokens\b", re.IGNORECASE)
 
 
 def sealed_in(stores: Iterable[str], sockets: Iterable[str] = ()) -> tuple[str, ...]:
@@ -20,13 +21,13 @@ def sealed_in(stores: Iterable[str], sockets: Iterable[str] = ()) -> tuple[str, 
 
     `sockets` are the folders of sockets, and are sealed as they are.
     """
-    kept = (f"{store.rstrip('/')}/{name}" for store in stores for name in _OF_TEAMS)
+    kept = (f"{store.rstrip('/')}/{name}" for store in stores for name in _KEPT)
     return tuple(dict.fromkeys((*kept, *sockets)))
 
 
 def holds_sockets(pattern: str) -> bool:
     """Whether one of them is a folder of sockets."""
-    return not pattern.endswith(_OF_TEAMS)
+    return not pattern.endswith(_KEPT)
 
 
 def seal_pattern(pattern: str) -> str:
