@@ -15,7 +15,9 @@ import pytest
 
 from prong.config.server import ServerSpec
 from prong.entry import CallId, Image, Text
-from prong.session.mcp_server import Servers, open_servers
+from prong.session.mcp_reach import ServerReach
+from prong.session.mcp_server import problems
+from prong.session.mcp_servers import McpServers, open_servers, served_tools
 from prong.tools.access import Using
 from prong.tools.mcp import McpTool, required_keys, usable_schema
 from prong.tools.tool import CallOutcome, Context, Done, Failed
@@ -30,10 +32,14 @@ def stdio(name: str = "echo", **more: Any) -> ServerSpec:
     return ServerSpec(name=name, path=".mcp.json", line=3, **fields)
 
 
+def reach(**more: Any) -> ServerReach:
+    return ServerReach(home="/nonexistent", cwd="/", **more)
+
+
 @asynccontextmanager
-async def opened(*specs: ServerSpec, seconds: float = 30) -> AsyncGenerator[Servers]:
+async def opened(*specs: ServerSpec, **more: Any) -> AsyncGenerator[McpServers]:
     async with anyio.create_task_group() as group:
-        servers = await open_servers(specs, group, cwd="/", seconds=seconds)
+        servers = await open_servers(specs, group, reach(**more))
         try:
             yield servers
         finally:
@@ -45,9 +51,16 @@ class Plain:
 
     images = True
 
+    def __init__(self) -> None:
+        self.shown: list[str] = []
 
-async def use(servers: Servers, name: str, arguments: str = "{}") -> CallOutcome:
-    tool = next(tool for tool in servers.tools if tool.name == name)
+    def show(self, call_id: CallId, text: str) -> None:
+        self.shown.append(text)
+
+
+async def use(servers: McpServers, name: str, arguments: str = "{}") -> CallOutcome:
+    served = (tool for server in servers.servers for tool in served_tools(server))
+    tool = next(tool for tool in served if tool.name == name)
     return await tool.run(
         CallId("1"),
         cast("Any", msgspec.json.decode(arguments, type=tool.arguments)),
@@ -66,8 +79,9 @@ def is_alive(pid: int) -> bool:
 async def test_stdio_server_offers_sorted_tools_and_answers() -> None:
     """Tools of a stdio server are named, sorted, and give text, pictures, resources, failures."""
     async with opened(stdio(env={"PRONG_TEST": "given"})) as servers:
-        assert servers.problems == ()
-        assert [tool.name for tool in servers.tools] == [
+        assert problems(servers.servers) == ()
+        tools = servers.tools()
+        assert [tool.name for tool in tools] == [
             "mcp__echo__crash",
             "mcp__echo__environment",
             "mcp__echo__fail",
@@ -76,8 +90,9 @@ async def test_stdio_server_offers_sorted_tools_and_answers() -> None:
             "mcp__echo__resource",
             "mcp__echo__say",
         ]
-        say = servers.tools[-1]
-        assert (say.effect, servers.tools[0].effect) == ("reads", "writes")
+        say = tools[-1]
+        assert isinstance(say, McpTool)
+        assert (say.effect, tools[0].effect) == ("reads", "writes")
         assert say.description == "Say a text back."
         assert msgspec.json.decode(say.raw_schema)["required"] == ["text"]
         assert say.access({"text": "x"}, cast("Context", Plain())) == (Using("mcp__echo__say"),)
@@ -155,23 +170,23 @@ async def test_failing_servers_do_not_hide_the_others(tmp_path: Path) -> None:
     early = stdio("early", args=("-c", "import sys; sys.exit('cannot start: no token')"))
     missing = stdio("missing", command=str(tmp_path / "nothing"))
     async with opened(early, missing, stdio()) as servers:
-        problems = [str(problem) for problem in servers.problems]
-        assert len(problems) == 2
-        assert all(problem.startswith(".mcp.json:3: MCP server") for problem in problems)
-        assert "'early'" in problems[0]
-        assert "no token" in problems[0]
-        assert "'missing'" in problems[1]
-        assert "nothing" in problems[1]
-        assert {tool.server for tool in servers.tools} == {"echo"}
+        found = [str(problem) for problem in problems(servers.servers)]
+        assert len(found) == 2
+        assert all(problem.startswith(".mcp.json:3: MCP server") for problem in found)
+        assert "'early'" in found[0]
+        assert "no token" in found[0]
+        assert "'missing'" in found[1]
+        assert "nothing" in found[1]
+        assert {tool.server for tool in servers.tools()} == {"echo"}
 
 
 async def test_silent_server_is_given_up_after_its_time() -> None:
     """A server that never answers is reported, and its process ends."""
     silent = stdio("silent", args=("-c", "import time; time.sleep(60)"))
-    async with opened(silent, seconds=0.5) as servers:
-        assert [problem.why for problem in servers.problems] == [
-            "MCP server 'silent' could not be started: no answer within 0.5 s"
-        ]
+    async with opened(silent, start_seconds=0.5) as servers:
+        (problem,) = problems(servers.servers)
+        assert problem.why.startswith("MCP server 'silent' could not be started: no answer")
+        assert "within 0.5 s (MCP_TIMEOUT sets the time)" in problem.why
 
 
 async def test_server_processes_die_with_the_session() -> None:
@@ -185,7 +200,7 @@ async def test_server_processes_die_with_the_session() -> None:
 
     second = 0
     async with anyio.create_task_group() as group:
-        servers = await open_servers([stdio()], group, cwd="/")
+        servers = await open_servers([stdio()], group, reach())
         answer = await use(servers, "mcp__echo__odd_name_with_marks")
         assert isinstance(answer, Done)
         second = int(cast("Text", answer.parts[0]).text)
@@ -197,7 +212,8 @@ async def test_server_processes_die_with_the_session() -> None:
 NOISY = """
 import sys
 import anyio
-from prong.session.mcp_server import open_servers
+from prong.session.mcp_reach import ServerReach
+from prong.session.mcp_servers import open_servers
 from prong.config.server import ServerSpec
 
 code = "print('Welcome!', flush=True); import runpy; runpy.run_path(%r, run_name='__main__')"
@@ -206,8 +222,9 @@ spec = ServerSpec(name="n", path="f", line=1, command=sys.executable, args=args)
 
 async def main():
     async with anyio.create_task_group() as group:
-        servers = await open_servers([spec], group, cwd="/")
-        print((await servers.servers[0].call("say", {"text": "a"})).content[0].text)
+        servers = await open_servers([spec], group, ServerReach(home="/", cwd="/"))
+        answer = await servers.servers[0].call("mcp__n__say", {"text": "a"}, print)
+        print(answer.content[0].text)
         await servers.aclose()
 
 anyio.run(main)
@@ -256,7 +273,7 @@ async def test_streamable_http_server_answers(http_server: str) -> None:
     """A server at an address is used like one that was started."""
     spec = ServerSpec(name="web", path=".mcp.json", line=1, url=http_server, headers={"X-Key": "1"})
     async with opened(spec) as servers:
-        assert servers.problems == ()
+        assert problems(servers.servers) == ()
         answer = await use(servers, "mcp__web__say", '{"text": "far"}')
         assert answer == Done((Text("echo: far"),))
 
@@ -268,5 +285,7 @@ async def test_unreachable_address_is_a_problem() -> None:
         port = probe.getsockname()[1]
     spec = ServerSpec(name="gone", path="m.json", line=2, url=f"http://127.0.0.1:{port}/mcp")
     async with opened(spec) as servers:
-        assert len(servers.problems) == 1
-        assert str(servers.problems[0]).startswith("m.json:2: MCP server 'gone' could not be")
+        assert len(problems(servers.servers)) == 1
+        assert str(problems(servers.servers)[0]).startswith(
+            "m.json:2: MCP server 'gone' could not be"
+        )

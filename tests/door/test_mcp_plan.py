@@ -37,7 +37,12 @@ def script(kind: str) -> Script:
 async def test_what_is_offered_can_be_used(kind: str, mode: str, allow: tuple[str, ...]) -> None:
     """A server's tool is offered to who only reads if a rule allows it, and then it runs."""
     async with world(
-        script(kind), mcp_config=(SERVERS,), agents=TYPES, mode=mode, allow=allow
+        script(kind),
+        mcp_config=(SERVERS,),
+        agents=TYPES,
+        mode=mode,
+        allow=allow,
+        settings={"mcp": {"wait": 60}},
     ) as w:
         await w.session.run("Go")
 

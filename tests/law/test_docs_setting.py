@@ -11,6 +11,7 @@ from prong.config.value import (
     AgentValues,
     ForkValues,
     HandbackValues,
+    McpValues,
     RemoteValues,
     SandboxValues,
     TeamValues,
@@ -32,7 +33,7 @@ def test_every_key_is_documented_and_no_other():
     known = {*setting._KINDS, *setting._STRUCTURED} - {"$schema"}
     inner = {"enabled", "dispatch", "schedule", "turns", "breakEven", "wake"}
     inner |= {"base", "symlinkDirectories", "permissionMode", *INSIDE["team"], *INSIDE["sandbox"]}
-    inner |= {*INSIDE["remote"]}
+    inner |= {*INSIDE["remote"], *INSIDE["mcp"]}
 
     assert set(rows(KEYS)) == known | inner
 
@@ -72,6 +73,7 @@ def test_every_key_has_a_type():
         ("remote", RemoteValues),
         ("handback", HandbackValues),
         ("sandbox", SandboxValues),
+        ("mcp", McpValues),
     ],
 )
 def test_every_key_inside_has_a_type(key, kind):

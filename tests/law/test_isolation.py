@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from prong.agent import Agent, CacheWatch, Conversation, ModelClient, RunState, Sent, TurnLimits
+from prong.agent.agent import Renewal
 from prong.agent.gate import CheckedCall
 from prong.config.model import Chosen
 from prong.cost import Billing
@@ -95,6 +96,7 @@ class _Elsewhere:
 def _fill(agent: Agent) -> None:
     """Give a parent a value of its own in every field that could reach a child by oversight."""
     context = agent.context
+    agent.renewal = Renewal(agent.conversation.prompt.head, agent.kit)
     context.env["A"] = "1"
     context.images = False
     context.outputs[CallId("c0")] = "half of it"

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from prong.config.server import Configured, ServerSpec, configured_servers
+from prong.config.server import ServerSpec
+from prong.config.server_file import Configured, configured_servers
 from prong.config.setting import load_settings
 from prong.errors import ConfigError
 
@@ -90,11 +91,20 @@ def test_variables_are_filled_in(place: Place) -> None:
             name="s",
             path=path,
             line=1,
+            scope="project",
             command="run-t1",
             args=("d", "e", ""),
             env={"K": "t1"},
         ),
-        ServerSpec(name="w", path=path, line=2, url="https://h/m", headers={"A": "B t1"}),
+        ServerSpec(
+            name="w",
+            path=path,
+            line=2,
+            scope="project",
+            kind="http",
+            url="https://h/m",
+            headers={"A": "B t1"},
+        ),
     )
 
 
@@ -109,7 +119,9 @@ def test_variables_are_filled_in(place: Place) -> None:
         ('{"command": "x", "args": ["a",\n1]}', 3, "'args.1' must be a list of texts"),
         ('{"command": "x",\n"env": {"A":\n1}}', 4, "'env.A' must be an object of texts"),
         ('{"command": "x", "args":\n["${GONE}"]}', 3, "uses ${GONE}, which is not set"),
-        ('{\n"type": "sse", "url": "http://h"}', 3, "supported are 'stdio' and 'http'"),
+        ('{\n"type": "ws", "url": "http://h"}', 3, "it must be stdio, http or sse"),
+        ('{\n"type": "sse", "command": "x"}', 3, "is of type 'sse', which has no 'command'"),
+        ('{"command": "x",\n"timeout": "5"}', 3, "'timeout' must be a number of milliseconds"),
         ('{\n"url": "ftp://h"}', 3, "must begin with http"),
     ],
 )
@@ -141,3 +153,40 @@ def test_a_wrong_flag_is_an_error(place: Place, flag: str) -> None:
     """What --mcp-config asks for must be there: nothing goes on without it."""
     with pytest.raises(ConfigError):
         place.read(flag)
+
+
+def test_servers_of_this_folder_alone_are_the_users_own(place: Place) -> None:
+    """What `add` keeps for a user in one folder needs no trust, beats the project, and ends there."""
+    local = f'{{"projects": {{"{place.root}": {one("a", "local")}, "/else": {one("b", "x")}}}}}'
+    place.write(".mcp.json", one("a", "project"))
+    place.write("~/.claude.json", local)
+    found = place.read(trusted=False)
+    assert commands(found) == [("a", "local")]
+    assert [server.scope for server in found.servers] == ["local"]
+    place.write("~/.prong/mcp.json", local.replace("local", "ours"))
+    assert commands(place.read()) == [("a", "ours")]
+
+
+def test_what_was_switched_off_elsewhere_stays_off(place: Place) -> None:
+    """Servers that the other program has switched off for this folder do not run here."""
+    off = '"disabledMcpServers": ["u"], "disabledMcpjsonServers": ["p"]'
+    place.write(".mcp.json", one("p", "x"))
+    servers = one("u", "x")[1:-1]
+    place.write("~/.claude.json", f'{{{servers}, "projects": {{"{place.root}": {{{off}}}}}}}')
+    assert commands(place.read()) == []
+
+
+def test_servers_of_a_config_toml_are_read(place: Place) -> None:
+    """Tables `mcp_servers.NAME` work, at home and, with trust, in the project."""
+    table = '[mcp_servers.{}]\ncommand = "x"\nargs = ["1"]\ntool_timeout_sec = 2\n'
+    more = '[mcp_servers.web]\nurl = "https://h/m"\nbearer_token_env_var = "TOKEN"\n'
+    place.write("~/.codex/config.toml", table.format("u") + more)
+    place.write(".codex/config.toml", table.format("p") + "[mcp_servers.no]\nenabled = false\n")
+    found = place.read()
+    assert [server.name for server in found.servers] == ["p", "u", "web"]
+    assert found.servers[1].args == ("1",)
+    assert found.servers[1].call_seconds == 2
+    assert found.servers[2].headers == {"Authorization": "Bearer t1"}
+    assert [server.name for server in place.read(trusted=False).servers] == ["u", "web"]
+    place.write("~/.codex/config.toml", "[mcp_servers.u")
+    assert "not valid TOML" in place.read().problems[0].why

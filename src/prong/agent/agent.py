@@ -20,7 +20,7 @@ from prong.entry import Call
 from prong.event import Event, InputTaken, Warned
 from prong.host import Host
 from prong.ids import AgentPath, task_of
-from prong.prompt import Prompt
+from prong.prompt import Head, Prompt
 from prong.tools.kit import Kit
 from prong.tools.policy import PolicyBox
 from prong.tools.tool import Context, Tool
@@ -36,6 +36,13 @@ class Gate(Protocol):
     async def outside(self, agent: Agent, checked: CheckedCall, why: str) -> CheckedCall | None:
         """Say whether a call that failed for its sandbox may run again without; None if not."""
         ...
+
+
+class Renewal(Struct, frozen=True):
+    """What an agent's next new prompt begins with: other tools than its present one."""
+
+    head: Head
+    kit: Kit
 
 
 class Agent(Struct, kw_only=True):
@@ -59,6 +66,18 @@ class Agent(Struct, kw_only=True):
     emit: Callable[[Event], None]
     inbox: Inbox = field(default_factory=Inbox)
     run: RunState = field(default_factory=RunState)
+    renewal: Renewal | None = None
+    """What waits for the next new prompt; a head that was sent never changes."""
+
+    @property
+    def next_head(self) -> Head:
+        """The head that a new prompt begins with."""
+        return self.renewal.head if self.renewal is not None else self.conversation.prompt.head
+
+    @property
+    def next_kit(self) -> Kit:
+        """The tools that go with it."""
+        return self.renewal.kit if self.renewal is not None else self.kit
 
     async def inform(
         self,
@@ -105,6 +124,8 @@ class Agent(Struct, kw_only=True):
         """Go on under a new prompt; a call that stood in the old one may be made again."""
         self.conversation.restart(prompt, reason=reason, detail=detail)
         self.run.repeats.forget()
+        if self.renewal is not None and prompt.head is self.renewal.head:
+            self.kit, self.renewal = self.renewal.kit, None
 
     def move(self, host: Host, cwd: str, policy: PolicyBox) -> None:
         """Work in another place from now on, by the rules that hold there."""

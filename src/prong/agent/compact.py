@@ -158,7 +158,10 @@ def _shortened(agent: Agent, begin: list[User], rest: list[Entry]) -> Prompt:
     for limit in _PREVIEWS:
         if len(fresh) < min(before, room):
             break
-        fresh = Prompt(head).append(*begin, *(_cut(agent, entry, limit) for entry in rest))
+        rest = [_cut(agent, entry, limit) for entry in rest]
+        fresh = Prompt(head).append(*begin, *rest)
+    if len(fresh) + len(agent.next_head.data) - len(head.data) < min(before, room):
+        fresh = Prompt(agent.next_head).append(*begin, *rest)
     if len(fresh) >= before:
         raise ContextOverflow(
             f"a summary would make the conversation no shorter ({len(fresh)} bytes instead of "

@@ -26,6 +26,7 @@ from prong.agent.skill_use import delegated, put_together
 from prong.entry import Call, Image, Part, Result, Results, Text, plain
 from prong.errors import Contained
 from prong.event import ToolFinished, ToolStarted, Warned
+from prong.tools.mcp_search import meant
 from prong.tools.tool import CallOutcome, Done, Failed, Sandboxed, Together, Tool, is_together
 
 _HEAD_SHARE = 0.7
@@ -44,6 +45,7 @@ class _Repeated(_NotAllowed, frozen=True):
 async def answer(agent: Agent, calls: Sequence[Call]) -> None:
     """Run calls and append their results."""
     results: dict[int, Result] = {}
+    calls = [meant(call) for call in calls]
     tools = [agent.kit.get(call.name) for call in calls]
     agent.run.repeats.begin_reply()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
@@ -29,6 +31,8 @@ from prong.text import load_text
 from prong.tools.delegate import AgentTool
 from prong.wire import HeadSpec, dialect
 from prong.wire.brief import readable
+
+_ODD = r"[^A-Za-z0-9_.-]"
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -123,7 +127,7 @@ def render_head(
     options = place.options
     spec = HeadSpec(
         model=chosen.model,
-        system=_system(place),
+        system=system_of(place),
         tools=readable(tools, None if is_local(chosen.model) else options.context_tokens),
         effort=effort or options.effort or place.settings.values.effort,
         thinking=options.thinking,
@@ -161,13 +165,32 @@ def _diagnoses(endpoint: Endpoint) -> bool:
     return host in {"api.anthropic.com", "api.openai.com"} or is_loopback(host)
 
 
-def _system(place: Place) -> tuple[str, ...]:
-    """Put the most general text first, so that other sessions can share its cache."""
+def system_of(place: Place) -> tuple[str, ...]:
+    """Give the main agent's system text.
+
+    The most general comes first, so that other sessions can share its cache.
+    """
     options = place.options
     base, more = place.role or (load_text("system"), "")
     base = base if options.system is None else options.system
-    parts = (base, more, surroundings(place), options.append_system)
+    parts = (base, more, surroundings(place), notes_of_servers(place), options.append_system)
     return tuple(part for part in parts if part)
+
+
+def notes_of_servers(place: Place, *, only: AbstractSet[str] | None = None) -> str:
+    """Hand on what servers say of themselves, as theirs: it tells of tools and commands nobody.
+
+    `only` names the servers whose tools an agent has.
+    """
+    notes = [one for one in place.server_notes if only is None or one[0] in only]
+    if not notes:
+        return ""
+    parts = [f"# What MCP servers say of themselves\n\n{load_text('server_notes').rstrip()}"]
+    for name, text in notes:
+        # A server must not end its own quotation.
+        quoted = text.replace("</server", "<\\/server")
+        parts.append(f'<server name="{re.sub(_ODD, "_", name)}">\n{quoted}\n</server>')
+    return "\n\n".join(parts)
 
 
 def surroundings(place: Place, *, instructions: bool = True) -> str:

@@ -21,7 +21,7 @@ from prong.config.listing import lies_in
 from prong.config.memory import note_file, remembers
 from prong.config.option import Options
 from prong.config.package_tool import package_tools
-from prong.config.server import Configured, configured_servers
+from prong.config.server_file import Configured, configured_servers
 from prong.config.setting import Settings, is_foreign, load_settings
 from prong.config.skill_search import Found, find_skills
 from prong.config.slip import check_rule
@@ -56,6 +56,8 @@ class Place(Struct, frozen=True, kw_only=True):
     types: AgentTypes
     """The types of agents that can be started."""
     servers: Configured = field(default_factory=Configured)
+    server_notes: tuple[tuple[str, str], ...] = ()
+    """What MCP servers say of themselves, by their names."""
     role: tuple[str, str] | None = None
     """A system prompt in place of the usual one, and what it has to say of this session."""
     warnings: list[str] = field(default_factory=list[str])

@@ -15,8 +15,12 @@ _SHORTEST = 8
 
 def withheld(place: Place) -> frozenset[str]:
     """Name the variables that no command, hook or background shell is given."""
-    keys = frozenset(KEY_VARIABLES) | _of_servers(place)
-    return keys - {*place.settings.values.pass_env}
+    return provider_keys(place) | (_of_servers(place) - {*place.settings.values.pass_env})
+
+
+def provider_keys(place: Place) -> frozenset[str]:
+    """Name the keys of models, which not even a server is given unless its own `env` names one."""
+    return frozenset(KEY_VARIABLES) - {*place.settings.values.pass_env}
 
 
 def _of_servers(place: Place) -> frozenset[str]:

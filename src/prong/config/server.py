@@ -1,21 +1,28 @@
-"""Which MCP servers are configured: `.mcp.json`, the user's own files and `--mcp-config`."""
+"""How a configured MCP server is reached, as files and `--mcp-config` say it."""
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import cast
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, cast
 
 import msgspec
 
-from prong.config.document import Document, PathStep, parse_document, read_document
-from prong.config.setting import Settings
+from prong.config.document import Document, PathStep
 from prong.errors import ConfigError
 
-PROJECT_FILE = ".mcp.json"
-_USER_FILES = (".claude.json", ".prong/mcp.json")
+SECTION = "mcpServers"
+ServerTransport: TypeAlias = Literal["stdio", "http", "sse"]
+ServerScope: TypeAlias = Literal["local", "project", "user", "flag"]
+"""Who a server is for: this user in this folder, all who work in it, this user, one session."""
+_KINDS: dict[str, ServerTransport] = {
+    "": "stdio",
+    "stdio": "stdio",
+    "http": "http",
+    "streamable-http": "http",
+    "streamableHttp": "http",
+    "sse": "sse",
+}
 _VARIABLE = r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}"
 
 
@@ -26,12 +33,16 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     """The file it was written in."""
     line: int
+    scope: ServerScope = "user"
+    kind: ServerTransport = "stdio"
     command: str = ""
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}
     cwd: str = ""
     url: str = ""
     headers: dict[str, str] = {}
+    call_seconds: float | None = None
+    """How long a call may go without a sign of life, in place of MCP_TOOL_TIMEOUT."""
 
     @property
     def summary(self) -> str:
@@ -39,128 +50,52 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
         return self.url or " ".join((self.command, *self.args))
 
 
-class Configured(msgspec.Struct):
-    """The servers of a session, sorted by name."""
-
-    servers: tuple[ServerSpec, ...] = ()
-    problems: list[ConfigError] = []
-    warnings: list[str] = []
-    private: Mapping[str, str] = {}
-    """Those of which only agents of one type have the tools, and which type that is."""
-
-
-def configured_servers(
-    home: str,
-    root: str,
-    settings: Settings,
-    *,
-    trusted: bool,
-    flags: Sequence[str] = (),
-    strict: bool = False,
-    env: Mapping[str, str] | None = None,
-) -> Configured:
-    """Read all places; later ones win: the user's files, the project's, `--mcp-config`.
-
-    `strict` leaves all but the flags out.
-
-    Raises ConfigError if something is wrong with a flag: what was asked for by name must be there.
-    """
-    env = os.environ if env is None else env
-    found = Configured()
-    taken: dict[str, ServerSpec] = {}
-    for path in () if strict else [Path(home) / name for name in _USER_FILES]:
-        _take(taken, found, *read_servers(path, env=env))
-    if not strict:
-        project = Path(root) / PROJECT_FILE
-        servers, problems = read_servers(project, env=env)
-        if servers and not trusted:
-            names = ", ".join(server.name for server in servers)
-            found.warnings.append(
-                f"{project}: servers {names} left out, because the folder is not trusted; run "
-                "'prong trust' in it to let them run"
-            )
-            servers = []
-        _take(taken, found, [one for one in servers if _is_on(one.name, settings)], problems)
-    for flag in flags:
-        servers, problems = _flag_servers(flag, env)
-        if problems:
-            raise problems[0]
-        _take(taken, found, servers, ())
-    found.servers = tuple(server for _, server in sorted(taken.items()))
-    return found
-
-
-def _is_on(name: str, settings: Settings) -> bool:
-    """Say whether the settings want a server of the project: all, unless they choose."""
-    values = settings.values
-    chosen = values.enabled_mcpjson_servers
-    if name in values.disabled_mcpjson_servers:
-        return False
-    return not chosen or name in chosen or values.enable_all_project_mcp_servers
-
-
-def _take(
-    taken: dict[str, ServerSpec],
-    found: Configured,
-    servers: Sequence[ServerSpec],
-    problems: Sequence[ConfigError],
-) -> None:
-    found.problems += problems
-    taken.update({server.name: server for server in servers})
-
-
-def _flag_servers(flag: str, env: Mapping[str, str]) -> tuple[list[ServerSpec], list[ConfigError]]:
-    if flag.lstrip().startswith("{"):
-        return parse_servers(parse_document("--mcp-config", flag), env)
-    path = Path(os.path.expanduser(flag))  # noqa: PTH111 - leaves ~nobody alone
-    missing = ConfigError(flag, "no such file; give --mcp-config a JSON file or a JSON object")
-    return parse_servers(read_document(path) or missing, env)
-
-
-def read_servers(
-    path: Path, *, env: Mapping[str, str] | None
+def parse_servers(
+    document: Document | ConfigError | None,
+    env: Mapping[str, str] | None,
+    *steps: PathStep,
+    scope: ServerScope = "user",
 ) -> tuple[list[ServerSpec], list[ConfigError]]:
-    """Read the `mcpServers` of one file; what is wrong is named and the rest is kept.
+    """Read the `mcpServers` of the object to which the steps lead; what is wrong is named.
 
     Without an environment variables stay as they are written, for people to read.
     """
-    return parse_servers(read_document(path), env)
-
-
-def parse_servers(
-    document: Document | ConfigError | None, env: Mapping[str, str] | None
-) -> tuple[list[ServerSpec], list[ConfigError]]:
-    """Read the `mcpServers` of a document, as `read_servers` does."""
     if document is None:
         return [], []
     if isinstance(document, ConfigError):
         return [], [document]
-    value = document.value.get("mcpServers", {})
+    inner: object = document.value
+    for step in steps:
+        inner = cast("dict[PathStep, object]", inner).get(step) if isinstance(inner, dict) else None
+    if not isinstance(inner, dict):
+        return [], []
+    steps = (*steps, SECTION)
+    value = cast("dict[str, object]", inner).get(SECTION, {})
     if not isinstance(value, dict):
-        return [], [document.problem("'mcpServers' must be an object of servers", "mcpServers")]
+        return [], [document.problem(f"'{SECTION}' must be an object of servers", *steps)]
     servers: list[ServerSpec] = []
     problems: list[ConfigError] = []
     for name, one in cast("dict[str, object]", value).items():
         try:
-            servers.append(_server(document, name, one, env))
+            servers.append(_server(document, (*steps, name), name, one, env, scope))
         except ConfigError as error:
             problems.append(error)
     return servers, problems
 
 
 def _server(
-    document: Document, name: str, value: object, env: Mapping[str, str] | None
+    document: Document,
+    steps: tuple[PathStep, ...],
+    name: str,
+    value: object,
+    env: Mapping[str, str] | None,
+    scope: ServerScope,
 ) -> ServerSpec:
-    steps: tuple[PathStep, ...] = ("mcpServers", name)
     line = document.problem("", *steps).line or 1
     if not isinstance(value, dict):
         raise document.problem(f"server {name!r} must be an object", *steps)
-    parts = _ServerFields(document, name, cast("dict[str, object]", value), env)
-    kind = parts.text("type")
+    parts = _ServerFields(document, steps, name, cast("dict[str, object]", value), env)
     command, url = parts.text("command"), parts.text("url")
-    if kind not in ("", "stdio", "http", "streamable-http", "streamableHttp"):
-        why = f"server {name!r} is of type {kind!r}; supported are 'stdio' and 'http'"
-        raise document.problem(why, *steps, "type")
     if bool(command) == bool(url):
         why = f"server {name!r} must have either a 'command' to start or a 'url'"
         raise document.problem(why, *steps)
@@ -171,12 +106,15 @@ def _server(
         name=name,
         path=document.path,
         line=line,
+        scope=scope,
+        kind=parts.kind(url=url),
         command=command,
         args=parts.texts("args"),
         env=parts.map("env"),
         cwd=parts.text("cwd"),
         url=url,
         headers=parts.map("headers"),
+        call_seconds=parts.seconds("timeout"),
     )
 
 
@@ -184,9 +122,29 @@ class _ServerFields(msgspec.Struct, frozen=True):
     """The fields of one server, variables filled in."""
 
     document: Document
+    steps: tuple[PathStep, ...]
     name: str
     value: dict[str, object]
     env: Mapping[str, str] | None
+
+    def kind(self, *, url: str) -> ServerTransport:
+        kind = self.text("type")
+        if kind not in _KINDS:
+            why = f"server {self.name!r} is of type {kind!r}; it must be stdio, http or sse"
+            raise self.document.problem(why, *self.steps, "type")
+        if kind and (_KINDS[kind] == "stdio") == bool(url):
+            wrong = "url" if url else "command"
+            why = f"server {self.name!r} is of type {kind!r}, which has no '{wrong}'"
+            raise self.document.problem(why, *self.steps, "type")
+        return _KINDS[kind] if kind else "http" if url else "stdio"
+
+    def seconds(self, key: str) -> float | None:
+        value = self.value.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            raise self._problem("must be a number of milliseconds above 0", key)
+        return float(value) / 1000
 
     def text(self, key: str) -> str:
         value = self.value.get(key, "")
@@ -235,4 +193,4 @@ class _ServerFields(msgspec.Struct, frozen=True):
     def _problem(self, why: str, *steps: PathStep) -> ConfigError:
         place = ".".join(str(step) for step in steps)
         text = f"server {self.name!r}: '{place}' {why}"
-        return self.document.problem(text, "mcpServers", self.name, *steps)
+        return self.document.problem(text, *self.steps, *steps)

@@ -73,6 +73,7 @@ _KINDS: dict[str, ValueKind] = {
     "handback": "object",
     "sandbox": "object",
     "telemetry": "object",
+    "mcp": "object",
     "enableAllProjectMcpServers": "flag",
     "enabledMcpjsonServers": "texts",
     "disabledMcpjsonServers": "texts",

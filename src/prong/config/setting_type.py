@@ -77,6 +77,7 @@ INSIDE: dict[str, dict[str, ValueType]] = {
         "caches": "texts",
         "outside": "texts",
     },
+    "mcp": {"wait": "number", "searchAbove": "count"},
     "agents": {
         "backend": ("inline", "process"),
         "model": "text",

@@ -60,6 +60,9 @@ def check_rule(
     if isinstance(rule, BadRule):
         return RuleProblem(f"the {effect} rule {text!r} is wrong: {rule.why}")
     tool = rule.tool
+    if tool == "McpCall":
+        why = "calls by McpCall are judged as the tool that is meant; name that: mcp__server__tool"
+        return RuleProblem(f"the {effect} rule {text!r} would have no effect: {why}")
     if tool.startswith("mcp__") or tool in TOOLS or tool in functions:
         return None
     if "*" in tool:

@@ -178,7 +178,8 @@ def needs_trust(home: str, root: str) -> list[str]:
     Raises ConfigError if a file of settings cannot be read: nobody could say what it wants.
     """
     from prong.config.listing import list_files
-    from prong.config.server import PROJECT_FILE, read_servers
+    from prong.config.server import parse_servers
+    from prong.config.server_file import project_documents
     from prong.config.setting import load_settings
     from prong.config.skill_search import project_skill_grants
 
@@ -186,8 +187,9 @@ def needs_trust(home: str, root: str) -> list[str]:
     if settings.fatal:
         raise settings.fatal[0]
     wants = list(settings.withheld)
-    servers, _ = read_servers(Path(root) / PROJECT_FILE, env=None)
-    wants += [f"server {server.name} runs {server.summary}" for server in servers]
+    for document in project_documents(root):
+        servers, _ = parse_servers(document, None)
+        wants += [f"server {server.name} runs {server.summary}" for server in servers]
     for kind in (".prong", ".claude", ".agents"):
         listed = list_files(Path(root) / kind / "agents", suffix=".md")
         wants += [_agent_wants(file, root) for file in listed.paths]

@@ -7,7 +7,8 @@ from typing import Any
 
 from prong.agent.spec import AgentType, AgentTypes
 from prong.config.document import Document
-from prong.config.server import Configured, ServerSpec, parse_servers
+from prong.config.server import ServerSpec, parse_servers
+from prong.config.server_file import Configured
 from prong.errors import ConfigError
 from prong.tools.mcp import clean_name
 

@@ -55,6 +55,13 @@ class HandbackValues(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
 
 
+class McpValues(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The setting `mcp`."""
+
+    wait: float = 1.0
+    search_above: int = 40_000
+
+
 class SandboxValues(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The setting `sandbox`."""
 
@@ -122,6 +129,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     handback: HandbackValues = HandbackValues()
     sandbox: SandboxValues = SandboxValues()
     telemetry: TelemetryValues = TelemetryValues()
+    mcp: McpValues = McpValues()
     enable_all_project_mcp_servers: bool = False
     enabled_mcpjson_servers: tuple[str, ...] = ()
     disabled_mcpjson_servers: tuple[str, ...] = ()

@@ -259,6 +259,8 @@ def chosen(asked: QuestionAsked, line: str) -> str:
 
 def _picked(question: Question, text: str) -> str:
     labels = [option.label for option in question.options]
+    if not labels:
+        return text
     words = [word.strip() for word in text.split(",")]
     numbers = [word for word in words if word.isdecimal()]
     if len(numbers) < len(words) and not question.multiple:

@@ -128,7 +128,7 @@ def _compare(agent: Agent, base: Foundation) -> None:
         _tell_cost(agent, "tools")
         move(agent, place, chosen, f"other parameters: {', '.join(changed)}", reason="tools")
         return
-    now, then = set(agent.kit.names), set(head.tools)
+    now, then = set(agent.kit.shown), set(head.tools)
     # A member that is a fork has its leader's head, and fewer tools by design.
     if now != then and place.options.member is None and base.noted.member_of is None:
         changes = [

@@ -1,4 +1,4 @@
-"""Connections to MCP servers, shared by all agents of a session.
+"""A connection to one MCP server, shared by all agents of a session.
 
 The client's contexts must be left in the task that entered them, so each server lives in a task of
 its own in the session's task group: it connects, says so, and waits to be told to end or to connect
@@ -8,91 +8,105 @@ may have had effects, and is connected again once.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, cast
 
 import anyio
-import anyio.abc
-import anyio.to_thread
-import msgspec
 
+from prong.about import __version__
 from prong.config.server import ServerSpec
 from prong.errors import ConfigError
-from prong.tools.mcp import (
-    McpTool,
-    bounded_description,
-    full_name,
-    required_keys,
-    usable_schema,
-)
+from prong.session.mcp_reach import Link, ServerReach, open_link
+from prong.session.server_news import NewsKind, NewsQueue, ServerNews
+from prong.tools.mcp import ResourceContents, full_name
 from prong.tools.tool import Failed
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from mcp import Client
-    from mcp_types import CallToolResult, Tool
+    from mcp.client.session import ClientRequestContext, IncomingMessage
+    from mcp_types import (
+        CallToolResult,
+        ElicitRequestParams,
+        ElicitResult,
+        GetPromptResult,
+        Prompt,
+        Tool,
+    )
 
 _PAGES = 100
-_TAIL = 4_000
+MOST_TOOLS = 5_000
+_LISTED = 200
+"""Resources that are listed at most."""
+_SETTLE = 0.2
+"""Seconds in which changes of a list are taken together."""
+_SHOWN = 0.1
+"""Seconds between two lines of progress that are shown."""
+_T = TypeVar("_T")
+
+ServerState: TypeAlias = Literal["starting", "ready", "failed"]
 
 
-class _StderrTail:
-    """The last of what a server printed on standard error."""
+class Asker(Protocol):
+    """Puts the questions of servers to the user."""
 
-    def __init__(self) -> None:
-        self._reader, self.writer = os.pipe()
-        os.set_blocking(self._reader, False)
-        self._kept = b""
-        self._open = True
-
-    async def follow(self) -> None:
-        """Keep the pipe from filling up."""
-        while self._take():
-            await anyio.wait_readable(self._reader)
-
-    def text(self) -> str:
-        """Give what is known so far."""
-        self._take()
-        return self._kept.decode(errors="replace").strip()
-
-    def close(self) -> None:
-        """Take the rest and close; the text stays."""
-        self._take()
-        self._open = False
-        os.close(self._reader)
-
-    def _take(self) -> bool:
-        """Take what is there; False at the end."""
-        try:
-            while self._open and (chunk := os.read(self._reader, 65536)):
-                self._kept = (self._kept + chunk)[-_TAIL:]
-        except BlockingIOError:
-            return True
-        return False
+    async def elicit(self, server: str, params: ElicitRequestParams) -> ElicitResult:
+        """Ask; it is declined if nobody is there to answer."""
+        ...
 
 
 class McpServer:
     """One server and the task that keeps it."""
 
-    def __init__(self, spec: ServerSpec, *, cwd: str, seconds: float) -> None:
-        """Take what is configured; it may take so many seconds to connect."""
+    def __init__(
+        self,
+        spec: ServerSpec,
+        reach: ServerReach,
+        *,
+        asker: Asker | None = None,
+        news: NewsQueue | None = None,
+    ) -> None:
+        """Take what is configured, who asks the user, and where to tell what happens."""
         self.spec = spec
-        self.tools: tuple[Tool, ...] = ()
+        self.tools: dict[str, Tool] = {}
+        """Its tools by their full names."""
+        self.prompts: tuple[Prompt, ...] = ()
+        self.resources = False
+        """Whether it has resources."""
+        self.instructions = ""
+        self.about = ""
+        """What it says it is: name and version."""
+        self.notes: list[str] = []
+        """What of it was left out."""
         self.failure = ""
         """Why there is no connection; empty while there is one."""
-        self._cwd = cwd
-        self._seconds = seconds
+        self.seconds = 0.0
+        """How long it took to connect."""
+        self._reach = reach
+        self._asker = asker
+        self._news = news
         self._client: Client | None = None
-        self._tail: _StderrTail | None = None
+        self._link: Link | None = None
         # Set when an attempt to connect has ended, well or not.
         self._settled = anyio.Event()
         # Tells the task to leave the connection it is in.
         self._leave = anyio.Event()
+        self._changed = anyio.Event()
         self._ended = anyio.Event()
         self._closing = False
         # Whether a broken connection may be made once more.
         self._again = True
+        # The deadlines of calls that run; an open question lifts them.
+        self._calls: set[anyio.CancelScope] = set()
+
+    @property
+    def state(self) -> ServerState:
+        """How it stands."""
+        if not self._settled.is_set():
+            return "starting"
+        return "failed" if self.failure else "ready"
 
     async def keep(self) -> None:
         """Connect, wait, connect again if it broke; runs in the session's task group."""
@@ -102,9 +116,12 @@ class McpServer:
                 await self._connect()
         finally:
             self._client = None
+            first = not self._settled.is_set()
             self.failure = self.failure or "the session is closing"
             self._settled.set()
             self._ended.set()
+            if not self._closing and first:
+                self._tell("failed", self.failure)
 
     async def wait_settled(self) -> None:
         """Wait until the server is connected or has failed to."""
@@ -116,8 +133,61 @@ class McpServer:
         self._leave.set()
         await self._ended.wait()
 
-    async def call(self, tool: str, arguments: dict[str, Any]) -> CallToolResult | Failed:
-        """Call a tool of the server."""
+    async def call(
+        self, name: str, arguments: dict[str, Any], show: Callable[[str], None]
+    ) -> CallToolResult | Failed:
+        """Call a tool by its full name."""
+        await self._settled.wait()
+        tool = self.tools.get(name)
+        if tool is None and not self.failure:
+            return Failed(f"MCP server {self.spec.name!r} has no tool {name} any more")
+        own = tool.name if tool is not None else name
+        progress = _Progress(show)
+        with self._timed() as scope:
+            progress.scope, progress.seconds = scope, self._call_seconds
+            return await self._ask(
+                lambda client: client.call_tool(own, arguments, progress_callback=progress)
+            )
+        return self._gave_up()
+
+    async def read(self, uri: str) -> ResourceContents | Failed:
+        """Read a resource; without an address, list what there is."""
+        with self._timed():
+            if not uri:
+                return await self._ask(_listed_resources)
+            found = await self._ask(lambda client: client.read_resource(uri))
+            return found if isinstance(found, Failed) else found.contents
+        return self._gave_up()
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> GetPromptResult | Failed:
+        """Have the server write one of its prompts."""
+        with self._timed():
+            return await self._ask(lambda client: client.get_prompt(name, arguments))
+        return self._gave_up()
+
+    @property
+    def _call_seconds(self) -> float:
+        return self.spec.call_seconds or self._reach.call_seconds
+
+    @contextmanager
+    def _timed(self) -> Generator[anyio.CancelScope, None, None]:
+        """Give up after a while without a sign of life."""
+        deadline = anyio.current_time() + self._call_seconds
+        with anyio.CancelScope(deadline=deadline) as scope:
+            self._calls.add(scope)
+            try:
+                yield scope
+            finally:
+                self._calls.discard(scope)
+
+    def _gave_up(self) -> Failed:
+        return Failed(
+            f"MCP server {self.spec.name!r} gave no answer and no sign of progress for "
+            f"{self._call_seconds:g} s, so it was told to stop (MCP_TOOL_TIMEOUT sets the time)"
+        )
+
+    async def _ask(self, request: Callable[[Client], Awaitable[_T]]) -> _T | Failed:
+        """Send a request; what goes wrong with it is a failure in words."""
         from mcp import MCPError
         from mcp_types import CONNECTION_CLOSED
 
@@ -126,11 +196,11 @@ class McpServer:
         if client is None:
             return Failed(f"MCP server {self.spec.name!r} is not connected: {self.failure}")
         try:
-            answer = await client.call_tool(tool, arguments)
+            answer = await request(client)
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
                 return await self._fail_call(leave)
-            return Failed(f"MCP server {self.spec.name!r}: {error}")
+            return Failed(f"MCP server {self.spec.name!r}: {self._refused() or error}")
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             return await self._fail_call(leave)
         except (ValueError, RuntimeError) as error:
@@ -162,146 +232,210 @@ class McpServer:
             self.failure = why
 
     def _last_words(self) -> str:
-        text = self._tail.text() if self._tail else ""
-        return f"\nIts last output:\n{text}" if text else ""
+        return self._link.last_words() if self._link is not None else ""
+
+    def _refused(self) -> str:
+        return self._link.refused() if self._link is not None else ""
+
+    def _tell(self, what: NewsKind, detail: str = "") -> None:
+        if self._news is not None:
+            self._news.put(ServerNews(self.spec.name, what, detail))
 
     async def _connect(self) -> None:
         """Stay connected until told to leave."""
         # The scope spans the whole connection, because contexts must nest; the deadline is
         # lifted once the server has answered.
-        scope = anyio.CancelScope(deadline=anyio.current_time() + self._seconds)
+        begun = anyio.current_time()
+        scope = anyio.CancelScope(deadline=begun + self._reach.start_seconds)
         connected = False
         try:
             with scope:
                 async with AsyncExitStack() as stack:
-                    client = await self._enter(stack)
-                    self.tools = self.tools or await _all_tools(client)
+                    self._link = await open_link(stack, self.spec, self._reach)
+                    client = await self._enter(stack, self._link)
+                    await self._learn(client)
                     scope.deadline = float("inf")
                     connected = True
                     self._client = client
+                    first = not self.seconds
+                    self.seconds = anyio.current_time() - begun
                     self._settled.set()
-                    await self._leave.wait()
+                    if first:
+                        self._tell("ready")
+                    await self._stay(client)
         except Exception as error:  # noqa: BLE001 # whatever a server does must not end the session
             if not connected:
-                self.failure = f"{_plainly(error)}{self._last_words()}"
+                self.failure = f"{self._refused() or _plainly(error)}{self._last_words()}"
             elif not self._leave.is_set():
                 self._break(_plainly(error))
         if scope.cancelled_caught and not connected:
-            self.failure = f"no answer within {self._seconds:g} s{self._last_words()}"
+            late = f"no answer within {self._reach.start_seconds:g} s (MCP_TIMEOUT sets the time)"
+            self.failure = f"{self._refused() or late}{self._last_words()}"
 
-    async def _enter(self, stack: AsyncExitStack) -> Client:
-        from mcp import Client, StdioServerParameters, stdio_client
-        from mcp.client.streamable_http import streamable_http_client
-        from mcp.shared._httpx_utils import create_mcp_http_client
+    async def _enter(self, stack: AsyncExitStack, link: Link) -> Client:
+        from mcp import Client
         from mcp_types import Implementation
 
-        spec = self.spec
-        info = Implementation(name="prong", version="0")
-        if spec.url:
-            http = create_mcp_http_client(headers=spec.headers or None)
-            await stack.enter_async_context(http)
-            transport = streamable_http_client(spec.url, http_client=http)
-            return await stack.enter_async_context(Client(transport, client_info=info, cache=None))
-        tail = self._tail = _StderrTail()
-        stack.callback(tail.close)
-        follow = await stack.enter_async_context(anyio.create_task_group())
-        follow.start_soon(tail.follow)
-        stack.callback(follow.cancel_scope.cancel)
-        with os.fdopen(tail.writer, "w") as errors:
-            parameters = StdioServerParameters(
-                command=spec.command, args=list(spec.args), env=spec.env, cwd=spec.cwd or self._cwd
+        return await stack.enter_async_context(
+            Client(
+                link.transport,
+                client_info=Implementation(name="prong", version=__version__),
+                cache=None,
+                message_handler=self._hear,
+                elicitation_callback=self._elicit if self._asker is not None else None,
             )
-            transport = stdio_client(parameters, errlog=errors)
-            return await stack.enter_async_context(Client(transport, client_info=info, cache=None))
-
-
-class Servers(msgspec.Struct, frozen=True):
-    """All servers of a session; their tools are fixed."""
-
-    servers: tuple[McpServer, ...] = ()
-    tools: tuple[McpTool, ...] = ()
-    problems: tuple[ConfigError, ...] = ()
-
-    async def aclose(self) -> None:
-        """End all connections and processes, all at once."""
-        async with anyio.create_task_group() as group:
-            for server in self.servers:
-                group.start_soon(server.aclose)
-
-
-async def open_servers(
-    specs: Sequence[ServerSpec], group: anyio.abc.TaskGroup, *, cwd: str, seconds: float = 30.0
-) -> Servers:
-    """Connect to all servers at once; one that fails is a problem and the others work.
-
-    The servers live in the given task group until `aclose`, or until it is cancelled.
-    """
-    if not specs:
-        return Servers()
-    try:
-        await anyio.to_thread.run_sync(_load_client)
-    except ImportError:
-        why = "MCP servers need the package 'mcp'; install prong[mcp]"
-        return Servers(problems=(ConfigError(specs[0].path, why, line=specs[0].line),))
-    servers = tuple(McpServer(spec, cwd=cwd, seconds=seconds) for spec in specs)
-    for server in servers:
-        group.start_soon(server.keep)
-    for server in servers:
-        await server.wait_settled()
-    problems = [
-        ConfigError(
-            server.spec.path,
-            f"MCP server {server.spec.name!r} could not be started: {server.failure}",
-            line=server.spec.line,
         )
-        for server in servers
-        if server.failure
-    ]
-    return Servers(servers, _freeze(servers), tuple(problems))
+
+    async def _learn(self, client: Client) -> None:
+        """Find out what the server has; after a new start it is what it was."""
+        offers, about = client.server_capabilities, client.server_info
+        self.about = f"{about.name} {about.version}".strip() if about is not None else ""
+        self.instructions = (client.instructions or "").strip()
+        self.resources = offers.resources is not None and await _has_resources(client)
+        if not self.tools and offers.tools is not None:
+            self.tools = await self._all_tools(client)
+        if not self.prompts and offers.prompts is not None:
+            self.prompts = tuple([one async for one in _pages(client.list_prompts, "prompts")])
+
+    async def _all_tools(self, client: Client) -> dict[str, Tool]:
+        found: list[Tool] = [one async for one in _pages(client.list_tools, "tools")]
+        found.sort(key=lambda tool: tool.name)
+        self.notes = []
+        if len(found) > MOST_TOOLS:
+            self.notes.append(f"of its tools the first {MOST_TOOLS:,} by name count")
+        named: dict[str, Tool] = {}
+        for tool in found[:MOST_TOOLS]:
+            named[full_name(self.spec.name, tool.name, taken=named)] = tool
+        return named
+
+    async def _stay(self, client: Client) -> None:
+        """Keep the connection until told to leave, and see what changes."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._follow_changes, client)
+            group.start_soon(_subscribe, client)
+            await self._leave.wait()
+            group.cancel_scope.cancel()
+
+    async def _hear(self, message: IncomingMessage) -> None:
+        from mcp_types import ToolListChangedNotification
+
+        if isinstance(message, ToolListChangedNotification):
+            self._changed.set()
+
+    async def _follow_changes(self, client: Client) -> None:
+        """Look at the list of tools again when the server says that it has changed."""
+        from mcp import MCPError
+
+        while True:
+            await self._changed.wait()
+            await anyio.sleep(_SETTLE)
+            self._changed = anyio.Event()
+            try:
+                with anyio.fail_after(self._reach.start_seconds):
+                    now = await self._all_tools(client)
+            except (MCPError, TimeoutError, ValueError, RuntimeError):
+                continue
+            before, self.tools = self.tools, now
+            if changes := _differences(before, now):
+                self._tell("changed", changes)
+
+    async def _elicit(
+        self, context: ClientRequestContext, params: ElicitRequestParams
+    ) -> ElicitResult:
+        """Ask the user; meanwhile no call runs out of time."""
+        del context
+        assert self._asker is not None
+        for scope in self._calls:
+            scope.deadline = float("inf")
+        try:
+            return await self._asker.elicit(self.spec.name, params)
+        finally:
+            for scope in self._calls:
+                scope.deadline = anyio.current_time() + self._call_seconds
 
 
-def _load_client() -> None:
-    """Import the client, which takes a second; done in a thread so that others go on."""
-    import logging
+class _Progress:
+    """Shows what a server says while it works; each word is a sign of life."""
 
-    import mcp
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
+        self._last = ("", 0.0)
+        self.scope: anyio.CancelScope | None = None
+        self.seconds = 0.0
 
-    del mcp
-    # It logs what servers do wrong; on a terminal that would garble what the user reads.
-    logging.getLogger("mcp").addHandler(logging.NullHandler())
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        now = anyio.current_time()
+        if self.scope is not None and self.scope.deadline != float("inf"):
+            self.scope.deadline = now + self.seconds
+        share = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
+        text = f"{share} {(message or '')[:500]}".rstrip()
+        before, at = self._last
+        ends = total is not None and progress >= total
+        if text != before and (ends or now - at >= _SHOWN):
+            self._last = (text, now)
+            self._show(f"{text}\n")
 
 
-async def _all_tools(client: Client) -> tuple[Tool, ...]:
-    tools: list[Tool] = []
+async def _pages(fetch: Callable[..., Awaitable[Any]], field: str) -> AsyncGenerator[Any, None]:
+    """Go through a list page by page, as far as is sensible."""
     cursor: str | None = None
     for _ in range(_PAGES):
-        page = await client.list_tools(cursor=cursor)
-        tools += page.tools
+        page = await fetch(cursor=cursor)
+        for one in getattr(page, field):
+            yield one
         cursor = page.next_cursor
         if cursor is None:
             break
-    return tuple(tools)
 
 
-def _freeze(servers: Sequence[McpServer]) -> tuple[McpTool, ...]:
-    made: dict[str, McpTool] = {}
-    for server in servers:
-        for tool in sorted(server.tools, key=lambda tool: tool.name):
-            name = full_name(server.spec.name, tool.name, taken=made)
-            hint = tool.annotations.read_only_hint if tool.annotations else None
-            description = tool.description or tool.title or tool.name
-            schema, further = usable_schema(tool.input_schema)
-            made[name] = McpTool(
-                connection=server,
-                server=server.spec.name,
-                tool=tool.name,
-                name=name,
-                description=bounded_description(f"{description}{further}"),
-                raw_schema=msgspec.Raw(msgspec.json.encode(schema)),
-                effect="reads" if hint else "writes",
-                required=required_keys(schema),
-            )
-    return tuple(tool for _, tool in sorted(made.items()))
+async def _has_resources(client: Client) -> bool:
+    """Whether there is any resource: many servers say that they could have some."""
+    from mcp import MCPError
+
+    try:
+        if (await client.list_resources()).resources:
+            return True
+        return bool((await client.list_resource_templates()).resource_templates)
+    except (MCPError, ValueError, RuntimeError):
+        return False
+
+
+async def _listed_resources(client: Client) -> ResourceContents:
+    """List resources and templates, as one text."""
+    from mcp_types import TextResourceContents
+
+    found = [(one.uri, one) async for one in _pages(client.list_resources, "resources")]
+    templates = _pages(client.list_resource_templates, "resource_templates")
+    found += [(one.uri_template, one) async for one in templates]
+    lines = [f"{uri}  {one.name}  {one.description or ''}".rstrip() for uri, one in found]
+    more = len(lines) - _LISTED
+    shown = [*lines[:_LISTED], *([f"… and {more:,} more"] if more > 0 else [])]
+    if not shown:
+        return ()
+    return (TextResourceContents(uri="resources", text="\n".join(shown)),)
+
+
+async def _subscribe(client: Client) -> None:
+    """Ask a server of the newer kind to say when its tools change; it tells the handler."""
+    from mcp import MCPError
+    from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+
+    try:
+        async with client.listen(tools_list_changed=True) as changes:
+            async for _ in changes:
+                pass
+    except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
+        return
+
+
+def _differences(before: dict[str, Tool], now: dict[str, Tool]) -> str:
+    """Say which tools came, went and changed."""
+    came = [f"+{name}" for name in now if name not in before]
+    went = [f"-{name}" for name in before if name not in now]
+    other = [f"~{name}" for name, tool in now.items() if name in before and before[name] != tool]
+    listed = [*came, *went, *other]
+    more = len(listed) - 5
+    return ", ".join((*listed[:5], *([f"and {more} more"] if more > 0 else [])))
 
 
 def _plainly(error: BaseException) -> str:
@@ -309,3 +443,16 @@ def _plainly(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return str(error) or type(error).__name__
+
+
+def problems(servers: Sequence[McpServer]) -> tuple[ConfigError, ...]:
+    """Say which servers are not there, each with the reason and where it is configured."""
+    return tuple(
+        ConfigError(
+            server.spec.path,
+            f"MCP server {server.spec.name!r} could not be started: {server.failure}",
+            line=server.spec.line,
+        )
+        for server in servers
+        if server.state == "failed"
+    )

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from prong.agent import Agent
+from prong.agent.agent import Renewal
 from prong.agent.compact import carried
 from prong.config.model import Chosen, choose, render_head
 from prong.config.place import Place
@@ -24,10 +25,10 @@ def move(
     reason: Literal["model", "tools"] = "model",
 ) -> None:
     """Give an agent a new head; `detail` says why."""
-    specs = agent.kit.specs()
-    prompt = agent.conversation.prompt
+    kit, prompt = agent.next_kit, agent.conversation.prompt
     before = prompt.head.spec
-    head = render_head(place, chosen, specs, cache_key=before.cache_key, effort=before.effort)
+    head = render_head(place, chosen, kit.specs(), cache_key=before.cache_key, effort=before.effort)
+    agent.renewal = Renewal(head, kit)
     agent.restart(Prompt(head).append(*carried(prompt)), reason=reason, detail=detail)
     agent.context.see(images=chosen.images)
 
@@ -54,7 +55,8 @@ def change_effort(agent: Agent, effort: str) -> None:
         raise BadInput("say how hard to think in one word, such as low, medium or high")
     if effort == head.spec.effort:
         raise NotPossibleNow(f"the effort is {effort} already")
-    spec = msgspec.structs.replace(head.spec, effort=effort)
+    spec = msgspec.structs.replace(agent.next_head.spec, effort=effort)
     detail = f"effort from {head.spec.effort or 'the usual'} to {effort}"
-    fresh = Prompt(Head(head.dialect, spec)).append(*carried(agent.conversation.prompt))
+    agent.renewal = Renewal(Head(head.dialect, spec), agent.next_kit)
+    fresh = Prompt(agent.renewal.head).append(*carried(agent.conversation.prompt))
     agent.restart(fresh, reason="model", detail=detail)

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from prong.agent import Agent, Life, OpenQuestions, Respond, Turn
 from prong.agent.lineage import COORDINATOR, told_by
 from prong.agent.speaker import speaking
-from prong.agent.spec import AgentTypes
 from prong.config.firing import UserHooks
 from prong.config.guard import Guard
 from prong.config.local_rule import local_rules
@@ -35,11 +34,12 @@ from prong.host import Host, LocalHost
 from prong.journal import store
 from prong.journal.eventlog import NAME as EVENTS
 from prong.journal.eventlog import EventLog
-from prong.journal.note import MainNotes, NotesAsked, ToolSet
+from prong.journal.note import MainNotes, NotesAsked
 from prong.provider import Providers
 from prong.session.beginning import begin
 from prong.session.bus import Bus
-from prong.session.coordination import coordinate, make_pulls, worker_tools
+from prong.session.coordination import make_pulls, worker_tools
+from prong.session.crew import Crew, make_crew
 from prong.session.end import finish, remember_last, stop_turns
 from prong.session.entrance import enter
 from prong.session.extraction import Memory
@@ -51,7 +51,6 @@ from prong.session.main import first_prompt, make_agent, make_planner
 from prong.session.move import switch
 from prong.session.notification import notify
 from prong.session.parts import Parts
-from prong.session.planning import Planner
 from prong.session.preference import (
     exports,
     fork_settings,
@@ -64,26 +63,24 @@ from prong.session.preference import (
     wakes_once,
 )
 from prong.session.teaming import make_leader, make_teams, may_lead, membership_of
-from prong.session.toolbox import TeamRole, built_in, main_kit, make_kit
+from prong.session.toolbox import TeamRole
 from prong.team.claim import Claims
 from prong.team.course import Services
 from prong.team.delivery import Delivery
 from prong.team.injection import Classifier
 from prong.team.member_record import Teams
 from prong.team.outbox import Outbox
-from prong.team.pull import Pulls
 from prong.team.registry import Registry
 from prong.team.remote_workers import RemoteWorkers
-from prong.team.route import ForkMode
 from prong.team.supervisor import Supervisor, TeamSettings
 from prong.team.task import TaskBoard
 from prong.team.typed import TypeResolver
 from prong.team.workspace import read_settings
-from prong.tools.kit import Kit
 from prong.tools.policy import Policy, PolicyBox
 
 if TYPE_CHECKING:
-    from prong.tools.mcp import McpTool
+    # Loaded only where there are servers.
+    from prong.session.mcp_servers import McpServers
 
 
 def open_session(
@@ -170,24 +167,6 @@ async def _drive(parts: Parts) -> None:
         parts.agent.emit(AgentRested(waits="end"))
 
 
-class _Crew(msgspec.Struct, frozen=True, kw_only=True):
-    """What the session's agents can do, and whom they can start."""
-
-    kit: Kit
-    """The main agent's tools."""
-    pool: Kit
-    """All tools of the session; those of typed children are chosen from these."""
-    types: AgentTypes
-    forks: ForkMode
-    role: tuple[str, str] | None = None
-    """The system prompt of a main agent that only leads others, and what is true of its workers."""
-
-    @property
-    def coordinates(self) -> bool:
-        """Whether the main agent only leads others."""
-        return self.role is not None
-
-
 class _Maker:
     """Builds a session part by part, and takes it apart again in the other order."""
 
@@ -219,10 +198,12 @@ class _Maker:
         role: TeamRole = "member" if member is not None else "leader" if may_lead(base) else ""
         planner = make_planner(base, words="plan" if tools is None else "plan_coordinator")
         pulls = make_pulls(base)
-        crew = await self._crew(base, planner, pulls, tools, role=role)
-        base = replace(base, place=replace(base.place, role=crew.role))
+        servers = await self._servers(base)
+        crew = make_crew(base, servers, planner, pulls, tools, role=role)
+        base = replace(base, place=crew.place)
         hooks = make_hooks(base, self._group)
         prompt = first_prompt(base, crew.kit)
+        crew = crew.fitted(prompt.head)
         registry = Registry(board=base.board, prices=make_prices(base.place))
         teams = make_teams(base, self._group) if role else None
         services = self._services(base, crew, registry, teams)
@@ -257,12 +238,17 @@ class _Maker:
             memory=self._memory(base, agent),
             place=base.place,
             planner=planner,
+            servers=servers,
             supervisor=supervisor,
             switch=partial(switch, base.place, self._providers, agent),
         )
         self._closers.append(partial(stop_turns, parts))
         base.bus.open(MAIN, *_started(base, agent))
         await begin(parts, base, self._group)
+        if servers is not None:
+            from prong.session.tool_renewal import follow_servers
+
+            self._group.start_soon(follow_servers, parts, crew, servers)
         if member is not None and teams is not None:
             from prong.session.member_session import join_team
 
@@ -350,51 +336,27 @@ class _Maker:
         self._closers.append(board.close)
         return board
 
-    async def _crew(
-        self,
-        base: Foundation,
-        planner: Planner,
-        pulls: Pulls,
-        workers: ToolSet | None,
-        *,
-        role: TeamRole,
-    ) -> _Crew:
-        """Find the tools and the types of agents; a coordinator has its own."""
-        place, forks = base.place, self._forks(base.policy)
-        own = built_in(place, planner, forks=forks.on, team=role)
-        pool = make_kit(place, own, await self._server_tools(), base.structured)
-        if workers is None:
-            return _Crew(kit=main_kit(place, pool), pool=pool, types=place.types, forks=forks)
-        team = coordinate(place, pool, base.policy, pulls, workers)
-        forks = ForkMode(on=False, why_off="a coordinator's workers start from nothing")
-        return _Crew(kit=team.kit, pool=pool, types=team.types, forks=forks, role=team.role)
+    async def _servers(self, base: Foundation) -> McpServers | None:
+        """Start the servers; the session goes on without those that take their time."""
+        specs = base.place.servers.servers
+        if not specs:
+            return None
+        from prong.session.mcp_elicitation import Elicitations
+        from prong.session.mcp_reach import reach_of
+        from prong.session.mcp_servers import open_servers
 
-    def _forks(self, policy: PolicyBox) -> ForkMode:
-        """Whether forks are on: somebody, or a rule, must be there to answer for them."""
-        options = self._place.options
-        if not self._place.settings.values.fork.enabled:
-            return ForkMode(on=False, why_off="the setting fork.enabled is false")
-        if not self._place.settings.values.background:
-            return ForkMode(on=False, why_off="the setting background is false, and forks need it")
-        never_asks = policy.policy.mode in {"bypassPermissions", "dontAsk"}
-        if self._questions.answerable or never_asks or options.allow:
-            return ForkMode(on=True)
-        why = "nobody is here to answer a fork's permission requests, and no policy was given"
-        remedy = "choose the mode dontAsk, allow something by rules, or give somebody to respond"
-        return ForkMode(on=False, why_off=why, remedy=remedy)
-
-    async def _server_tools(self) -> tuple[McpTool, ...]:
-        if not self._place.servers.servers:
-            return ()
-        from prong.session.mcp_server import open_servers
-
-        servers = await open_servers(self._place.servers.servers, self._group, cwd=self._place.cwd)
+        servers = await open_servers(
+            specs,
+            self._group,
+            reach_of(base.place),
+            asker=Elicitations(base.questions, base.emit),
+            wait=base.place.settings.values.mcp.wait,
+        )
         self._closers.append(servers.aclose)
-        self._place.warn(*map(str, servers.problems))
-        return servers.tools
+        return servers
 
     def _services(
-        self, base: Foundation, crew: _Crew, registry: Registry, teams: Teams | None
+        self, base: Foundation, crew: Crew, registry: Registry, teams: Teams | None
     ) -> Services:
         place = base.place
         return Services(
@@ -411,7 +373,7 @@ class _Maker:
         )
 
     def _supervisor(
-        self, base: Foundation, crew: _Crew, services: Services, hooks: UserHooks
+        self, base: Foundation, crew: Crew, services: Services, hooks: UserHooks
     ) -> Supervisor:
         place = base.place
         resolver = TypeResolver(
@@ -496,7 +458,7 @@ def _started(base: Foundation, agent: Agent) -> tuple[SessionStarted, AgentStart
         session_id=base.journal.session,
         model=base.chosen.model,
         cwd=base.place.cwd,
-        tools=agent.kit.names,
+        tools=agent.kit.shown,
         mode=base.policy.policy.mode,
         title=base.journal.tally.title,
         resumed=resumed,

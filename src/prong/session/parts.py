@@ -24,7 +24,8 @@ from prong.team.supervisor import Supervisor
 from prong.team.task import TaskBoard
 
 if TYPE_CHECKING:
-    # Loaded only where there is a team.
+    # Loaded only where there are servers, or a team.
+    from prong.session.mcp_servers import McpServers
     from prong.team.leader import Leader
 
 
@@ -44,6 +45,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     memory: Memory
     place: Place
     planner: Planner
+    servers: McpServers | None
     supervisor: Supervisor
     switch: Callable[[str], None]
     """Lets another model answer."""

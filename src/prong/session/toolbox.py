@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from prong.config.package_tool import package_tools
 from prong.config.place import Place
@@ -14,6 +16,8 @@ from prong.team.typed import describe_agent_tool, without_private
 from prong.text import load_text
 from prong.tools.filter import is_mcp
 from prong.tools.kit import Kit
+from prong.tools.mcp import ServedTool
+from prong.tools.mcp_search import CALL, SEARCH, LateServers, deferred, searchable
 from prong.tools.structured import StructuredOutput
 from prong.tools.tool import Tool
 
@@ -91,9 +95,16 @@ def built_in_names(place: Place) -> list[str]:
 
 
 def make_kit(
-    place: Place, own: Sequence[Tool], served: Sequence[Tool], structured: StructuredOutput | None
+    place: Place,
+    own: Sequence[Tool],
+    served: Sequence[ServedTool],
+    structured: StructuredOutput | None,
+    *,
+    late: LateServers | None = None,
 ) -> Kit:
     """Keep the tools that the options ask for, with the functions and what takes the answer.
+
+    Those of servers have to be found if they are too many, and so have those of `late` servers.
 
     Raises UsageError if there is none of a name.
     """
@@ -105,6 +116,7 @@ def make_kit(
         names = [tool.name for tool in (*own, *brought.tools, *served)]
         unknown = set(wanted).difference(names)
         # The server of a tool may only be away just now, which was said already.
+        unknown -= {SEARCH, CALL}
         if away := sorted(name for name in unknown if is_mcp(name)):
             place.warnings.append(f"there is no tool {', '.join(away)}")
         if wrong := sorted(unknown.difference(away)):
@@ -113,12 +125,29 @@ def make_kit(
             raise UnknownName(f"there is no tool {', '.join(wrong)}; the tools are {listed}{said}")
         own = [tool for tool in own if tool.name in wanted]
         served = [tool for tool in served if tool.name in wanted]
-    return Kit([*own, *functions, *served, *([structured] if structured else [])])
+        late = late if any(is_mcp(name) for name in wanted) else None
+    served = deferred(served, place.settings.values.mcp.search_above)
+    last = [structured] if structured else []
+    return Kit(searchable([*own, *functions, *served, *last], late))
 
 
-def main_kit(place: Place, pool: Kit) -> Kit:
-    """Leave out what only agents of one type have."""
+def main_kit(place: Place, pool: Kit, late: LateServers | None) -> Kit:
+    """Leave out what only agents of one type have, also of what can be searched for."""
     if not place.servers.private:
         return pool
     kept = set(without_private(pool.names, place.servers.private, ""))
-    return Kit([tool for tool in pool if tool.name in kept])
+    shared = SharedServers(late, place.servers.private) if late is not None else None
+    return Kit(searchable((tool for tool in pool if tool.name in kept), shared))
+
+
+class SharedServers(msgspec.Struct, frozen=True):
+    """Servers that are late, but for those of which only agents of one type have the tools."""
+
+    late: LateServers
+    private: Mapping[str, str]
+
+    async def wait_tools(self) -> Sequence[ServedTool]:
+        """Wait for all of them; gives the tools that every agent may have."""
+        tools = await self.late.wait_tools()
+        kept = set(without_private([tool.name for tool in tools], self.private, ""))
+        return [tool for tool in tools if tool.name in kept]

@@ -64,6 +64,7 @@ from prong.team.run import (
     Waiting,
 )
 from prong.team.runner import Until
+from prong.tools.mcp_search import meant
 from prong.tools.tool import CallOutcome, Failed, Together, Tool
 
 _REASON = 1_000
@@ -301,6 +302,7 @@ class Home:
         agent = self._agent
         calls = unanswered(agent.conversation.prompt)
         call = next((one for one in calls if one.id == ask.call_id), None)
+        call = call if call is None else meant(call)
         if call is None:
             raise WorkerFailed(f"it asked for leave for a call {ask.call_id!r} that nobody made")
         agent.context.recall(cwd=ask.cwd)

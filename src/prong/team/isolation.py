@@ -58,6 +58,7 @@ AGENT: Mapping[str, Share] = {
     "gate": _both("empty", "its calls are decided on here, by its own policy"),
     "emit": _both("new", "speaks in the child's name"),
     "inbox": _both("empty", "what waits for the parent is not for the child"),
+    "renewal": _both("empty", "news of servers reaches a child by what it is started with"),
     "run": _both("new", "bounds of the child's own, about what the user said to its parent"),
 }
 """Every field of `Agent`."""

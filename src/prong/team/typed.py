@@ -14,7 +14,7 @@ from prong.agent.spec import INHERIT, AgentType, AgentTypes
 from prong.config.alias import FAMILIES
 from prong.config.firing import UserHooks
 from prong.config.guard import Guard
-from prong.config.model import Chosen, choose, surroundings
+from prong.config.model import Chosen, choose, notes_of_servers, surroundings
 from prong.config.place import Place
 from prong.config.sampling import sampling
 from prong.entry import ToolSpec
@@ -34,7 +34,8 @@ from prong.tools.filter import (
     is_mcp,
 )
 from prong.tools.kit import Kit
-from prong.tools.mcp import clean_name
+from prong.tools.mcp import McpResources, McpTool, clean_name
+from prong.tools.mcp_search import CALL, SEARCH, searchable
 from prong.tools.policy import Policy, usable_in_plan
 from prong.tools.skill import find_skill
 from prong.tools.skill_text import preloaded
@@ -203,12 +204,15 @@ class TypeResolver(Struct, kw_only=True):
         if absent:
             warnings.append(f"the type names tools that are not there: {', '.join(absent)}")
         kit = Kit(self._tools(pool, found, waits=member is not None))
-        asked = (wire, betas, speaks.name, explicit)
+        asked = (wire, betas, speaks.name, explicit, self.place.server_notes)
         key = (kind.name, asked, kit.names, found.spawns, member is not None)
         if (head := self._heads.get(key)) is None:
             reads = None if chosen or is_local(wire) else parent.client.settings.context_tokens
             specs = readable(kit.specs(), reads)
             system = self._system(kind, warnings, absent)
+            own = {tool.server for tool in kit if isinstance(tool, McpTool | McpResources)}
+            if notes := notes_of_servers(self.place, only=own):
+                system = (*system, notes)
             if member is not None:
                 system = (*system, load_text("teammate"))
             extra = sampling(self.place, speaks.name)
@@ -254,6 +258,11 @@ class TypeResolver(Struct, kw_only=True):
     def _tools(self, pool: Sequence[Tool], found: Filtered, *, waits: bool) -> list[Tool]:
         """Give the tools; a member of a team waits for the agents that it starts."""
         tools = [tool for tool in pool if tool.name in found.kept]
+        denied = {one.tool for one in found.removed if one.why.startswith("the type denies")}
+        if denied & {SEARCH, CALL}:
+            # Who may not search has what it is told of and nothing else.
+            tools = [tool for tool in tools if not getattr(tool, "deferred", False)]
+        tools = searchable(tools)
         if found.spawns is None and not waits:
             return tools
         return [

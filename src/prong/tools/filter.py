@@ -53,6 +53,8 @@ IN_BACKGROUND = frozenset(
         "Bash",
         "Skill",
         "TodoWrite",
+        "McpSearch",
+        "McpCall",
     }
 )
 """The only tools of an agent that nobody waits for."""

@@ -33,8 +33,16 @@ class Kit:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names, in order."""
+        """The names, in order, of those too that the model has to find."""
         return tuple(self._tools)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The names that stand in every request."""
+        return tuple(tool.name for tool in self._told())
+
+    def _told(self) -> Iterator[Tool]:
+        return (tool for tool in self if not getattr(tool, "deferred", False))
 
     def get(self, name: str) -> Tool | None:
         """Find a tool."""
@@ -44,7 +52,7 @@ class Kit:
         """Find a call's tool and read its arguments."""
         tool = self._tools.get(call.name)
         if tool is None:
-            return Failed(f"there is no tool {call.name!r}; the tools are {', '.join(self.names)}")
+            return Failed(f"there is no tool {call.name!r}; the tools are {', '.join(self.shown)}")
         try:
             # A server's tool, or one made for a schema of the caller's, reads its own arguments.
             own = getattr(tool, "decode", None)
@@ -71,5 +79,5 @@ class Kit:
                 getattr(tool, "description", None) or load_text(f"tool/{tool.name}"),
                 getattr(tool, "raw_schema", None) or msgspec.Raw(schema(tool.arguments)),
             )
-            for tool in self
+            for tool in self._told()
         )

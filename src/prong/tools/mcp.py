@@ -8,25 +8,31 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeAlias, cast
 
 import msgspec
+from msgspec import Meta
 
 from prong.entry import CallId, Image, Part, Text
 from prong.tools.access import Access, Using
 from prong.tools.tool import CallOutcome, Context, Done, Failed, SideEffect
 
 if TYPE_CHECKING:
-    from mcp_types import CallToolResult, ContentBlock, EmbeddedResource
+    from mcp_types import BlobResourceContents, CallToolResult, ContentBlock, TextResourceContents
 
 _LONGEST_NAME = 64
 _LONGEST_DESCRIPTION = 4_000
 _CHOICES = ("anyOf", "oneOf", "allOf")
 """Keys that providers do not take at the top of a schema."""
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_LARGEST_PICTURE = 5_000_000
+"""Letters of base64 that providers take of one picture."""
+RESOURCES = "ReadResource"
+"""What we call the tool that reads a server's resources."""
 
-
+ResourceContents: TypeAlias = "Sequence[TextResourceContents | BlobResourceContents]"
 Arguments: TypeAlias = dict[str, Any]
 """Arguments of a server's tool, which only the server can check in full."""
 
@@ -34,8 +40,17 @@ Arguments: TypeAlias = dict[str, Any]
 class ToolServer(Protocol):
     """A server that may be called."""
 
-    async def call(self, tool: str, arguments: dict[str, Any]) -> CallToolResult | Failed:
-        """Call one of its tools; what the connection itself cannot do is a failure."""
+    async def call(
+        self, name: str, arguments: dict[str, Any], show: Callable[[str], None]
+    ) -> CallToolResult | Failed:
+        """Call a tool by its full name; what the connection itself cannot do is a failure.
+
+        `show` takes what the server says of its progress.
+        """
+        ...
+
+    async def read(self, uri: str) -> ResourceContents | Failed:
+        """Read a resource; without an address, list what there is."""
         ...
 
 
@@ -51,6 +66,8 @@ class McpTool(msgspec.Struct, frozen=True, kw_only=True):
     raw_schema: msgspec.Raw
     effect: SideEffect
     required: tuple[str, ...] = ()
+    deferred: bool = False
+    """Whether the model is not told of it, and has to find it."""
 
     @property
     def arguments(self) -> type[msgspec.Struct]:
@@ -74,11 +91,10 @@ class McpTool(msgspec.Struct, frozen=True, kw_only=True):
 
     async def run(self, call_id: CallId, args: Arguments, context: Context) -> CallOutcome:
         """Call the server."""
-        del call_id
         missing = [key for key in self.required if key not in args]
         if missing:
             return Failed(f"missing required argument: {', '.join(missing)}")
-        answer = await self.connection.call(self.tool, args)
+        answer = await self.connection.call(self.name, args, partial(context.show, call_id))
         if isinstance(answer, Failed):
             return answer
         parts = tuple(_parts(answer, pictures=context.images))
@@ -86,6 +102,54 @@ class McpTool(msgspec.Struct, frozen=True, kw_only=True):
             texts = [part.text for part in parts if isinstance(part, Text)]
             return Failed("\n".join(texts) or "the tool failed without saying why")
         return Done(parts or (Text("(no output)"),))
+
+
+class ResourceArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a server's resources are read by."""
+
+    uri: Annotated[str, Meta(description="Its address; leave it out to list what there is")] = ""
+
+
+class McpResources(msgspec.Struct, frozen=True, kw_only=True):
+    """Reads the resources of one server; rules speak of it as of the server's own tools."""
+
+    connection: ToolServer
+    server: str
+    name: str
+    effect: SideEffect = "reads"
+    budget: int = 50_000
+    deferred: bool = False
+
+    @property
+    def description(self) -> str:
+        """What the model is told."""
+        return f"Read a resource of the MCP server {self.server} by its URI, or list its resources."
+
+    @property
+    def arguments(self) -> type[msgspec.Struct]:
+        """The argument type."""
+        return ResourceArguments
+
+    def title(self, args: ResourceArguments) -> str:
+        """Name the resource."""
+        return f"{self.server}: {args.uri or 'list of resources'}"
+
+    def access(self, args: ResourceArguments, context: Context) -> Sequence[Access]:
+        """Rules speak of it by its full name."""
+        del args, context
+        return (Using(self.name),)
+
+    async def run(self, call_id: CallId, args: ResourceArguments, context: Context) -> CallOutcome:
+        """Read it."""
+        del call_id
+        found = await self.connection.read(args.uri)
+        if isinstance(found, Failed):
+            return found
+        parts = tuple(resource_part(one, pictures=context.images) for one in found)
+        return Done(parts or (Text("(no resources)"),))
+
+
+ServedTool: TypeAlias = McpTool | McpResources
 
 
 def full_name(server: str, tool: str, *, taken: Iterable[str] = ()) -> str:
@@ -137,10 +201,11 @@ def _parts(answer: CallToolResult, *, pictures: bool) -> Iterable[Part]:
     if not answer.content and answer.structured_content is not None:
         yield Text(msgspec.json.encode(answer.structured_content).decode())
     for block in answer.content:
-        yield _part(block, pictures=pictures)
+        yield content_part(block, pictures=pictures)
 
 
-def _part(block: ContentBlock, *, pictures: bool) -> Part:
+def content_part(block: ContentBlock, *, pictures: bool) -> Part:
+    """Put a part of what a server gave before the model."""
     match block.type:
         case "text":
             return Text(block.text)
@@ -152,7 +217,7 @@ def _part(block: ContentBlock, *, pictures: bool) -> Part:
             about = f": {block.description}" if block.description else ""
             return Text(f"[resource {block.name} at {block.uri}{about}]")
         case "resource":
-            return _resource(block, pictures=pictures)
+            return resource_part(block.resource, pictures=pictures)
 
 
 def _picture(kind: str, data: str, *, pictures: bool) -> Part:
@@ -160,11 +225,13 @@ def _picture(kind: str, data: str, *, pictures: bool) -> Part:
         return Text(f"[picture, {kind}: this model cannot see pictures]")
     if kind not in _PICTURES:
         return Text(f"[picture, {kind}: this kind cannot be shown to the model]")
+    if len(data) > _LARGEST_PICTURE:
+        return Text(f"[picture, {kind}, {len(data) * 3 // 4:,} bytes: too large for the model]")
     return Image(kind, data)
 
 
-def _resource(block: EmbeddedResource, *, pictures: bool) -> Part:
-    resource = block.resource
+def resource_part(resource: TextResourceContents | BlobResourceContents, *, pictures: bool) -> Part:
+    """Put a resource before the model, with its address."""
     text = getattr(resource, "text", None)
     if isinstance(text, str):
         return Text(f"[resource {resource.uri}]\n{text}")

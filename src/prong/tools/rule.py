@@ -25,6 +25,7 @@ WRITING = frozenset(["Edit", "Write", "NotebookEdit", "MultiEdit"])
 _OWN = (
     "Bash Agent Skill SendMessage MergeWorktrees TaskOutput TaskStop TodoWrite AskUserQuestion "
     "EnterPlanMode ExitPlanMode StructuredOutput subscribe_pr_activity "
+    "McpSearch McpCall "
     "TeamCreate TeamSpawn TeamDelete TeamTaskCreate TeamTaskGet TeamTaskList TeamTaskUpdate"
 )
 _FOREIGN = "Task WebFetch WebSearch BashOutput KillShell KillBash TodoRead SlashCommand"

@@ -1,0 +1,97 @@
+"""What happens to servers while a session runs, and what becomes of it.
+
+A head that was sent never changes. So the tools of a server that was late, or that has changed its
+list, wait for the next new prompt; until then they are found by `McpSearch`, if that is one of the
+tools. A prompt of which nothing was sent yet is begun anew at once: nothing is lost by it.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from prong.agent.agent import Renewal
+from prong.config.model import system_of
+from prong.event import Warned
+from prong.prompt import Head, Prompt
+from prong.provider import is_local
+from prong.session.crew import Crew
+from prong.session.mcp_servers import McpServers, fitting
+from prong.session.parts import Parts
+from prong.session.server_news import ServerNews
+from prong.tools.mcp_search import SEARCH
+from prong.wire.brief import readable
+
+_MOST = 20
+"""Changes of a server's list that are told."""
+
+
+async def follow_servers(parts: Parts, crew: Crew, servers: McpServers) -> None:
+    """Take in what servers tell, one after the other, until the session ends."""
+    late = set(servers.starting)
+    if late:
+        _tell(parts, _waiting(servers.starting, parts))
+    told: dict[str, int] = {}
+    while True:
+        news = await servers.news.next()
+        name = news.server
+        if news.what != "changed" and name not in late:
+            # What was there before the first prompt is no news.
+            continue
+        late.discard(name)
+        told[name] = told.get(name, 0) + 1
+        if news.what == "failed":
+            _tell(parts, f"MCP server {name!r} could not be started: {news.detail}")
+            continue
+        how = renew(parts, crew, servers)
+        if told[name] <= _MOST:
+            _tell(parts, f"{_what(servers, news)}; {how}")
+        if told[name] == _MOST:
+            _tell(parts, f"MCP server {name!r} changes too often; no more is said of it")
+
+
+def _tell(parts: Parts, text: str) -> None:
+    if not parts.bus.closed:
+        parts.agent.emit(Warned(text=text))
+
+
+def _waiting(names: tuple[str, ...], parts: Parts) -> str:
+    listed = ", ".join(names)
+    found = SEARCH in parts.agent.conversation.prompt.head.tools
+    how = "are found by McpSearch once it is ready" if found else "come with the next new prompt"
+    return f"MCP server {listed} is still starting; the session goes on, and its tools {how}"
+
+
+def _what(servers: McpServers, news: ServerNews) -> str:
+    server = servers.named(news.server)
+    if news.what == "changed" or server is None:
+        return f"MCP server {news.server!r} has changed its tools ({news.detail})"
+    notes = "".join(f", {note}" for note in server.notes)
+    count = len(server.tools)
+    return f"MCP server {server.spec.name!r} is ready with {count} tools{notes}"
+
+
+def renew(parts: Parts, crew: Crew, servers: McpServers) -> str:
+    """Let agents have the tools that servers have by now; gives when the main agent has them."""
+    agent, fresh = parts.agent, crew.renewed()
+    resolver = parts.supervisor.resolver
+    resolver.kit, resolver.place = fresh.pool, fresh.place
+    if crew.coordinates:
+        return "the next worker has them"
+    prompt = agent.conversation.prompt
+    window = None if is_local(prompt.head.model) else fresh.place.options.context_tokens
+    spec = replace(
+        prompt.head.spec,
+        tools=readable(fresh.pool.specs(), window),
+        system=system_of(fresh.place),
+    )
+    if spec.tools == prompt.head.spec.tools:
+        agent.kit = fitting(fresh.pool, spec.tools, servers)
+        return "they stand in the prompt already"
+    agent.renewal = Renewal(Head(prompt.head.dialect, spec), fresh.pool)
+    if not prompt.depth and not parts.busy:
+        agent.restart(Prompt(agent.renewal.head), reason="tools", detail="servers became ready")
+        return "they stand in the prompt, of which nothing was sent yet"
+    agent.kit = fitting(fresh.pool, prompt.head.spec.tools, servers)
+    if SEARCH in prompt.head.tools:
+        return "McpSearch finds them now, and the next new prompt has them"
+    return "they come with the next new prompt (/clear, /compact or another model begins one)"

@@ -1,0 +1,19 @@
+"""Sessions with MCP servers made for tests."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+MANY = str(Path(__file__).parents[1] / "door" / "mcp_many_server.py")
+
+
+def server_config(*words: str, name: str = "many", **more: Any) -> dict[str, Any]:
+    """Configure the server of many words."""
+    return {"mcpServers": {name: {"command": sys.executable, "args": [MANY, *words], **more}}}
+
+
+def patient(**more: Any) -> dict[str, Any]:
+    """Give settings by which a session waits until its servers are there."""
+    return {"mcp": {"wait": 60, **more}}
