@@ -131,7 +131,7 @@ async def test_a_clipboard_that_cannot_be_reached_has_a_remedy(
     """Over ssh it is elsewhere, whatever is installed here; without a program it says which."""
     found = await copied_picture()
     assert isinstance(found, str)
-    assert "install wl-clipboard (Wayland), xclip (X11) or pngpaste" in found
+    assert "wl-clipboard (Wayland), xclip (X11) or pngpaste (macOS)" in found
     monkeypatch.setenv("SSH_CONNECTION", "192.0.2.1 1 192.0.2.2 22")
     monkeypatch.setenv("DISPLAY", ":9")
     program = ProgramRecorder(desktop, "xclip")

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from prong.testing import Script, Worlds, call, delay, report, say, stall
+from prong.testing import Script, Worlds, call, calls, delay, report, say, stall
 from shared.picture import PNG
 
 pytestmark = [
@@ -340,6 +340,44 @@ async def test_a_dumb_terminal_has_plain_lines(world: Worlds, terminal: Terminal
         shown = await screen.see("exit=0")
         assert "Ctrl+C interrupts" not in shown
         assert "[K" not in shown
+
+
+async def test_on_a_dumb_terminal_a_prompt_is_not_lost(world: Worlds, terminal: Terminal) -> None:
+    """What comes while a line is wanted begins a line of its own, and the prompt is said again."""
+    script = Script(
+        [
+            calls(
+                ("Agent", {"description": "one", "prompt": "FIRST"}),
+                ("Agent", {"description": "two", "prompt": "SECOND"}),
+            ),
+            say("Both work."),
+        ],
+        {
+            "FIRST": [call("Bash", {"command": "touch made"}), say("I made it.")],
+            "SECOND": [delay(1, then=say("Second said."))],
+        },
+        forever=say("Well."),
+    )
+    async with world(script, opens=False) as w, terminal(w, TERM="dumb") as screen:
+        await screen.see("> ")
+        screen.type("Go")
+        shown = await screen.see("Second said.", "Well.\n[main/fork-1] Bash: [y]es")
+        assert "why not: fork" not in shown
+        screen.type("y")
+        shown = await screen.see("I made it.", "Well.\n>")
+        assert (w.root / "made").exists()
+
+
+async def test_a_slip_in_a_command_is_pointed_out(world: Worlds, terminal: Terminal) -> None:
+    """The command that was probably meant is named, and the list of others leaves this one out."""
+    async with world([say("Aye.")], opens=False) as w, terminal(w, "Hi") as screen:
+        await screen.see("Aye.")
+        screen.type("/hlep")
+        await screen.see("there is no command /hlep", "did you mean /help?")
+        screen.type("/resume")
+        shown = await screen.see("/resume ID goes on with one")
+        (lock,) = w.store.rglob("*.lock")
+        assert shown.count(lock.name.partition(".")[0]) == 1
 
 
 async def test_escape_interrupts_the_turn_alone(world: Worlds, terminal: Terminal) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from prong.command import Accepted, Clear, Compact, Rename, Suggest
 from prong.event import PromptMoved
+from prong.journal import store
 from prong.testing import Script, Worlds, call, forks, inside, report, say
 
 pytestmark = pytest.mark.anyio
@@ -52,7 +53,7 @@ async def test_a_suggestion_and_a_title(world: Worlds) -> None:
             assert kinds == ["", "suggestion", "title"]
             assert all(r.usage.read > 4000 for r in w.server.records[1:])
             assert inside(session).agent.conversation.prompt.depth == 2
-        assert [info.title for info in session.records.others()] == ["A title"]
+        assert [info.title for info in store.sessions(w.root, w.store)] == ["A title"]
 
 
 @pytest.mark.spec("F20")

@@ -10,7 +10,7 @@ from prong.command import Accepted, Branch, Command, Outcome, Refused, Rename, S
 from prong.errors import ProngError
 from prong.face.handover import Following, drafted
 from prong.face.line import describe_outcome
-from prong.face.slash import Show, read_slash
+from prong.face.slash import Show, nearest, read_slash
 from prong.face.wish import shown
 from prong.session import Session
 
@@ -62,9 +62,17 @@ class Carrier:
                 if isinstance(step, Show):
                     await self._show(step)
                 elif not await self.carry_out(step):
+                    self._correct(step)
                     return
         except ProngError as error:
             self._outlet.tell([(str(error), "bad")])
+
+    def _correct(self, command: Command) -> None:
+        """Name the command that was probably meant by one that there is not."""
+        if not isinstance(command, UseSkill) or self._session.records.skill(command.name):
+            return
+        if close := nearest(command.name):
+            self._outlet.tell([(f"did you mean /{close}?", "dim")])
 
     async def carry_out(self, command: Command) -> bool:
         """Send a command and say what came of it; gives whether it was accepted."""

@@ -242,6 +242,11 @@ class LineReader:
     def tell(self, status: str, waiting: tuple[str, ...]) -> None:
         """Say nothing: a row that changes would be a new line every time."""
 
+    def remind(self) -> None:
+        """Say again what a line is wanted for, if that is far above by now."""
+        if self._prompt is not None and sys.stdout.isatty():
+            self._screen.ask_again(self._prompt)
+
     @contextmanager
     def lend(self) -> Generator[None]:
         """Give the terminal to another program for a while."""
@@ -259,6 +264,7 @@ class LineReader:
             text = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
         finally:
             now, self._prompt = self._prompt, None
+            self._screen.entered()
         if not text:
             raise EOFError
         return InputLine(text.rstrip("\r\n"), now.key)

@@ -244,6 +244,8 @@ class Talk:
         view = self._session.view()
         waiting = tuple(one.text for one in view.queued.values())
         self._input.tell(describe_status(view, self._session.records.now), waiting)
+        if isinstance(self._input, LineReader) and (self._questions or not view.busy):
+            self._input.remind()
         self._screen.entitle(window_title(view))
 
     async def _sources(self, text: str) -> Sources:

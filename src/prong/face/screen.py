@@ -75,6 +75,8 @@ class Screen:
         """Lines that wait for the end of the one that is being written."""
         self._held: list[str] | None = None
         """What was written while another program has the terminal."""
+        self._asked = ""
+        """The prompt after which nothing was written yet, where no rows can be kept."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -171,7 +173,17 @@ class Screen:
         if self._unfinished:
             self.reply((), "")
         self.end()
-        self._out(printable(prompt.text))
+        self._asked = printable(prompt.text)
+        self._out(self._asked)
+
+    def ask_again(self, prompt: InputPrompt) -> None:
+        """Write a prompt once more, if something was written since: it is no longer the last."""
+        if not self._asked and not self._open:
+            self.ask(prompt)
+
+    def entered(self) -> None:
+        """Heed that a line was entered: the terminal has ended the one of the prompt."""
+        self._asked = ""
 
     def _styled(self, text: str, style: str) -> str:
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if style and self._colour and text else text
@@ -180,7 +192,9 @@ class Screen:
         """Take the rows away, write, and draw them again, all at once so that nothing tears."""
         if not self.erases:
             self._open = not text.endswith("\n") if text else self._open
-            self._out(text)
+            # Nothing is written into the line of a prompt.
+            self._out(f"\n{text}" if self._asked and text and sys.stdout.isatty() else text)
+            self._asked = "" if text else self._asked
             return
         code, below, rows = self._erase(), self._drawn is not None, self._below()
         if text or not rows.rows:

@@ -175,6 +175,14 @@ def read_slash(line: str, view: View) -> tuple[SlashStep, ...]:
             return _of_session(name, rest)
 
 
+def nearest(name: str) -> str:
+    """Give the command that a name is nearly that of; empty if none is."""
+    from difflib import get_close_matches
+
+    known = dict.fromkeys(slash.name for slash in COMMANDS)
+    return next(iter(get_close_matches(name.lower(), known, n=1)), "")
+
+
 def _rewind(rest: str) -> Branch:
     if not rest.isdecimal() or not int(rest):
         raise BadInput("say which message by its number: /rewind N; /rewind lists them")

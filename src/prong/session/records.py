@@ -241,8 +241,9 @@ class Records(msgspec.Struct, frozen=True):
         return Books(replay, self._parts.agent.client.billing.prices, receipts).lines()
 
     def others(self) -> list[SessionInfo]:
-        """List the sessions of this folder, the latest first."""
-        return store.sessions(self._parts.place.cwd, self._parts.place.store)
+        """List the other sessions of this folder, the latest first."""
+        found = store.sessions(self._parts.place.cwd, self._parts.place.store)
+        return [one for one in found if one.id != self._parts.journal.session]
 
     def other(self, wanted: str) -> SessionInfo:
         """Find a session by id or name.

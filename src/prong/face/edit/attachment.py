@@ -86,8 +86,8 @@ async def copied_picture() -> Image | str:
         )
     if not (sources := _sources(os.environ)):
         return (
-            "no program here knows the clipboard: install wl-clipboard (Wayland), xclip (X11) or "
-            "pngpaste (macOS), or paste the path of a file"
+            "no clipboard can be reached from here: it takes a desktop, and wl-clipboard "
+            "(Wayland), xclip (X11) or pngpaste (macOS); or paste the path of a file"
         )
     why = ""
     for source in sources:

@@ -58,7 +58,7 @@ from prong.face.suggestion import Suggesting
 from prong.face.task_list import describe_leaving, list_todos
 from prong.face.wish import describe_session
 from prong.question import Answer
-from prong.session import Session, SessionInfo, Subscription
+from prong.session import Session, Subscription
 from prong.view import AskedView, View
 
 _PATIENCE = 5.0
@@ -437,7 +437,7 @@ class Control:
         self.stir()
 
     async def _carry(self, line: str) -> None:
-        if line.strip() == "/resume" and (others := self._others()):
+        if line.strip() == "/resume" and (others := self._session.records.others()[:_LISTED]):
             lines = tuple((describe_session(one), "") for one in others)
             self.panel = Panel(lines, tuple(f"/resume {one.id}" for one in others))
         elif line.strip() == "/rewind":
@@ -445,11 +445,6 @@ class Control:
         else:
             await self._carrier.obey(line)
         self.stir()
-
-    def _others(self) -> list[SessionInfo]:
-        """List the sessions that can be gone on with."""
-        found = self._session.records.others()[:_LISTED]
-        return [one for one in found if one.id != self._session.id]
 
     async def _attach(self, path: str = "") -> bool:
         """Put a picture into the line, that of the clipboard if no path is given."""
