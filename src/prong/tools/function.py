@@ -29,7 +29,6 @@ import msgspec
 from prong.entry import CallId
 from prong.errors import BadInput
 from prong.tools.access import Access, Using
-from prong.tools.docstring import read_docstring
 from prong.tools.filter import is_own
 from prong.tools.function_call import call_function
 from prong.tools.rule import TOOLS
@@ -55,6 +54,8 @@ class FunctionTool(Generic[_P, _R]):
         self, function: Callable[_P, _R], *, name: str, about: str, read_only: bool, budget: int
     ) -> None:
         """Use `prong.tool`."""
+        from prong.tools.docstring import read_docstring
+
         self._function = function
         self._form = _form(function)
         self.name = _checked_name(name)
