@@ -156,3 +156,19 @@ async def test_who_writes_when_it_is_ended_waits_no_longer() -> None:
             await process.end()
     assert written[0] < 2_000_000
     assert await process.push(written[0], b"more") == written[0]
+
+
+async def test_a_side_that_listens_no_more_is_known_as_such() -> None:
+    """Nobody is told of a broken pipe in a way that only a debugger reads, and the process lives on."""
+    source, given = os.pipe()
+    taken, sink = os.pipe()
+    os.close(taken)
+    process = HeldProcess(ECHO)
+    await process.push(0, b"one")
+    with anyio.fail_after(20), pytest.raises(BrokenPipeError):
+        await carry(CutLine(process, 3), source, sink)
+
+    assert process.running
+    await process.end()
+    for end in (source, given, sink):
+        os.close(end)

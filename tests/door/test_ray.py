@@ -21,7 +21,7 @@ from prong.event import LineChanged, TaskFinished, WorkKept, WorktreeEntered
 from prong.team.ray_carrier import PlacedWorker
 from prong.testing import Script, ServerProcess, Worlds, call, report, say
 from prong.testing.repository import make_repo
-from shared.ray_cluster import HAS_RAY, RayNodes, ray_cluster
+from shared.ray_cluster import HAS_CLIENT, HAS_RAY, RayNodes, ray_cluster
 from shared.remote import copies, remote_settings, remote_world
 from shared.remote_driver import DRIVER, SCRIPT
 
@@ -117,6 +117,30 @@ async def test_forks_work_on_the_cluster_and_come_back(
     files = [one for one in nodes.folder.rglob("*") if one.is_file() and not one.is_symlink()]
     assert files
     assert not [one for one in files if key.encode() in one.read_bytes()]
+
+
+@pytest.mark.skipif(not HAS_CLIENT, reason="Ray's client is not installed: ray[client]")
+async def test_a_session_outside_of_the_cluster(
+    world: Worlds, tmp_path: Path, nodes: RayNodes
+) -> None:
+    """One that reaches it by `ray://` alone has its work done there as well, and leaves no actor."""
+    far = tmp_path / "far"
+    given = {"launcher": "ray", "address": nodes.client, "labels": {"zone": "b"}}
+    async with remote_world(world, script("P1"), far, target=given) as (w, repo):
+        await w.session.run("Hi")
+        (task,) = await w.session.start_forks(["P1"], isolation="remote")
+        await began(far, 1)
+        let_go(far)
+        await w.session.wait_settled()
+
+        (child,) = w.parts.supervisor.children
+        assert (child.status, child.run.detail) == ("completed", "")
+        assert [one.task_id for one in w.told(TaskFinished)] == [task]
+        assert {one.node for one in w.told(WorktreeEntered)} == {nodes.second.node_id}
+        assert repo.git("show", f"{w.told(WorkKept)[0].branch}:new.txt") == "made"
+    with anyio.fail_after(20):
+        while placed(nodes):
+            await anyio.sleep(0.05)
 
 
 async def test_a_cluster_that_is_full_is_waited_for(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
@@ -13,6 +15,7 @@ from typing import Any
 import msgspec
 
 HAS_RAY = find_spec("ray") is not None
+HAS_CLIENT = HAS_RAY and find_spec("grpc") is not None
 _STORE = 80 * 1024 * 1024
 _QUICK = {
     "health_check_initial_delay_ms": 500,
@@ -30,6 +33,8 @@ class RayNodes(msgspec.Struct):
     second: Any
     folder: Path
     """Where the cluster keeps all that it keeps, its logs too."""
+    client: str = ""
+    """The address for those who are on no machine of it; empty if Ray's client is not installed."""
 
     def add(self, zone: str) -> Any:
         """Add a machine."""
@@ -40,6 +45,12 @@ class RayNodes(msgspec.Struct):
     def kill(self, node: Any) -> None:
         """Let a machine die."""
         self.cluster.remove_node(node, allow_graceful=False)
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("", 0))
+        return int(found.getsockname()[1])
 
 
 @contextmanager
@@ -53,10 +64,16 @@ def ray_cluster(folder: Path) -> Generator[RayNodes]:
         kind = import_module("ray.cluster_utils").Cluster
         usual: dict[str, Any] = {"num_cpus": 2, "object_store_memory": _STORE}
         usual |= {"include_dashboard": False, "_system_config": _QUICK}
-        made = kind(initialize_head=True, head_node_args={**usual, "labels": {"zone": "a"}})
+        port = _free_port() if HAS_CLIENT else None
+        head = {**usual, "labels": {"zone": "a"}, "ray_client_server_port": port}
+        with warnings.catch_warnings():
+            # Ray forgets to close the logs of the server for its clients.
+            warnings.simplefilter("ignore", ResourceWarning)
+            made = kind(initialize_head=True, head_node_args=head)
         second = made.add_node(num_cpus=2, object_store_memory=_STORE, labels={"zone": "b"})
         made.wait_for_nodes()
-        yield RayNodes(made, made.address, second, folder)
+        client = f"ray://{made.address.partition(':')[0]}:{port}" if port else ""
+        yield RayNodes(made, made.address, second, folder, client)
     finally:
         if made is not None:
             made.shutdown()

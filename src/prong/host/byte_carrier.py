@@ -63,7 +63,8 @@ class FarProcess(Protocol):
 async def carry(far: FarProcess, source: int, sink: int, *, patience: float = PATIENCE) -> Pulled:
     """Carry until the process has ended, or the source has; then the process is ended.
 
-    Gives how it ended. Raises WorkerFailed if it is gone, LineLost if nothing gets through.
+    Gives how it ended. Raises WorkerFailed if it is gone, LineLost if nothing gets through, and
+    OSError if nobody reads any more on this side; then it is let be.
     """
     carrier = _ByteCarrier(far, source, sink, patience)
     async with anyio.create_task_group() as group:
@@ -83,13 +84,13 @@ class _ByteCarrier:
         self._sink = sink
         self._patience = patience
         self.last = Pulled(b"", 0)
-        self.failure: WorkerFailed | None = None
+        self.failure: WorkerFailed | OSError | None = None
 
     async def guarded(self, work: Callable[[], Awaitable[None]], scope: anyio.CancelScope) -> None:
         """Do one of the two; with its end, whatever that is, both end."""
         try:
             await work()
-        except WorkerFailed as error:
+        except (WorkerFailed, OSError) as error:
             self.failure = self.failure or error
         scope.cancel()
 

@@ -291,7 +291,8 @@ class _RayProcess:
     async def _done(self, call: Awaitable[Any]) -> Any:
         try:
             return await call
-        except self._errors.ActorUnavailableError as error:
+        except (self._errors.ActorUnavailableError, ConnectionError) as error:
+            # The second is what Ray's client says that goes by one connection, `ray://`.
             raise LineCut(_plain(error)) from error
         except self._errors.RayActorError as error:
             raise WorkerFailed(f"its machine or its process is gone: {_plain(error)}") from error
