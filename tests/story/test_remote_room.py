@@ -10,6 +10,8 @@ import pytest
 from prong.command import Stop
 from prong.event import LineChanged, TaskFinished
 from prong.face.draw.tree import Aspect, draw_tree
+from prong.face.line import describe
+from prong.face.task_list import list_tasks
 from prong.testing import Script, World, Worlds, call, report, say
 from shared.remote import copies, remote_world
 
@@ -61,6 +63,9 @@ async def test_so_many_at_once_and_the_others_wait(world: Worlds, tmp_path: Path
         assert len(copies(far)) == 2
         rows = [row.text for row in draw_tree(w.session.view(), Aspect(width=100))]
         assert sum("waits for room on box" in row for row in rows) == 2
+        assert sum("waits for room on box" in line for line in list_tasks(w.session.view())) == 2
+        told = [describe(one) for one in w.told(LineChanged)]
+        assert ("(waits for room on box: 2 agents work there already)", "dim") in told[0]
         # What they are to work on is what was there when they were started.
         repo.write("a.txt", "later\n")
         let_go(far)

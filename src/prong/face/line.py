@@ -12,6 +12,7 @@ from prong.event import (
     AgentRested,
     CacheMissed,
     Event,
+    LineChanged,
     MemoryKept,
     ModeChanged,
     PermissionAsked,
@@ -66,6 +67,8 @@ def describe(event: Event) -> list[tuple[str, str]]:
             return [(f"! {event.text}", "bad")]
         case ReplyDiscarded():
             return [(f"({describe_retry(event)})", "bad")]
+        case LineChanged():
+            return [(f"({event.text or 'it is at work there'})", "dim")]
         case CacheMissed():
             return [(f"! cache missed: {event.why}", "bad")]
         case _:

@@ -117,6 +117,7 @@ def list_tasks(view: View) -> list[str]:
 def _child(child: AgentView) -> str:
     detail = f" ({place})" if (place := place_of(child)) else ""
     detail += f" ({child.detail})" if child.detail else ""
+    detail += f" ({child.line})" if child.line and not child.ended else ""
     if child.branch:
         detail += f" (branch {child.branch})"
     return f"{child.task_id}  {child.ended or 'running'}  {child.title}{detail}"
