@@ -24,7 +24,7 @@ $(PLAYABLE): pyproject.toml
 $(READY): $(PLAYABLE)
 	@echo "Setting up the tools of a developer in $(VENV), once (a minute or so)"
 	@$(PIP) --upgrade 'pip>=25.1'
-	@$(PIP) --group dev -e '.[mcp,pdf]'
+	@$(PIP) --group dev -e '.[mcp,pdf,bedrock,vertex]'
 	@$(PIP) --group ray || echo "Ray cannot be installed now: the tests that need it are skipped"
 	@touch $@
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from prong.config.alias_table import ALIASES
+from prong.config.alias_table import ALIASES, BEDROCK
 from prong.config.value import Values
 from prong.cost.fact import LONG, LONG_BETA, window
 from prong.errors import BadInput
-from prong.provider import azure_deployment
+from prong.provider import azure_deployment, is_on
 
 _LONG = re.compile(r"(?P<name>.+)\[1m\]", re.IGNORECASE)
 _MODEL_VARIABLES = ("PRONG_MODEL", "ANTHROPIC_MODEL", "OPENAI_MODEL")
@@ -24,6 +24,10 @@ _OWN_VARIABLES = {
     "fast": "ANTHROPIC_DEFAULT_HAIKU_MODEL",
 }
 """By which people behind a gateway say what it calls a family."""
+_CLOUDS = {"bedrock": "CLAUDE_CODE_USE_BEDROCK", "vertex": "CLAUDE_CODE_USE_VERTEX"}
+"""By prefix: what is set if Claude is to be reached there."""
+_CLAUDE = re.compile(r"(?:[a-z-]+\.)?(?:anthropic\.)?claude-|arn:aws")
+"""What clouds and the vendor call Anthropic's models."""
 _WAYS = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"),
     "openai": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
@@ -50,13 +54,36 @@ def long_name(named: str, values: Values, env: Mapping[str, str]) -> LongName:
     """Give the full name of a model: by the user's own short names, by variables, by the table."""
     name, long = _split(named)
     name = values.model_aliases.get(name, name)
+    cloud, name = _cloud(name, env)
     if name in SHORT or name == "default":
-        vendor = reachable(values, env) or "anthropic"
+        vendor = (reachable(values, env) if not cloud else None) or "anthropic"
         family = ALIASES["anthropic"] | (ALIASES[vendor] if name in ALIASES[vendor] else {})
         own = env.get(_OWN_VARIABLES.get(name, ""), "") if vendor == "anthropic" else ""
         name = own.strip() or family[name]
     name, more = _split(name)
-    return LongName(name, long or more)
+    return LongName(_at(cloud, name), long or more)
+
+
+def cloud_of(name: str) -> str:
+    """Give the prefix of a model that a cloud has; empty if none has it."""
+    prefix, colon, _ = name.partition(":")
+    return prefix if colon and prefix in _CLOUDS else ""
+
+
+def _cloud(name: str, env: Mapping[str, str]) -> tuple[str, str]:
+    """Say which cloud a name means, by its prefix or by the environment, and the name alone."""
+    if prefix := cloud_of(name):
+        return prefix, name.removeprefix(f"{prefix}:")
+    claude = name in ALIASES["anthropic"] or _CLAUDE.match(name) is not None
+    on = (cloud for cloud, variable in _CLOUDS.items() if is_on(env, variable))
+    return (next(on, ""), name) if claude else ("", name)
+
+
+def _at(cloud: str, name: str) -> str:
+    """Give what a cloud calls a model."""
+    if not cloud:
+        return name
+    return f"{cloud}:{BEDROCK.get(name, name) if cloud == 'bedrock' else name}"
 
 
 def is_known(name: str) -> bool:
@@ -82,7 +109,7 @@ def in_environment(values: Values, env: Mapping[str, str]) -> str | None:
 
 def reachable(values: Values, env: Mapping[str, str]) -> str | None:
     """Name the vendor whose API settings and environment lead to."""
-    if values.api_key_helper:
+    if values.api_key_helper or any(is_on(env, variable) for variable in _CLOUDS.values()):
         return "anthropic"
     for vendor, variables in _WAYS.items():
         if any(env.get(variable, "").strip() for variable in variables):

@@ -9,6 +9,8 @@ from prong.config.place import Place
 from prong.provider import KEY_VARIABLES, Secrets, gather, in_headers
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
+_OTHERS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+"""Keys that commands are given, because programs of a project live by them, and that are masked."""
 _SHORTEST = 8
 """Letters that a value has at least which is nobody else's by chance."""
 
@@ -42,6 +44,6 @@ def secrets(place: Place) -> Secrets:
     """Find the keys of all providers that this session may come to use."""
     settings = place.settings
     sources = (os.environ, place.env, settings.values.env)
-    named = (str(source.get(name, "")) for source in sources for name in KEY_VARIABLES)
+    named = (str(source.get(name, "")) for source in sources for name in (*KEY_VARIABLES, *_OTHERS))
     headers = (*settings.values.headers.items(), *place.options.headers.items())
     return gather((*named, place.options.api_key or "", *in_headers(headers)))

@@ -5,8 +5,8 @@ does not; the genai-prices library knows the rest. A library newer than the one 
 compared with is asked first.
 
 Nothing is found by likeness: a name is known, or it is a known name with a date or `-latest` behind
-it or its vendor in front. The price of a neighbour would be worse than none, because a budget would
-be kept by it.
+it or its vendor in front. A cloud has its own prices, and a region may cost a tenth more.
+The price of a neighbour would be worse than none, because a budget would be kept by it.
 """
 
 from __future__ import annotations
@@ -105,6 +105,8 @@ _TABLE: dict[str, tuple[int, float, float, float, float | None, _Long | None]] =
     "gpt-4.1": (_MILLION, 2, 8, 0.50, None, None),
 }
 _VENDORS = ("anthropic/", "openai/")
+_CLOUDS = {"bedrock": "aws", "vertex": "google"}
+"""By the prefix of a model: who sells it, as the library calls them."""
 _SNAPSHOT = re.compile(r"[-@](?:latest|[0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2})$")
 _VERSION = (
     # What may follow the beginning of a name that the library matches by its beginning.
@@ -163,9 +165,11 @@ def _is_newer() -> bool:
 def _from_library(name: str) -> ModelListing | None:
     import genai_prices
 
-    for ref, vendor in _references(name):
+    cloud, _, rest = name.partition(":")
+    seller = _CLOUDS.get(cloud)
+    for ref, vendor in _references(name) if seller is None else ((rest, seller),):
         try:
-            found = genai_prices.calc_price(genai_prices.Usage(), model_ref=ref)
+            found = genai_prices.calc_price(genai_prices.Usage(), model_ref=ref, provider_id=seller)
         except LookupError:
             continue
         if vendor in {"", found.provider.id} and _is_named(found.model, ref):
@@ -193,18 +197,23 @@ def _is_named(model: Any, name: str) -> bool:
 
 
 def _spells(clause: Any, name: str) -> bool:
-    from genai_prices.types import ClauseEquals, ClauseOr, ClauseRegex, ClauseStartsWith
+    from genai_prices import types
 
     match clause:
-        case ClauseEquals():
-            return name == clause.equals.lower()
-        case ClauseRegex():
+        case types.ClauseEquals(equals=whole) | types.ClauseEndsWith(ends_with=whole):
+            return name == whole.lower()
+        case types.ClauseRegex():
             return re.fullmatch(clause.regex, name) is not None
-        case ClauseStartsWith():
-            start = clause.starts_with.lower()
-            return name.startswith(start) and re.fullmatch(_VERSION, name[len(start) :]) is not None
-        case ClauseOr():
+        case types.ClauseStartsWith(starts_with=start) | types.ClauseContains(contains=start):
+            # A part of a name may be any name's: only as its beginning is it this one's.
+            rest = name.removeprefix(start.lower())
+            return rest != name and re.fullmatch(_VERSION, rest) is not None
+        case types.ClauseOr():
             return any(_spells(part, name) for part in clause.or_)
+        case types.ClauseAnd():
+            # One says the name, the others what it must not be.
+            met = all(part.is_match(name) for part in clause.and_)
+            return met and any(_spells(part, name) for part in clause.and_)
         case _:
             return False
 

@@ -51,6 +51,8 @@ _RULES: tuple[tuple[str, Fact], ...] = (
     (r"claude-(3-5-)?haiku", Fact(200_000, 2_048, keeps_thinking=False, max_output=8_000)),
     (r"claude-(opus|sonnet)-4", Fact(200_000, 1_024, keeps_thinking=False, max_output=32_000)),
     (r"claude-", Fact(200_000, 1_024, max_output=32_000)),
+    (r"gemini-2\.5", Fact(1_048_576, 2_048)),
+    (r"gemini-[3-9]", Fact(1_048_576, 4_096)),
     (r"gpt-4\.1", Fact(_MILLION)),
     (r"gpt-4o", Fact(128_000)),
     (r"gpt-[5-9]", Fact(400_000)),

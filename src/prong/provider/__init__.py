@@ -19,7 +19,7 @@ from prong.provider.provider import (
 from prong.provider.secret import Secrets, gather, in_headers
 from prong.provider.shared_http import SharedHttp
 from prong.provider.transport import Response, Transport
-from prong.provider.vendor import KEY_VARIABLES
+from prong.provider.vendor import KEY_VARIABLES, is_on
 
 __all__ = [
     "KEY_VARIABLES",
@@ -47,6 +47,7 @@ __all__ = [
     "in_headers",
     "is_local",
     "is_loopback",
+    "is_on",
     "local_model",
     "pick",
     "read_url",

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from prong.extension import find_extension
+from prong.provider.api import Patience
 from prong.provider.provider import Provider
 from prong.provider.transport import Transport
 
@@ -26,6 +27,8 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
     """The environment; `os.environ` may be another."""
     folder: Path | None
     """A folder of its own for what outlives the session; not made yet. None: nothing may."""
+    patience: Patience | None = None
+    """How often and how long requests are to be tried again, as settings say."""
 
 
 class Backend(ABC):

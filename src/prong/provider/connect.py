@@ -58,7 +58,7 @@ class Providers:
         Raises ProngError if it cannot be used.
         """
         if endpoint.backend:
-            return self._backend(endpoint.backend).connect(model.partition(":")[2])
+            return self._backend(endpoint.backend, patience).connect(model.partition(":")[2])
         speaks = dialect(endpoint.dialect, explicit=endpoint.explicit)
         if endpoint.dialect == "chat":
             from prong.provider.llama import Llama, may_be_llama
@@ -82,13 +82,16 @@ class Providers:
             return SignedApi(helper, endpoint, speaks, patience=patience, throttle=throttle)
         return Api(self._transport, endpoint, speaks, patience=patience, throttle=throttle)
 
-    def _backend(self, name: str) -> Backend:
+    def _backend(self, name: str, patience: Patience | None) -> Backend:
         backend = self._backends.get(name)
         if backend is None:
             if (found := find_backend(name)) is None:
                 raise NotInstalled(f"the provider {name!r} is not installed; install Prong anew")
             folder = self._folder / name if self._folder is not None else None
-            backend = found(Resources(transport=self._transport, env=self._env, folder=folder))
+            given = Resources(
+                transport=self._transport, env=self._env, folder=folder, patience=patience
+            )
+            backend = found(given)
             self._backends[name] = backend
         return backend
 

@@ -28,7 +28,7 @@ _OVERFLOW = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _NO_MODEL = re.compile(
-    r"model_not_found|(?:no such|unknown|invalid|not a valid) model|"
+    r"model_not_found|model identifier is invalid|(?:no such|unknown|invalid|not a valid) model|"
     r"\bmodel\b.{0,120}(?:not exist|not found)|not_found_error model:",
     re.IGNORECASE | re.DOTALL,
 )

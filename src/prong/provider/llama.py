@@ -17,6 +17,7 @@ from prong.errors import ProviderError
 from prong.prompt import Mark, Prompt
 from prong.provider.address import is_near, read_url
 from prong.provider.api import Api, Patience
+from prong.provider.azure import has_deployment
 from prong.provider.provider import Endpoint, Noticed, Provider, Retrying, Streamed, Trait
 from prong.provider.rack import Lease, Rack
 from prong.provider.transport import Response, Transport
@@ -28,7 +29,8 @@ _PLAIN = Tail()
 def may_be_llama(endpoint: Endpoint) -> bool:
     """Say whether an endpoint could be llama.cpp's server; a public service is never asked."""
     compatible = endpoint.dialect == "chat" and not endpoint.explicit
-    return compatible and is_near(read_url(endpoint.base_url).host)
+    near = is_near(read_url(endpoint.base_url).host)
+    return compatible and near and not has_deployment(endpoint.base_url)
 
 
 class Llama(Api):

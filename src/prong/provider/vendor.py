@@ -67,10 +67,18 @@ VENDORS = {
     ),
 }
 _OF_DIALECT = {"anthropic": "anthropic", "responses": "openai", "chat": "openai"}
+_BEDROCK_TOKEN = "AWS_BEARER_TOKEN_BEDROCK"  # noqa: S105 - the name of a variable
 KEY_VARIABLES = tuple(
-    dict.fromkeys((OWN_KEY, *(name for one in VENDORS.values() for name, _ in one.keys)))
+    dict.fromkeys(
+        (OWN_KEY, *(name for one in VENDORS.values() for name, _ in one.keys), _BEDROCK_TOKEN)
+    )
 )
 """Every variable that a key is taken from."""
+
+
+def is_on(env: Mapping[str, str], variable: str) -> bool:
+    """Say whether a variable that switches something is set to anything but off."""
+    return env.get(variable, "").strip().lower() not in {"", "0", "false", "no", "off"}
 
 
 def vendor_of(dialect: str) -> Vendor:

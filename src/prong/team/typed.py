@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from prong.agent import Agent, Hooks, ModelSettings
 from prong.agent.spec import INHERIT, AgentType, AgentTypes
-from prong.config.alias import FAMILIES
+from prong.config.alias import FAMILIES, cloud_of
 from prong.config.firing import UserHooks
 from prong.config.guard import Guard
 from prong.config.model import Chosen, choose, notes_of_servers, surroundings
@@ -251,6 +251,9 @@ class TypeResolver(Struct, kw_only=True):
                 f"{head.model}; the setting modelAliases can name another"
             )
             return None
+        if name in FAMILIES and (cloud := cloud_of(head.model)):
+            # What its parent has been reached by so far is where its family is, too.
+            name = f"{cloud}:{name}"
         chosen = choose(self.place, name)
         same = (chosen.model, chosen.betas) == (head.model, head.spec.betas)
         return None if same and chosen.endpoint.dialect == head.dialect.name else chosen

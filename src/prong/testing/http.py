@@ -42,6 +42,15 @@ class Exchange:
         self._reader = reader
         self._writer = writer
 
+    @property
+    def streams(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """What it reads from and writes to."""
+        return self._reader, self._writer
+
+    def replaced(self, incoming: Incoming) -> Exchange:
+        """Answer another request by the same means."""
+        return Exchange(incoming, *self.streams)
+
     async def send(
         self, status: int, body: bytes, headers: Mapping[str, str], *, cut_after: int | None = None
     ) -> None:

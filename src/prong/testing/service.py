@@ -11,6 +11,7 @@ import msgspec
 from prong.entry import Usage
 from prong.testing import answer_chat, answer_messages, answer_responses
 from prong.testing.answer import EPOCH, Answer, event, output_tokens
+from prong.testing.arrival import CloudKeys, arrive
 from prong.testing.cache import Cache, Plan
 from prong.testing.check import check, check_fit
 from prong.testing.clock import AnyClock
@@ -85,6 +86,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str | None = None
     """The only key that is accepted; None accepts all, and none."""
+    clouds: CloudKeys = CloudKeys()
+    """Whom the front doors of clouds let in."""
     models: tuple[str, ...] | None = None
     """The models that exist; None accepts any."""
     context: int | None = None
@@ -131,6 +134,7 @@ class Service:
 
     async def answer(self, exchange: Exchange) -> None:
         """Answer one request."""
+        exchange, refusal = arrive(exchange, self.options.clouds)
         incoming = exchange.incoming
         path = incoming.path.partition("?")[0]
         number = len(self.records) + 1
@@ -141,7 +145,7 @@ class Service:
         if path not in {"/v1/models", "/props"}:
             self.records.append(record)
         try:
-            self._admit(record)
+            self._admit(record, refusal)
             await self._serve(exchange, record)
             record.outcome = "whole" if record.status < 400 else "refused"
             if not self.options.keep_bodies:
@@ -169,7 +173,9 @@ class Service:
             if record.message_id:
                 self.answered[record.message_id] = slim
 
-    def _admit(self, record: Record) -> None:
+    def _admit(self, record: Record, refusal: Refused | None) -> None:
+        if refusal is not None:
+            raise refusal
         key = self.options.key
         given = record.headers.get("x-api-key") or record.headers.get(
             "authorization", ""
