@@ -116,6 +116,8 @@ class Usage(msgspec.Struct, frozen=True):
     """The part of the output that was reasoning, where the provider tells."""
     silent: bool = False
     """Whether the provider told nothing of its cache: then what was read is not known."""
+    searches: int = 0
+    """Searches of the web that the provider made, which are paid for by themselves."""
 
     @property
     def written(self) -> int:
@@ -139,6 +141,7 @@ class Usage(msgspec.Struct, frozen=True):
             self.output + other.output,
             self.reasoning + other.reasoning,
             self.silent or other.silent,
+            self.searches + other.searches,
         )
 
 

@@ -130,7 +130,11 @@ def test_our_own_engine_is_such_a_back_end():
         ("import nothing_of_the_kind", "bad = bad_one:It", "cannot be loaded: ModuleNotFoundError"),
         ("It = 3", "bad = bad_one:It", "is no subclass of prong.provider.Backend"),
         ("", "bad = bad_one:It", "cannot be loaded: AttributeError"),
-        ("", "other = bad_one:It", r"no provider 'bad' is installed \(there are bedrock, local, other, vertex\)"),
+        (
+            "",
+            "other = bad_one:It",
+            r"no provider 'bad' is installed \(there are bedrock, local, other, vertex\)",
+        ),
     ],
 )
 def test_a_provider_that_cannot_be_used_is_named(

@@ -16,6 +16,7 @@ from prong.config.value import (
     SandboxValues,
     TeamValues,
     Values,
+    WebValues,
 )
 from prong.hook_call import INPUTS
 
@@ -33,7 +34,7 @@ def test_every_key_is_documented_and_no_other():
     known = {*setting._KINDS, *setting._STRUCTURED} - {"$schema"}
     inner = {"enabled", "dispatch", "schedule", "turns", "breakEven", "wake"}
     inner |= {"base", "symlinkDirectories", "permissionMode", *INSIDE["team"], *INSIDE["sandbox"]}
-    inner |= {*INSIDE["remote"], *INSIDE["mcp"]}
+    inner |= {*INSIDE["remote"], *INSIDE["mcp"], *INSIDE["web"]}
 
     assert set(rows(KEYS)) == known | inner
 
@@ -74,6 +75,7 @@ def test_every_key_has_a_type():
         ("handback", HandbackValues),
         ("sandbox", SandboxValues),
         ("mcp", McpValues),
+        ("web", WebValues),
     ],
 )
 def test_every_key_inside_has_a_type(key, kind):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import takewhile
 
 import pytest
@@ -15,7 +16,9 @@ pytestmark = pytest.mark.anyio
 
 APIS = ["anthropic", "responses", "chat"]
 HEAD = 4_000
-"""Tokens that system text and tools of an ordinary session may take."""
+"""Tokens that system text and tools of an ordinary session may take, without those for the web."""
+WEB = 120
+"""Tokens that each tool for the web may take."""
 FRAME = 200
 """Tokens that a fork may write of its own beside its directive."""
 PARTS = ["Part one, in some words.", "Part two, in some other words."]
@@ -44,6 +47,10 @@ async def test_the_head_of_an_ordinary_session_is_small(world: Worlds, api: str)
         assert len(record.json["tools"]) >= 16
         head = [block for block in record.request.blocks if block.role != "user"]
         assert len(head) >= 17
+        web = [block for block in head if re.search(rb'"name":"Web(?:Fetch|Search)"', block.raw)]
+        assert len(web) == 1
+        assert sum(block.tokens for block in web) <= WEB
+        head = [block for block in head if block not in web]
         assert sum(block.tokens for block in head) <= HEAD
 
 

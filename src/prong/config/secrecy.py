@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Set as AbstractSet
 
 from prong.config.place import Place
+from prong.errors import BadInput
+from prong.host import Host
 from prong.provider import KEY_VARIABLES, Secrets, gather, in_headers
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
@@ -23,6 +26,18 @@ def withheld(place: Place) -> frozenset[str]:
 def provider_keys(place: Place) -> frozenset[str]:
     """Name the keys of models, which not even a server is given unless its own `env` names one."""
     return frozenset(KEY_VARIABLES) - {*place.settings.values.pass_env}
+
+
+def must_withhold(host: Host, names: AbstractSet[str]) -> None:
+    """Demand that no process of a host sees a key.
+
+    Raises UsageError.
+    """
+    if seen := sorted(names & host.environment.keys()):
+        raise BadInput(
+            f"commands of the given host would see {', '.join(seen)}: make it with withhold=..., "
+            "or name what they may see in the setting passEnv"
+        )
 
 
 def _of_servers(place: Place) -> frozenset[str]:
@@ -45,5 +60,6 @@ def secrets(place: Place) -> Secrets:
     settings = place.settings
     sources = (os.environ, place.env, settings.values.env)
     named = (str(source.get(name, "")) for source in sources for name in (*KEY_VARIABLES, *_OTHERS))
-    headers = (*settings.values.headers.items(), *place.options.headers.items())
+    search = settings.values.web.search_headers
+    headers = (*settings.values.headers.items(), *place.options.headers.items(), *search.items())
     return gather((*named, place.options.api_key or "", *in_headers(headers)))

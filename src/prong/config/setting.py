@@ -74,6 +74,7 @@ _KINDS: dict[str, ValueKind] = {
     "sandbox": "object",
     "telemetry": "object",
     "mcp": "object",
+    "web": "object",
     "enableAllProjectMcpServers": "flag",
     "enabledMcpjsonServers": "texts",
     "disabledMcpjsonServers": "texts",
@@ -96,13 +97,14 @@ _WIDENING = frozenset(
         "suggest",
         "sandbox",
         "telemetry",
+        "web",
         "enableAllProjectMcpServers",
         "enabledMcpjsonServers",
     }
 )
 _STRUCTURED = frozenset({"permissions", "hooks", "$schema"})
 _LISTS = ("allow", "ask", "deny", "additionalDirectories")
-_GUARDS = BINDING | {"permissions", "hooks", "disabledMcpjsonServers", "sandbox"}
+_GUARDS = BINDING | {"permissions", "hooks", "disabledMcpjsonServers", "sandbox", "web"}
 """Settings that hold something back: a session without one that was meant would be let loose."""
 _INNER_GUARDS = ("deny", "ask", "defaultMode")
 _NOT_KEPT = frozenset({"sandbox", "disableBypassPermissionsMode", "disableAutoMode"})

@@ -85,6 +85,13 @@ INSIDE: dict[str, dict[str, ValueType]] = {
     },
     "team": {"enabled": "flag", "backend": "text", "window": "count", "command": "texts"},
     "remote": {"default": "text", "targets": "object"},
+    "web": {
+        "fetch": "flag",
+        "privateHosts": "texts",
+        "search": ("auto", "provider", "off"),
+        "searchUrl": "text",
+        "searchHeaders": "map",
+    },
 }
 """The keys of settings that are objects."""
 

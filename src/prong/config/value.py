@@ -81,6 +81,16 @@ class TelemetryValues(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     old_cache_name: bool = False
 
 
+class WebValues(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The setting `web`."""
+
+    fetch: bool = True
+    private_hosts: tuple[str, ...] = ()
+    search: Literal["auto", "provider", "off"] = "auto"
+    search_url: str = ""
+    search_headers: Mapping[str, str] = {}
+
+
 class Values(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Every setting but permissions and hooks; docs/settings.md says what each means.
 
@@ -130,6 +140,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     sandbox: SandboxValues = SandboxValues()
     telemetry: TelemetryValues = TelemetryValues()
     mcp: McpValues = McpValues()
+    web: WebValues = WebValues()
     enable_all_project_mcp_servers: bool = False
     enabled_mcpjson_servers: tuple[str, ...] = ()
     disabled_mcpjson_servers: tuple[str, ...] = ()

@@ -17,6 +17,8 @@ from prong.errors import ConfigError
 from prong.provider import is_local
 
 _PER = 1_000_000
+_SEARCH = 10_000
+"""Dollars per million searches, at both vendors that make them; as of 2026-11."""
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,11 +44,13 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
             + usage.written_30m * self.write_30m
             + usage.written_12h * self.write_12h
             + usage.output * self.output
+            + usage.searches * _SEARCH
         ) / _PER
 
     def uncached(self, usage: Usage) -> float:
         """Price the same tokens as if there were no cache."""
-        return (usage.input * self.input + usage.output * self.output) / _PER
+        tokens = usage.input * self.input + usage.output * self.output
+        return (tokens + usage.searches * _SEARCH) / _PER
 
 
 def price(

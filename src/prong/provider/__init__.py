@@ -16,13 +16,16 @@ from prong.provider.provider import (
     Streamed,
     Trait,
 )
+from prong.provider.public_address import AddressGuard, is_public
 from prong.provider.secret import Secrets, gather, in_headers
 from prong.provider.shared_http import SharedHttp
 from prong.provider.transport import Response, Transport
+from prong.provider.transport import read as read_body
 from prong.provider.vendor import KEY_VARIABLES, is_on
 
 __all__ = [
     "KEY_VARIABLES",
+    "AddressGuard",
     "Api",
     "Backend",
     "Endpoint",
@@ -48,7 +51,9 @@ __all__ = [
     "is_local",
     "is_loopback",
     "is_on",
+    "is_public",
     "local_model",
     "pick",
+    "read_body",
     "read_url",
 ]

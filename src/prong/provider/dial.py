@@ -13,6 +13,7 @@ import anyio
 from prong.errors import BadInput, Unreachable, UsageError
 from prong.provider.address import Proxy, Url, proxy_authorization
 from prong.provider.connection import Broken, Connection
+from prong.provider.public_address import AddressGuard
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -27,17 +28,18 @@ async def dial(
     tls: SSLContext | None,
     *,
     limit: float,
+    guard: AddressGuard | None = None,
 ) -> None:
     """Connect to the server of a URL; on failure nothing is left open.
 
     Raises:
-        Unreachable: it did not work; the text says what to check.
+        Unreachable: it did not work, or the guard forbids it; the text says what to check.
         UsageError: the host's name is none.
 
     """
     try:
         with anyio.fail_after(limit):
-            await _open(connection, url, proxy, tls)
+            await _open(connection, url, proxy, tls, guard)
     except BaseException as error:
         connection.abort()
         mapped = _mapped(error, url, proxy, limit)
@@ -66,20 +68,35 @@ def _mapped(
 
 
 async def _open(
-    connection: Connection, url: Url, proxy: Proxy | None, tls: SSLContext | None
+    connection: Connection,
+    url: Url,
+    proxy: Proxy | None,
+    tls: SSLContext | None,
+    guard: AddressGuard | None,
 ) -> None:
     loop = asyncio.get_running_loop()
     first = url if proxy is None else proxy.url
-    is_name = ":" not in first.host and not first.host.replace(".", "").isdigit()
+    hosts = [first.host]
+    if guard is not None and proxy is None:
+        hosts = await guard.addresses(url.host, url.port)
+    elif guard is not None:
+        await guard.check_name(url.host, url.port)
     direct = tls if proxy is None else None
-    await loop.create_connection(
-        lambda: connection,
-        first.host,
-        first.port,
-        ssl=direct,
-        server_hostname=url.host if direct is not None else None,
-        happy_eyeballs_delay=_SECOND_ADDRESS_AFTER if is_name else None,
-    )
+    for place, host in enumerate(hosts, 1):
+        is_name = ":" not in host and not host.replace(".", "").isdigit()
+        try:
+            await loop.create_connection(
+                lambda: connection,
+                host,
+                first.port,
+                ssl=direct,
+                server_hostname=url.host if direct is not None else None,
+                happy_eyeballs_delay=_SECOND_ADDRESS_AFTER if is_name else None,
+            )
+            break
+        except OSError:
+            if place == len(hosts) or connection.transport is not None:
+                raise
     if proxy is None or tls is None:
         return
     await connection.exchange("CONNECT", _connect_head(url, proxy))

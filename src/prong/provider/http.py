@@ -23,6 +23,7 @@ from prong.errors import BadInput, BrokenReply, ProviderError, Unreachable
 from prong.provider.address import Proxy, Url, proxy_authorization, proxy_for, read_url
 from prong.provider.connection import Broken, Connection, Deadline
 from prong.provider.dial import dial, tls_context
+from prong.provider.public_address import AddressGuard
 from prong.provider.transport import Transport, too_large
 
 if TYPE_CHECKING:
@@ -167,11 +168,16 @@ class Http:
         limits: HttpLimits | None = None,
         env: Mapping[str, str] | None = None,
         tls: SSLContext | None = None,
+        guard: AddressGuard | None = None,
     ) -> None:
-        """Take proxies and SSL_CERT_FILE from the environment given, or from the process's."""
+        """Take proxies and SSL_CERT_FILE from the environment given, or from the process's.
+
+        With a guard only what it lets through is reached.
+        """
         self.limits = limits or HttpLimits()
         self.env = os.environ if env is None else env
         self._tls = tls
+        self._guard = guard
         self._routes: dict[str, tuple[Url, Proxy | None]] = {}
         self._pools: dict[tuple[str, str, int, Proxy | None], _Pool] = {}
 
@@ -251,7 +257,7 @@ class Http:
         limits = self.limits
         connection = Connection(Deadline(limits.idle, limits.progress), pool)
         tls = self._tls if url.scheme == "https" else None
-        await dial(connection, url, proxy, tls, limit=limits.connect)
+        await dial(connection, url, proxy, tls, limit=limits.connect, guard=self._guard)
         pool.all.add(connection)
         return connection
 

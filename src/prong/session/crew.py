@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -75,6 +76,7 @@ def make_crew(
     workers: ToolSet | None,
     *,
     role: TeamRole,
+    web: Sequence[Tool],
 ) -> Crew:
     """Find the tools and the types of agents; a coordinator has its own.
 
@@ -86,7 +88,7 @@ def make_crew(
 
         place.warn(*map(str, problems(servers.servers)))
         place = replace(place, server_notes=servers.instructions())
-    own = tuple(built_in(place, planner, forks=forks.on, team=role))
+    own = tuple(built_in(place, planner, forks=forks.on, team=role, web=web))
     pool = _pool(place, own, servers, base.structured)
     crew = Crew(
         place=place,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Callable
-from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -27,8 +26,8 @@ from prong.config.option import OptionKeywords, Options
 from prong.config.place import Place, look_around, make_policy
 from prong.config.sampling import kept, sampling
 from prong.config.sandboxing import must_hold, sandboxing
-from prong.config.secrecy import secrets, withheld
-from prong.errors import BadInput, JournalError, ProngError
+from prong.config.secrecy import must_withhold, secrets, withheld
+from prong.errors import JournalError, ProngError
 from prong.event import MAIN, AgentRested, AgentStarted, Event, SessionStarted, Warned
 from prong.host import Host, LocalHost
 from prong.journal import store
@@ -62,6 +61,7 @@ from prong.session.preference import (
     structured_output,
     wakes_once,
 )
+from prong.session.provider_search import web_tools
 from prong.session.teaming import make_leader, make_teams, may_lead, membership_of
 from prong.session.toolbox import TeamRole
 from prong.team.claim import Claims
@@ -198,13 +198,13 @@ class _Maker:
         role: TeamRole = "member" if member is not None else "leader" if may_lead(base) else ""
         planner = make_planner(base, words="plan" if tools is None else "plan_coordinator")
         pulls = make_pulls(base)
-        servers = await self._servers(base)
-        crew = make_crew(base, servers, planner, pulls, tools, role=role)
+        registry = Registry(board=base.board, prices=make_prices(base.place))
+        servers, web = await self._servers(base), web_tools(base, registry.agents)
+        crew = make_crew(base, servers, planner, pulls, tools, role=role, web=web)
         base = replace(base, place=crew.place)
         hooks = make_hooks(base, self._group)
         prompt = first_prompt(base, crew.kit)
         crew = crew.fitted(prompt.head)
-        registry = Registry(board=base.board, prices=make_prices(base.place))
         teams = make_teams(base, self._group) if role else None
         services = self._services(base, crew, registry, teams)
         supervisor = self._supervisor(base, crew, services, hooks)
@@ -302,7 +302,7 @@ class _Maker:
             warn=lambda text: emit(Warned(text=text)),
         )
         self._closers.append(host.close)
-        _must_withhold(host, keys)
+        must_withhold(host, keys)
         return Foundation(
             place=place,
             providers=self._providers,
@@ -438,18 +438,6 @@ def _policy(place: Place, host: Host, storage: str) -> Policy:
         place.warn("the sandbox is off by the setting sandbox.mode: permissions alone decide")
     storage = host.storage.path or storage
     return make_policy(place, home=host.home, storage=storage, sandbox=sandbox)
-
-
-def _must_withhold(host: Host, names: AbstractSet[str]) -> None:
-    """Demand that no process of a host sees a key.
-
-    Raises UsageError.
-    """
-    if seen := sorted(names & host.environment.keys()):
-        raise BadInput(
-            f"commands of the given host would see {', '.join(seen)}: make it with withhold=..., "
-            "or name what they may see in the setting passEnv"
-        )
 
 
 def _started(base: Foundation, agent: Agent) -> tuple[SessionStarted, AgentStarted]:

@@ -160,12 +160,12 @@ def make_providers(place: Place) -> Providers:
     """
     given = place.settings.values.retry
     waits = {key: given[key] for key in ("idle", "progress") if key in given}
-    http = SharedHttp(env=_proxied(place), limits=msgspec.convert(waits, HttpLimits))
+    http = SharedHttp(env=proxied(place), limits=msgspec.convert(waits, HttpLimits))
     env = {**place.env, **place.settings.values.env}
     return Providers(http, env=env, folder=place.store)
 
 
-def _proxied(place: Place) -> Mapping[str, str]:
+def proxied(place: Place) -> Mapping[str, str]:
     """Give the environment of the HTTP client, with the proxy that options or settings name."""
     proxy = place.options.proxy or place.settings.values.proxy
     return {**place.env, "HTTPS_PROXY": proxy, "HTTP_PROXY": proxy} if proxy else place.env

@@ -26,12 +26,17 @@ TeamRole: TypeAlias = Literal["", "leader", "member"]
 
 
 def built_in(
-    place: Place, planner: Planner | None, *, forks: bool, team: TeamRole = ""
+    place: Place,
+    planner: Planner | None,
+    *,
+    forks: bool,
+    team: TeamRole = "",
+    web: Sequence[Tool] = (),
 ) -> list[Tool]:
     """Make the tools that every session has, in the order in which the model sees them.
 
     With `team` come those of a leader, or of a member. Without a planner, which belongs to an open
-    session, the tools of plan mode are left out.
+    session, the tools of plan mode are left out; those for the web are the session's choice.
     """
     from prong.tools.ask_user import AskUserQuestion
     from prong.tools.background import TaskOutput, TaskStop
@@ -64,6 +69,7 @@ def built_in(
         SendMessage(),
         MergeWorktrees(),
     ]
+    tools += web
     if team:
         tools = _with_team(tools, forks=forks, leads=team == "leader")
     if planner is not None:
@@ -91,7 +97,11 @@ def built_in_names(place: Place) -> list[str]:
     from prong.tools.plan import EnterPlanMode, ExitPlanMode
 
     names = [tool.name for tool in built_in(place, None, forks=False)]
-    return [*names, EnterPlanMode.name, ExitPlanMode.name]
+    values = place.settings.values.web
+    web = ["WebFetch"] if values.fetch else []
+    # Whether a provider searches is known once there is a model.
+    web += ["WebSearch"] if values.search != "off" and values.search_url else []
+    return [*names, *web, EnterPlanMode.name, ExitPlanMode.name]
 
 
 def make_kit(

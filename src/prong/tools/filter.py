@@ -55,9 +55,25 @@ IN_BACKGROUND = frozenset(
         "TodoWrite",
         "McpSearch",
         "McpCall",
+        "WebFetch",
+        "WebSearch",
     }
 )
 """The only tools of an agent that nobody waits for."""
+
+REPLACED = frozenset(
+    {
+        "LS",
+        "MultiEdit",
+        "NotebookRead",
+        "BashOutput",
+        "KillShell",
+        "KillBash",
+        "TodoRead",
+        "SlashCommand",
+    }
+)
+"""Tools of other programs whose work one of ours does: who asks for them misses nothing."""
 
 TEAMMATE = frozenset({"Agent", "SendMessage"}) | TEAM_TASKS
 """What an in-process teammate gains in the background: agents it waits for, messages, tasks."""
@@ -130,10 +146,11 @@ def unmatched(texts: Sequence[str], names: Sequence[str]) -> list[str]:
 
 
 def absent_tools(texts: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Give the entries of a list that speak of no tool of a kit, servers' tools among them."""
+    """Give the entries of a list that no tool of a kit answers to, or stands in for."""
     served = [text for text in texts if text.lower().startswith("mcp__")]
     gone = [text for text in served if not any(_matches(text.strip(), name) for name in names)]
-    return [*unmatched(texts, names), *gone]
+    lost = [text for text in unmatched(texts, names) if not _among(text, REPLACED)]
+    return [*lost, *gone]
 
 
 def is_mcp(name: str) -> bool:

@@ -24,11 +24,11 @@ WRITING = frozenset(["Edit", "Write", "NotebookEdit", "MultiEdit"])
 
 _OWN = (
     "Bash Agent Skill SendMessage MergeWorktrees TaskOutput TaskStop TodoWrite AskUserQuestion "
-    "EnterPlanMode ExitPlanMode StructuredOutput subscribe_pr_activity "
+    "EnterPlanMode ExitPlanMode StructuredOutput subscribe_pr_activity WebFetch WebSearch "
     "McpSearch McpCall "
     "TeamCreate TeamSpawn TeamDelete TeamTaskCreate TeamTaskGet TeamTaskList TeamTaskUpdate"
 )
-_FOREIGN = "Task WebFetch WebSearch BashOutput KillShell KillBash TodoRead SlashCommand"
+_FOREIGN = "Task BashOutput KillShell KillBash TodoRead SlashCommand"
 OWN = frozenset([*READING, *WRITING, *_OWN.split()])
 """Names of our own tools."""
 TOOLS = OWN | frozenset(_FOREIGN.split())

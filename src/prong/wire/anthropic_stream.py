@@ -50,6 +50,10 @@ class _Details(msgspec.Struct):
     thinking_tokens: int | None = None
 
 
+class _Served(msgspec.Struct):
+    web_search_requests: int | None = None
+
+
 class _Usage(msgspec.Struct):
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -57,6 +61,7 @@ class _Usage(msgspec.Struct):
     cache_read_input_tokens: int | None = None
     cache_creation: _Written | None = None
     output_tokens_details: _Details | None = None
+    server_tool_use: _Served | None = None
 
 
 class _StopDetails(msgspec.Struct):
@@ -286,6 +291,7 @@ def _count(usage: _Usage) -> Usage:
         written_1h=hour,
         output=usage.output_tokens or 0,
         reasoning=details.thinking_tokens or 0,
+        searches=(usage.server_tool_use or _Served()).web_search_requests or 0,
     )
 
 

@@ -230,7 +230,7 @@ class ResponsesStream(Stream):
         self._end(
             Ended(
                 reply=reply_of(sendable(items), stop=stop),
-                usage=_count(response.usage or _Usage()),
+                usage=_count(response.usage or _Usage(), items),
                 id=response.id,
                 model=response.model,
                 diagnostics=tidy(diagnostics) if present(diagnostics) else b"",
@@ -245,7 +245,7 @@ def _failure(response: _Response) -> Fault:
     return broken(response.status or "failed", "the server gave up on the reply without a reason")
 
 
-def _count(usage: _Usage) -> Usage:
+def _count(usage: _Usage, items: list[bytes]) -> Usage:
     told = usage.input_tokens_details or _InputDetails()
     split = told.cache_write_tokens_details or _WriteSplit()
     long = split.ttl_12h_tokens or 0
@@ -263,4 +263,6 @@ def _count(usage: _Usage) -> Usage:
         output=usage.output_tokens or 0,
         reasoning=details.reasoning_tokens or 0,
         silent=told.cached_tokens is None,
+        # Of searches the count of tokens tells nothing; each is an item of the reply.
+        searches=sum(_item(data).type == "web_search_call" for data in items),
     )
