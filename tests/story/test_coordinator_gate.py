@@ -76,7 +76,20 @@ async def test_forks_are_off(world: Worlds) -> None:
     ("tools", "has"),
     [
         ("simple", ["Read", "Edit", "Bash"]),
-        ("full", ["Read", "Write", "Edit", "NotebookEdit", "Glob", "Grep", "Bash", "TodoWrite"]),
+        (
+            "full",
+            [
+                "Read",
+                "Write",
+                "Edit",
+                "NotebookEdit",
+                "Glob",
+                "Grep",
+                "Bash",
+                "TodoWrite",
+                "WebFetch",
+            ],
+        ),
     ],
 )
 async def test_workers(world: Worlds, tools: str, has: list[str]) -> None:

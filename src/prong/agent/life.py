@@ -20,7 +20,7 @@ from prong.agent.agent import Agent
 from prong.agent.answer import awaits_reply
 from prong.cost import total
 from prong.entry import Reply, Text, Usage, User
-from prong.errors import JournalError, ProngError
+from prong.errors import JournalError, Overloaded, ProngError, ProviderError, RateLimited
 from prong.event import TurnFinished, TurnStarted, Warned
 from prong.journal.note import FilesRead, FolderEntered, TodosKept, TurnSettled
 from prong.prompt import Prompt
@@ -56,9 +56,19 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 class Life:
     """Runs the turns of one agent."""
 
-    def __init__(self, agent: Agent, *, settled: str = "") -> None:
-        """Nothing runs before `live` does; `settled` is what a resumed session has recorded."""
+    def __init__(
+        self,
+        agent: Agent,
+        *,
+        settled: str = "",
+        fallback: Callable[[ProviderError], bool] | None = None,
+    ) -> None:
+        """Nothing runs before `live` does; `settled` is what a resumed session has recorded.
+
+        `fallback` lets another model answer where the agent's own is overloaded, if it can.
+        """
         self._agent = agent
+        self._fallback = fallback
         self._settled = settled
         """The prompt at the end of the last turn that came to one."""
         self._living = anyio.CancelScope()
@@ -220,7 +230,12 @@ class Life:
 
     async def _attempt(self) -> tuple[str, TurnEnd, str]:
         try:
-            stopped = await loop.run(self._agent)
+            try:
+                stopped = await loop.run(self._agent)
+            except (Overloaded, RateLimited) as error:
+                if self._fallback is None or not self._fallback(error):
+                    raise
+                stopped = await loop.run(self._agent)
         except ProngError as error:
             return "", "error", str(error)
         except Exception as error:  # noqa: BLE001 - a failure is always seen, and ends one turn only

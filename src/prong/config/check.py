@@ -13,6 +13,7 @@ import msgspec
 
 from prong.config.function_hook import read_hooks
 from prong.config.option import Options
+from prong.config.setting import SOURCES
 from prong.config.tool_choice import read_tools
 from prong.config.type_option import read_types
 from prong.errors import BadInput
@@ -37,6 +38,8 @@ _READ: dict[str, Any] = {
     "ask": _TEXTS,
     "deny": _TEXTS,
     "add_dirs": _TEXTS,
+    "betas": _TEXTS,
+    "setting_sources": _TEXTS | None,
     "settings": str | None,
     "mcp_config": _TEXTS,
     "json_schema": str | None,
@@ -150,6 +153,15 @@ def _check_session(options: Options) -> None:
         raise BadInput("--resume names a session and --continue means the last; give one")
     if options.fork_session and not resumes:
         raise BadInput("--fork-session copies a session: say which with --resume or --continue")
+    if options.worktree is not None and resumes:
+        raise BadInput("a resumed session stays in its folder; leave out --worktree")
+    if options.agent is not None and options.coordinator:
+        raise BadInput("--coordinator is a role of its own; leave out --agent")
+    wrong = [name for name in options.setting_sources or () if name not in SOURCES]
+    if wrong:
+        raise BadInput(
+            f"--setting-sources: there is no source {wrong[0]!r}; they are user, project and local"
+        )
     if options.bare and options.memory:
         raise BadInput("--bare reads nothing but the folder, notes neither; give no --memory on")
     if options.session_id is not None and resumes and not options.fork_session:

@@ -104,7 +104,7 @@ def choose(place: Place, named: str | None, before: ModelChosen | None = None) -
         raise UnknownName(f"{error}{nearest(short, values)}") from None
     patience = msgspec.convert(dict(values.retry), Patience)
     asks = values.cache_diagnostics and _diagnoses(endpoint)
-    asked = betas(model, long=full.long)
+    asked = tuple(dict.fromkeys([*betas(model, long=full.long), *options.betas]))
     return Chosen(name, model, endpoint, base_url, api, patience, asks, asked)
 
 

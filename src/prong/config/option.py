@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from prong.agent.spec import AgentType
+from prong.errors import UnknownName
 from prong.journal.note import MemberSpec
 from prong.wire import Ttl
 
@@ -18,6 +19,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str | None = None
     """Any model: `claude-…`, `gpt-…`, or with a prefix, `anthropic:…`, `openai:…`, `chat:…`."""
+    fallback_model: str | None = None
+    """What goes on where the model is overloaded."""
     cwd: str | os.PathLike[str] = "."
     """The project folder."""
     base_url: str | None = None
@@ -41,6 +44,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """A name by which the session can be found again."""
     mode: str | None = None
     """Permission mode."""
+    permission_prompt_tool: str | None = None
+    """A tool of an MCP server that is asked for permission where nobody else can be."""
+    agent: str | None = None
+    """The type of agent that the main agent is to be."""
+    worktree: str | None = None
+    """A name for a worktree of the repository to work in; empty for one that is made up."""
     team: bool | None = None
     """Whether it may lead a team of agents; None is what the settings say."""
     member: MemberSpec | None = None
@@ -80,8 +89,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None = None
     """Where the API takes one: what lets the same words be picked again."""
     cache_ttl: Ttl | None = None
+    betas: Sequence[str] = ()
+    """Names of Anthropic's beta features, sent with every request."""
     settings: Mapping[str, Any] | str | os.PathLike[str] | None = None
     """Settings as a mapping or as JSON, or a file of them."""
+    setting_sources: Sequence[str] | None = None
+    """Which files of settings are read: some of `user`, `project` and `local`; None for all."""
     mcp_config: Mapping[str, Any] | Sequence[Mapping[str, Any] | str | os.PathLike[str]] = ()
     """Further MCP servers: what such files hold, as mappings or as JSON, or files."""
     strict_mcp: bool = False
@@ -106,6 +119,7 @@ class OptionKeywords(TypedDict, total=False):
     """The fields of `Options` as keywords; a test holds the two together."""
 
     model: str | None
+    fallback_model: str | None
     cwd: str | os.PathLike[str]
     base_url: str | None
     api: str | None
@@ -118,6 +132,9 @@ class OptionKeywords(TypedDict, total=False):
     session_id: str | None
     name: str | None
     mode: str | None
+    permission_prompt_tool: str | None
+    agent: str | None
+    worktree: str | None
     team: bool | None
     member: MemberSpec | None
     coordinator: bool
@@ -141,7 +158,9 @@ class OptionKeywords(TypedDict, total=False):
     temperature: float | None
     seed: int | None
     cache_ttl: Ttl | None
+    betas: Sequence[str]
     settings: Mapping[str, Any] | str | os.PathLike[str] | None
+    setting_sources: Sequence[str] | None
     mcp_config: Mapping[str, Any] | Sequence[Mapping[str, Any] | str | os.PathLike[str]]
     strict_mcp: bool
     bare: bool
@@ -151,3 +170,18 @@ class OptionKeywords(TypedDict, total=False):
     store: str | os.PathLike[str] | None
     env: Mapping[str, str] | None
     extra: Mapping[str, Any]
+
+
+def with_keywords(options: Options, given: Mapping[str, Any]) -> Options:
+    """Give options with some of them changed.
+
+    Raises UnknownName, with the nearest, if there is none of a name.
+    """
+    for name in given:
+        if name not in options.__struct_fields__:
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, options.__struct_fields__, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise UnknownName(f"there is no option {name!r}{hint}")
+    return msgspec.structs.replace(options, **given)

@@ -10,7 +10,8 @@ from typing import cast, get_args
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from prong.agent.spec import AgentTypes
+from prong.agent.spec import AgentType, AgentTypes
+from prong.config.acting import acting_type, as_type, role_of
 from prong.config.agents import find_types
 from prong.config.alias import FAMILIES, reachable
 from prong.config.check import checked
@@ -22,7 +23,7 @@ from prong.config.memory import note_file, remembers
 from prong.config.option import Options
 from prong.config.package_tool import package_tools
 from prong.config.server_file import Configured, configured_servers
-from prong.config.setting import Settings, is_foreign, load_settings
+from prong.config.setting import SOURCES, Settings, is_foreign, load_settings
 from prong.config.skill_search import Found, find_skills
 from prong.config.slip import check_rule
 from prong.config.tool_choice import function_names, given_types
@@ -58,6 +59,8 @@ class Place(Struct, frozen=True, kw_only=True):
     servers: Configured = field(default_factory=Configured)
     server_notes: tuple[tuple[str, str], ...] = ()
     """What MCP servers say of themselves, by their names."""
+    acts_as: AgentType | None = None
+    """The type that the main agent is of; None for Prong's own."""
     role: tuple[str, str] | None = None
     """A system prompt in place of the usual one, and what it has to say of this session."""
     warnings: list[str] = field(default_factory=list[str])
@@ -66,7 +69,8 @@ class Place(Struct, frozen=True, kw_only=True):
     @property
     def hooks(self) -> tuple[AnyHook, ...]:
         """The hooks of every agent: those of files, then those of the caller."""
-        return (*self.settings.hooks, *given_hooks(self.options))
+        own = self.acts_as.hooks if self.acts_as is not None else ()
+        return (*self.settings.hooks, *given_hooks(self.options), *own)
 
     @property
     def remembers(self) -> bool:
@@ -121,6 +125,8 @@ def look_around(options: Options, *, cwd: str | None = None) -> Place:
     )
     strict = options.strict_mcp or options.bare
     servers = join_servers(servers, types.types, strict=strict, env=env)
+    kind = acting_type(options, types.types)
+    options = as_type(options, kind)
     wrong = [
         *settings.problems,
         *settings.warnings,
@@ -143,6 +149,8 @@ def look_around(options: Options, *, cwd: str | None = None) -> Place:
         instructions=instructions,
         skills=skills.skills,
         types=types.types,
+        acts_as=kind,
+        role=role_of(kind, skills.skills),
         servers=servers,
         warnings=list(map(str, wrong)),
     )
@@ -191,11 +199,17 @@ def _settings(home: str, root: str, options: Options, *, trusted: bool) -> Setti
         vouched=vouched,
         flag=None if options.settings is None else str(options.settings),
         functions=_function_names(options),
-        bare=options.bare,
+        sources=_sources(options),
     )
     if settings.fatal:
         raise settings.fatal[0]
     return settings
+
+
+def _sources(options: Options) -> frozenset[str]:
+    if options.bare:
+        return frozenset()
+    return SOURCES if options.setting_sources is None else frozenset(options.setting_sources)
 
 
 def _function_names(options: Options) -> frozenset[str]:

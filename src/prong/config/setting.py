@@ -28,6 +28,8 @@ from prong.tools.rule import Effect
 SettingSource: TypeAlias = Literal["user", "project", "local", "flag"]
 
 MODES = ("default", "manual", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
+SOURCES = frozenset({"user", "project", "local"})
+"""Who writes files of settings."""
 _STRICT_MODES = ("default", "manual", "plan", "dontAsk")
 
 _KINDS: dict[str, ValueKind] = {
@@ -223,15 +225,15 @@ def load_settings(
     vouched: AbstractSet[str] = frozenset(),
     flag: str | None = None,
     functions: AbstractSet[str] = frozenset(),
-    bare: bool = False,
+    sources: AbstractSet[str] = SOURCES,
 ) -> Settings:
     """Read all layers for a project root; `flag` is the value of `--settings`, a file or JSON.
 
-    With `bare` there is no other layer. Rules may speak of the `functions` that the session's
-    caller gave it. Rules of local settings that are `vouched` for count without trust.
+    Of the others only those of the `sources` count. Rules may speak of the `functions` that the
+    session's caller gave it. Rules of local settings that are `vouched` for count without trust.
     """
     merge = _Merge(functions)
-    layers = [] if bare else _layers(Path(home), Path(root), merge, None if trusted else vouched)
+    layers = _layers(Path(home), Path(root), merge, None if trusted else vouched, sources)
     for layer in (*layers, *_flag_layer(flag, merge)):
         withheld, problems = len(merge.withheld), len(merge.problems)
         if double := find_double(layer.document, *_GUARDS, *_INNER_GUARDS):
@@ -283,9 +285,13 @@ def _look_for_slip(merge: _Merge, layer: _Layer, *keys: str) -> None:
 
 
 def _layers(
-    home: Path, root: Path, merge: _Merge, vouched: AbstractSet[str] | None
+    home: Path,
+    root: Path,
+    merge: _Merge,
+    vouched: AbstractSet[str] | None,
+    sources: AbstractSet[str],
 ) -> list[_Layer]:
-    """Read the files; in a folder that is not trusted only rules that are vouched for count."""
+    """Read the files; where there is no trust, only rules that are vouched for count."""
     places: list[tuple[Path, SettingSource]] = [
         (home / ".claude/settings.json", "user"),
         (home / ".prong/settings.json", "user"),
@@ -298,7 +304,7 @@ def _layers(
     seen: set[Path] = set()
     for path, source in places:
         # In the home folder the project's files are the user's own.
-        if path in seen:
+        if path in seen or source not in sources:
             continue
         seen.add(path)
         document = read_document(path)

@@ -215,7 +215,11 @@ def _work(words: list[str]) -> int:
             raise BadInput("there is no prompt: give it as an argument or on standard input")
         return anyio.run(
             lambda: headless.run(
-                options, prompt, output=args.output_format, reads=args.input_format
+                options,
+                prompt,
+                output=args.output_format,
+                reads=args.input_format,
+                detail="debug" if args.debug else "verbose" if args.verbose else "",
             )
         )
     from prong.face import interactive

@@ -29,6 +29,8 @@ _EXITS = """exit codes:
 
 
 _RULE_OPTIONS = ("--allowed-tools", "--allowedTools", "--disallowed-tools", "--disallowedTools")
+_LARGEST = 4_000_000
+"""Bytes that a file of a prompt may have."""
 _RULE = re.compile(
     r"mcp__\S+|[A-Z][A-Za-z]+\(.*\)|(?:[A-Z][a-z]+){2,}|Agent|Bash|Edit|Glob|Grep|Read|Skill|Write"
 )
@@ -53,6 +55,9 @@ def parse(words: list[str], commands: Mapping[str, str]) -> argparse.Namespace:
             f"{stray!r} is one word too many: put the prompt into quotes, and rules and names "
             "behind one option, with commas between them"
         )
+    if args.worktree and args.prompt is None and len(args.worktree.split()) > 1:
+        # No name has blanks: it is the prompt, of a worktree that nobody has named.
+        args.prompt, args.worktree = args.worktree, ""
     return args
 
 
@@ -84,9 +89,18 @@ def check(args: argparse.Namespace) -> None:
         raise BadInput(f"{flag} talks in a terminal and -p works without one; give one of them")
     if args.plain and args.full:
         raise BadInput("--plain and --full are two ways to talk; give one of them")
+    if args.skip_permissions and args.permission_mode not in {None, "bypassPermissions"}:
+        raise BadInput(
+            f"--dangerously-skip-permissions and --permission-mode {args.permission_mode} "
+            "contradict each other; give one of them"
+        )
     for flag, given in (
         ("--output-format", args.output_format != "text"),
         ("--json-schema", args.json_schema is not None),
+        ("--include-partial-messages", args.include_partial_messages),
+        ("--permission-prompt-tool", args.permission_prompt_tool is not None),
+        ("--verbose", args.verbose),
+        ("--debug", args.debug),
     ):
         if given and not (args.print or streams):
             raise BadInput(f"{flag} is for runs without a terminal; add -p")
@@ -98,6 +112,7 @@ def options_of(args: argparse.Namespace) -> Options:
 
     return Options(
         model=args.model,
+        fallback_model=args.fallback_model,
         cwd=args.cwd,
         base_url=args.base_url,
         api=args.api,
@@ -108,7 +123,10 @@ def options_of(args: argparse.Namespace) -> Options:
         fork_session=args.fork_session,
         session_id=args.session_id,
         name=args.name,
-        mode=args.permission_mode,
+        mode="bypassPermissions" if args.skip_permissions else args.permission_mode,
+        permission_prompt_tool=args.permission_prompt_tool,
+        agent=args.agent,
+        worktree=args.worktree,
         team=args.team or None,
         coordinator=args.coordinator,
         worker_tools=args.worker_tools,
@@ -117,8 +135,8 @@ def options_of(args: argparse.Namespace) -> Options:
         deny=_rules(args.disallowed_tools),
         add_dirs=tuple(args.add_dir),
         tools=_rules(args.tools) if args.tools is not None else None,
-        system=None if args.system_prompt is None else text_of(args.system_prompt),
-        append_system=text_of(args.append_system_prompt),
+        system=_system(args),
+        append_system=_appended(args),
         max_turns=args.max_turns,
         max_usd=args.max_budget_usd,
         max_output=args.max_output_tokens,
@@ -128,7 +146,9 @@ def options_of(args: argparse.Namespace) -> Options:
         temperature=args.temperature,
         seed=args.seed,
         cache_ttl=args.cache_ttl,
+        betas=_rules(args.betas),
         settings=args.settings,
+        setting_sources=None if args.setting_sources is None else _rules([args.setting_sources]),
         mcp_config=tuple(args.mcp_config),
         strict_mcp=args.strict_mcp_config,
         bare=args.bare,
@@ -136,6 +156,35 @@ def options_of(args: argparse.Namespace) -> Options:
         json_schema=args.json_schema,
         memory=None if args.memory is None else args.memory == "on",
     )
+
+
+def _system(args: argparse.Namespace) -> str | None:
+    """Give what stands in place of our own system prompt, if anything does."""
+    if args.system_prompt_file is None:
+        return None if args.system_prompt is None else text_of(args.system_prompt)
+    if args.system_prompt is not None:
+        raise BadInput("--system-prompt and --system-prompt-file are one thing; give one of them")
+    return _content("--system-prompt-file", args.system_prompt_file)
+
+
+def _appended(args: argparse.Namespace) -> str:
+    """Give what follows the system prompt: the text, and then what the file holds."""
+    texts = [text_of(args.append_system_prompt)]
+    if (name := args.append_system_prompt_file) is not None:
+        texts.append(_content("--append-system-prompt-file", name))
+    return "\n\n".join(text for text in texts if text)
+
+
+def _content(flag: str, name: str) -> str:
+    try:
+        with open(name, "rb") as file:  # noqa: PTH123 - pathlib is not needed for anything else
+            data = file.read(_LARGEST + 1)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise BadInput(f"{flag} {name}: {why}") from error
+    if len(data) > _LARGEST:
+        raise BadInput(f"{flag} {name}: it has more than {_LARGEST:,} bytes")
+    return data.decode("utf-8-sig", errors="replace")
 
 
 def _thinking(value: str | None) -> bool | int | None:
@@ -208,6 +257,11 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("--team", action="store_true", help="may lead a team of agents that talk to each other")
     add("--coordinator", action="store_true", help="only give work to others, who do everything")
     add("--worker-tools", choices=("simple", "full"), help="what a coordinator's workers have")
+    add("-w", "--worktree", nargs="?", const="", metavar="NAME", help="in a worktree of its own")
+    add("--verbose", action="store_true", help="with -p, tell of each step on standard error")
+    add("--debug", action="store_true", help="with -p, tell of requests and hooks as well")
+    told = "for other programs' scripts: stream-json always has them"
+    add("--include-partial-messages", action="store_true", help=told)
     add("--json-schema", metavar="JSON|FILE", help="answer with an object of this JSON schema")
     add("--max-turns", type=int, metavar="N", help="requests to the model at most")
     add("--max-budget-usd", type=float, metavar="USD", help="money to spend at most")
@@ -223,6 +277,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         help="any model; anthropic:, openai: or chat: before it chooses the API;"
         " local, or local:FILE for a GGUF file, runs on this machine without a key",
     )
+    add("--fallback-model", metavar="MODEL", help="goes on where the model is overloaded")
     add("--base-url", metavar="URL", help="any compatible server")
     add("--api", choices=("anthropic", "responses", "chat"), help="which API that server speaks")
     add("--header", action="append", default=[], metavar="'NAME: VALUE'", help="sent every time")
@@ -233,6 +288,13 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, metavar="N", help="to pick the same words again, where it is taken")
     add("--max-output-tokens", type=int, metavar="N", help="tokens in one reply at most")
     add("--context-tokens", type=int, metavar="N", help="tokens that the model can read")
+    add(
+        "--betas",
+        action="append",
+        default=[],
+        metavar="NAME[,NAME]",
+        help="beta features to ask for",
+    )
     add("--cache-ttl", choices=("5m", "1h"), help="how long the provider keeps cached prompts")
 
 
@@ -252,8 +314,19 @@ def _add_permission(parser: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add(
         "--permission-mode",
-        choices=("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"),
+        choices=(
+            *("default", "manual", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"),
+        ),
     )
+    add(
+        "--dangerously-skip-permissions",
+        dest="skip_permissions",
+        action="store_true",
+        help="the mode bypassPermissions",
+    )
+    told = "for other programs' scripts: that mode can always be chosen"
+    add("--allow-dangerously-skip-permissions", action="store_true", help=told)
+    add("--permission-prompt-tool", metavar="TOOL", help="with -p, a server's tool that is asked")
     rules = "RULE[,RULE]"
     add("--allowed-tools", "--allowedTools", action="append", default=[], metavar=rules)
     add("--disallowed-tools", "--disallowedTools", action="append", default=[], metavar=rules)
@@ -266,7 +339,11 @@ def _add_context(parser: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add("--system-prompt", metavar="TEXT", help="in place of Prong's own")
     add("--append-system-prompt", default="", metavar="TEXT", help="after Prong's own")
+    add("--system-prompt-file", metavar="FILE", help="the same, from a file")
+    add("--append-system-prompt-file", metavar="FILE", help="after that, from a file")
+    add("--agent", metavar="TYPE", help="be an agent of this type: its prompt, tools and model")
     add("--settings", metavar="JSON|FILE")
+    add("--setting-sources", metavar="user,project,local", help="only these files of settings")
     add("--mcp-config", action="append", default=[], metavar="JSON|FILE")
     add("--strict-mcp-config", action="store_true", help="no other MCP servers than these")
     add("--agents", metavar="JSON", help="further types of agents, by name")

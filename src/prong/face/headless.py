@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import anyio
 import msgspec
@@ -32,7 +32,7 @@ from prong.command import (
     TakeUp,
     UseSkill,
 )
-from prong.entry import Image, Part, Text, Usage
+from prong.entry import Image, Part, Text
 from prong.errors import NotPossibleNow
 from prong.event import (
     MAIN,
@@ -55,9 +55,14 @@ from prong.face.line import (
     stop_signals,
 )
 from prong.face.output import answer, draw, flush, send, show_json, tell
-from prong.session import Options, Session, Subscription, Turn, as_json, dump, open_session
+from prong.face.run_summary import Denial, summarise
+from prong.face.step import describe_step
+from prong.session import Options, Session, Subscription, Turn, dump, open_session
 
 Format: TypeAlias = Literal["text", "json", "stream-json"]
+
+Detail: TypeAlias = Literal["", "verbose", "debug"]
+"""How much is told on standard error beside what must be."""
 
 EXIT = {
     "done": 0,
@@ -72,41 +77,14 @@ EXIT = {
 """Exit codes by how the turn ended; 2 is a wrong command line."""
 
 
-class Denial(msgspec.Struct, frozen=True):
-    """A tool call that was not allowed to run."""
-
-    tool: str
-    why: str
-
-
-class Summary(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="result"):
-    """The last line of `stream-json`, and all of `json`."""
-
-    session_id: str
-    text: str
-    why: str
-    detail: str
-    turns: int
-    """Requests that were made."""
-    usage: Usage
-    cost: float | None
-    """In dollars; null when a price is unknown."""
-    structured: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    """The answer as an object, if a JSON schema was given."""
-    receipts: tuple[dict[str, Any], ...] = ()
-    """What each child shared and paid."""
-    denials: tuple[Denial, ...] = ()
-    """Tool calls that were not allowed to run."""
-    worktrees: tuple[WorkKept, ...] = ()
-    """Where children have left work."""
-
-
-async def run(options: Options, prompt: str | None, *, output: Format, reads: Format) -> int:
+async def run(
+    options: Options, prompt: str | None, *, output: Format, reads: Format, detail: Detail = ""
+) -> int:
     """Work on a prompt, or on the commands that come in, and give the exit code."""
     # A program that reads events and writes commands can answer, for as long as it does.
     attended = output == reads == "stream-json"
     turn = Turn(text="", why="interrupted", detail="a signal stopped it")
-    teller = _Teller(output)
+    teller = _Teller(output, detail)
     async with open_session(options, attended=attended) as session:
         look_seldom()
         events = session.events(since=session.records.began)
@@ -163,17 +141,10 @@ def _finish(session: Session, turn: Turn, teller: _Teller) -> int:
         if not turn.ok or turn.detail:
             tell(f"{turn.why}: {turn.detail}")
     else:
-        structured = turn.structured
-        summary = Summary(
-            session_id=session.id,
-            text=turn.text,
-            why=turn.why,
-            detail=turn.detail,
-            turns=session.records.requests,
-            usage=session.usage,
-            cost=session.cost,
-            structured=msgspec.UNSET if structured is None else msgspec.Raw(structured),
-            receipts=tuple(as_json(receipt) for receipt in session.receipts()),
+        summary = summarise(
+            session,
+            turn,
+            seconds=time.monotonic() - teller.since,
             denials=tuple(teller.denials),
             worktrees=tuple(teller.worktrees.values()),
         )
@@ -185,7 +156,9 @@ def _finish(session: Session, turn: Turn, teller: _Teller) -> int:
 class _Teller:
     """Writes events, or what of them people should see beside the answer."""
 
-    def __init__(self, output: Format) -> None:
+    def __init__(self, output: Format, detail: Detail) -> None:
+        self._detail: Detail = detail
+        self.since = time.monotonic()
         self.output: Format = output
         self.denials: list[Denial] = []
         self.worktrees: dict[str, WorkKept] = {}
@@ -211,6 +184,8 @@ class _Teller:
             send(dump(envelope))
         elif told := _told(event):
             tell(f"{badge}{told}")
+        if self._detail and (told := describe_step(event, debug=self._detail == "debug")):
+            tell(f"{badge}{told}", lead="")
 
     def answer(self, line: bytes, outcome: Outcome) -> None:
         """Say what came of a line of input, as far as no event does."""
@@ -295,8 +270,9 @@ async def _lines(source: int) -> AsyncIterator[bytes]:
 
 
 class _ImageSource(msgspec.Struct):
-    media_type: str
-    data: str
+    type: str = "base64"
+    media_type: str = ""
+    data: str = ""
 
 
 class _ContentBlock(msgspec.Struct):
@@ -304,11 +280,26 @@ class _ContentBlock(msgspec.Struct):
     text: str = ""
     source: _ImageSource | None = None
 
-    def part(self) -> Part | None:
-        """Read it as a part of a message; None if it is of another kind."""
-        if self.type == "image" and self.source is not None:
-            return Image(self.source.media_type, self.source.data)
-        return Text(self.text) if self.type == "text" else None
+    def part(self) -> Part:
+        """Read it as a part of a message.
+
+        Raises ValidationError if it is of another kind: to leave it out would change what is said.
+        """
+        match self:
+            case _ContentBlock(type="text"):
+                return Text(self.text)
+            case _ContentBlock(type="image", source=_ImageSource(type="base64") as source) if (
+                source.media_type and source.data
+            ):
+                return Image(source.media_type, source.data)
+            case _ContentBlock(type="image"):
+                raise msgspec.ValidationError(
+                    "a picture needs a source of type base64, with media_type and data"
+                )
+            case _:
+                raise msgspec.ValidationError(
+                    f"a message may hold blocks of text and image, not {self.type!r}"
+                )
 
 
 class _UserMessage(msgspec.Struct):
@@ -333,5 +324,4 @@ def read_command(line: bytes) -> Command:
             raise error from None
     if isinstance(content, str):
         return Say(content)
-    parts = (block.part() for block in content)
-    return Say(parts=tuple(part for part in parts if part is not None))
+    return Say(parts=tuple(block.part() for block in content))

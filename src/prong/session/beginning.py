@@ -17,6 +17,7 @@ from prong.journal.note import Titled
 from prong.journal.replay import Replay
 from prong.session.end import tell_escaped
 from prong.session.foundation import Foundation
+from prong.session.git_state import git_state
 from prong.session.hook_event import tell_start, tell_switched
 from prong.session.move import move
 from prong.session.moving_cost import moving_cost, other_model
@@ -62,6 +63,8 @@ async def begin(parts: Parts, base: Foundation, group: anyio.abc.TaskGroup) -> N
         )
     for warning in base.place.warnings:
         warn(warning)
+    if base.replay is None and not options.bare and options.member is None:
+        parts.intake.note(await git_state(base.host, base.place.root, trusted=base.place.trusted))
     if switched:
         await tell_switched(parts, {"from_model": switched})
     source = "fork" if options.fork_session else "resume"

@@ -15,7 +15,7 @@ from prong.prompt import Head
 from prong.session.coordination import coordinate
 from prong.session.foundation import Foundation
 from prong.session.planning import Planner
-from prong.session.toolbox import TeamRole, built_in, main_kit, make_kit
+from prong.session.toolbox import TeamRole, built_in, lacking, main_kit, make_kit
 from prong.team.pull import Pulls
 from prong.team.route import ForkMode
 from prong.tools.kit import Kit
@@ -43,11 +43,8 @@ class Crew(msgspec.Struct, frozen=True, kw_only=True):
     """The tools that every session has."""
     structured: StructuredOutput | None = None
     servers: McpServers | None = None
-
-    @property
-    def coordinates(self) -> bool:
-        """Whether the main agent only leads others."""
-        return self.place.role is not None
+    coordinates: bool = False
+    """Whether the main agent only leads others."""
 
     def fitted(self, head: Head) -> Crew:
         """Give the crew of a main agent that has this head, which may be an old one."""
@@ -90,6 +87,7 @@ def make_crew(
         place = replace(place, server_notes=servers.instructions())
     own = tuple(built_in(place, planner, forks=forks.on, team=role, web=web))
     pool = _pool(place, own, servers, base.structured)
+    place.warn(*lacking(place, pool))
     crew = Crew(
         place=place,
         kit=_main_kit(place, pool, servers),
@@ -105,6 +103,7 @@ def make_crew(
     team = coordinate(place, pool, base.policy, pulls, workers)
     return replace(
         crew,
+        coordinates=True,
         place=replace(place, role=team.role),
         kit=team.kit,
         types=team.types,

@@ -106,6 +106,11 @@ class Intake:
         for message_id in [*self._queued]:
             self._unqueue(message_id, "lost")
 
+    def note(self, text: str) -> None:
+        """Tell the model something with the next message; nothing if it is empty."""
+        if text:
+            self._notes.append(User((Text(text),), "reminder"))
+
     def heed(self, verdict: Verdict) -> None:
         """Take over what hooks want to say to the user, and to the model with the next message."""
         for warning in verdict.warnings:

@@ -11,7 +11,8 @@ from prong.agent.agent import Renewal
 from prong.agent.compact import carried
 from prong.config.model import Chosen, choose, render_head
 from prong.config.place import Place
-from prong.errors import BadInput, NotPossibleNow
+from prong.errors import BadInput, NotPossibleNow, ProviderError
+from prong.event import Warned
 from prong.prompt import Head, Prompt
 from prong.provider import Providers
 
@@ -43,6 +44,16 @@ def switch(place: Place, providers: Providers, agent: Agent, model: str) -> None
     move(agent, place, chosen, f"from {before} to {chosen.model}")
     agent.client.connect(provider)
     agent.conversation.note(chosen.recorded)
+
+
+def fall_back(place: Place, providers: Providers, agent: Agent, why: ProviderError) -> bool:
+    """Let the model go on that was given for when the other is overloaded; False if none can."""
+    model, before = place.options.fallback_model, agent.conversation.prompt.head.model
+    if model is None or choose(place, model).model == before:
+        return False
+    agent.emit(Warned(text=f"{before} does not answer ({why}); {model} goes on"))
+    switch(place, providers, agent, model)
+    return True
 
 
 def change_effort(agent: Agent, effort: str) -> None:

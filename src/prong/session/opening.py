@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import anyio
 import anyio.abc
-import msgspec
 from msgspec.structs import replace
 
 from prong.agent import Agent, Life, OpenQuestions, Respond, Turn
@@ -22,19 +21,29 @@ from prong.config.guard import Guard
 from prong.config.local_rule import local_rules
 from prong.config.memory import note_file
 from prong.config.model import choose
-from prong.config.option import OptionKeywords, Options
+from prong.config.option import OptionKeywords, Options, with_keywords
 from prong.config.place import Place, look_around, make_policy
 from prong.config.sampling import kept, sampling
 from prong.config.sandboxing import must_hold, sandboxing
 from prong.config.secrecy import must_withhold, secrets, withheld
 from prong.errors import JournalError, ProngError
-from prong.event import MAIN, AgentRested, AgentStarted, Event, SessionStarted, Warned
+from prong.event import (
+    MAIN,
+    AgentRested,
+    AgentStarted,
+    Event,
+    PermissionAsked,
+    QuestionAsked,
+    SessionStarted,
+    Warned,
+)
 from prong.host import Host, LocalHost
 from prong.journal import store
 from prong.journal.eventlog import NAME as EVENTS
 from prong.journal.eventlog import EventLog
 from prong.journal.note import MainNotes, NotesAsked
 from prong.provider import Providers
+from prong.question import Answer
 from prong.session.beginning import begin
 from prong.session.bus import Bus
 from prong.session.coordination import make_pulls, worker_tools
@@ -47,8 +56,9 @@ from prong.session.hook_event import make_hooks
 from prong.session.intake import Intake
 from prong.session.lifetime import Opening
 from prong.session.main import first_prompt, make_agent, make_planner
-from prong.session.move import switch
+from prong.session.move import fall_back, switch
 from prong.session.notification import notify
+from prong.session.own_worktree import OwnWorktree, start_worktree
 from prong.session.parts import Parts
 from prong.session.preference import (
     exports,
@@ -61,6 +71,7 @@ from prong.session.preference import (
     structured_output,
     wakes_once,
 )
+from prong.session.prompt_tool import answer_by_tool, check_prompt_tool
 from prong.session.provider_search import web_tools
 from prong.session.teaming import make_leader, make_teams, may_lead, membership_of
 from prong.session.toolbox import TeamRole
@@ -107,7 +118,7 @@ def open_session(
         ProngError: the session cannot be opened, and why.
 
     """
-    options = msgspec.structs.replace(options or Options(), **given)
+    options = with_keywords(options or Options(), given)
     return Opening(_live(options, respond, clock, host, attended=attended))
 
 
@@ -121,12 +132,21 @@ async def _live(
     attended: bool,
 ) -> AsyncGenerator[Parts, None]:
     """Put a session together, and take it apart when it is left, in one and the same task."""
+    options, own = await start_worktree(options, host)
     place = look_around(options, cwd=host.root if host is not None else None)
+    prompt_tool = options.permission_prompt_tool
+
+    async def by_tool(_: str, asked: PermissionAsked | QuestionAsked) -> Answer | None:
+        assert prompt_tool is not None
+        return await answer_by_tool(maker.parts, prompt_tool, asked)
+
+    if prompt_tool is not None and respond is None and not attended:
+        respond = by_tool
     failure: BaseException | None = None
     async with anyio.create_task_group() as group, make_providers(place) as providers:
         rules = local_rules(place) if host is None else None
         questions = OpenQuestions(respond, attended=attended, rules=rules)
-        maker = _Maker(place, providers, group, questions, clock, host)
+        maker = _Maker(place, providers, group, questions, clock, host, own)
         try:
             parts = await maker.make()
             group.start_soon(_drive, parts)
@@ -178,8 +198,10 @@ class _Maker:
         questions: OpenQuestions,
         clock: Callable[[], float],
         host: Host | None,
+        own: OwnWorktree | None,
     ) -> None:
         self._clock = clock
+        self._own = own
         self._host = host
         self._place = place
         self._providers = providers
@@ -190,6 +212,12 @@ class _Maker:
         self._closers: list[Callable[[], Any]] = []
         self._created: Path | None = None
         """The journal this start has made; it goes again if the start fails."""
+
+    @property
+    def parts(self) -> Parts:
+        """What was put together."""
+        assert self._parts is not None, "nothing is asked before the session is there"
+        return self._parts
 
     async def make(self) -> Parts:
         """Put everything together."""
@@ -202,6 +230,7 @@ class _Maker:
         servers, web = await self._servers(base), web_tools(base, registry.agents)
         crew = make_crew(base, servers, planner, pulls, tools, role=role, web=web)
         base = replace(base, place=crew.place)
+        check_prompt_tool(base.place.options.permission_prompt_tool, crew.pool)
         hooks = make_hooks(base, self._group)
         prompt = first_prompt(base, crew.kit)
         crew = crew.fitted(prompt.head)
@@ -231,7 +260,11 @@ class _Maker:
             agent=agent,
             bus=base.bus,
             hooks=hooks,
-            life=Life(agent, settled=base.noted.settled),
+            life=Life(
+                agent,
+                settled=base.noted.settled,
+                fallback=partial(fall_back, base.place, self._providers, agent),
+            ),
             intake=Intake(agent, planner),
             journal=base.journal,
             leader=leader,
@@ -293,6 +326,8 @@ class _Maker:
             self._group.start_soon(reader.run)
             self._closers.append(reader.close)
         self._closers.append(self._finish)
+        if self._own is not None:
+            self._closers.append(partial(self._own.leave, emit))
         storage, keys = str(journal.path.with_suffix("")), withheld(place)
         host = self._host or LocalHost(
             place.cwd,

@@ -7,16 +7,17 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from prong.agent.spec import AgentType
 from prong.config.package_tool import package_tools
 from prong.config.place import Place
 from prong.config.tool_choice import chosen_names, given_functions
 from prong.errors import UnknownName
 from prong.session.planning import Planner
-from prong.team.typed import describe_agent_tool, without_private
+from prong.team.typed import describe_agent_tool, offered, without_private
 from prong.text import load_text
-from prong.tools.filter import is_mcp
+from prong.tools.filter import absent_tools, is_mcp, listed
 from prong.tools.kit import Kit
-from prong.tools.mcp import ServedTool
+from prong.tools.mcp import ServedTool, clean_name
 from prong.tools.mcp_search import CALL, SEARCH, LateServers, deferred, searchable
 from prong.tools.structured import StructuredOutput
 from prong.tools.tool import Tool
@@ -142,22 +143,54 @@ def make_kit(
 
 
 def main_kit(place: Place, pool: Kit, late: LateServers | None) -> Kit:
-    """Leave out what only agents of one type have, also of what can be searched for."""
-    if not place.servers.private:
+    """Keep what the main agent may have, by its type if it is of one; also of what can be found."""
+    kind = place.acts_as
+    if kind is None and not place.servers.private:
         return pool
-    kept = set(without_private(pool.names, place.servers.private, ""))
-    shared = SharedServers(late, place.servers.private) if late is not None else None
-    return Kit(searchable((tool for tool in pool if tool.name in kept), shared))
+    choice = MainChoice(place.servers.private, kind)
+    tools = list(pool) if kind is None else offered(pool, kind)
+    kept = choice.keep([tool.name for tool in tools]) | {StructuredOutput.name}
+    found = ChosenServers(late, choice) if late is not None else None
+    return Kit(searchable((tool for tool in tools if tool.name in kept), found))
 
 
-class SharedServers(msgspec.Struct, frozen=True):
-    """Servers that are late, but for those of which only agents of one type have the tools."""
+def lacking(place: Place, pool: Kit) -> list[str]:
+    """Say which tools the main agent's type names that are not there."""
+    if (kind := place.acts_as) is None:
+        return []
+    gone = absent_tools(kind.tool_names or (), [tool.name for tool in offered(pool, kind)])
+    return [f"{kind.name}: the type names the tool {name!r}, which is not there" for name in gone]
+
+
+class MainChoice(msgspec.Struct, frozen=True):
+    """Which tools are the main agent's."""
+
+    private: Mapping[str, str]
+    """Servers of which only agents of one type have the tools."""
+    kind: AgentType | None
+    """The type that the main agent is of."""
+
+    def keep(self, names: Sequence[str]) -> set[str]:
+        """Give the names that are left."""
+        kind = self.kind
+        shared = without_private(names, self.private, kind.name if kind is not None else "")
+        if kind is None:
+            return set(shared)
+        kept = listed(shared, kind.tool_names, tuple(kind.disallowed_tools))
+        if kind.mcp_servers is None:
+            return set(kept)
+        servers = {clean_name(name) for name in kind.mcp_servers}
+        return {name for name in kept if not is_mcp(name) or name.split("__")[1] in servers}
+
+
+class ChosenServers(msgspec.Struct, frozen=True):
+    """Servers that are late, with those of their tools that are the main agent's."""
 
     late: LateServers
-    private: Mapping[str, str]
+    choice: MainChoice
 
     async def wait_tools(self) -> Sequence[ServedTool]:
-        """Wait for all of them; gives the tools that every agent may have."""
+        """Wait for all of them; gives the tools that are chosen."""
         tools = await self.late.wait_tools()
-        kept = set(without_private([tool.name for tool in tools], self.private, ""))
+        kept = self.choice.keep([tool.name for tool in tools])
         return [tool for tool in tools if tool.name in kept]

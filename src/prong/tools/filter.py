@@ -129,6 +129,12 @@ def filter_kit(names: Iterable[str], request: Request) -> Filtered:
     return Filtered(tuple(kept), tuple(removed), _spawns(request.allow))
 
 
+def listed(names: Iterable[str], allow: tuple[str, ...] | None, deny: tuple[str, ...]) -> list[str]:
+    """Give the names that a type's own lists leave: what else agents may not have is not asked."""
+    request = Request(allow=allow, deny=deny)
+    return [name for name in names if _own_lists(name, request) is None]
+
+
 def problems(texts: Sequence[str]) -> list[str]:
     """Say what is wrong with a type's list of tools."""
     wrong = [text for text in texts if _split(text) is None]

@@ -1,0 +1,271 @@
+"""The flags that scripts of other programs give, each with what it does."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prong.testing import Script, Worlds, call, fail, say
+from prong.testing.repository import Repo
+
+pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L12")]
+
+SEVERAL = pytest.mark.moves_prefix("each run is a session of its own")
+TOUCH = call("Bash", {"command": "touch made"})
+
+
+async def test_json_has_the_keys_that_scripts_know(world: Worlds, program: Any) -> None:
+    """`jq .result`, `.is_error`, `.total_cost_usd`, `.num_turns` and Anthropic's names of usage."""
+    async with world([call("Bash", {"command": "ls"}), say("Nothing.")], opens=False) as w:
+        done = await program.run(w, "-p", "What?", "--output-format", "json")
+        told = json.loads(done.stdout)
+
+    assert told["type"] == "result"
+    assert (told["subtype"], told["is_error"]) == ("success", False)
+    assert told["result"] == told["text"] == "Nothing."
+    assert told["num_turns"] == told["turns"] == 2
+    assert told["total_cost_usd"] == told["cost"]
+    usage = told["usage"]
+    assert usage["input_tokens"] == usage["uncached"]
+    assert usage["output_tokens"] == usage["output"]
+    assert usage["cache_read_input_tokens"] == usage["read"]
+    written = usage["written_5m"] + usage["written_1h"]
+    assert usage["cache_creation_input_tokens"] == written
+    assert told["duration_ms"] > 0
+
+
+async def test_json_says_how_a_run_failed(world: Worlds, program: Any) -> None:
+    """A run that came to a limit is an error, and says by the known word of which kind."""
+    async with world(Script(forever=call("Bash", {"command": "ls"})), opens=False) as w:
+        done = await program.run(w, "-p", "Go", "--max-turns", "1", "--output-format", "json")
+        told = json.loads(done.stdout)
+
+    assert (told["subtype"], told["is_error"]) == ("error_max_turns", True)
+
+
+@SEVERAL
+async def test_permissions_can_be_skipped(world: Worlds, program: Any) -> None:
+    """`--dangerously-skip-permissions` is the mode bypassPermissions, and contradicts others."""
+    skip = "--dangerously-skip-permissions"
+    async with world([TOUCH, say("Done.")], opens=False) as w:
+        both = await program.run(w, "-p", "Go", skip, "--permission-mode", "plan")
+        assert both.returncode == 2
+        assert b"contradict" in both.stderr
+        assert not (w.root / "made").exists()
+
+        done = await program.run(w, "-p", "Go", skip)
+        assert done.returncode == 0
+        assert (w.root / "made").exists()
+
+
+async def test_manual_is_the_usual_mode(world: Worlds, program: Any) -> None:
+    """`--permission-mode manual` asks, and where nobody is, refuses."""
+    async with world([TOUCH, say("Done.")], opens=False) as w:
+        done = await program.run(w, "-p", "Go", "--permission-mode", "manual")
+        assert done.returncode == 0
+        assert not (w.root / "made").exists()
+
+
+@SEVERAL
+async def test_prompts_come_from_files(world: Worlds, program: Any) -> None:
+    """System prompts can be read from files; one that is not there is named."""
+    async with world([say("Hi.")], opens=False, files={"own.md": "OWN\n", "more.md": "MORE"}) as w:
+        gone = await program.run(w, "-p", "Hi", "--system-prompt-file", "none.md")
+        assert gone.returncode == 2
+        assert b"--system-prompt-file none.md: No such file" in gone.stderr
+        huge = await program.run(w, "-p", "Hi", "--append-system-prompt-file", "/dev/zero")
+        assert huge.returncode == 2
+        both = ("--system-prompt", "x", "--system-prompt-file", "own.md")
+        assert (await program.run(w, "-p", "Hi", *both)).returncode == 2
+
+        files = ("--system-prompt-file", "own.md", "--append-system-prompt-file", "more.md")
+        done = await program.run(w, "-p", "Hi", *files, "--append-system-prompt", "FIRST")
+        assert done.returncode == 0
+        system = [block["text"] for block in w.bodies()[0]["system"]]
+        assert system[0] == "OWN\n"
+        assert system[-1] == "FIRST\n\nMORE"
+
+
+@SEVERAL
+async def test_verbose_tells_of_steps_and_debug_of_requests(world: Worlds, program: Any) -> None:
+    """Standard output stays the answer alone; what happens is told on standard error."""
+    steps = [call("Bash", {"command": "ls"}), say("Nothing.")]
+    async with world(Script([*steps, *steps]), opens=False) as w:
+        done = await program.run(w, "-p", "What?", "--verbose")
+        assert done.stdout == b"Nothing.\n"
+        assert b"> ls" in done.stderr
+        assert b"request" not in done.stderr
+
+        done = await program.run(w, "-p", "What?", "--debug")
+        assert done.stdout == b"Nothing.\n"
+        assert done.stderr.count(b"request to ") == 2
+        assert b"read from cache" in done.stderr
+
+        alone = await program.run(w, "--verbose", "Hi")
+        assert alone.returncode == 2
+        assert b"add -p" in alone.stderr
+
+
+@pytest.mark.moves_prefix("another model goes on")
+async def test_another_model_goes_on_where_one_is_overloaded(world: Worlds, program: Any) -> None:
+    """`--fallback-model` answers once the tries at the first are used up, and that is said."""
+    busy = fail(529, "overloaded_error", "busy")
+    settings = '{"retry": {"tries": 1}}'
+    async with world([busy, say("Here.")], opens=False) as w:
+        words = ("--fallback-model", "claude-haiku-5-5", "--settings", settings)
+        done = await program.run(w, "-p", "Hi", *words)
+        assert (done.returncode, done.stdout) == (0, b"Here.\n")
+        assert b"claude-haiku-5-5 goes on" in done.stderr
+        assert [body["model"] for body in w.bodies()][-1] == "claude-haiku-5-5"
+
+
+@SEVERAL
+async def test_sources_of_settings_can_be_chosen(world: Worlds, program: Any) -> None:
+    """With `--setting-sources user` the project's files are not read; a wrong one is named."""
+    files = {".prong/settings.json": '{"permissions": {"deny": ["Bash"]}}'}
+    skip = ("--permission-mode", "bypassPermissions")
+    async with world(Script([TOUCH, say("a"), TOUCH, say("b")]), opens=False, files=files) as w:
+        await program.run(w, "-p", "Go", *skip)
+        assert not (w.root / "made").exists()
+        await program.run(w, "-p", "Go", *skip, "--setting-sources", "user")
+        assert (w.root / "made").exists()
+
+        wrong = await program.run(w, "-p", "Go", "--setting-sources", "users")
+        assert wrong.returncode == 2
+        assert b"no source 'users'" in wrong.stderr
+
+
+async def test_the_main_agent_is_of_a_type(world: Worlds, program: Any) -> None:
+    """`--agent` gives it the type's prompt, tools and model; an unknown one names the nearest."""
+    agents = json.dumps(
+        {
+            "reader": {
+                "description": "reads",
+                "prompt": "You read.",
+                "tools": ["Read", "Grep", "Nonesuch"],
+                "model": "claude-haiku-5-5",
+            }
+        }
+    )
+    async with world([say("Read.")], opens=False) as w:
+        wrong = await program.run(w, "-p", "Hi", "--agents", agents, "--agent", "raeder")
+        assert wrong.returncode == 2
+        assert b"did you mean 'reader'?" in wrong.stderr
+
+        done = await program.run(w, "-p", "Hi", "--agents", agents, "--agent", "reader")
+        assert (done.returncode, done.stdout) == (0, b"Read.\n")
+        assert b"names the tool 'Nonesuch', which is not there" in done.stderr
+        body = w.bodies()[0]
+        assert body["model"] == "claude-haiku-5-5"
+        assert [tool["name"] for tool in body["tools"]] == ["Read", "Grep"]
+        assert body["system"][0]["text"] == "You read."
+
+
+@SEVERAL
+async def test_a_type_never_makes_a_session_laxer(world: Worlds, program: Any) -> None:
+    """A type's mode counts where it is stricter; one that would allow more does not."""
+    kinds = {
+        name: {"description": "d", "prompt": "p", "permissionMode": mode}
+        for name, mode in (("free", "bypassPermissions"), ("planner", "plan"))
+    }
+    agents = ("--agents", json.dumps(kinds))
+    script = Script([TOUCH, say("a"), TOUCH, say("b")])
+    async with world(script, opens=False) as w:
+        await program.run(w, "-p", "Go", *agents, "--agent", "free")
+        assert not (w.root / "made").exists()
+        await program.run(w, "-p", "Go", *agents, "--agent", "planner", "--allowed-tools", "Bash")
+        assert not (w.root / "made").exists()
+
+
+@SEVERAL
+async def test_a_session_has_a_worktree_of_its_own(world: Worlds, program: Any) -> None:
+    """What is done there stays there; a worktree in which nothing was done is gone again."""
+    made = call("Write", {"file_path": "new.txt", "content": "new\n"})
+    free = ("--permission-mode", "bypassPermissions")
+    async with world(Script([made, say("Done."), say("Nothing.")]), opens=False) as w:
+        Repo(w.root).git("init", "-q")
+        (w.root / "a").write_text("a")
+        path = w.root / ".prong/worktrees/mine"
+
+        done = await program.run(w, "-w", "mine", "-p", "Go", *free)
+        assert done.returncode == 0
+        assert f"work kept on prong/mine (0 commits, 1 file, not all committed) in {path}" in (
+            done.stderr.decode()
+        )
+        assert (path / "new.txt").read_text() == "new\n"
+        assert not (w.root / "new.txt").exists()
+
+        done = await program.run(w, "-p", "-w", "Do nothing at all", *free)
+        assert (done.returncode, done.stdout) == (0, b"Nothing.\n")
+        assert not (w.root / ".prong/worktrees/work").exists()
+        assert "Do nothing at all" in str(w.bodies()[-1])
+
+        both = await program.run(w, "-p", "Go", "-w", "x", "-c")
+        assert both.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "runs", "said"),
+    [
+        ("touch yes", True, ""),
+        ("touch no", False, "not by me"),
+        ("touch change", False, "other arguments"),
+        ("touch mumble", False, "gave no answer"),
+    ],
+)
+async def test_a_tool_of_a_server_is_asked(
+    world: Worlds, program: Any, command: str, runs: bool, said: str
+) -> None:
+    """`--permission-prompt-tool` decides; what it cannot say, or what cannot be done, is a no."""
+    script = str(Path(__file__).with_name("permission_server.py"))
+    servers = {"mcpServers": {"gate": {"command": sys.executable, "args": [script]}}}
+    words = ("--mcp-config", json.dumps(servers), "--permission-prompt-tool", "mcp__gate__decide")
+    async with world([call("Bash", {"command": command}), say("ok")], opens=False) as w:
+        done = await program.run(w, "-p", "Go", *words)
+        assert done.returncode == 0, done.stderr
+        assert (w.root / command.split()[1]).exists() == runs
+        assert said in w.server.records[1].request.last_text
+
+
+async def test_a_tool_that_is_not_there_cannot_be_asked(world: Worlds, program: Any) -> None:
+    """Without the tool nothing starts: everything would be refused, call by call."""
+    async with world([say("Hi.")], opens=False) as w:
+        done = await program.run(w, "-p", "Hi", "--permission-prompt-tool", "mcp__a__b")
+        assert done.returncode == 2
+        assert b"there is no tool 'mcp__a__b'" in done.stderr
+        assert not w.server.records
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "document", "source": {"type": "base64", "media_type": "a/b", "data": "aGk="}},
+        {"type": "image", "source": {"type": "url", "url": "https://x.example/a.png"}},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png"}},
+        {"type": "image"},
+    ],
+)
+async def test_a_block_that_cannot_be_taken_is_refused(
+    world: Worlds, program: Any, block: dict[str, Any]
+) -> None:
+    """Nothing of a message is dropped: the line is refused, and standard error says why."""
+    line = {"type": "user", "message": {"content": [{"type": "text", "text": "See"}, block]}}
+    async with world([say("Hi.")], opens=False) as w:
+        done = await program.run(
+            w, "--input-format", "stream-json", "--output-format", "stream-json",
+            stdin=json.dumps(line).encode(),
+        )  # fmt: skip
+        assert not w.server.records
+        assert b"input line" in done.stderr
+
+
+async def test_betas_are_sent(world: Worlds, program: Any) -> None:
+    """`--betas` names features in Anthropic's header, and is part of what siblings share."""
+    async with world([say("Hi.")], opens=False) as w:
+        await program.run(w, "-p", "Hi", "--betas", "context-1m-2025-08-07,other")
+        (record,) = w.server.records
+        assert record.headers["anthropic-beta"] == "context-1m-2025-08-07,other"
