@@ -1,6 +1,6 @@
 # Everything a developer runs. All of it needs Python 3.11, git and make; the tests of
-# the terminal also need tmux, those of remote workers sshd; `make test` installs both if it runs as
-# root on Debian.
+# the terminal also need tmux, those of remote workers sshd, those of completion zsh and fish; `make
+# test` installs them if it runs as root on Debian.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,7 +9,7 @@ PLAYABLE := $(VENV)/.playable
 READY := $(VENV)/.ready
 RIVALS := .venv-rivals
 
-.PHONY: help demo story tmux sshd test torture lint check bench walk docs site dist format clean
+.PHONY: help demo story tmux sshd shells test torture lint check bench walk docs site dist format clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -50,7 +50,15 @@ sshd:
 	          || { apt-get update -qq && apt-get install -qq -y openssh-server; }; } >/dev/null 2>&1; } \
 	|| echo "sshd is not installed: the tests that need it are skipped"
 
-test: $(READY) tmux sshd ## Run all tests
+# And those of completion, which type into real shells.
+shells:
+	@{ command -v zsh && command -v fish; } >/dev/null \
+	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	     && { apt-get install -qq -y zsh fish \
+	          || { apt-get update -qq && apt-get install -qq -y zsh fish; }; } >/dev/null 2>&1; } \
+	|| echo "zsh or fish is not installed: the tests that need it are skipped"
+
+test: $(READY) tmux sshd shells ## Run all tests
 	@$(BIN)/python -m pytest -q -n 2
 
 torture: $(READY) ## Campaigns: kills, torn files, hostile servers, lines and content (nine minutes)
@@ -62,7 +70,7 @@ lint: $(READY) ## Format, lint, types and layers
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
-check: lint tmux sshd ## Format, lint, types, layers, tests with coverage, and the long tail
+check: lint tmux sshd shells ## Format, lint, types, layers, tests with coverage, and the long tail
 	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=term:skip-covered --cov-fail-under=90
 	@$(BIN)/python bench/tail.py
 

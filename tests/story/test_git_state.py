@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from prong.testing import Worlds, say
+from prong.testing import Worlds, record_run, replay_run, say
 from prong.testing.repository import Repo
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L12")]
@@ -59,3 +59,20 @@ async def test_a_bare_session_is_told_nothing(world: Worlds) -> None:
         async with w.open() as session:
             await session.run("Hello")
         assert "trunk" not in str(w.bodies()[0]["messages"])
+
+
+@pytest.mark.parametrize("api", ["anthropic", "responses", "chat"])
+async def test_a_recorded_run_knows_nothing_of_git(world: Worlds, tmp_path: Path, api: str) -> None:
+    """A run that was recorded on one branch is the same on another, and where there is no git."""
+    file = tmp_path / "a.run"
+    async with world([say("One.")], opens=False, api=api) as w:
+        begun(w.root)
+        async with (
+            record_run(file, upstream=w.server.url) as server,
+            w.open(base_url=server.url) as session,
+        ):
+            await session.run("Hello")
+        assert b"trunk" in w.server.records[0].body
+        (w.root / ".git").rename(tmp_path / "gone")
+        async with replay_run(file) as server, w.open(base_url=server.url) as session:
+            assert (await session.run("Hello")).text == "One."

@@ -29,6 +29,7 @@ _COMMANDS = {
 _ROSTER = {
     "agents": "list the types of agents, or show one and its tools: agents show NAME",
     "doctor": "say what is protected here and what is not, each with its remedy",
+    "completion": "print what a shell completes commands and flags by: bash, zsh, fish",
     "remote": "try a machine on which agents are to work: remote check NAME",
 }
 _ACCOUNTS = {
@@ -107,6 +108,10 @@ def _command(name: str, words: list[str]) -> int:
         from prong.face.doctor import run_doctor
 
         return run_doctor(words)
+    if name == "completion":
+        from prong.face.completion import run_completion
+
+        return run_completion(words, COMMANDS)
     if name == "remote":
         from prong.face.remote_command import run_remote
 

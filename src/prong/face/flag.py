@@ -57,7 +57,7 @@ def parse(words: list[str], commands: Mapping[str, str]) -> argparse.Namespace:
         )
     if args.worktree and args.prompt is None and len(args.worktree.split()) > 1:
         # No name has blanks: it is the prompt, of a worktree that nobody has named.
-        args.prompt, args.worktree = args.worktree, ""
+        return argparse.Namespace(**{**vars(args), "prompt": args.worktree, "worktree": ""})
     return args
 
 

@@ -5,7 +5,7 @@ each body is put into a normal form: the project's folder, the folder of the ses
 session's id and whatever the caller names stand as `⟨project⟩`, `⟨session⟩` and so on; the date and
 the platform that an agent is told, durations, and what the caller masks, are constants. Notices of
 one message stand in one order, since who ends first is a matter of the machine, and so do files
-that were listed by the times of their changes.
+that were listed by the times of their changes. What is said of git at the beginning is left out.
 
 All of it is read from the one body, so the same prompt has the same form in whatever order
 requests come. A reply can only know what its request has told, so it is put into the form, and
@@ -28,6 +28,13 @@ _FACTS = re.compile(
     r"(\\n- Platform: ).*?(\\n- Date: )\d{4}-\d\d-\d\d"
 )
 """What every agent is told of where it is, as JSON has it."""
+_TOLD = r'"\[Git when the session began\.(?:[^"\\]|\\.)*"(?:,"\w+":\{[^{}]*\})?'
+_MESSAGE = r'\{(?:"type":"message",)?"role":"user","content":'
+_GIT = re.compile(
+    rf'{_MESSAGE}{_TOLD}\}},|{_MESSAGE}\[\{{"type":"(?:input_)?text","text":{_TOLD}\}}\]\}},'
+    rf'|\{{"type":"text","text":{_TOLD}\}},'
+)
+"""What the model is told of git, with the comma behind it: a branch is the machine's, too."""
 _STORAGE = re.compile(r'/[^"\\<>|]*?/projects/[^/"\\<>|]+-[0-9a-f]{10}/[A-Za-z0-9][\w.-]*(?=/)')
 """Where a session keeps its files."""
 _ID = re.compile(r"(?<![\w-])\d{8}-\d{6}-[a-z2-9]{6}(?![\w-])")
@@ -61,7 +68,7 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
         names = dict(self._names(text))
         text = _replaced(text, names)
         text = _FACTS.sub(_told, text)
-        text = _NOTICES.sub(_sorted, text)
+        text = _GIT.sub("", _NOTICES.sub(_sorted, text))
         body = self._masked(text).encode(errors="surrogateescape")
         return Normal(in_order(body), names)
 
