@@ -32,7 +32,7 @@ from prong.config.type_server import join_servers
 from prong.errors import BadInput, UnknownName
 from prong.host.private import socket_folders
 from prong.journal import store
-from prong.tools.ground import Sandboxing
+from prong.tools.ground import Sandboxing, is_inside
 from prong.tools.policy import Mode, Policy
 from prong.tools.rule import BadRule, Effect, Rule, parse_rule
 from prong.tools.seal import sealed_in
@@ -258,7 +258,11 @@ def make_policy(place: Place, *, home: str, storage: str, sandbox: Sandboxing) -
         mode=read_mode(options.mode or permissions.mode),
         rules=(*read_rules(options, place.settings), *_skill_rules(place)),
         # What the session keeps of itself may be read; nobody but the session writes there.
-        protected=(os.path.realpath(storage), str(note_file(place.root, place.store).folder)),
+        protected=(
+            os.path.realpath(storage),
+            str(note_file(place.root, place.store).folder),
+            *_own_store(place, home),
+        ),
         sealed=_sealed(place.store, home, place.env),
         sandbox=sandbox,
         folders=tuple(
@@ -279,6 +283,17 @@ def _skill_rules(place: Place) -> Iterator[Rule]:
         # A rule has no way to write these as they are.
         if not set(folder) & set("*?[]"):
             yield Rule("allow", "Read", f"/{folder}/**", "user")
+
+
+def _own_store(place: Place, home: str) -> tuple[str, ...]:
+    """Name what is kept across sessions where it is not in the home's own folder, always guarded.
+
+    A folder that holds the project cannot be guarded as a whole.
+    """
+    kept = os.path.realpath(place.store)
+    if kept == os.path.realpath(f"{home}/.prong") or is_inside(place.root, kept):
+        return ()
+    return (kept,)
 
 
 def read_mode(text: str) -> Mode:

@@ -8,7 +8,7 @@ from pathlib import Path
 from prong.config.place import Place
 from prong.errors import NotPossibleNow
 from prong.host import Host
-from prong.tools.ground import Sandboxing
+from prong.tools.ground import Sandboxing, is_inside
 
 CACHES = (
     "~/.cache",
@@ -41,11 +41,23 @@ def sandboxing(place: Place, home: str) -> Sandboxing:
         network=given.network,
         daemons=given.unix_sockets,
         temp=_real(("/tmp", "/var/tmp", place.env.get("TMPDIR") or "/tmp"), home, place.cwd),  # noqa: S108
-        caches=_real(CACHES if given.caches is None else given.caches, home, place.cwd),
+        caches=_real(_caches(place, home), home, place.cwd),
         writable=_real(given.writable, home, place.cwd),
         git=repository(place.root),
         outside=tuple(_pattern(text) for text in given.outside),
     )
+
+
+def _caches(place: Place, home: str) -> tuple[str, ...]:
+    """Name the folders of caches: as set, or the usual ones and what `XDG_CACHE_HOME` names."""
+    given = place.settings.values.sandbox.caches
+    if given is not None:
+        return given
+    named = os.path.realpath(place.env.get("XDG_CACHE_HOME") or "/")
+    # Whatever holds the home or the project is no folder for caches alone.
+    if any(is_inside(own, named) for own in (os.path.realpath(home), place.root)):
+        return CACHES
+    return (*CACHES, named)
 
 
 def must_hold(place: Place, host: Host) -> None:

@@ -61,11 +61,20 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def home(env: Mapping[str, str] = os.environ) -> Path:
-    """Give the folder for everything that is kept across sessions."""
+    """Give the folder for everything that is kept across sessions.
+
+    Where `XDG_STATE_HOME` is set it is there, unless `~/.prong` has sessions already: nobody's
+    sessions are in two places.
+    """
     chosen = env.get("PRONG_HOME")
     if chosen:
         return Path(os.path.expanduser(chosen)).absolute()  # noqa: PTH111 - leaves ~nobody alone
-    return Path(env.get("HOME") or Path.home()) / ".prong"
+    own = Path(env.get("HOME") or Path.home()) / ".prong"
+    state = env.get("XDG_STATE_HOME", "")
+    # By its own rules what is not absolute counts as not set.
+    if not state.startswith("/") or (own / "projects").exists():
+        return own
+    return Path(state) / "prong"
 
 
 def slug(cwd: str | Path) -> str:

@@ -34,7 +34,8 @@ def enter(place: Place) -> Entered:
     Raises NoSuchSession, JournalBusy, JournalDamaged or UsageError.
     """
     options = place.options
-    if place.store == Path(place.home) / ".prong" and close_to_others(place.store):
+    usual = {Path(place.home) / ".prong", Path(place.env.get("XDG_STATE_HOME", "")) / "prong"}
+    if place.store in usual and close_to_others(place.store):
         place.warn(f"{place.store} could be read by other users; now it is for you alone")
     if options.resume is None and not options.continue_last:
         session = options.session_id or store.new_id()
