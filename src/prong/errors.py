@@ -33,6 +33,8 @@ What the model can fix is a value (`prong.tools.Failed`); what only we can fix i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class ProngError(Exception):
     """Anything that Prong itself reports; its text says what to do."""
@@ -205,3 +207,15 @@ class BudgetSpent(ProngError):
 
 class Contained(ProngError):
     """A fork kept asking for what is closed to it, and was stopped."""
+
+
+def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """Give the known name that a mistyped one was meant to be; empty if none is like it.
+
+    Letters that have only changed places are the likeliest slip of all.
+    """
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, list(known), n=3, cutoff=cutoff)
+    swapped = [one for one in close if sorted(one) == sorted(word)]
+    return next(iter(swapped or close), "")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import prong
 from prong.testing import Script, Worlds, call, fail, say
 from prong.testing.repository import Repo
 
@@ -269,3 +270,34 @@ async def test_betas_are_sent(world: Worlds, program: Any) -> None:
         await program.run(w, "-p", "Hi", "--betas", "context-1m-2025-08-07,other")
         (record,) = w.server.records
         assert record.headers["anthropic-beta"] == "context-1m-2025-08-07,other"
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("sessions", "--al"), b"no option --al; did you mean --all?"),
+        (("merge", "--dry"), b"no option --dry; did you mean --dry-run?"),
+        (("doctor", "--setings", "x"), b"no option --setings; did you mean --settings?"),
+        (("cost", "--jsn"), b"no option --jsn; did you mean --json?"),
+        (("trust", "a", "b"), b"'b' is one word too many"),
+        (("--modle", "x", "-p", "hi"), b"no option --modle; did you mean --model?"),
+        (("sesions",), b"did you mean 'prong sessions'?"),
+    ],
+)
+async def test_a_slip_is_named_with_what_is_meant(
+    world: Worlds, program: Any, words: tuple[str, ...], meant: bytes
+) -> None:
+    """Of every command: what is wrong is named, and the nearest that is right."""
+    async with world([], opens=False) as w:
+        done = await program.run(w, *words)
+
+    assert done.returncode == 2
+    assert meant in done.stderr
+
+
+@pytest.mark.parametrize(("name", "meant"), [("modle", "'model'"), ("max_turn", "'max_turns'")])
+async def test_an_option_of_the_library_is_named_too(name: str, meant: str) -> None:
+    """An unknown keyword is a usage error with the nearest, not a failure deep inside."""
+    wrong: Any = {name: "x"}
+    with pytest.raises(prong.UsageError, match=f"no option '{name}'; did you mean {meant}"):
+        prong.open_session(**wrong)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from msgspec.structs import replace
 
 from prong.agent.spec import INHERIT, AgentType, AgentTypes
 from prong.config.option import Options
-from prong.errors import UnknownName
+from prong.errors import UnknownName, nearest
 from prong.tools.filter import denied_uses
 from prong.tools.skill import Skill
 
@@ -26,8 +25,8 @@ def acting_type(options: Options, types: AgentTypes) -> AgentType | None:
         return None
     kind = types.get(options.agent)
     if kind is None:
-        close = get_close_matches(options.agent, list(types), n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"the types are: {', '.join(types)}"
+        close = nearest(options.agent, types)
+        hint = f"did you mean {close!r}?" if close else f"the types are: {', '.join(types)}"
         raise UnknownName(f"--agent: there is no agent type {options.agent!r}; {hint}")
     return kind
 

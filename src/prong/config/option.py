@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from prong.agent.spec import AgentType
-from prong.errors import UnknownName
+from prong.errors import UnknownName, nearest
 from prong.journal.note import MemberSpec
 from prong.wire import Ttl
 
@@ -179,9 +179,7 @@ def with_keywords(options: Options, given: Mapping[str, Any]) -> Options:
     """
     for name in given:
         if name not in options.__struct_fields__:
-            from difflib import get_close_matches
-
-            close = get_close_matches(name, options.__struct_fields__, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
+            close = nearest(name, options.__struct_fields__)
+            hint = f"; did you mean {close!r}?" if close else ""
             raise UnknownName(f"there is no option {name!r}{hint}")
     return msgspec.structs.replace(options, **given)

@@ -151,13 +151,11 @@ def _refuse_slip(word: str) -> None:
     """Take a word that is nearly a command for a slip, and not for something to tell a model."""
     if word.startswith("-") or not word.replace("-", "").isalpha():  # empty, too
         return
-    from difflib import get_close_matches
+    from prong.errors import UnknownName, nearest
 
-    from prong.errors import UnknownName
-
-    if close := get_close_matches(word, COMMANDS, n=1, cutoff=0.8):
+    if close := nearest(word, COMMANDS, cutoff=0.8):
         raise UnknownName(
-            f"there is no command {word!r}; did you mean 'prong {close[0]}'? To say it to the "
+            f"there is no command {word!r}; did you mean 'prong {close}'? To say it to the "
             f"model, write: prong -- {word}"
         )
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from prong.face.command_parser import CommandParser
 from prong.face.flag import make_parser
 from prong.face.output import show
 
@@ -32,12 +33,11 @@ class _Flag(msgspec.Struct, frozen=True):
 
 def run_completion(words: list[str], commands: Mapping[str, str]) -> int:
     """Print the script of a shell; gives the exit code."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="prong completion",
         description="Print a script that lets a shell complete prong's commands and flags.",
         epilog='bash, zsh: eval "$(prong completion bash)" in ~/.bashrc or ~/.zshrc; '
         "fish: prong completion fish > ~/.config/fish/completions/prong.fish",
-        allow_abbrev=False,
     )
     parser.add_argument("shell", choices=SHELLS)
     shell = parser.parse_args(words).shell

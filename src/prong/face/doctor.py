@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import textwrap
 from collections.abc import Iterable
 
 import msgspec
 
+from prong.face.command_parser import CommandParser
 from prong.face.output import printable, show, show_json
 from prong.session import Checkup, diagnose
 
@@ -17,12 +17,11 @@ _SIGNS = {"good": "+", "limited": "~", "broken": "!"}
 
 def run_doctor(words: list[str]) -> int:
     """Say what was found; gives 1 if something is broken."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="prong doctor",
         description="Say what is protected here and what is not: sandbox, terminal, tmux, git, "
         "keys, engine, MCP, packages.",
         epilog="exit code: 0 if everything works (+), be it with limits (~); 1 if not (!)",
-        allow_abbrev=False,
     )
     parser.add_argument("-C", "--cwd", default=".", metavar="DIR", help="the project folder")
     parser.add_argument("--settings", metavar="JSON|FILE")

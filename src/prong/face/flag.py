@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from prong.about import __version__
 from prong.errors import BadInput
+from prong.face.command_parser import first_option, hint
 
 if TYPE_CHECKING:
     from prong.session import Options
@@ -41,14 +42,8 @@ def parse(words: list[str], commands: Mapping[str, str]) -> argparse.Namespace:
     """Read the options and the prompt; what is wrong is named by the word that is."""
     parser = make_parser(commands)
     args, extra = parser.parse_known_args(words)
-    options = [word.partition("=")[0] for word in extra if word.startswith("-") and word != "-"]
-    if options:
-        from difflib import get_close_matches
-
-        known = re.findall(r"(?<!\S)--?\w[\w-]*", parser.format_help())
-        close = get_close_matches(options[0], known, n=1)
-        hint = f"; did you mean {close[0]}?" if close else "; --help lists them"
-        parser.error(f"there is no option {options[0]}{hint}")
+    if wrong := first_option(extra):
+        parser.error(f"there is no option {wrong}{hint(parser, wrong)}")
     stray = extra[0] if extra else _stray_rule(words, args.prompt)
     if stray is not None:
         parser.error(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from prong.errors import BadInput
+from prong.face.command_parser import CommandParser
 from prong.face.line import counted
 from prong.face.output import flat, show, show_json, tell
 from prong.session import list_sessions, money, outlines, verify_session
@@ -27,7 +28,7 @@ def run_command(name: str, words: list[str]) -> int:
         "trust": _trust,
         "memory": _memory,
     }
-    parser = argparse.ArgumentParser(prog=f"prong {name}", allow_abbrev=False)
+    parser = CommandParser(prog=f"prong {name}")
     return commands[name](parser, words)
 
 

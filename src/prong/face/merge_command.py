@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
-
 import anyio
 import msgspec
 
 from prong.errors import BadInput
+from prong.face.command_parser import CommandParser
 from prong.face.output import show, show_json
 from prong.session import (
     clean_children,
@@ -21,12 +20,11 @@ from prong.session import (
 
 def run_merge(words: list[str]) -> int:
     """Run `prong merge`; gives the exit code, 1 if not every child could be merged."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="prong merge",
         description="Merge the branches of children into the current branch, in order, up to the "
         "first that conflicts. What a child left uncommitted is committed on its branch first. "
         "Uncommitted changes of yours stay as they are.",
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("slug", nargs="*", help="which, in this order; default: all, the oldest first")

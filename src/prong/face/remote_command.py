@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
-
 import anyio
 import msgspec
 
+from prong.face.command_parser import CommandParser
 from prong.face.doctor import describe_findings
 from prong.face.output import show, show_json
 from prong.session import check_remote
@@ -14,12 +13,11 @@ from prong.session import check_remote
 
 def run_remote(words: list[str]) -> int:
     """Run `prong remote check`; gives 1 if something is broken."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="prong remote",
         description="Try a machine of the setting remote.targets from end to end, with no model "
         "and no key: a small repository is sent there and comes back.",
         epilog="exit code: 0 if agents can work there (+), be it with limits (~); 1 if not (!)",
-        allow_abbrev=False,
     )
     parser.add_argument("action", choices=("check",))
     parser.add_argument("name", nargs="?", default="", help="which; default: remote.default")

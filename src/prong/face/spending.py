@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Iterable, Iterator
 
 from prong.errors import NoSuchSession, UnknownName
+from prong.face.command_parser import CommandParser
 from prong.face.inspect import print_json, say, session_argument
 from prong.face.line import counted, describe_usage
 from prong.face.output import show
@@ -34,7 +35,7 @@ def run_account(name: str, words: list[str]) -> int:
         "explain": run_explain,
         "plan-fork": plan_fork,
     }
-    parser = argparse.ArgumentParser(prog=f"prong {name}", allow_abbrev=False)
+    parser = CommandParser(prog=f"prong {name}")
     return commands[name](parser, words)
 
 

@@ -7,6 +7,7 @@ from functools import partial
 
 import anyio
 
+from prong.face.command_parser import CommandParser
 from prong.face.output import show
 from prong.session import (
     delete_team,
@@ -21,11 +22,10 @@ from prong.session import (
 
 def run_team(words: list[str]) -> int:
     """Run `prong team`; gives the exit code."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="prong team",
         description="Look at teams of agents, and write to them. A message is signed as `outside`: "
         "it can say something, and decide nothing.",
-        allow_abbrev=False,
     )
     of = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     of.add_parser("list", help="the teams, with their members")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import textwrap
 from collections.abc import Iterator
 
+from prong.face.command_parser import CommandParser
 from prong.face.output import printable, show, tell
 from prong.session import AgentType, AgentTypes, TypeReport, agent_types, type_report
 
@@ -16,10 +16,9 @@ _NAME = 24
 
 def run_agents(words: list[str]) -> int:
     """List the types, or show one; gives the exit code."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="prong agents",
         description="List the types of agents, or show one: prompt, model, mode and tools.",
-        allow_abbrev=False,
     )
     parser.add_argument("action", nargs="?", choices=("list", "show"), default="list")
     parser.add_argument("name", nargs="?", help="the type to show")

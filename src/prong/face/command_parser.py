@@ -1,0 +1,43 @@
+"""Reads the words of a command; what is not known is named, with what may be meant."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from prong.errors import nearest
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser that takes no shortened options and says which one a mistyped one may be."""
+
+    def __init__(self, **given: Any) -> None:
+        """Take what a parser takes."""
+        super().__init__(allow_abbrev=False, **given)
+
+    def parse_args(  # pyright: ignore[reportIncompatibleMethodOverride] # no namespace is ever given
+        self, args: Sequence[str] | None = None, namespace: None = None
+    ) -> argparse.Namespace:
+        """Read the words; a wrong one ends the program, as everywhere in argparse."""
+        read, extra = self.parse_known_args(args, namespace)
+        if wrong := first_option(extra):
+            self.error(f"there is no option {wrong}{hint(self, wrong)}")
+        if extra:
+            self.error(f"{extra[0]!r} is one word too many")
+        return read
+
+
+def first_option(words: Sequence[str]) -> str:
+    """Give the first word that looks like an option, without its value."""
+    return next(
+        (word.partition("=")[0] for word in words if word.startswith("-") and word != "-"), ""
+    )
+
+
+def hint(parser: argparse.ArgumentParser, wrong: str) -> str:
+    """Say which option may be meant."""
+    known = re.findall(r"(?<!\S)--?\w[\w-]*", parser.format_help())
+    close = nearest(wrong, known)
+    return f"; did you mean {close}?" if close else "; --help lists them"
