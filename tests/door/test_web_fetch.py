@@ -52,7 +52,8 @@ async def text(outcome: object) -> str:
 
 async def test_html_becomes_markdown(serve, bench):
     """Headings, links, tables and code are Markdown; scripts and hidden text are gone."""
-    page = b"""<html><head><title>On &amp; off</title><style>p{}</style></head><body>
+    page = b"""<html><head><title>On &amp; off</title><style>p{}</style>
+    <meta name="description" content="META"></head><body>
     <h1>Title</h1><p>Some <b>text</b> and <a href="/more?x=1">more</a>.</p>
     <span style="display:none">HIDDEN</span><script>evil()</script>
     <table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>2</td></tr></table>
@@ -67,7 +68,8 @@ async def test_html_becomes_markdown(serve, bench):
     assert "| 1 | 2 |" in shown
     assert "x = 1" in shown
     assert "A dot" in shown
-    for gone in ("HIDDEN", "evil", "base64", "p{}"):
+    assert shown.count("On & off") == 1
+    for gone in ("HIDDEN", "evil", "base64", "p{}", "META", "---\n"):
         assert gone not in shown
 
 

@@ -30,6 +30,9 @@ _DECLARED = re.compile(
 _MARKUP = re.compile(
     rb"\s*(?:<!--.{0,2000}?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
 )
+_TITLE = re.compile(r"<title[^>]{0,200}>([^<]{0,500})</title", re.IGNORECASE)
+_HEAD = 65_536
+"""Characters in which the title of a page stands."""
 _TEXTUAL = re.compile(
     r"text/.*|application/(?:.*\+)?(?:json|xml|yaml|toml)|application/(?:x-)?"
     r"(?:javascript|ecmascript|ndjson|yaml|sh|sql|www-form-urlencoded|typescript|graphql)"
@@ -157,6 +160,8 @@ def main() -> None:
 
 def convert(html: str, url: str) -> _Markdown:
     """Make Markdown of HTML, with whole addresses, and nothing that a reader would not see."""
+    from html import unescape
+
     from html_to_markdown import ConversionOptions
     from html_to_markdown import convert as to_markdown
 
@@ -164,9 +169,12 @@ def convert(html: str, url: str) -> _Markdown:
         base_url=url,
         compact_tables=True,
         inline_data_media="alt_text_only",
+        # Else what only machines are told of a page stands before its text.
+        extract_metadata=False,
     )
     made = to_markdown(html, options)
-    return _Markdown(_safe(made.metadata.document.title or ""), _safe(made.content or ""))
+    title = _TITLE.search(html[:_HEAD])
+    return _Markdown(_safe(unescape(title[1]) if title else ""), _safe(made.content or ""))
 
 
 def _safe(text: str) -> str:
