@@ -20,7 +20,6 @@ from prong.entry import CallId, Text
 from prong.errors import BadInput, ProngError, UsageError
 from prong.provider import AddressGuard, Http, HttpLimits, Response, read_url
 from prong.tools.access import Access, Using
-from prong.tools.fence import neutral
 from prong.tools.tool import CallOutcome, Context, Done, Failed, SideEffect
 from prong.tools.web_page import read_page
 
@@ -209,5 +208,5 @@ async def _shown(context: Context, got: _FetchedBody) -> CallOutcome:
     first, *more = page.parts
     assert isinstance(first, Text), "a page begins with a text"
     size = f"{page.kind}, {len(got.data):,} bytes"
-    whole = f'{DATA}\n<web-page url="{got.url}">\n{neutral(first.text)}\n</web-page>'
+    whole = f'{DATA}\n<web-page url="{got.url}">\n{first.text}\n</web-page>'
     return Done((Text(whole), *more), shown=f"[{got.url}: {size}]\n{first.text}")

@@ -1,7 +1,8 @@
 """What a server sent, made text that a model can read: by its kind and its character set.
 
 HTML becomes Markdown in a process of its own, as PDF documents become text: whoever wrote the page
-may mean to crash the reader, or to never let it end.
+may mean to crash the reader, or to never let it end. All text is fenced; where it is long, in that
+process too, since to look at every character of it takes seconds.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import msgspec
 
 from prong.entry import Image, Part, Text
 from prong.tools.collector import clean
+from prong.tools.fence import neutral
 from prong.tools.files import pdf
 from prong.tools.files.picture import inspect, media_type_of
 from prong.tools.tool import Context, Failed
@@ -22,8 +24,10 @@ from prong.tools.tool import Context, Failed
 SECONDS = 30.0
 """How long the reading of a page may take."""
 _PROGRAM = "from prong.tools.web_page import main; main()"
-_LARGEST = 16 << 20
-"""Bytes of Markdown that are taken from a page."""
+_SHORT = 200_000
+"""Characters that are looked at without another process."""
+_LARGEST = 32 << 20
+"""Bytes of text that are taken from a page."""
 _DECLARED = re.compile(
     rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE
 )
@@ -43,15 +47,9 @@ class WebPage(msgspec.Struct, frozen=True):
     """A page as a model reads it."""
 
     parts: tuple[Part, ...]
+    """A text, fenced, and perhaps a picture."""
     kind: str
     """What it was, in a word or two."""
-
-
-class _Markdown(msgspec.Struct, frozen=True):
-    """What the process that reads HTML gives back."""
-
-    title: str
-    text: str
 
 
 async def read_page(context: Context, url: str, content_type: str, data: bytes) -> WebPage | Failed:
@@ -62,11 +60,11 @@ async def read_page(context: Context, url: str, content_type: str, data: bytes) 
     if (picture := media_type_of(data)) is not None:
         return _picture(context, url, data, picture)
     if media in {"text/html", "application/xhtml+xml"} or (not media and _MARKUP.match(data)):
-        return await _markdown(context, url, decode_page(data, charset))
+        return await _read(context, url, "HTML", decode_page(data, charset))
     if _TEXTUAL.fullmatch(media) or (
         media in {"", "application/octet-stream"} and b"\0" not in data
     ):
-        return WebPage((Text(clean(decode_page(data, charset))),), media or "text")
+        return await _text(context, url, media or "text", decode_page(data, charset))
     return Failed(f"{url} is {media or 'of no known kind'}, which cannot be shown as text")
 
 
@@ -128,37 +126,44 @@ async def _document(context: Context, url: str, data: bytes) -> WebPage | Failed
     if isinstance(got, Failed):
         return got
     pages = [f"[page {n} of {got.total}]\n{text}" for n, text in enumerate(got.pages, 1)]
-    return WebPage((Text("\n\n".join(pages)),), "PDF")
+    return await _text(context, url, "PDF", "\n\n".join(pages))
 
 
-async def _markdown(context: Context, url: str, html: str) -> WebPage | Failed:
+async def _text(context: Context, url: str, kind: str, text: str) -> WebPage | Failed:
+    if len(text) > _SHORT:
+        return await _read(context, url, kind, text)
+    return WebPage((Text(neutral(clean(text))),), kind)
+
+
+async def _read(context: Context, url: str, kind: str, text: str) -> WebPage | Failed:
+    """Let another process make a text fit to be shown."""
     # -P keeps the project's folder off the import path: its files are not to be run.
-    argv = [sys.executable, "-P", "-c", _PROGRAM, url]
-    data = html.encode(errors="replace")
+    argv = [sys.executable, "-P", "-c", _PROGRAM, url, kind]
+    data = text.encode(errors="replace")
     try:
         finished = await context.host.run(argv, stdin=data, seconds=SECONDS, limit=_LARGEST)
     except OSError as error:
-        return Failed(f"{url}: what reads HTML could not be started: {error}")
+        return Failed(f"{url}: what reads pages could not be started: {error}")
     if finished.timed_out:
         return Failed(f"{url}: reading the page took longer than {SECONDS:.0f} s")
     if finished.code != 0 or finished.cut:
         lines = finished.errors.decode(errors="replace").strip().splitlines()
         return Failed(f"{url}: the page could not be read: {(lines or ['no reason given'])[-1]}")
-    made = msgspec.json.decode(finished.output, type=_Markdown)
-    text = clean(made.text).strip()
-    if not text:
-        text = "[The page has no text of its own; scripts may put it there in a browser.]"
-    title = " ".join(clean(made.title).split())
-    return WebPage((Text(f"# {title}\n\n{text}" if title else text),), "HTML")
+    made = finished.output.decode().strip()
+    if not made:
+        made = "[The page has no text of its own; scripts may put it there in a browser.]"
+    return WebPage((Text(made),), kind)
 
 
 def main() -> None:
-    """Read HTML on standard input and print it as Markdown, in JSON."""
-    made = convert(sys.stdin.buffer.read().decode(errors="replace"), sys.argv[1])
-    sys.stdout.buffer.write(msgspec.json.encode(made))
+    """Read a page on standard input and print it as text that can be shown."""
+    url, kind = sys.argv[1:]
+    text = sys.stdin.buffer.read().decode(errors="replace")
+    made = convert(text, url) if kind == "HTML" else text
+    sys.stdout.buffer.write(neutral(clean(made)).encode(errors="replace"))
 
 
-def convert(html: str, url: str) -> _Markdown:
+def convert(html: str, url: str) -> str:
     """Make Markdown of HTML, with whole addresses, and nothing that a reader would not see."""
     from html import unescape
 
@@ -172,10 +177,7 @@ def convert(html: str, url: str) -> _Markdown:
         # Else what only machines are told of a page stands before its text.
         extract_metadata=False,
     )
-    made = to_markdown(html, options)
-    title = _TITLE.search(html[:_HEAD])
-    return _Markdown(_safe(unescape(title[1]) if title else ""), _safe(made.content or ""))
-
-
-def _safe(text: str) -> str:
-    return text.encode(errors="replace").decode()
+    text = (to_markdown(html, options).content or "").strip()
+    found = _TITLE.search(html[:_HEAD])
+    title = " ".join(unescape(found[1]).split()) if found else ""
+    return f"# {title}\n\n{text}" if title and text else text
