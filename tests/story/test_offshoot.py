@@ -23,7 +23,6 @@ from prong.command import (
 )
 from prong.errors import UsageError
 from prong.event import TextDelta, ToolStarted
-from prong.face.export import as_markdown
 from prong.face.slash import COMMANDS, SHOWN, Show, read_slash
 from prong.face.wish import shown
 from prong.session import Options, resuming_cost
@@ -215,7 +214,8 @@ async def test_what_commands_show(world: Worlds, tmp_path: Path) -> None:
         assert "Done ```x```." in text
         with pytest.raises(UsageError, match="there already"):
             await lines("export", "talk.md")
-        assert "# " in as_markdown(View())
+        assert "written" in await lines("export", "talk.html")
+        assert (w.root / "talk.html").read_text().startswith("<!doctype html>")
 
 
 async def test_init_is_a_message(world: Worlds) -> None:

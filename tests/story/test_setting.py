@@ -188,7 +188,7 @@ def test_bytes_that_are_no_text_are_named(home: Path, root: Path) -> None:
 
 
 def test_unknown_keys_are_kept_and_warned_about_once(home: Path, root: Path) -> None:
-    """Unknown keys of our files make one warning with lines; those of foreign files make none."""
+    """Unknown keys of our files make one warning with lines, those of foreign files another."""
     path = write(
         home / ".prong/settings.json",
         '{"modle": "x",\n"shape": {"a": 1}, "permissions": {\n"alow": []}}',
@@ -196,7 +196,9 @@ def test_unknown_keys_are_kept_and_warned_about_once(home: Path, root: Path) -> 
     write(home / ".claude/settings.json", {"theirOwn": True})
     settings = load(home, root)
     assert dict(settings.extra) == {"theirOwn": True, "modle": "x", "shape": {"a": 1}}
-    assert len(settings.warnings) == 1
+    assert len(settings.warnings) == 2
+    assert "another program" in settings.warnings[1]
+    assert "theirOwn" in settings.warnings[1]
     assert settings.warnings[0].endswith(
         f": permissions.alow ({path}:3), modle ({path}:1), shape ({path}:2)"
     )

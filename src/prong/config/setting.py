@@ -45,6 +45,7 @@ _KINDS: dict[str, ValueKind] = {
     "cacheDiagnostics": "flag",
     "cacheMarks": "flag",
     "titles": "flag",
+    "cleanupPeriodDays": "whole",
     "memory": "flag",
     "suggest": "flag",
     "confirmAboveUsd": "number",
@@ -97,6 +98,7 @@ _WIDENING = frozenset(
         "handback",
         "memory",
         "suggest",
+        "cleanupPeriodDays",
         "sandbox",
         "telemetry",
         "web",
@@ -183,6 +185,7 @@ class _Merge:
         self.warnings: list[str] = []
         self.withheld: list[str] = []
         self.unknown: list[str] = []
+        self.elsewhere: list[str] = []
 
     def note(self, key: str, layer: _Layer) -> None:
         origins = self.origins.setdefault(key, [])
@@ -198,6 +201,9 @@ class _Merge:
         if self.unknown:
             names = ", ".join(self.unknown)
             self.warnings.append(f"settings that are not known and have no effect: {names}")
+        if self.elsewhere:
+            names = ", ".join(self.elsewhere)
+            self.warnings.append(f"settings of another program that have no effect here: {names}")
         return Settings(
             permissions=Permissions(
                 allow=tuple(self.lists["allow"]),
@@ -265,6 +271,9 @@ def _add_unknown(merge: _Merge, layer: _Layer, key: str, value: object) -> None:
         merge.unknown.append(f"{key} ({layer.document.path}:{line})")
     elif key in _NOT_KEPT:
         merge.warnings.append(_not_kept(layer, key, line))
+    elif key != "includeCoAuthoredBy" or value is not False:
+        # Commits name nobody else here, as that one wishes.
+        merge.elsewhere.append(f"{key} ({layer.document.path}:{line})")
 
 
 def _not_kept(layer: _Layer, key: str, line: int | None) -> str:
@@ -478,10 +487,7 @@ def _inside(merge: _Merge, layer: _Layer, key: str, value: dict[str, object]) ->
 
 
 def _complain(merge: _Merge, key: str, problem: ConfigError) -> None:
-    if key in _GUARDS:
-        merge.stop(problem)
-    else:
-        merge.problems.append(problem)
+    (merge.stop if key in _GUARDS else merge.problems.append)(problem)
 
 
 def _join(old: object, new: object) -> object:

@@ -109,6 +109,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     cache_diagnostics: bool = True
     cache_marks: bool | None = None
     titles: bool = True
+    cleanup_period_days: int | None = None
     memory: bool = False
     suggest: bool = False
     confirm_above_usd: float | None = None

@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "sessions": "list the sessions of this folder, or of all",
     "verify": "check a session's journal, record by record",
-    "show": "draw a session's conversation as the model sees it",
     "merge": "bring the branches of children into the current one",
     "team": "teams of agents: list, show, send, tasks, kill, delete",
     "memory": "notes for later sessions of this folder: show, path, clear",
     "trust": "let this folder's own agents, hooks, servers and rules work",
+}
+_FILES = {
+    "show": "print what was said in a session: as Markdown, HTML, lines, or an outline",
+    "export": "write what was said in a session to a file",
+    "import": "take over a session of Claude Code or Codex",
 }
 _ROSTER = {
     "agents": "list the types of agents, or show one and its tools: agents show NAME",
@@ -39,7 +43,7 @@ _ACCOUNTS = {
     "trace": "when its agents did what, as a file for Chrome's and Perfetto's viewers",
     "plan-fork": "what a fork, fresh agents and working alone would cost",
 }
-COMMANDS = {**_COMMANDS, **_ROSTER, **_ACCOUNTS}
+COMMANDS = {**_COMMANDS, **_FILES, **_ROSTER, **_ACCOUNTS}
 """All of them, each with what it is for."""
 
 _PATIENCE = 3.0
@@ -104,6 +108,10 @@ def _command(name: str, words: list[str]) -> int:
         from prong.face.trace_command import run_trace
 
         return run_trace(words)
+    if name in _FILES:
+        from prong.face.session_file import run_session_file
+
+        return run_session_file(name, words)
     if name == "doctor":
         from prong.face.doctor import run_doctor
 

@@ -13,7 +13,7 @@ from prong.errors import BadInput
 from prong.face.command_parser import CommandParser
 from prong.face.line import counted
 from prong.face.output import flat, show, show_json, tell
-from prong.session import list_sessions, money, outlines, verify_session
+from prong.session import list_sessions, money, verify_session
 
 if TYPE_CHECKING:
     from prong.session import MemoryState
@@ -24,7 +24,6 @@ def run_command(name: str, words: list[str]) -> int:
     commands = {
         "sessions": _sessions,
         "verify": _verify,
-        "show": _show,
         "trust": _trust,
         "memory": _memory,
     }
@@ -52,7 +51,17 @@ def _sessions(parser: argparse.ArgumentParser, words: list[str]) -> int:
     parser.description = "List sessions, the latest first."
     parser.add_argument("--all", action="store_true", help="of all folders")
     parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument(
+        "--clean",
+        type=int,
+        metavar="DAYS",
+        help="remove those of all folders to which nothing was written for so long, but for "
+        "sessions with unmerged work, a team or a process",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
     args = parser.parse_args(words)
+    if args.clean is not None:
+        return _clean(args.clean, dry=args.dry_run, json=args.json)
     found = list_sessions(everywhere=args.all)
     if args.json:
         print_json(found)
@@ -64,6 +73,24 @@ def _sessions(parser: argparse.ArgumentParser, words: list[str]) -> int:
         show(f"{flat(info.id)}  {day}  {money(info.cost):>14}  {info.entries:>4}  {title}{where}")
     if not found:
         tell("no sessions here; --all lists those of other folders", lead="")
+    return 0
+
+
+def _clean(days: int, *, dry: bool, json: bool) -> int:
+    from prong.session import clean_sessions
+
+    if days < 1:
+        raise BadInput("--clean takes a number of days above 0")
+    report = clean_sessions(days, dry=dry)
+    if json:
+        print_json(report)
+        return 0
+    for session in report.removed:
+        show(f"{flat(session)}: {'would be removed' if dry else 'removed'}")
+    for one in report.kept:
+        show(f"{flat(one.id)}: kept, {flat(one.why)}")
+    if not report.removed and not report.kept:
+        tell(f"no session is older than {days} days", lead="")
     return 0
 
 
@@ -89,19 +116,6 @@ def _verify(parser: argparse.ArgumentParser, words: list[str]) -> int:
         if damage.line > 1:
             show("what stands before is good; go on from there with --resume ID --fork-session")
     return 0 if report.sound else 1
-
-
-def _show(parser: argparse.ArgumentParser, words: list[str]) -> int:
-    parser.description = "Draw a session's conversations as the model sees them."
-    session_argument(parser)
-    args = parser.parse_args(words)
-    drawn = outlines(args.session, say)
-    if args.json:
-        print_json(drawn)
-        return 0
-    for agent, text in drawn.items():
-        show(f"{agent}\n{text}\n")
-    return 0
 
 
 def _trust(parser: argparse.ArgumentParser, words: list[str]) -> int:

@@ -59,7 +59,7 @@ COMMANDS: tuple[Slash, ...] = (
     Slash("resume", "[ID]", "list the sessions of this folder, or go on with one", "session"),
     Slash("rewind", "[N]", "list your messages, or go back to before one of them"),
     Slash("branch", "", "go on in a copy of this session; this one stays as it is"),
-    Slash("export", "[FILE]", "write the conversation to a file, as Markdown"),
+    Slash("export", "[FILE]", "write what was said to a file: .md, .html or .jsonl"),
     Slash("trace", "[FILE]", "write when agents did what, for Chrome's and Perfetto's viewers"),
     Slash("agents", "[name]", "the types of agents, or one with its tools", "type"),
     Slash("fork", "TEXT", "split off a fork that works in the background"),

@@ -46,12 +46,13 @@ def _short(text: str) -> str:
 
 
 async def _export(session: Session, name: str) -> str:
-    """Write the conversation to a file."""
-    from prong.face.export import as_markdown
+    """Write the conversation to a file, in the format of its name; none is replaced."""
+    from prong.face.session_file import write_page
 
-    view = session.view()
-    path = Path(view.cwd, name or f"prong-{view.session_id}.md")
-    return await _written(path, as_markdown(view).encode(errors="replace"))
+    folder = Path(session.view().cwd)
+    whole = await session.records.whole()
+    written = await anyio.to_thread.run_sync(write_page, whole, folder, name)
+    return f"written to {written}"
 
 
 async def _trace(session: Session, name: str) -> str:

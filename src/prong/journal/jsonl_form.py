@@ -19,139 +19,65 @@ import anyio.to_thread
 import msgspec
 
 from prong.about import __version__
-from prong.cost import Charge
 from prong.entry import Entry, Image, Part, Reply, Result, Results, Text, Usage, User
-from prong.errors import ProngError
 from prong.host import make_private
 from prong.ids import AgentPath, parent_of, task_of
-from prong.journal.record import (
-    EntryRecord,
-    Foreign,
-    HeadRecord,
-    Opened,
-    Record,
-    RequestRecord,
-    TipRecord,
-    decode,
-    unwrap,
-)
-from prong.wire import Dialect, dialect
+from prong.journal.entry_trail import EntryTrail, StoredEntry
+from prong.journal.record import Opened, decode
 
 _STOPS = {"end": "end_turn", "calls": "tool_use", "length": "max_tokens", "refusal": "refusal"}
 _PIECE = 4_000_000
 """Bytes of a journal that are taken at a time."""
 
 
-class _EntryReader(msgspec.Struct, frozen=True):
-    """What an entry is read by: whose language it is in, and of which model."""
-
-    speaks: Dialect
-    model: str
-
-
-class JsonlForm:
-    """Makes lines of the records of one journal, in their order."""
-
-    def __init__(self) -> None:
-        """Nothing was read yet."""
-        self._opened = Opened(session="", created=0.0, cwd="")
-        self._places: dict[str, _EntryReader] = {}
-        self._heads: set[str] = set()
-        self._staged: dict[str, EntryRecord] = {}
-        """Entries of which it is not said yet whose they are, by digest."""
-        self._paid: dict[str, Charge] = {}
-
-    def take(self, record: Record | Foreign) -> Iterator[tuple[AgentPath, dict[str, Any]]]:
-        """Read a record; gives the lines that follow from it, each with its agent."""
-        match record:
-            case Opened():
-                self._opened = record
-            case HeadRecord():
-                speaks = dialect(record.dialect, explicit=record.explicit)
-                self._places[record.digest] = _EntryReader(speaks, record.spec.model)
-                self._heads.add(record.digest)
-            case EntryRecord():
-                yield from self._entry(record)
-            case TipRecord():
-                yield from self._moved(record)
-            case RequestRecord(row=row) if row.is_turn:
-                self._paid[row.agent] = row
-            case _:
-                pass
-
-    def _entry(self, record: EntryRecord) -> Iterator[tuple[AgentPath, dict[str, Any]]]:
-        place = self._places.get(record.parent)
-        if place is None:
-            return
-        self._places[record.digest] = place
-        if not record.agent:
-            self._staged[record.digest] = record
-            return
-        yield self._line(AgentPath(record.agent), record, place)
-
-    def _moved(self, record: TipRecord) -> Iterator[tuple[AgentPath, dict[str, Any]]]:
-        """Give the lines of what an agent has moved to and nobody was said to have."""
-        found: list[EntryRecord] = []
-        digest, agent = record.digest, AgentPath(record.agent)
-        while (staged := self._staged.pop(digest, None)) is not None:
-            found.append(staged)
-            digest = staged.parent
-        if found and record.reason == "compaction":
-            yield agent, self._boundary(agent, record)
-        for staged in reversed(found):
-            yield agent, self._line(agent, staged, self._places[staged.digest])[1]
-
-    def _boundary(self, agent: AgentPath, record: TipRecord) -> dict[str, Any]:
-        line = self._common(agent, record.digest[::-1], record.at)
+def jsonl_lines(opened: Opened, stored: StoredEntry) -> Iterator[dict[str, Any]]:
+    """Make the lines of an entry; before one that begins anew stands a line that says so."""
+    before = _uuid(stored.parent) if stored.parent else None
+    common = _common(opened, stored.agent, stored.digest, stored.at)
+    if stored.restarts == "compaction":
+        edge = _common(opened, stored.agent, stored.digest[::-1], stored.at)
         told = {"subtype": "compact_boundary", "content": "Conversation compacted"}
-        return {"type": "system", "parentUuid": None, **told, **line}
-
-    def _line(
-        self, agent: AgentPath, record: EntryRecord, place: _EntryReader
-    ) -> tuple[AgentPath, dict[str, Any]]:
-        before = None if record.parent in self._heads else _uuid(record.parent)
-        common = {"parentUuid": before, **self._common(agent, record.digest, record.at)}
-        try:
-            entry = place.speaks.read(record.role, unwrap(record.data))
-        except (ValueError, msgspec.MsgspecError, ProngError):
-            return agent, {"type": "system", "content": "an entry that cannot be read", **common}
-        if isinstance(entry, Reply):
-            message = self._reply(agent, record, place, entry)
-            return agent, {"type": "assistant", "message": message, **common}
+        yield {"type": "system", "parentUuid": None, **told, **edge}
+    if stored.entry is None:
+        why = "an entry that cannot be read"
+        yield {"type": "system", "parentUuid": before, "content": why, **common}
+    elif isinstance(stored.entry, Reply):
+        message = _reply(stored, stored.entry)
+        yield {"type": "assistant", "message": message, "parentUuid": before, **common}
+    else:
         flags: dict[str, Any] = {}
-        if record.kind == "summary":
+        if stored.kind == "summary":
             flags = {"isCompactSummary": True}
-        elif record.kind in ("reminder", "notice"):
+        elif stored.kind in ("reminder", "notice"):
             flags = {"isMeta": True}
-        message = {"role": "user", "content": _content(entry)}
-        return agent, {"type": "user", "message": message, **flags, **common}
+        message = {"role": "user", "content": _content(stored.entry)}
+        yield {"type": "user", "message": message, "parentUuid": before, **flags, **common}
 
-    def _reply(
-        self, agent: AgentPath, record: EntryRecord, place: _EntryReader, reply: Reply
-    ) -> dict[str, Any]:
-        paid = self._paid.pop(agent, None)
-        return {
-            "id": f"msg_{record.digest[:24]}",
-            "type": "message",
-            "role": "assistant",
-            "model": place.model,
-            "content": list(_blocks(reply)),
-            "stop_reason": _STOPS.get(reply.stop, reply.stop),
-            "stop_sequence": None,
-            "usage": _usage(paid.usage if paid is not None else Usage()),
-        }
 
-    def _common(self, agent: AgentPath, digest: str, at: float) -> dict[str, Any]:
-        common: dict[str, Any] = {
-            "isSidechain": bool(parent_of(agent)),
-            "userType": "external",
-            "cwd": self._opened.cwd,
-            "sessionId": self._opened.session,
-            "version": f"prong {__version__}",
-            "uuid": _uuid(digest),
-            "timestamp": _time(at),
-        }
-        return common | ({"agentId": task_of(agent)} if parent_of(agent) else {})
+def _reply(stored: StoredEntry, reply: Reply) -> dict[str, Any]:
+    return {
+        "id": f"msg_{stored.digest[:24]}",
+        "type": "message",
+        "role": "assistant",
+        "model": stored.model,
+        "content": list(_blocks(reply)),
+        "stop_reason": _STOPS.get(reply.stop, reply.stop),
+        "stop_sequence": None,
+        "usage": _usage(stored.usage or Usage()),
+    }
+
+
+def _common(opened: Opened, agent: AgentPath, digest: str, at: float) -> dict[str, Any]:
+    common: dict[str, Any] = {
+        "isSidechain": bool(parent_of(agent)),
+        "userType": "external",
+        "cwd": opened.cwd,
+        "sessionId": opened.session,
+        "version": f"prong {__version__}",
+        "uuid": _uuid(digest),
+        "timestamp": _time(at),
+    }
+    return common | ({"agentId": task_of(agent)} if parent_of(agent) else {})
 
 
 def _uuid(digest: str) -> str:
@@ -227,7 +153,7 @@ class JsonlFiles:
         """Nothing is made before it is asked for."""
         self._journal = journal
         self._main = journal.with_suffix("") / "transcript" / f"{session}.jsonl"
-        self._lines = JsonlForm()
+        self._trail = EntryTrail()
         self._read = 0
         self._begun: set[Path] = set()
         self._turn = anyio.Lock()
@@ -276,8 +202,10 @@ class JsonlFiles:
                 record = decode(line)
             except (msgspec.MsgspecError, RecursionError):
                 continue
-            for agent, made in self._lines.take(record):
-                pieces.setdefault(self.of(agent), []).append(msgspec.json.encode(made) + b"\n")
+            for stored in self._trail.take(record):
+                lines = pieces.setdefault(self.of(stored.agent), [])
+                for made in jsonl_lines(self._trail.opened, stored):
+                    lines.append(msgspec.json.encode(made) + b"\n")
         for path, lines in pieces.items():
             self._touch(path)
             with path.open("ab") as file:

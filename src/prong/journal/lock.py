@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from prong.errors import JournalBusy, JournalError, JournalFull, NotPossibleNow
@@ -80,6 +81,27 @@ def lock(fd: int, path: Path) -> None:
     # The lock is the kernel's; this file only tells others whom to look for.
     with suppress(OSError):
         holder(path).write_text(f"{os.getpid()}\n")
+
+
+@contextmanager
+def held(path: Path) -> Generator[bool, None, None]:
+    """Keep writers away from a journal while it is removed; False if there is one."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield True
+        if not path.exists():
+            holder(path).unlink(missing_ok=True)
+    finally:
+        os.close(fd)
 
 
 def _whose(path: Path) -> str:

@@ -175,6 +175,12 @@ def must_be_free(
             )
 
 
+def untouched(before: float, store: Path | None = None) -> list[Path]:
+    """List the journals of all folders to which nothing was written since, the oldest first."""
+    files = _newest_first(_files(None, store))
+    return [path for path, modified in reversed(files) if modified < before * 1e9]
+
+
 def discard(path: Path) -> None:
     """Remove a journal in which nothing was stored, and the folder beside it if that is empty."""
     path.unlink(missing_ok=True)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from prong.cost.schedule import Rates
     from prong.journal.book import Books, CostLine
     from prong.journal.compare import Explanation
+    from prong.journal.entry_trail import StoredEntry, WholeSession
     from prong.journal.store import SessionInfo
     from prong.journal.verify import VerifyReport
     from prong.session.bus import Subscription
@@ -36,12 +37,16 @@ if TYPE_CHECKING:
         books_of,
         explain,
         forecast,
+        jsonl_of,
         list_sessions,
         outlines,
         recorded_events,
         verify_session,
+        whole_session,
     )
+    from prong.session.cleaning import CleanReport, clean_sessions
     from prong.session.diagnosis import Checkup, diagnose
+    from prong.session.importing import ImportedSession, import_session, importable
     from prong.session.integration import describe_cleanup, describe_merge
     from prong.session.member_start import take_start
     from prong.session.moving_cost import ResumingCost, resuming_cost
@@ -84,12 +89,14 @@ _HOMES = {
     "Books": "journal.book",
     "BreakEven": "cost.breakeven",
     "Checkup": "session.diagnosis",
+    "CleanReport": "session.cleaning",
     "Client": "session.plain_client",
     "CostLine": "journal.book",
     "Explanation": "journal.compare",
     "FanReceipt": "cost.receipt",
     "FolderTrust": "session.project",
     "Forecast": "session.catalogue",
+    "ImportedSession": "session.importing",
     "LIFETIME": "cost.mark",
     "MemoryState": "config.memory",
     "Options": "config.option",
@@ -100,32 +107,38 @@ _HOMES = {
     "ResumingCost": "session.moving_cost",
     "Session": "session.session",
     "SessionInfo": "journal.store",
+    "StoredEntry": "journal.entry_trail",
     "Subscription": "session.bus",
     "Turn": "agent.life",
     "TypeReport": "session.project",
     "TypesFound": "session.project",
     "VerifyReport": "journal.verify",
+    "WholeSession": "journal.entry_trail",
     "agent_types": "session.project",
     "as_json": "cost.receipt",
     "books_of": "session.catalogue",
     "check_remote": "session.remote_check",
     "clean_children": "session.project",
+    "clean_sessions": "session.cleaning",
     "clear_memory": "session.project",
     "decide_trust": "session.project",
+    "delete_team": "session.team_end",
     "describe": "cost.receipt",
+    "describe_backends": "session.project",
     "describe_cleanup": "session.integration",
     "describe_merge": "session.integration",
     "diagnose": "session.diagnosis",
     "dump": "wire.raw",
-    "describe_backends": "session.project",
-    "delete_team": "session.team_end",
     "end_member": "session.team_end",
     "explain": "session.catalogue",
     "folder_memory": "session.project",
     "folder_trust": "session.project",
     "forecast": "session.catalogue",
+    "import_session": "session.importing",
+    "importable": "session.importing",
     "in_brief": "cost.receipt",
     "inspect_picture": "tools.files.picture:inspect",
+    "jsonl_of": "session.catalogue",
     "line": "cost.receipt",
     "list_sessions": "session.catalogue",
     "list_shared_tasks": "session.team_report",
@@ -147,6 +160,7 @@ _HOMES = {
     "type_report": "session.project",
     "undo_merge": "session.project",
     "verify_session": "session.catalogue",
+    "whole_session": "session.catalogue",
 }
 
 __all__ = [
@@ -156,12 +170,14 @@ __all__ = [
     "Books",
     "BreakEven",
     "Checkup",
+    "CleanReport",
     "Client",
     "CostLine",
     "Explanation",
     "FanReceipt",
     "FolderTrust",
     "Forecast",
+    "ImportedSession",
     "MemoryState",
     "Options",
     "Price",
@@ -171,16 +187,19 @@ __all__ = [
     "ResumingCost",
     "Session",
     "SessionInfo",
+    "StoredEntry",
     "Subscription",
     "Turn",
     "TypeReport",
     "TypesFound",
     "VerifyReport",
+    "WholeSession",
     "agent_types",
     "as_json",
     "books_of",
     "check_remote",
     "clean_children",
+    "clean_sessions",
     "clear_memory",
     "decide_trust",
     "delete_team",
@@ -195,8 +214,11 @@ __all__ = [
     "folder_memory",
     "folder_trust",
     "forecast",
+    "import_session",
+    "importable",
     "in_brief",
     "inspect_picture",
+    "jsonl_of",
     "line",
     "list_sessions",
     "list_shared_tasks",
@@ -218,6 +240,7 @@ __all__ = [
     "type_report",
     "undo_merge",
     "verify_session",
+    "whole_session",
 ]
 
 

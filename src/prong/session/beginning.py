@@ -65,6 +65,7 @@ async def begin(parts: Parts, base: Foundation, group: anyio.abc.TaskGroup) -> N
         warn(warning)
     if base.replay is None and not options.bare and options.member is None:
         parts.intake.note(await git_state(base.host, base.place.root, trusted=base.place.trusted))
+    parts.housekeeping.start(group)
     if switched:
         await tell_switched(parts, {"from_model": switched})
     source = "fork" if options.fork_session else "resume"

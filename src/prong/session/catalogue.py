@@ -22,6 +22,8 @@ from prong.event import Envelope
 from prong.journal import store
 from prong.journal.book import Books
 from prong.journal.compare import Explanation, Side, captured, compare, last_two, numbered
+from prong.journal.entry_trail import WholeSession, read_whole
+from prong.journal.jsonl_form import jsonl_lines
 from prong.journal.replay import Replay, examine
 from prong.journal.store import SessionInfo
 from prong.journal.verify import VerifyReport, verify
@@ -63,6 +65,23 @@ def recorded_events(wanted: str | None, say: Say) -> Iterator[Envelope]:
             "deleted; open it once with --resume, and the rest of it is recorded"
         )
     return log.replay(0, log.seq)
+
+
+def whole_session(wanted: str | None, say: Say) -> WholeSession:
+    """Read everything that was said in a session: also what a summary has taken the place of."""
+    whole = read_whole(_journal(wanted, say))
+    if whole.damage is not None:
+        say(f"damaged at line {whole.damage.line}; what follows is left out")
+    return whole
+
+
+def jsonl_of(whole: WholeSession) -> Iterator[bytes]:
+    """Write a session in the lines that other programs read, its agents one after another."""
+    for agent in dict.fromkeys(stored.agent for stored in whole.entries):
+        for stored in whole.entries:
+            if stored.agent == agent:
+                for line in jsonl_lines(whole.opened, stored):
+                    yield msgspec.json.encode(line) + b"\n"
 
 
 def books_of(wanted: str | None, say: Say) -> Books:

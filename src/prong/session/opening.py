@@ -53,6 +53,7 @@ from prong.session.entrance import enter
 from prong.session.extraction import Memory
 from prong.session.foundation import Foundation
 from prong.session.hook_event import make_hooks
+from prong.session.housekeeping import Housekeeping
 from prong.session.intake import Intake
 from prong.session.lifetime import Opening
 from prong.session.main import first_prompt, make_agent, make_planner
@@ -259,6 +260,7 @@ class _Maker:
         parts = self._parts = Parts(
             agent=agent,
             bus=base.bus,
+            housekeeping=Housekeeping(base),
             hooks=hooks,
             life=Life(
                 agent,

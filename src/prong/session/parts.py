@@ -18,6 +18,7 @@ from prong.prompt import Prompt
 from prong.session import sidecar
 from prong.session.bus import Bus
 from prong.session.extraction import Memory
+from prong.session.housekeeping import Housekeeping
 from prong.session.intake import Intake
 from prong.session.planning import Planner
 from prong.team.supervisor import Supervisor
@@ -35,6 +36,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     agent: Agent
     """The main agent."""
     bus: Bus
+    housekeeping: Housekeeping
     hooks: UserHooks
     """The session's, which the main agent's are made of."""
     life: Life

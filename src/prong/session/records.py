@@ -17,6 +17,7 @@ from prong.errors import NotPossibleNow, UsageError
 from prong.host import ripgrep
 from prong.journal import store
 from prong.journal.book import Books, CostLine
+from prong.journal.entry_trail import WholeSession, read_whole
 from prong.journal.replay import read_journal
 from prong.journal.store import SessionInfo
 from prong.prompt import Prompt, outline
@@ -62,6 +63,10 @@ class Records(msgspec.Struct, frozen=True):
     def snapshot(self) -> Prompt:
         """The conversation as it stood when the last turn ended."""
         return self._parts.snapshot
+
+    async def whole(self) -> WholeSession:
+        """Read everything that was said in the session so far, by all its agents."""
+        return await anyio.to_thread.run_sync(read_whole, self._parts.journal.path)
 
     def outline(self) -> str:
         """Draw the conversation as the model sees it, one line per entry."""

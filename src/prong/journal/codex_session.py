@@ -1,0 +1,163 @@
+"""Sessions of Codex: a file of items in their order, with what happened between them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+
+from prong.entry import Call, CallId, Entry, Part, Text
+from prong.errors import BadInput
+from prong.journal.foreign_session import (
+    ForeignInput,
+    ForeignReply,
+    ForeignSession,
+    JsonObject,
+    ObjectLines,
+    StepLog,
+    items,
+    left_out,
+    members,
+    read_parts,
+    texts,
+)
+
+_NEWEST = 0
+"""The last major version whose files are known."""
+_QUIET = frozenset(
+    {"turn_context", "event_msg", "token_usage_record", "state", "ghost_snapshot", "world_state"}
+)
+_CONTEXT = re.compile(r"\s*(<[a-z_ ]*(?:context|instructions)>|# AGENTS\.md instructions)")
+"""How messages begin that the program itself has put there."""
+_SILENT = frozenset({"reasoning", "ghost_snapshot", "web_search_call", "compaction_trigger"})
+"""Items that are left behind by design."""
+
+
+def is_codex(line: JsonObject) -> bool:
+    """Say whether a line may be of such a file."""
+    meta = line.get("type") == "session_meta" and "payload" in line
+    # The oldest begin with a bare object.
+    return meta or ("instructions" in line and "id" in line and "timestamp" in line)
+
+
+def read_codex(path: Path) -> ForeignSession:
+    """Read a session.
+
+    Raises BadInput if the file is of a program that is not known yet, or nothing was said in it.
+    """
+    found, reader = ForeignSession(program="Codex"), ObjectLines(path)
+    rollout = _Rollout(path, found)
+    for line in reader:
+        rollout.take(line)
+    if entries := rollout.entries():
+        found.agents = {"main": entries}
+        found.notes = [*reader.notes(), *left_out(rollout.unknown)]
+        return found
+    raise BadInput(f"{path}: nothing was said in it that could be taken over")
+
+
+class _Rollout:
+    """A session in the making."""
+
+    def __init__(self, path: Path, found: ForeignSession) -> None:
+        self._path = path
+        self._found = found
+        self._log = StepLog()
+        self._told: list[ForeignInput] = []
+        """What was typed, as the record of events has it."""
+        self._typed = False
+        """Whether items have it too."""
+        self._round = 0
+        self.unknown: Counter[str] = Counter()
+
+    def take(self, line: JsonObject) -> None:
+        """Read a line."""
+        payload = members(line.get("payload"))
+        match line.get("type"):
+            case "session_meta":
+                self._begin(payload)
+            case "response_item":
+                self._item(payload)
+            case "compacted":
+                self._compacted(payload)
+            case "turn_context":
+                self._found.model = texts(payload.get("model")) or self._found.model
+            case "event_msg" if payload.get("type") == "user_message":
+                self._told.append(ForeignInput((Text(texts(payload.get("message"))),)))
+            case str(kind) if kind in _QUIET:
+                pass
+            case str() if "payload" not in line:
+                self._item(line)
+            case None if "instructions" in line:
+                self._begin(line)
+            case kind:
+                self.unknown[texts(kind) or "?"] += 1
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Put together what was said."""
+        if not self._typed:
+            self._log.steps[:0] = self._told
+        return self._log.entries()
+
+    def _begin(self, payload: JsonObject) -> None:
+        version = texts(payload.get("cli_version"))
+        major = re.match(r"(\d{1,9})\.", version)
+        if major and int(major[1]) > _NEWEST:
+            raise BadInput(
+                f"{self._path} was written by Codex {version[:20]}; files up to version "
+                f"{_NEWEST} are understood: upgrade prong"
+            )
+        # An agent's file tells of the session it was started from, too: the first is its own.
+        self._found.session = self._found.session or texts(payload.get("id"))
+        self._found.cwd = self._found.cwd or texts(payload.get("cwd"))
+
+    def _compacted(self, payload: JsonObject) -> None:
+        self._log.steps.clear()
+        self._typed = True
+        if message := texts(payload.get("message")):
+            self._log.steps.append(ForeignInput((Text(message),), "summary"))
+        for item in items(payload.get("replacement_history")):
+            self._item(item)
+
+    def _item(self, item: JsonObject) -> None:
+        match texts(item.get("type")) or ("message" if "role" in item else ""):
+            case "message":
+                self._message(item)
+            case "function_call" | "custom_tool_call" | "local_shell_call":
+                self._call(item)
+            case "function_call_output" | "custom_tool_call_output":
+                self._round += 1
+                parts, failed = self._output(item.get("output"))
+                self._log.give(texts(item.get("call_id")), parts, failed=failed)
+            case kind if kind not in _SILENT:
+                self.unknown[kind or "?"] += 1
+            case _:
+                pass
+
+    def _message(self, item: JsonObject) -> None:
+        parts = read_parts(item.get("content"), self.unknown)
+        text = "\n\n".join(part.text for part in parts if isinstance(part, Text))
+        if item.get("role") == "assistant":
+            self._log.steps.append(ForeignReply(str(self._round), text))
+        elif item.get("role") == "user" and parts and not _CONTEXT.match(text):
+            self._typed = True
+            self._round += 1
+            self._log.steps.append(ForeignInput(parts))
+
+    def _call(self, item: JsonObject) -> None:
+        name, given = texts(item.get("name")) or "local_shell", item.get("arguments")
+        if not isinstance(given, str):
+            own = {"input": item["input"]} if "input" in item else item.get("action")
+            given = msgspec.json.encode(own or {}).decode()
+        if call_id := texts(item.get("call_id")) or texts(item.get("id")):
+            call = Call(CallId(call_id), name, given)
+            self._log.steps.append(ForeignReply(str(self._round), "", (call,)))
+
+    def _output(self, output: object) -> tuple[tuple[Part, ...], bool]:
+        whole = members(output)
+        if whole:
+            content = whole.get("content", whole.get("output"))
+            return read_parts(content, self.unknown), whole.get("success") is False
+        return read_parts(output, self.unknown), False
