@@ -250,6 +250,39 @@ def test_the_oldest_form_of_codex_is_read(tmp_path: Path) -> None:
     assert shape(read_codex(path).agents["main"]) == ["user:Typed", "reply:Ho"]
 
 
+def test_what_was_typed_is_found_in_every_form(tmp_path: Path) -> None:
+    """Newer files tell what was typed as events of their own, between the items."""
+
+    def typed(words: str) -> dict[str, Any]:
+        content = [{"type": "text", "text": words}]
+        made = {"type": "UserMessage", "id": "u", "content": content}
+        return {"type": "event_msg", "payload": {"type": "item_completed", "item": made}}
+
+    injected = message("user", "<environment_context>not a person</environment_context>")
+    lines = [META, injected, typed("A"), message("assistant", "a"), typed("B")]
+    path = written(tmp_path / "r.jsonl", *lines, message("assistant", "b"))
+    assert shape(read_codex(path).agents["main"]) == ["user:A", "reply:a", "user:B", "reply:b"]
+    both = written(tmp_path / "b.jsonl", META, typed("A"), message("user", "A"))
+    assert shape(read_codex(both).agents["main"]) == ["user:A"]
+
+
+def test_agents_of_codex_come_along(tmp_path: Path) -> None:
+    """An agent's file names its parent, and has a copy of what that had said, left out here."""
+    spawned = {"subagent": {"thread_spawn": {"parent_thread_id": "x"}}}
+    payload = {"id": "child", "cwd": "/w", "timestamp": "2026-02", "source": spawned}
+    path = written(tmp_path / "rollout-1.jsonl", META, message("user", "Go"))
+    written(
+        tmp_path / "rollout-2.jsonl",
+        {"type": "session_meta", "timestamp": "2026-02", "payload": payload},
+        {**META, "timestamp": "2026-01"},
+        {**message("user", "COPY"), "timestamp": "2026-01"},
+        {**message("user", "OWN"), "timestamp": "2026-02"},
+    )
+    written(tmp_path / "rollout-3.jsonl", META, message("user", "another"))
+    agents = {name: shape(own) for name, own in read_codex(path).agents.items()}
+    assert agents == {"main": ["user:Go"], "child": ["user:OWN"]}
+
+
 def test_nothing_said_is_nothing_to_take_over(tmp_path: Path) -> None:
     """A file without a word is refused."""
     with pytest.raises(BadInput, match="nothing was said"):

@@ -393,3 +393,20 @@ async def test_what_is_not_done_is_said(world: Worlds) -> None:
     async with world([say("ok")], files=hooked("SessionStart", command)) as w:
         await w.session.run("Go")
     assert any("sessionTitle; nothing is done" in warning for warning in w.warnings)
+
+
+async def test_the_end_of_a_type_of_agent_is_guarded_by_its_file(world: Worlds) -> None:
+    """A Stop hook in an agent's file is asked when such an agent is done, and of no other."""
+    once = f"{KEEP}; [ -e once ] || {{ touch once; echo AGAIN >&2; exit 2; }}"
+    hooks = {"Stop": [{"hooks": [{"type": "command", "command": once}]}]}
+    front = f"---\nname: careful\ndescription: d\nhooks: {json.dumps(hooks)}\n---\nWork."
+    start = {"subagent_type": "careful", "prompt": "CHILD", "description": "d"}
+    script = Script(
+        [call("Agent", start), say("ok")], routes={"CHILD": [say("done"), say("really done")]}
+    )
+    files = {"~/.prong/agents/careful.md": front}
+    async with world(script, files=files, mode="dontAsk") as w:
+        await w.session.run("Go")
+        said = [(one["hook_event_name"], one["agent_type"]) for one in told(w.root)]
+        assert said == [("SubagentStop", "careful")] * 2
+        assert any(b"AGAIN" in one.body for one in w.server.records)

@@ -196,7 +196,11 @@ class _AgentReader:
         declared = parse_hooks(document, foreign=True)
         for problem in declared.problems:
             raise self._wrong("hooks", problem.why)
-        return declared.hooks
+        # The end of such an agent has a name of its own.
+        return tuple(
+            msgspec.structs.replace(one, event="SubagentStop" if one.event == "Stop" else one.event)
+            for one in declared.hooks
+        )
 
 
 def as_name(text: str) -> str:

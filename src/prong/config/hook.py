@@ -134,6 +134,8 @@ class Declared(msgspec.Struct, frozen=True):
     problems: tuple[ConfigError, ...] = ()
     fatal: tuple[ConfigError, ...] = ()
     """Those problems that leave something unguarded."""
+    warnings: tuple[str, ...] = ()
+    """What is left out without a fault: events of another program."""
 
 
 class _HookReader:
@@ -203,9 +205,9 @@ def parse_hooks(document: Document, *, foreign: bool) -> Declared:
         else:
             for number, group in enumerate(cast("list[object]", groups)):
                 reading.group(event, number, group)
-    if elsewhere:
-        reading.wrong(f"hooks of {', '.join(elsewhere)}: that never happens here", "", elsewhere[0])
-    return Declared(tuple(reading.hooks), tuple(reading.problems), tuple(reading.fatal))
+    named = f"{document.path}: hooks of {', '.join(elsewhere)}: that never happens here"
+    warnings = (named,) if elsewhere else ()
+    return Declared(tuple(reading.hooks), tuple(reading.problems), tuple(reading.fatal), warnings)
 
 
 _ELSEWHERE = frozenset(

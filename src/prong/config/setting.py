@@ -445,6 +445,7 @@ def _add_hooks(merge: _Merge, layer: _Layer) -> None:
         return
     declared = parse_hooks(layer.document, foreign=layer.foreign)
     merge.problems += declared.problems
+    merge.warnings += declared.warnings
     if layer.guarded:
         merge.withheld += [f"hook {hook.event} runs {hook.line}" for hook in declared.hooks]
         return

@@ -26,6 +26,8 @@ from prong.journal.foreign_session import (
 
 _NEWEST = 0
 """The last major version whose files are known."""
+_MOST = 1_000
+"""Files that are looked at for agents."""
 _QUIET = frozenset(
     {"turn_context", "event_msg", "token_usage_record", "state", "ghost_snapshot", "world_state"}
 )
@@ -42,8 +44,29 @@ def is_codex(line: JsonObject) -> bool:
     return meta or ("instructions" in line and "id" in line and "timestamp" in line)
 
 
-def read_codex(path: Path) -> ForeignSession:
-    """Read a session.
+def parent_thread(meta: JsonObject) -> str:
+    """Name the session from which an agent's was started; empty if it is no agent's."""
+    spawned = members(members(members(meta.get("source")).get("subagent")).get("thread_spawn"))
+    return texts(spawned.get("parent_thread_id"))
+
+
+def _agents(path: Path, found: ForeignSession) -> dict[str, tuple[Entry, ...]]:
+    """Read the agents of a session, whose files stand beside its own."""
+    agents: dict[str, tuple[Entry, ...]] = {}
+    for file in sorted(path.parent.glob("rollout-*.jsonl"))[:_MOST]:
+        first = next(iter(ObjectLines(file)), None)
+        meta = members(first.get("payload")) if first is not None else {}
+        if file != path and found.session and parent_thread(meta) == found.session:
+            name = re.sub(r"[^A-Za-z0-9_-]", "-", texts(meta.get("id")))[:60] or "agent"
+            try:
+                agents[name] = read_codex(file, children=False).agents["main"]
+            except BadInput as error:
+                found.notes = [*found.notes, str(error)]
+    return agents
+
+
+def read_codex(path: Path, *, children: bool = True) -> ForeignSession:
+    """Read a session, with its agents if they are wanted.
 
     Raises BadInput if the file is of a program that is not known yet, or nothing was said in it.
     """
@@ -54,6 +77,8 @@ def read_codex(path: Path) -> ForeignSession:
     if entries := rollout.entries():
         found.agents = {"main": entries}
         found.notes = [*reader.notes(), *left_out(rollout.unknown)]
+        if children:
+            found.agents |= _agents(path, found)
         return found
     raise BadInput(f"{path}: nothing was said in it that could be taken over")
 
@@ -66,15 +91,19 @@ class _Rollout:
         self._found = found
         self._log = StepLog()
         self._told: list[ForeignInput] = []
-        """What was typed, as the record of events has it."""
+        """Those steps that only the record of events has."""
         self._typed = False
-        """Whether items have it too."""
+        """Whether items have what was typed, too."""
+        self._began = ""
         self._round = 0
         self.unknown: Counter[str] = Counter()
 
     def take(self, line: JsonObject) -> None:
         """Read a line."""
         payload = members(line.get("payload"))
+        if self._began and texts(line.get("timestamp")) < self._began:
+            # An agent's file begins with a copy of what its parent had said before.
+            return
         match line.get("type"):
             case "session_meta":
                 self._begin(payload)
@@ -84,8 +113,8 @@ class _Rollout:
                 self._compacted(payload)
             case "turn_context":
                 self._found.model = texts(payload.get("model")) or self._found.model
-            case "event_msg" if payload.get("type") == "user_message":
-                self._told.append(ForeignInput((Text(texts(payload.get("message"))),)))
+            case "event_msg":
+                self._event(payload)
             case str(kind) if kind in _QUIET:
                 pass
             case str() if "payload" not in line:
@@ -97,8 +126,10 @@ class _Rollout:
 
     def entries(self) -> tuple[Entry, ...]:
         """Put together what was said."""
-        if not self._typed:
-            self._log.steps[:0] = self._told
+        if self._typed:
+            self._log.steps = [
+                one for one in self._log.steps if all(one is not t for t in self._told)
+            ]
         return self._log.entries()
 
     def _begin(self, payload: JsonObject) -> None:
@@ -109,16 +140,35 @@ class _Rollout:
                 f"{self._path} was written by Codex {version[:20]}; files up to version "
                 f"{_NEWEST} are understood: upgrade prong"
             )
-        # An agent's file tells of the session it was started from, too: the first is its own.
-        self._found.session = self._found.session or texts(payload.get("id"))
-        self._found.cwd = self._found.cwd or texts(payload.get("cwd"))
+        if not self._found.session:
+            # A second one is of the session that an agent was started from.
+            self._found.session = texts(payload.get("id"))
+            self._found.cwd = texts(payload.get("cwd"))
+            if parent_thread(payload):
+                self._began = texts(payload.get("timestamp"))
+
+    def _event(self, payload: JsonObject) -> None:
+        """Take what was typed; newer files have it in a form of its own, and some have both."""
+        item = members(payload.get("item"))
+        if payload.get("type") == "user_message":
+            parts: tuple[Part, ...] = (Text(texts(payload.get("message"))),)
+        elif payload.get("type") == "item_completed" and item.get("type") == "UserMessage":
+            parts = read_parts(item.get("content"), self.unknown)
+        else:
+            return
+        told = ForeignInput(parts)
+        if parts and (not self._log.steps or self._log.steps[-1] != told):
+            self._round += 1
+            self._told.append(told)
+            self._log.steps.append(told)
 
     def _compacted(self, payload: JsonObject) -> None:
-        self._log.steps.clear()
-        self._typed = True
-        if message := texts(payload.get("message")):
+        message, history = texts(payload.get("message")), items(payload.get("replacement_history"))
+        if message or history:
+            self._log.steps.clear()
+        if message:
             self._log.steps.append(ForeignInput((Text(message),), "summary"))
-        for item in items(payload.get("replacement_history")):
+        for item in history:
             self._item(item)
 
     def _item(self, item: JsonObject) -> None:
