@@ -83,7 +83,7 @@ def test_a_reply_in_several_lines_is_one(tmp_path: Path) -> None:
         line("a3", "a2", "assistant", [use("c2")], id="m1"),
         line("r1", "a2", "user", [gave("c1", "one")]),
         line("r2", "a3", "user", [gave("c2", [text("two")], is_error=True)]),
-        line("a4", "r2", "assistant", [{"type": "thinking", "thinking": "hm"}, text("Done.")]),
+        line("a4", "r1", "assistant", [{"type": "thinking", "thinking": "hm"}, text("Done.")]),
         {"type": "ai-title", "aiTitle": "A title", "sessionId": "s"},
     )
     found = read_claude(path)

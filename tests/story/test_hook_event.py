@@ -354,7 +354,8 @@ async def test_a_flood_of_words_is_kept_in_a_file(world: Worlds) -> None:
 
 
 @pytest.mark.parametrize(
-    "printed", ['{"decision": "allow"}\n{"decision": "allow"}', "{" + "x" * 2_000_000]
+    "printed",
+    ['{"decision": "allow"}\n{"decision": "allow"}', "{" + "x" * 2_000_000, "{}" + " " * 2_000_000],
 )
 async def test_what_is_no_answer_blocks(world: Worlds, printed: str) -> None:
     """Two answers, and one that has no end, are none: the call does not run."""

@@ -7,6 +7,7 @@ that nobody can forget it. Nothing else in this layer prints.
 
 from __future__ import annotations
 
+import re
 import sys
 import unicodedata
 
@@ -22,9 +23,13 @@ _BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 _HIDDEN = r"[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
 
 
+_DOUBTFUL = re.compile(r"[^\n\t -~]")
+
+
 def printable(text: str) -> str:
     """Take away what could take control of the terminal; line breaks and tabs stay."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "·" for c in text)
+    # Most texts are all of plain letters, of which none has to be looked at by itself.
+    return _DOUBTFUL.sub(lambda one: one[0] if one[0].isprintable() else "·", text)
 
 
 def drawable(text: str) -> str:
