@@ -236,7 +236,7 @@ async def _conclude(agent: Agent, admitted: _Admitted, outcome: CallOutcome) -> 
     outcome = await _with_skill(agent, call, outcome)
     event = "PostToolUseFailure" if isinstance(outcome, Failed) else "PostToolUse"
     ran = time.monotonic() - admitted.begun
-    told = call_payload(agent, call) | outcome_payload(call, outcome, ran)
+    told = call_payload(agent, call) | outcome_payload(outcome, ran)
     after = await agent.consult(event, told, call.name, match_of(agent, checked))
     objection = () if after.block is None else (f"A hook objects: {after.block}",)
     if isinstance(outcome, Done) and outcome.ends:

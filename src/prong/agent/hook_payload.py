@@ -37,27 +37,36 @@ def call_payload(agent: Agent, call: Call) -> dict[str, Any]:
     return {"tool_name": call.name, "tool_input": msgspec.Raw(raw), "tool_use_id": call.id}
 
 
-def outcome_payload(call: Call, outcome: CallOutcome, seconds: float) -> dict[str, Any]:
-    """Give what hooks are told of what a call has given."""
+def outcome_payload(outcome: CallOutcome, seconds: float) -> dict[str, Any]:
+    """Give what hooks are told of what a call has given, as the model reads it."""
     told: dict[str, Any] = {"duration_ms": round(seconds * 1000)}
     if isinstance(outcome, Failed):
         return told | {"error": outcome.why, "is_interrupt": False}
-    text = plain(outcome.parts)
-    return told | {"tool_response": tool_response(call, text), "tool_text": text}
+    return told | {"tool_text": plain(outcome.parts)}
 
 
 _ResponseForm: TypeAlias = Callable[[Mapping[str, Any], str], Any]
 
 
-def tool_response(call: Call, text: str) -> Any:
-    """Put what a call has given into the form that hooks know of its tool."""
-    if is_mcp(call.name):
+def tool_response(payload: Mapping[str, Any]) -> Any:
+    """Put what a call has given into the form that hooks know of its tool.
+
+    It is made where hooks are run, if there are any: a long text takes a while to be read.
+    """
+    name, given, text = (
+        _plain(payload.get(key)) for key in ("tool_name", "tool_input", "tool_text")
+    )
+    text = text if isinstance(text, str) else ""
+    if isinstance(name, str) and is_mcp(name):
         return [{"type": "text", "text": text}]
-    given: object = msgspec.json.decode(call.arguments or "{}")
-    form = _FORMS.get(call.name)
+    form = _FORMS.get(str(name))
     if form is None or not isinstance(given, dict):
         return {"content": [{"type": "text", "text": text}]}
     return form(cast("dict[str, Any]", given), text)
+
+
+def _plain(value: object) -> object:
+    return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value
 
 
 def _command(given: Mapping[str, Any], text: str) -> Any:

@@ -11,6 +11,7 @@ import anyio
 import msgspec
 
 from prong.agent.call_match import CallMatch
+from prong.agent.hook_payload import tool_response
 from prong.agent.verdict import UNASKED, Verdict
 from prong.config.function_hook import AnyFunctionHook
 from prong.config.hook import Hook
@@ -89,6 +90,8 @@ class UserHooks(msgspec.Struct, frozen=True, kw_only=True):
             if event == "SubagentStop":
                 own = self.transcript.of(str(payload.get("agent_path", "")))
                 common["agent_transcript_path"] = str(own)
+        if event == "PostToolUse":
+            common["tool_response"] = tool_response(payload)
         told = {**common, "cwd": self.host.root, **payload, "hook_event_name": event}
         return msgspec.json.encode(told)
 
