@@ -88,10 +88,10 @@ class SessionStartInput(HookInput, frozen=True, kw_only=True):
 
 
 class SessionEndInput(HookInput, frozen=True, kw_only=True):
-    """The session ends, which nobody can keep it from."""
+    """A conversation is over, with the session or by `/clear`; nobody can keep it."""
 
-    reason: Literal["prompt_input_exit", "other"]
-    """Whether a person sat at it."""
+    reason: Literal["clear", "prompt_input_exit", "other"]
+    """`prompt_input_exit` if a person sat at a session that ends."""
 
 
 class StopInput(HookInput, frozen=True, kw_only=True):

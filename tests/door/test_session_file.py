@@ -157,6 +157,16 @@ async def test_an_export_can_be_taken_over(world: Worlds, program: Any) -> None:
         assert made["notes"] == []
 
 
+async def test_a_newcomer_is_told_what_can_be_taken_over(world: Worlds, program: Any) -> None:
+    """Where there is no session yet, those of other programs are named, and can be listed."""
+    async with world([], opens=False) as w:
+        slug = "".join(c if c.isalnum() else "-" for c in str(w.root))
+        claude(w.home / f".claude/projects/{slug}/s.jsonl", cwd=str(w.root))
+        listed = await program.run(w, "sessions")
+        assert b"1 session of Claude Code or Codex can be taken over" in listed.stderr
+        assert b"MEND IT" in (await program.run(w, "import")).stdout
+
+
 @pytest.mark.parametrize(
     ("data", "why"),
     [

@@ -175,7 +175,13 @@ async def test_a_hook_at_the_end_that_hangs_is_stopped(world: Worlds) -> None:
 @pytest.mark.moves_prefix("a summary and an empty conversation begin anew")
 async def test_each_beginning_is_told(world: Worlds) -> None:
     """After a summary and after /clear hooks are told of a beginning, and may add to it."""
-    files = hooked("SessionStart", f'{KEEP}; echo "BEGUN"', matcher="clear|compact")
+    begun = {"type": "command", "command": f'{KEEP}; echo "BEGUN"'}
+    over = {"type": "command", "command": KEEP}
+    hooks = {
+        "SessionStart": [{"matcher": "clear|compact", "hooks": [begun]}],
+        "SessionEnd": [{"matcher": "clear", "hooks": [over]}],
+    }
+    files = {"~/.claude/settings.json": json.dumps({"hooks": hooks})}
     steps = [LONG, say("a summary"), say("Two."), say("Three.")]
     async with world(steps, files=files) as w:
         await w.session.run("Go")
@@ -185,7 +191,8 @@ async def test_each_beginning_is_told(world: Worlds) -> None:
         await w.session.send(Clear())
         await w.session.run("Again")
         assert b"BEGUN" in w.server.records[-1].body
-        assert [one["source"] for one in told(w.root)] == ["compact", "clear"]
+        said = [one.get("source") or one["reason"] for one in told(w.root)]
+        assert said == ["compact", "clear", "clear"]
 
 
 @pytest.mark.parametrize("matcher", ["manual", "auto"])

@@ -186,7 +186,10 @@ async def test_what_commands_show(world: Worlds, tmp_path: Path) -> None:
     """Rules, hooks, servers, context and usage are lines; a conversation becomes a file, once."""
     settings = {
         "permissions": {"deny": ["Bash(rm:*)"]},
-        "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]},
+        "hooks": {
+            "Stop": [{"hooks": [{"type": "command", "command": "true"}]}],
+            "PreToolUse": [{"hooks": [{"command": "a", "if": "Bash(rm *)", "async": True}]}],
+        },
         "confirmAboveUsd": 2,
     }
     async with world(
@@ -201,6 +204,7 @@ async def test_what_commands_show(world: Worlds, tmp_path: Path) -> None:
 
         assert "deny   Bash(rm:*)" in await lines("permissions")
         assert "Stop *: true" in await lines("hooks")
+        assert "PreToolUse * (if Bash(rm *), async): a" in await lines("hooks")
         assert await lines("mcp") == "no MCP servers are configured"
         assert "head" in await lines("context")
         assert "session: " in await lines("usage")

@@ -37,6 +37,8 @@ class FunctionHook(Generic[_In, _Out]):
         """Where it was written."""
         self.event, self.told = _event(function, self.line)
         self.matcher = matcher
+        self.terms = ""
+        """Nothing more decides when it is run."""
         self.seconds = seconds
         _check_matcher(self.line, self.event, matcher)
         if not (math.isfinite(seconds) and seconds > 0):

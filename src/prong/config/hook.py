@@ -126,6 +126,12 @@ class Hook(msgspec.Struct, frozen=True):
 
         return join([self.command, *self.args])
 
+    @property
+    def terms(self) -> str:
+        """Show when it is run beside what its matcher says, and how."""
+        told = (f"if {self.rule}" if self.rule is not None else "", "" if self.waits else "async")
+        return ", ".join(one for one in told if one)
+
 
 class Declared(msgspec.Struct, frozen=True):
     """The hooks of a file, and what is wrong with the others."""

@@ -73,6 +73,11 @@ def _sessions(parser: argparse.ArgumentParser, words: list[str]) -> int:
         show(f"{flat(info.id)}  {day}  {money(info.cost):>14}  {info.entries:>4}  {title}{where}")
     if not found:
         tell("no sessions here; --all lists those of other folders", lead="")
+        from prong.session import importable
+
+        if number := len(importable(os.path.realpath("."))):
+            others = f"{counted(number, 'session')} of Claude Code or Codex"
+            tell(f"{others} can be taken over: 'prong import' lists them", lead="")
     return 0
 
 

@@ -95,7 +95,8 @@ def _permissions(session: Session, _: str) -> Iterator[str]:
 
 def _hooks(session: Session, _: str) -> Iterator[str]:
     for hook in session.records.hooks:
-        yield f"{hook.event} {hook.matcher or '*'}: {hook.line}  ({hook.path})"
+        terms = f" ({hook.terms})" if hook.terms else ""
+        yield f"{hook.event} {hook.matcher or '*'}{terms}: {hook.line}  ({hook.path})"
     if not session.records.hooks:
         yield "no hooks"
 

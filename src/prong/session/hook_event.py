@@ -50,6 +50,14 @@ async def tell_start(parts: Parts, source: SessionSource) -> None:
         agent.emit(Warned(text=why))
 
 
+async def tell_cleared(parts: Parts) -> None:
+    """Tell the hooks that one conversation is over and another begins."""
+    over = await parts.agent.inform("SessionEnd", {"reason": "clear"}, matcher="clear")
+    for text in over.warnings:
+        parts.agent.emit(Warned(text=text))
+    await tell_start(parts, "clear")
+
+
 async def switch_model(parts: Parts, model: str) -> None:
     """Let another model answer, unless hooks object; they are told what it costs.
 

@@ -45,7 +45,7 @@ from prong.journal.note import Titled
 from prong.prompt import Prompt
 from prong.question import Answer
 from prong.session import sidecar
-from prong.session.hook_event import switch_model, tell_start
+from prong.session.hook_event import switch_model, tell_cleared
 from prong.session.intake import new_prompt_id
 from prong.session.move import change_effort
 from prong.session.offshoot import copy_session
@@ -105,7 +105,7 @@ async def _begun_anew(parts: Parts, command: Compact | Clear | SetModel) -> Outc
         case Clear():
             cleared = _clear(parts)
             if isinstance(cleared, Accepted):
-                await tell_start(parts, "clear")
+                await tell_cleared(parts)
             return cleared
         case SetModel(model=model):
             parts.must_be_idle("change the model")
