@@ -15,6 +15,7 @@ import anyio
 import pytest
 
 from prong.testing import Script, Worlds, call, delay, say, stall
+from shared.claude_file import claude, claude_slug
 
 pytestmark = [
     pytest.mark.anyio,
@@ -112,6 +113,24 @@ async def test_commands(world: Worlds, terminal: Terminal) -> None:
             await screen.see(f"resumed {ours}")
             screen.key("C-d")
             await screen.see("exit=0")
+
+
+async def test_a_session_of_another_program_goes_on(world: Worlds, terminal: Terminal) -> None:
+    """/resume names those of other programs; with the file of one it is taken over and gone on."""
+    async with world([say("I go on.")], opens=False) as w:
+        path = w.home / f".claude/projects/{claude_slug(w.root)}/s.jsonl"
+        claude(path, cwd=str(w.root))
+        async with terminal(w, NO_COLOR="1") as screen:
+            await screen.see("> ")
+            screen.type("/resume")
+            await screen.see("Claude Code: MEND IT", "s.jsonl")
+            screen.type(f"/resume {path}")
+            await screen.see("4 entries taken over", "new prompt")
+            screen.type("And?")
+            await screen.see("I go on.")
+            screen.key("C-d")
+            await screen.see("exit=0")
+        assert b"MEND IT" in w.server.records[0].body
 
 
 async def test_interrupts(world: Worlds, terminal: Terminal) -> None:

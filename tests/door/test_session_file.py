@@ -19,42 +19,11 @@ from prong.session import clean_sessions, import_session, importable
 from prong.session.cleaning import clean_daily
 from prong.testing import Script, Worlds, call, inside, report, say
 from prong.testing.repository import Repo
+from shared.claude_file import claude, claude_slug
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L8")]
 
 HOSTILE = "\x1b[2J\x1b]0;PWNED\x07<script>alert(1)</script> ``` # no heading"
-
-
-def claude(path: Path, *, cwd: str = "/w", last: str = "Done.") -> Path:
-    """Write a session of Claude Code."""
-    common = {"sessionId": "s", "version": "2.1.325", "cwd": cwd, "isSidechain": False}
-    use = {"type": "tool_use", "id": "toolu_1", "name": "MultiEdit", "input": {"file_path": "a"}}
-    lines: list[dict[str, Any]] = [
-        {"type": "user", "uuid": "u1", "parentUuid": None, "message": {"content": "MEND IT"}},
-        {
-            "type": "assistant",
-            "uuid": "a1",
-            "parentUuid": "u1",
-            "message": {"id": "m1", "model": "claude-sonnet-5-5", "content": [use]},
-        },
-        {
-            "type": "user",
-            "uuid": "r1",
-            "parentUuid": "a1",
-            "message": {
-                "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "EDITED"}]
-            },
-        },
-        {
-            "type": "assistant",
-            "uuid": "a2",
-            "parentUuid": "r1",
-            "message": {"id": "m2", "content": [{"type": "text", "text": last}]},
-        },
-    ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps({**one, **common}) + "\n" for one in lines))
-    return path
 
 
 async def test_everything_that_was_said_is_shown(world: Worlds, program: Any) -> None:
@@ -160,8 +129,7 @@ async def test_an_export_can_be_taken_over(world: Worlds, program: Any) -> None:
 async def test_a_newcomer_is_told_what_can_be_taken_over(world: Worlds, program: Any) -> None:
     """Where there is no session yet, those of other programs are named, and can be listed."""
     async with world([], opens=False) as w:
-        slug = "".join(c if c.isalnum() else "-" for c in str(w.root))
-        claude(w.home / f".claude/projects/{slug}/s.jsonl", cwd=str(w.root))
+        claude(w.home / f".claude/projects/{claude_slug(w.root)}/s.jsonl", cwd=str(w.root))
         listed = await program.run(w, "sessions")
         assert b"1 session of Claude Code or Codex can be taken over" in listed.stderr
         assert b"MEND IT" in (await program.run(w, "import")).stdout

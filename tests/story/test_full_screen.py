@@ -16,6 +16,7 @@ from prong.face.full.control import Control
 from prong.face.full.fullscreen import short_trace
 from prong.testing import Script, Worlds, call, fail, say, stall
 from prong.testing.service import Options
+from shared.claude_file import claude, claude_slug
 from shared.fullscreen import Hands, opened
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("X2")]
@@ -482,6 +483,21 @@ async def test_a_session_to_go_on_with_is_chosen_at_the_start(world: Worlds, ful
                 while hands.control.following is None:
                     await anyio.sleep(0.02)
     assert hands.control.following.id == session.id
+
+
+async def test_a_session_of_another_program_is_chosen(world: Worlds, full: Opens) -> None:
+    """/resume lists those of other programs too; one that is chosen is taken over and gone on with."""
+    async with world([], opens=False, attended=True) as w:
+        claude(w.home / f".claude/projects/{claude_slug(w.root)}/s.jsonl", cwd=str(w.root))
+        async with w.open() as session, full(session, first="/resume") as hands:
+            await hands.see("Claude Code: MEND IT", "Enter chooses")
+            await hands.press("enter")
+            with anyio.fail_after(10):
+                while hands.control.following is None:
+                    await anyio.sleep(0.02)
+            (made,) = (one for one in session.records.others() if one.id != session.id)
+    assert hands.control.following.id == made.id
+    assert made.entries == 4
 
 
 async def test_a_costly_command_asks_first(world: Worlds, full: Opens) -> None:

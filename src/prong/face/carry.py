@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 import anyio
+import anyio.to_thread
 
 from prong.command import Accepted, Branch, Command, Outcome, Refused, Rename, Say, UseSkill
 from prong.errors import ProngError
@@ -108,6 +109,11 @@ class Carrier:
         return agreed
 
     async def _show(self, wish: Show) -> None:
+        if wish.what == "resume" and wish.rest.endswith(".jsonl"):
+            made = await anyio.to_thread.run_sync(self._session.records.take_over, wish.rest)
+            self._outlet.tell([(text, "") for text in (made.text, *made.notes)])
+            self.following = Following(made.id)
+            return
         if wish.what == "resume" and wish.rest:
             self.following = Following(self._session.records.other(wish.rest).id)
             return

@@ -13,7 +13,7 @@ from prong.face.draw.phrase import dollars
 from prong.face.line import describe_usage
 from prong.face.slash import HELP, Show
 from prong.face.task_list import list_tasks, todos_of, whole_report
-from prong.session import Session, SessionInfo
+from prong.session import Importable, Session, SessionInfo
 
 _WIDE = 70
 
@@ -172,7 +172,14 @@ def _team(session: Session, _: str) -> list[str]:
 def _others(session: Session, _: str) -> Iterator[str]:
     for info in session.records.others()[:20]:
         yield f"{info.id}  {describe_session(info)[:55]}"
-    yield "/resume ID goes on with one"
+    for one in session.records.importable()[:20]:
+        yield f"{describe_importable(one)[:60]}  {one.path}"
+    yield "/resume ID goes on with one, /resume FILE.jsonl with a copy of another program's"
+
+
+def describe_importable(one: Importable) -> str:
+    """Say whose a session is, when it was last used, and what it is about."""
+    return f"{one.day[5:]}  {one.program}: {' '.join(one.title.split())}"
 
 
 def describe_session(info: SessionInfo) -> str:

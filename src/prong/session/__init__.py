@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     )
     from prong.session.cleaning import CleanReport, clean_sessions
     from prong.session.diagnosis import Checkup, diagnose
-    from prong.session.importing import ImportedSession, import_session, importable
+    from prong.session.importing import Importable, ImportedSession, import_session, importable
     from prong.session.integration import describe_cleanup, describe_merge
     from prong.session.member_start import take_start
     from prong.session.moving_cost import ResumingCost, resuming_cost
@@ -96,6 +96,7 @@ _HOMES = {
     "FanReceipt": "cost.receipt",
     "FolderTrust": "session.project",
     "Forecast": "session.catalogue",
+    "Importable": "session.importing",
     "ImportedSession": "session.importing",
     "LIFETIME": "cost.mark",
     "MemoryState": "config.memory",
@@ -177,6 +178,7 @@ __all__ = [
     "FanReceipt",
     "FolderTrust",
     "Forecast",
+    "Importable",
     "ImportedSession",
     "MemoryState",
     "Options",

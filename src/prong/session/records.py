@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import anyio.to_thread
 import msgspec
@@ -22,6 +23,7 @@ from prong.journal.replay import read_journal
 from prong.journal.store import SessionInfo
 from prong.prompt import Prompt, outline
 from prong.session.history import InputHistory
+from prong.session.importing import Importable, ImportedSession, import_session, importable
 from prong.session.moving_cost import confirm_above, moving_cost
 from prong.session.offshoot import TurnOpener, messages
 from prong.session.parts import Parts
@@ -249,6 +251,19 @@ class Records(msgspec.Struct, frozen=True):
         """List the other sessions of this folder, the latest first."""
         found = store.sessions(self._parts.place.cwd, self._parts.place.store)
         return [one for one in found if one.id != self._parts.journal.session]
+
+    def importable(self) -> list[Importable]:
+        """List the sessions of other programs that were held in this folder, the latest first."""
+        place = self._parts.place
+        return importable(place.cwd, home=Path(place.home))
+
+    def take_over(self, path: str) -> ImportedSession:
+        """Store a session of another program as one of this folder.
+
+        Raises BadInput if the file is none that is known.
+        """
+        place = self._parts.place
+        return import_session(Path(path), cwd=place.cwd, home=place.store)
 
     def other(self, wanted: str) -> SessionInfo:
         """Find a session by id or name.

@@ -56,7 +56,7 @@ from prong.face.handover import Following
 from prong.face.line import describe, describe_end
 from prong.face.suggestion import Suggesting
 from prong.face.task_list import describe_leaving, list_todos
-from prong.face.wish import describe_session
+from prong.face.wish import describe_importable, describe_session
 from prong.question import Answer
 from prong.session import Session, Subscription
 from prong.view import AskedView, View
@@ -437,14 +437,22 @@ class Control:
         self.stir()
 
     async def _carry(self, line: str) -> None:
-        if line.strip() == "/resume" and (others := self._session.records.others()[:_LISTED]):
-            lines = tuple((describe_session(one), "") for one in others)
-            self.panel = Panel(lines, tuple(f"/resume {one.id}" for one in others))
+        if line.strip() == "/resume" and (rows := self._resumable()):
+            lines = tuple((text, "") for text, _ in rows)
+            self.panel = Panel(lines, tuple(f"/resume {name}" for _, name in rows))
         elif line.strip() == "/rewind":
             await self._pick_message()
         else:
             await self._carrier.obey(line)
         self.stir()
+
+    def _resumable(self) -> list[tuple[str, str]]:
+        """List the sessions that can be gone on with, ours and those of other programs."""
+        records = self._session.records
+        own = [one for one in records.others()[:_LISTED] if one.id != self._session.id]
+        theirs = records.importable()[: max(0, _LISTED - len(own))]
+        rows = [(describe_session(one), one.id) for one in own]
+        return rows + [(describe_importable(one), str(one.path)) for one in theirs]
 
     async def _attach(self, path: str = "") -> bool:
         """Put a picture into the line, that of the clipboard if no path is given."""
