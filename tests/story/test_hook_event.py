@@ -418,3 +418,34 @@ async def test_the_end_of_a_type_of_agent_is_guarded_by_its_file(world: Worlds) 
         said = [(one["hook_event_name"], one["agent_type"]) for one in told(w.root)]
         assert said == [("SubagentStop", "careful")] * 2
         assert any(b"AGAIN" in one.body for one in w.server.records)
+
+
+@pytest.mark.moves_prefix("another model")
+async def test_another_model_of_a_resumed_session_is_told(world: Worlds) -> None:
+    """Who resumes with another model has chosen it: hooks are told after it, with what it costs."""
+    files = watching("PreModelSwitch", "PostModelSwitch", "SessionStart")
+    async with world([say("One.")], files=files, opens=False) as w:
+        async with w.open() as session:
+            await session.run("Go")
+        async with w.open(resume=session.id, model="claude-opus-5-5"):
+            pass
+        said = told(w.root)
+    assert [one["hook_event_name"] for one in said] == [
+        "SessionStart",
+        "PostModelSwitch",
+        "SessionStart",
+    ]
+    assert (said[1]["to_model"], said[2]["source"]) == ("claude-opus-5-5", "resume")
+    assert said[1]["context_tokens"] > 0
+    assert said[1]["estimated_cache_write_usd"] > 0
+
+
+async def test_a_conversation_that_cannot_be_written_is_said(world: Worlds) -> None:
+    """Hooks run all the same, and the user is told that scripts read less than there is."""
+    async with world([say("One.")], files=watching("Stop")) as w:
+        folder = inside(w.session).journal.path.with_suffix("")
+        folder.mkdir(exist_ok=True)
+        (folder / "transcript").write_text("in the way")
+        await w.session.run("Go")
+        assert told(w.root, "Stop")
+        assert any("cannot be written for hooks" in warning for warning in w.warnings)

@@ -65,6 +65,7 @@ class UserHooks(msgspec.Struct, frozen=True, kw_only=True):
         if not chosen:
             return late or UNASKED
         told = await self._told(event, payload)
+        problem = self.transcript.problem if self.transcript is not None else ""
         said: list[Verdict] = [Verdict()] * len(chosen)
 
         async def run(position: int) -> None:
@@ -76,7 +77,9 @@ class UserHooks(msgspec.Struct, frozen=True, kw_only=True):
                     self.late.start(agent, partial(self._run, hook, told))
                 else:
                     group.start_soon(run, position)
-        return self._bounded(join([*said, late] if late is not None else said))
+        said += [late] if late is not None else []
+        said += [Verdict(warnings=(problem,))] if problem else []
+        return self._bounded(join(said))
 
     async def close(self) -> Verdict:
         """Wait a moment for the hooks that nobody waited for; gives what they still say."""

@@ -54,7 +54,7 @@ def as_page(whole: WholeSession, form: PageFormat) -> str:
 def as_markdown(whole: WholeSession) -> str:
     """Write what was said, thought, called and given, each agent by itself."""
     lines = [f"# {_title(whole)}", "", _about(whole), ""]
-    for agent, entries in _agents(whole):
+    for agent, entries in whole.by_agent().items():
         if agent != "main":
             lines += [f"# Agent {flat(agent)}", ""]
         for passage in _passages(entries):
@@ -75,7 +75,7 @@ def as_html(whole: WholeSession) -> str:
     """Write the same as one page that loads nothing; calls and results are folded."""
     title = html.escape(_title(whole))
     body = [f"<h1>{title}</h1>", f"<p>{html.escape(_about(whole))}</p>"]
-    for agent, entries in _agents(whole):
+    for agent, entries in whole.by_agent().items():
         if agent != "main":
             body.append(f"<h2>Agent {html.escape(flat(agent))}</h2>")
         for passage in _passages(entries):
@@ -108,13 +108,6 @@ def _about(whole: WholeSession) -> str:
     models = dict.fromkeys(flat(one.model) for one in whole.entries)
     asked = f", {', '.join(models)}" if models else ""
     return f"Session {flat(whole.opened.session)}, {day}{asked}, in {flat(whole.opened.cwd)}"
-
-
-def _agents(whole: WholeSession) -> Iterator[tuple[str, list[StoredEntry]]]:
-    found: dict[str, list[StoredEntry]] = {}
-    for stored in whole.entries:
-        found.setdefault(stored.agent, []).append(stored)
-    yield from found.items()
 
 
 def _passages(entries: Iterable[StoredEntry]) -> Iterator[_Passage]:

@@ -147,6 +147,13 @@ class WholeSession(msgspec.Struct, frozen=True, kw_only=True):
     damage: Damage | None = None
     """The first line that does not check out; what follows it is left out."""
 
+    def by_agent(self) -> dict[AgentPath, list[StoredEntry]]:
+        """Give the entries of each agent, in the order in which they first spoke."""
+        found: dict[AgentPath, list[StoredEntry]] = {}
+        for stored in self.entries:
+            found.setdefault(stored.agent, []).append(stored)
+        return found
+
 
 def read_whole(path: Path) -> WholeSession:
     """Read everything that was said in a session, up to the first damage.

@@ -156,6 +156,8 @@ class JsonlFiles:
         self._trail = EntryTrail()
         self._read = 0
         self._begun: set[Path] = set()
+        self.problem = ""
+        """Why the files are not what they should be, if they are not."""
         self._turn = anyio.Lock()
 
     def of(self, agent: str) -> Path:
@@ -168,14 +170,13 @@ class JsonlFiles:
     async def refresh(self) -> Path:
         """Bring the files up to what is stored now; gives the main agent's.
 
-        What cannot be written is not: a hook reads what there is.
+        What cannot be written is not, and `problem` says why: a hook reads what there is.
         """
         async with self._turn:
-            await anyio.to_thread.run_sync(self.write)
+            await anyio.to_thread.run_sync(self._write)
         return self._main
 
-    def write(self) -> Path:
-        """Bring the files up to what is stored now, in this thread."""
+    def _write(self) -> None:
         try:
             self._touch(self._main)
             with self._journal.open("rb") as file:
@@ -191,9 +192,10 @@ class JsonlFiles:
                         file.seek(self._read)
                     if not end:
                         break
-        except OSError:
-            pass
-        return self._main
+        except OSError as error:
+            self.problem = f"{self._main} cannot be written for hooks ({error.strerror})"
+        else:
+            self.problem = ""
 
     def _store(self, data: bytes) -> None:
         pieces: dict[Path, list[bytes]] = {}

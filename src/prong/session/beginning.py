@@ -18,7 +18,7 @@ from prong.journal.replay import Replay
 from prong.session.end import tell_escaped
 from prong.session.foundation import Foundation
 from prong.session.git_state import git_state
-from prong.session.hook_event import tell_start, tell_switched
+from prong.session.hook_event import switch_told, tell_start, tell_switched
 from prong.session.move import move
 from prong.session.moving_cost import moving_cost, other_model
 from prong.session.parts import Parts
@@ -44,8 +44,10 @@ async def begin(parts: Parts, base: Foundation, group: anyio.abc.TaskGroup) -> N
     if parts.leader is not None:
         await take_up_team(base, parts.leader)
     before = agent.conversation.prompt.head.model
+    other = base.chosen.model != before
+    switching = switch_told(agent, base.chosen.model) if other else {}
     running = _revive(parts, base, base.replay) if base.replay else set[str]()
-    switched = before if agent.conversation.prompt.head.model != before else ""
+    switched = agent.conversation.prompt.head.model != before
     if parts.leader is not None:
         await settle_team(parts.leader, running, warn)
     for lost in recover(parts.tasks, MAIN, base.replay, keep=running):
@@ -67,7 +69,7 @@ async def begin(parts: Parts, base: Foundation, group: anyio.abc.TaskGroup) -> N
         parts.intake.note(await git_state(base.host, base.place.root, trusted=base.place.trusted))
     parts.housekeeping.start(group)
     if switched:
-        await tell_switched(parts, {"from_model": switched})
+        await tell_switched(parts, switching)
     source = "fork" if options.fork_session else "resume"
     await tell_start(parts, source if base.replay else "startup")
 

@@ -77,11 +77,10 @@ def whole_session(wanted: str | None, say: Say) -> WholeSession:
 
 def jsonl_of(whole: WholeSession) -> Iterator[bytes]:
     """Write a session in the lines that other programs read, its agents one after another."""
-    for agent in dict.fromkeys(stored.agent for stored in whole.entries):
-        for stored in whole.entries:
-            if stored.agent == agent:
-                for line in jsonl_lines(whole.opened, stored):
-                    yield msgspec.json.encode(line) + b"\n"
+    for entries in whole.by_agent().values():
+        for stored in entries:
+            for line in jsonl_lines(whole.opened, stored):
+                yield msgspec.json.encode(line) + b"\n"
 
 
 def books_of(wanted: str | None, say: Say) -> Books:

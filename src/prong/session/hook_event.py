@@ -37,17 +37,27 @@ async def tell_start(parts: Parts, source: SessionSource) -> None:
     """Tell the hooks that a conversation begins; what they add goes with the next message."""
     agent = parts.agent
     told: dict[str, Any] = {"source": source, "model": agent.conversation.prompt.head.model}
-    if source in ("resume", "fork") and (now := standing_of(agent)) is not None:
-        told |= {
-            "seconds_since_last_response": round(now.idle),
-            "context_tokens": now.tokens,
-            "prompt_cache_likely_expired": not now.warm,
-        }
+    if source in ("resume", "fork"):
+        told |= _taken_up(parts)
     verdict = await agent.inform("SessionStart", told, matcher=source)
     parts.intake.heed(verdict)
     if verdict.block is not None:
         why = f"a SessionStart hook cannot stop the session, which goes on: {verdict.block}"
         agent.emit(Warned(text=why))
+
+
+def _taken_up(parts: Parts) -> dict[str, Any]:
+    """Say what of a conversation that goes on is cached; price lists are read only if one asks."""
+    if all(hook.event != "SessionStart" for hook in parts.hooks.hooks):
+        return {}
+    now = standing_of(parts.agent)
+    if now is None:
+        return {}
+    return {
+        "seconds_since_last_response": round(now.idle),
+        "context_tokens": now.tokens,
+        "prompt_cache_likely_expired": not now.warm,
+    }
 
 
 async def tell_cleared(parts: Parts) -> None:
@@ -64,7 +74,7 @@ async def switch_model(parts: Parts, model: str) -> None:
     Raises UsageError if they do, or the model cannot be used.
     """
     agent = parts.agent
-    told = _switched(agent, agent.conversation.prompt.head.model, model)
+    told = switch_told(agent, model)
     verdict = await agent.inform("PreModelSwitch", told, matcher=model)
     for text in verdict.warnings:
         agent.emit(Warned(text=text))
@@ -84,8 +94,9 @@ async def tell_switched(parts: Parts, told: dict[str, Any]) -> None:
     parts.intake.heed(await agent.inform("PostModelSwitch", now, matcher=model))
 
 
-def _switched(agent: Agent, before: str, model: str) -> dict[str, Any]:
+def switch_told(agent: Agent, model: str) -> dict[str, Any]:
     """Say what hooks are told of a change of model: what of the conversation is cached, too."""
+    before = agent.conversation.prompt.head.model
     told: dict[str, Any] = {"from_model": before, "to_model": model}
     now = standing_of(agent)
     if now is None:
