@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from prong.command import Clear, Compact, Refused, SetModel
 from prong.event import PromptMoved, ToolFinished
+from prong.session.notification import notify
 from prong.testing import Script, Worlds, call, calls, inside, report, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L11")]
@@ -393,6 +396,24 @@ async def test_somebody_wanted_is_told(world: Worlds) -> None:
     said = told(w.root)
     assert [one["notification_type"] for one in said] == ["permission_prompt"]
     assert "touch made" in said[0]["message"]
+
+
+async def test_nobody_at_the_terminal_is_told(world: Worlds) -> None:
+    """Some time after a turn in which nobody says anything there is one Notification."""
+    files = hooked("Notification", KEEP, matcher="idle_prompt")
+    async with (
+        world([say("One.")], files=files, attended=True) as w,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(partial(notify, inside(w.session), idle=0.05))
+        await anyio.lowlevel.checkpoint()
+        await w.session.run("Go")
+        with anyio.fail_after(20):
+            while not told(w.root):
+                await anyio.sleep(0.02)
+        await anyio.sleep(0.2)
+        group.cancel_scope.cancel()
+    assert [one["notification_type"] for one in told(w.root)] == ["idle_prompt"]
 
 
 async def test_what_is_not_done_is_said(world: Worlds) -> None:

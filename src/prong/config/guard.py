@@ -56,7 +56,8 @@ class Guard(msgspec.Struct, kw_only=True):
             return self._nested(self.instructions, payload, verdict)
         if event == "Stop" and verdict.block is None and self._unanswered():
             self.reminded += 1
-            return Verdict(block="Give the final answer now by calling StructuredOutput.")
+            why = "Give the final answer now by calling StructuredOutput."
+            return msgspec.structs.replace(verdict, block=why)
         return verdict
 
     def _unanswered(self) -> bool:
