@@ -9,7 +9,7 @@ PLAYABLE := $(VENV)/.playable
 READY := $(VENV)/.ready
 RIVALS := .venv-rivals
 
-.PHONY: help demo story tmux sshd shells test torture lint check bench walk docs site dist format clean
+.PHONY: help demo story tmux sshd shells editors test torture lint check bench walk docs site dist format clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -25,6 +25,7 @@ $(READY): $(PLAYABLE)
 	@echo "Setting up the tools of a developer in $(VENV), once (a minute or so)"
 	@$(PIP) --upgrade 'pip>=25.1'
 	@$(PIP) --group dev -e '.[mcp,pdf,bedrock,vertex]'
+	@$(PIP) --group editors || echo "No client of editors: the tests that need it are skipped"
 	@$(PIP) --group ray || echo "Ray cannot be installed now: the tests that need it are skipped"
 	@touch $@
 
@@ -58,7 +59,15 @@ shells:
 	          || { apt-get update -qq && apt-get install -qq -y zsh fish; }; } >/dev/null 2>&1; } \
 	|| echo "zsh or fish is not installed: the tests that need it are skipped"
 
-test: $(READY) tmux sshd shells ## Run all tests
+# Likewise those of editors, which have a second client and the protocol's schema from a package for node.
+SDK := $(VENV)/editors/node_modules/@agentclientprotocol/sdk
+editors: $(READY)
+	@test -d $(SDK) || { command -v npm >/dev/null && mkdir -p $(VENV)/editors \
+	     && npm install --silent --no-audit --no-fund --prefix $(VENV)/editors \
+	          @agentclientprotocol/sdk@2.4.0 >/dev/null 2>&1; } \
+	|| echo "The protocol's package for node is not there: the tests that need it are skipped"
+
+test: $(READY) tmux sshd shells editors ## Run all tests
 	@$(BIN)/python -m pytest -q -n 2
 
 torture: $(READY) ## Campaigns: kills, torn files, hostile servers, lines and content (nine minutes)
@@ -70,7 +79,7 @@ lint: $(READY) ## Format, lint, types and layers
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
-check: lint tmux sshd shells ## Format, lint, types, layers, tests with coverage, and the long tail
+check: lint tmux sshd shells editors ## Format, lint, types, layers, tests with coverage, and the long tail
 	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=term:skip-covered --cov-fail-under=90
 	@$(BIN)/python bench/tail.py
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -54,6 +55,24 @@ def first_byte(argv: list[str], env: dict[str, str], folder: str) -> float:
     return taken
 
 
+def first_answer(argv: list[str], env: dict[str, str], folder: str) -> float:
+    """Give the seconds until an editor has its first answer."""
+    params = {"protocolVersion": 1, "clientCapabilities": {}}
+    asked = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+    start = time.monotonic()
+    with subprocess.Popen(
+        argv, env=env, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(asked).encode() + b"\n")
+        process.stdin.flush()
+        assert b"protocolVersion" in process.stdout.readline()
+        taken = time.monotonic() - start
+        process.stdin.close()
+    return taken
+
+
 def rows() -> Iterator[Row]:
     script = Path(sys.executable).with_name("prong")
     prong = [str(script)] if script.exists() else [sys.executable, "-c", ENTRY]
@@ -64,14 +83,17 @@ def rows() -> Iterator[Row]:
             lambda: _ended([sys.executable, "-c", "pass"], env),
             lambda: _ended([*prong, "--version"], env),
             lambda: first_byte(ask, env, folder),
+            lambda: first_answer([*prong, "acp"], env, folder),
         ]
         for work in works:
             work()
         times = [[work() for work in works] for _ in range(ROUNDS)]
-    python, version, request = ([each[i] * 1e3 for each in times] for i in range(3))
+    python, version, request, editor = ([each[i] * 1e3 for each in times] for i in range(4))
     for what, bar, taken in (
         ("prong --version, against python -c pass", 5, version),
         ("prong -p to the first byte sent, against python -c pass", 15, request),
     ):
         detail = f"best of {ROUNDS}: {min(taken):.0f} ms to {min(python):.0f} ms"
         yield under(what, min(taken) / min(python), bar, detail)
+    detail = f"best of {ROUNDS}; in the middle {sorted(editor)[ROUNDS // 2]:.0f} ms"
+    yield under("prong acp to the first answer", min(editor), 300, detail, " ms")

@@ -35,6 +35,7 @@ _ROSTER = {
     "doctor": "say what is protected here and what is not, each with its remedy",
     "completion": "print what a shell completes commands and flags by: bash, zsh, fish",
     "remote": "try a machine on which agents are to work: remote check NAME",
+    "acp": "serve an editor: the Agent Client Protocol over standard input and output",
 }
 _ACCOUNTS = {
     "cost": "what a session cost: by agent, by fan-out, and the least it could have",
@@ -45,6 +46,16 @@ _ACCOUNTS = {
 }
 COMMANDS = {**_COMMANDS, **_FILES, **_ROSTER, **_ACCOUNTS}
 """All of them, each with what it is for."""
+_PROGRAMS = {
+    "acp": "acp.serve:run_acp",
+    "agents": "type_list:run_agents",
+    "doctor": "doctor:run_doctor",
+    "merge": "merge_command:run_merge",
+    "remote": "remote_command:run_remote",
+    "team": "team_command:run_team",
+    "trace": "trace_command:run_trace",
+}
+"""Commands that are programs of their own, and the functions that run them."""
 
 _PATIENCE = 3.0
 """Seconds without standard input after which the user is told."""
@@ -92,42 +103,23 @@ def _run(words: list[str]) -> int:
 
 
 def _command(name: str, words: list[str]) -> int:
-    if name == "merge":
-        from prong.face.merge_command import run_merge
+    if name in _PROGRAMS:
+        from importlib import import_module
 
-        return run_merge(words)
-    if name == "team":
-        from prong.face.team_command import run_team
-
-        return run_team(words)
-    if name in _COMMANDS:
-        from prong.face.inspect import run_command
-
-        return run_command(name, words)
-    if name == "trace":
-        from prong.face.trace_command import run_trace
-
-        return run_trace(words)
-    if name in _FILES:
-        from prong.face.session_file import run_session_file
-
-        return run_session_file(name, words)
-    if name == "doctor":
-        from prong.face.doctor import run_doctor
-
-        return run_doctor(words)
+        home, _, own = _PROGRAMS[name].partition(":")
+        return getattr(import_module(f"prong.face.{home}"), own)(words)
     if name == "completion":
         from prong.face.completion import run_completion
 
         return run_completion(words, COMMANDS)
-    if name == "remote":
-        from prong.face.remote_command import run_remote
+    if name in _COMMANDS:
+        from prong.face.inspect import run_command
 
-        return run_remote(words)
-    if name in _ROSTER:
-        from prong.face.type_list import run_agents
+        return run_command(name, words)
+    if name in _FILES:
+        from prong.face.session_file import run_session_file
 
-        return run_agents(words)
+        return run_session_file(name, words)
     from prong.face.spending import run_account
 
     return run_account(name, words)

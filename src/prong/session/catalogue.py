@@ -24,16 +24,36 @@ from prong.journal.book import Books
 from prong.journal.compare import Explanation, Side, captured, compare, last_two, numbered
 from prong.journal.entry_trail import WholeSession, read_whole
 from prong.journal.jsonl_form import jsonl_lines
-from prong.journal.replay import Replay, examine
+from prong.journal.replay import Replay, examine, read_journal
 from prong.journal.store import SessionInfo
 from prong.journal.verify import VerifyReport, verify
 
 Say = Callable[[str], None]
 
 
-def list_sessions(*, everywhere: bool) -> list[SessionInfo]:
-    """List the sessions of this folder, or of all, the latest first."""
-    return store.sessions(None if everywhere else os.path.realpath("."))
+def list_sessions(*, everywhere: bool, cwd: str = ".") -> list[SessionInfo]:
+    """List the sessions of this folder, of another, or of all, the latest first."""
+    return store.sessions(None if everywhere else os.path.realpath(cwd))
+
+
+def find_session(wanted: str) -> SessionInfo:
+    """Find a stored session by its id, whatever its folder.
+
+    Raises NoSuchSession.
+    """
+    return store.find(wanted)
+
+
+def unknown_servers(wanted: str, names: Sequence[str]) -> list[str]:
+    """Name those MCP servers of which the model of a stored session knows no tool."""
+    from prong.event import MAIN
+    from prong.tools.mcp import server_prefix
+
+    main = read_journal(store.find(wanted).path).agents.get(MAIN)
+    known = main.head.tools if main is not None else ()
+    return [
+        name for name in names if not any(tool.startswith(server_prefix(name)) for tool in known)
+    ]
 
 
 def verify_session(wanted: str | None, say: Say) -> VerifyReport:

@@ -158,6 +158,20 @@ def decide_trust(found: FolderTrust, *, trusted: bool) -> None:
         trust.distrust(found.folder)
 
 
+def missing_key(options: Options) -> str:
+    """Say why no model could be asked: none is named, or its key is missing; empty if one can."""
+    from prong.config.model import choose
+    from prong.config.place import look_around
+    from prong.errors import BadInput, Unauthorised
+
+    place = look_around(msgspec.structs.replace(options, resume=None, fork_session=False))
+    try:
+        choose(place, options.model)
+    except (BadInput, Unauthorised) as error:
+        return str(error)
+    return ""
+
+
 def folder_memory(cwd: str) -> MemoryState:
     """Give the notes for later sessions of a folder's project, and whether any are kept."""
     from prong.config.memory import note_file

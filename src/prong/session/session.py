@@ -198,10 +198,17 @@ class Session:
             return Turn(text=begun, why="done")
         return last
 
-    async def wait_settled(self) -> None:
-        """Wait until no turn runs, nothing waits for the agent, and no background task runs."""
+    async def wait_settled(self, *, commands: bool = True) -> None:
+        """Wait until no turn runs, nothing waits for the agent, and no background task runs.
+
+        Without `commands` only agents are waited for: a server that was started runs on.
+        """
         parts = self._parts
-        await parts.bus.until(lambda: not (parts.busy or parts.tasks.busy() or parts.owed))
+
+        def at_work() -> bool:
+            return parts.tasks.busy() if commands else parts.tasks.agents_work()
+
+        await parts.bus.until(lambda: not (parts.busy or at_work() or parts.owed))
 
     @overload
     async def fork(

@@ -253,6 +253,11 @@ class TaskBoard:
         """Whether a task runs, as `running` counts them; hundreds are not gone through for it."""
         return any(self._ending(agent))
 
+    def agents_work(self) -> bool:
+        """Whether an agent runs that will end by itself, whoever started it."""
+        tasks = self._tasks.values()
+        return any(task.work.kind != "shell" and not task.work.endless for task in tasks)
+
     def _ending(self, agent: str | None) -> Iterator[bool]:
         """Go through the tasks, of one agent or all, by whether they end by themselves."""
         tasks = self._tasks if agent is None else self._owned.get(agent, {})

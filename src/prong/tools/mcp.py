@@ -161,6 +161,11 @@ def full_name(server: str, tool: str, *, taken: Iterable[str] = ()) -> str:
     return f"{name[: _LONGEST_NAME - 9]}_{mark}"
 
 
+def server_prefix(server: str) -> str:
+    """Give what the names of all tools of a server begin with."""
+    return f"mcp__{clean_name(server)}__"[: _LONGEST_NAME - 9]
+
+
 def clean_name(name: str) -> str:
     """Give a server's or tool's name as it stands in `mcp__server__tool`."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)
