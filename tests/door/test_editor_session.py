@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
-from prong.testing import Options, Script, Worlds, call, say
+from prong.testing import Options, Script, Worlds, call, report, say
 from prong.testing.program import Program
 from shared.editor import Editor, Failure, begun, gone, open_editor, said
 
@@ -319,3 +320,158 @@ async def test_a_signal_ends_it_in_order(world: Worlds, program: Program) -> Non
         editor.process.send_signal(signal.SIGTERM)
         assert await gone(pid)
         await editor.process.wait()
+
+
+async def test_a_version_that_is_not_ours(world: Worlds, program: Program) -> None:
+    """An editor that asks for another version is told ours; the first request must be that."""
+    async with world([], opens=False) as w:
+        process = await program.start(w, "acp")
+        editor = Editor(process, lambda *_: None)
+        async with process, anyio.create_task_group() as group:
+            group.start_soon(editor.follow)
+            with pytest.raises(Failure, match="must be initialize"):
+                await editor.request("session/list")
+            with pytest.raises(Failure) as told:
+                await editor.request("initialize", protocolVersion="one")
+            assert told.value.code == -32602
+            begun_with = await editor.request("initialize", protocolVersion=7)
+            assert begun_with["protocolVersion"] == 1
+            assert process.stdin is not None
+            await process.stdin.aclose()
+
+
+async def test_a_session_gets_a_name(world: Worlds, program: Program) -> None:
+    """After its first turn a session is named, beside the conversation, and the editor is told."""
+    async with (
+        world([say("Hello.")], opens=False) as w,
+        open_editor(program, w, "--settings", "{}") as editor,
+    ):
+        session = await editor.open(w)
+        await editor.say(session, "Hi")
+        await editor.until(lambda: bool(editor.updates("session_info_update")))
+        assert editor.updates("session_info_update")[0]["title"] == "A title"
+        assert editor.text(session) == "Hello."
+
+
+async def test_two_prompts_of_one_session(world: Worlds, program: Program) -> None:
+    """What is said while a turn runs joins it; both prompts are answered when it ends."""
+    wait = call("Bash", {"command": "echo $$ > begun; while [ ! -e go ]; do sleep 0.05; done"})
+    async with (
+        world([wait, say("Both heard.")], opens=False) as w,
+        open_editor(program, w, *FREE) as editor,
+    ):
+        session = await editor.open(w)
+        first = await editor.ask("session/prompt", sessionId=session, prompt=[said("One")])
+        await begun(w.root / "begun")
+        second = await editor.ask("session/prompt", sessionId=session, prompt=[said("Two")])
+        # The answer to a later request: the prompt before it has been taken in.
+        await editor.request("session/list")
+        w.write("go", "")
+        for number in (first, second):
+            assert (await editor.answer(number))["stopReason"] == "end_turn"
+        assert "Two" in str(w.bodies()[1]["messages"])
+
+
+@pytest.mark.moves_prefix("a summary takes the place of the conversation")
+@pytest.mark.parametrize("knows", [True, False])
+async def test_a_compaction(world: Worlds, program: Program, *, knows: bool) -> None:
+    """That the conversation was compacted is told as the editor can show it."""
+    can: dict[str, Any] = {"session": {"compaction": {}}} if knows else {}
+    async with (
+        world([say("One."), say("<summary>It was said.</summary>")], opens=False) as w,
+        open_editor(program, w, can=can) as editor,
+    ):
+        session = await editor.open(w)
+        await editor.say(session, "First " * 5_000)
+        assert (await editor.say(session, "/compact"))["stopReason"] == "end_turn"
+        told = editor.updates("compaction_update")
+        assert [one["status"] for one in told] == (["completed"] if knows else [])
+        assert ("new prompt, compaction" in editor.text(session)) != knows
+
+
+async def test_a_fork_by_hand(world: Worlds, program: Program) -> None:
+    """/fork splits the conversation; its prompt ends with the fork, whose receipt is told."""
+    heard = {"Background work has ended": [say("Heard of it.")]}
+    play = Script([say("One.")], {**heard, "PART": [report("it is done")]})
+    async with world(play, opens=False) as w, open_editor(program, w, *FREE) as editor:
+        session = await editor.open(w)
+        await editor.say(session, "First")
+        assert (await editor.say(session, "/fork PART of it"))["stopReason"] == "end_turn"
+        assert "Heard of it." in editor.text(session)
+        assert "fork-1 completed: " in editor.text(session)
+        assert "tokens cached" in editor.text(session)
+
+
+@pytest.mark.moves_prefix("another model reads the conversation anew")
+@pytest.mark.parametrize("agrees", [True, False])
+async def test_a_choice_that_costs(world: Worlds, program: Program, *, agrees: bool) -> None:
+    """Another model gives up what is cached: above a bound of the user's it is asked for first."""
+    option = "once" if agrees else "no"
+    cheap = ("--settings", '{"titles": false, "confirmAboveUsd": 0}')
+    async with (
+        world([say("One."), say("Two.")], opens=False) as w,
+        open_editor(
+            program,
+            w,
+            *cheap,
+            replies=lambda *_: {"outcome": {"outcome": "selected", "optionId": option}},
+        ) as editor,
+    ):
+        session = await editor.open(w)
+        await editor.say(session, "First")
+        if agrees:
+            chosen = await _chosen(editor, session, "model", "claude-haiku-4-5")
+            assert chosen["model"] == "claude-haiku-4-5"
+        else:
+            with pytest.raises(Failure, match="left as it was"):
+                await _chosen(editor, session, "model", "claude-haiku-4-5")
+        ((_, asked),) = editor.asked
+        assert "go on?" in asked["toolCall"]["title"]
+        status = editor.call(asked["toolCall"]["toolCallId"])["status"]
+        assert status == ("completed" if agrees else "failed")
+
+
+async def test_a_loaded_session_has_its_own_model(world: Worlds, program: Program) -> None:
+    """--model is for new sessions; one that is loaded goes on as it was, and reads its cache."""
+    async with world([say("One."), say("Two.")], opens=False) as w:
+        async with open_editor(program, w) as editor:
+            session = await editor.open(w)
+            await editor.say(session, "First")
+        async with open_editor(program, w, "--model", "claude-haiku-4-5") as editor:
+            given = {"sessionId": session, "cwd": str(w.root), "mcpServers": []}
+            await editor.request("session/load", **given)
+            await editor.say(session, "Second")
+        assert w.bodies()[0]["model"] == w.bodies()[1]["model"]
+        assert w.server.records[1].usage.read > 0
+
+
+async def test_a_session_that_is_open_is_loaded_again(world: Worlds, program: Program) -> None:
+    """An editor that loads what it has open is told all of it, and what is not as it asks."""
+    async with (
+        world([say("One."), say("Two.")], opens=False) as w,
+        open_editor(program, w) as editor,
+    ):
+        session = await editor.open(w)
+        await editor.say(session, "First")
+        given = {"sessionId": session, "cwd": str(w.root), "mcpServers": []}
+        await editor.request("session/load", **given)
+        assert editor.text(session) == "One.One."
+        await editor.request("session/load", **{**given, "mcpServers": [ECHO]})
+        assert "goes on with the folders and servers it has" in editor.text(session)
+        await editor.say(session, "Second")
+        assert editor.text(session).endswith("Two.")
+
+
+async def test_more_folders(world: Worlds, program: Program, tmp_path: Path) -> None:
+    """Folders that the editor adds can be worked in; one that is none is refused."""
+    more = tmp_path / "more"
+    more.mkdir()
+    (more / "x.txt").write_text("hidden treasure\n")
+    read = call("Read", {"file_path": str(more / "x.txt")}, "c1")
+    async with world([read, say("Read.")], opens=False) as w, open_editor(program, w) as editor:
+        session = await editor.open(w, additionalDirectories=[str(more)])
+        await editor.say(session, "Read it")
+        assert editor.asked == []
+        assert "hidden treasure" in str(editor.call("c1")["content"])
+        with pytest.raises(Failure, match="absolute"):
+            await editor.open(w, additionalDirectories=["more"])

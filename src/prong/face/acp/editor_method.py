@@ -95,8 +95,8 @@ class EditorMethods:
         self._client = client
         self._group = group
         self._sessions: dict[str, EditorSession] = {}
-        self._servers: dict[str, tuple[EditorServerSpec, ...]] = {}
-        """The servers that the editor has given to each session."""
+        self._given: dict[str, OpenParams] = {}
+        """How the editor has opened each session."""
         self._asked: dict[RpcId, _AskedHere] = {}
 
     async def end_on_signal(self, work: anyio.CancelScope) -> None:
@@ -219,6 +219,7 @@ class EditorMethods:
             editor = await self._fork(wanted, cwd, known)
         elif known is not None:
             editor = known
+            await self._tell_kept(editor, wanted)
         else:
             editor = await self._opened(wanted, cwd, resume=wanted.session_id or None)
         if how == "load":
@@ -234,11 +235,22 @@ class EditorMethods:
                 f"session {wanted.session_id} belongs to {before}, and goes on only there",
             )
 
+    async def _tell_kept(self, editor: EditorSession, wanted: OpenParams) -> None:
+        """Say that a session which is open goes on with the folders and servers that it has."""
+        given = self._given[editor.session.id]
+        folders = {*(given.additional_directories or ())} != {
+            *(wanted.additional_directories or ())
+        }
+        servers = {*_servers_of(given)} != {*_servers_of(wanted)}
+        if wanted.mcp_servers is not None and (folders or servers):
+            told = "this session is open already, and goes on with the folders and servers it has"
+            await editor.tell(f"{told}; close it first to load it with others", "warning")
+
     async def _fork(
         self, wanted: OpenParams, cwd: str, source: EditorSession | None
     ) -> EditorSession:
         """Copy a session: the copy has the same bytes, so that it reads the same cache."""
-        had = self._servers.get(wanted.session_id, ())
+        had = _servers_of(self._given.get(wanted.session_id))
         servers = had if wanted.mcp_servers is None else wanted.mcp_servers
         strange = [one.name for one in servers if one not in had]
         if source is not None and {*servers} != {*had}:
@@ -285,7 +297,7 @@ class EditorMethods:
             raise RpcFailed(NEEDS_KEY, why) from error
         editor = EditorSession(session, self._peer, self._client)
         self._sessions[session.id] = editor
-        self._servers[session.id] = tuple(servers)
+        self._given[session.id] = wanted
         self._group.start_soon(editor.follow)
         return editor
 
@@ -395,6 +407,10 @@ def _stored(session_id: str) -> SessionInfo:
     if info.id != session_id:
         raise RpcFailed(NOT_FOUND, f"there is no session {session_id!r}")
     return info
+
+
+def _servers_of(given: OpenParams | None) -> tuple[EditorServerSpec, ...]:
+    return () if given is None else given.mcp_servers or ()
 
 
 def _cwd_of(info: SessionInfo | None) -> str:

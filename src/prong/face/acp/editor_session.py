@@ -10,6 +10,8 @@ while no prompt is open. Commands in the background may run for ever, and hold u
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from itertools import count
 from math import inf
 from typing import Any
 
@@ -48,6 +50,8 @@ from prong.face.acp.rpc import (
     RpcPeer,
 )
 from prong.face.acp.session_update import (
+    CallStart,
+    CallUpdate,
     ConfigOption,
     ConfigUpdate,
     ModeUpdate,
@@ -71,6 +75,10 @@ _STOPS: dict[str, Any] = {
     "refused": "refusal",
     "cut_off": "max_tokens",
 }
+
+
+_PATIENCE = 10.0
+"""Seconds that a server may take to say which models it has."""
 
 
 class OpenPrompt(msgspec.Struct, eq=False):
@@ -100,6 +108,7 @@ class EditorSession:
         self._titling = Titling(session)
         self._prompts: set[OpenPrompt] = set()
         self._models: list[str] = []
+        self._numbers = count(1)
 
     def opened(self, *, named: bool) -> OpenResult:
         """Say what can be chosen; a session that the editor does not know yet is named."""
@@ -118,11 +127,13 @@ class EditorSession:
     async def begin(self, commands: SessionUpdate) -> None:
         """Tell what belongs to a session that the editor knows now."""
         await self.send(commands)
-        for number, event in enumerate(self._early):
-            await self.tell(event.text, f"opening-{number}", "warning")
+        early, self._early = self._early, []
+        for event in early:
+            await self.tell(event.text, "warning")
         if self.session.view().main.requests:
             await self.send(self._usage())
-        self._models = await self.session.records.models()
+        with anyio.move_on_after(_PATIENCE), suppress(ProngError):
+            self._models = await self.session.records.models()
         await self.send(ConfigUpdate(config_options=self.options()))
 
     async def replay(self, path: str = MAIN) -> None:
@@ -139,9 +150,17 @@ class EditorSession:
         params = UpdateParams(session_id=to or self.session.id, update=update)
         await self._peer.notify("session/update", params)
 
-    async def tell(self, text: str, name: str, severity: str = "info") -> None:
+    async def tell(self, text: str, severity: str = "info") -> None:
         """Tell the user something of our own."""
-        await self.send(note_update(text, name, severity, self._client))
+        await self.send(note_update(text, self._name("told"), severity, self._client))
+
+    async def say(self, text: str) -> None:
+        """Send lines of our own as a message."""
+        await self.send(reply_text(text, self._name("said")))
+
+    def _name(self, kind: str) -> str:
+        """Name a message or a call of our own."""
+        return f"{kind}-{next(self._numbers)}"
 
     async def follow(self) -> None:
         """Send what events tell, until the session ends."""
@@ -257,9 +276,7 @@ class EditorSession:
         if turn is not None and why == "error":
             raise RpcFailed(INTERNAL_ERROR, turn.detail)
         if turn is not None and turn.detail and why not in {"done", "interrupted"}:
-            await self.send(
-                reply_text(f"\n*{describe_end(why, turn.detail)}*", f"end-{self._seen}")
-            )
+            await self.say(f"\n*{describe_end(why, turn.detail)}*")
         return PromptResult(stop_reason=_STOPS[why], usage=_counted(self.session.usage))
 
     async def _settled(self, prompt: OpenPrompt, turn: Turn | None) -> Turn | None:
@@ -301,7 +318,7 @@ class EditorSession:
         """
         loss, records = self.session.records.loss(command), self.session.records
         if loss is not None:
-            await self.tell(loss.text, f"loss-{self._seen}")
+            await self.tell(loss.text)
             if loss.extra is not None and loss.extra > records.confirm_above:
                 question = f"that is ${loss.extra:.2f} more; go on?"
                 if not await self.agree(question):
@@ -320,11 +337,12 @@ class EditorSession:
 
     async def agree(self, question: str) -> bool:
         """Ask the user a question of our own."""
-        return await self._questions.agree(question, f"agree-{self._seen}")
-
-    async def say(self, text: str) -> None:
-        """Send lines of our own as a message."""
-        await self.send(reply_text(text, f"said-{self._seen}"))
+        call_id = self._name("agree")
+        await self.send(CallStart(tool_call_id=call_id, title=question, status="pending"))
+        agreed = await self._questions.agree(question, call_id)
+        status = "completed" if agreed else "failed"
+        await self.send(CallUpdate(tool_call_id=call_id, status=status))
+        return agreed
 
     async def close(self, *, keep_notes: bool) -> None:
         """Stop what runs and close the session; what was told until then is sent."""
@@ -338,7 +356,7 @@ class EditorSession:
         try:
             await self.session.close()
         except (ProngError, OSError) as error:
-            await self.tell(str(error), "closing", "error")
+            await self.tell(str(error), "error")
 
 
 class _EditorOutlet:

@@ -68,10 +68,10 @@ from prong.face.acp.session_update import (
     PlanUpdate,
     SessionUpdate,
     TextBlock,
-    ThoughtChunk,
     TitleUpdate,
     UserChunk,
     reply_text,
+    thought_text,
 )
 from prong.face.line import describe_kept, describe_retry, describe_work
 from prong.ids import AgentPath, task_of
@@ -99,6 +99,8 @@ class _Saying(msgspec.Struct):
     message_id: str
     text: str = ""
     thinking: str = ""
+    torn: bool = False
+    """Whether pieces of it were missed."""
 
 
 class EventUpdates:
@@ -148,10 +150,10 @@ class EventUpdates:
             case RequestSent(sidecar=""):
                 self._saying[path] = _Saying(f"{task_of(path)}-{envelope.seq}")
                 return []
-            case TextDelta() | ThinkingDelta() | ReplyFinished(sidecar=""):
-                # Of a reply whose beginning was missed, only the whole is told.
-                fresh = _Saying(f"{task_of(path)}-{envelope.seq}")
-                return self._said(path, event, self._saying.get(path, fresh))
+            case TextDelta() | ThinkingDelta():
+                return self._saying_more(path, event)
+            case ReplyFinished(sidecar=""):
+                return self._said(path, event, f"{task_of(path)}-{envelope.seq}")
             case EventsSkipped():
                 return self._missed(view, envelope.at)
             case ToolStarted() | ToolOutput() | ToolFinished():
@@ -162,35 +164,36 @@ class EventUpdates:
                 noted = self._noted(path, event, envelope.seq)
                 return [*self._child(path, event, view), *noted]
 
-    def _said(
-        self, path: str, event: TextDelta | ThinkingDelta | ReplyFinished, saying: _Saying
-    ) -> list[SentUpdate]:
+    def _saying_more(self, path: str, event: TextDelta | ThinkingDelta) -> list[SentUpdate]:
+        saying = self._saying.get(path)
+        if saying is None or saying.torn or not self.has_session(path):
+            # What follows a gap comes with the end of the reply.
+            return []
+        to = self.session_of(path)
+        if isinstance(event, TextDelta):
+            saying.text += event.text
+            return [(to, reply_text(event.text, saying.message_id))]
+        saying.thinking += event.text
+        return [(to, thought_text(event.text, f"{saying.message_id}-thought"))]
+
+    def _said(self, path: str, event: ReplyFinished, name: str) -> list[SentUpdate]:
+        """Tell what of a reply was missed, or came all at once."""
+        saying = self._saying.pop(path, None) or _Saying(name)
         if not self.has_session(path):
             return []
-        to, thought_id = self.session_of(path), f"{saying.message_id}-thought"
-        match event:
-            case TextDelta(text=text):
-                saying.text += text
-                return [(to, reply_text(text, saying.message_id))]
-            case ThinkingDelta(text=text):
-                saying.thinking += text
-                chunk = ThoughtChunk(content=TextBlock(text=text), message_id=thought_id)
-                return [(to, chunk)]
-            case ReplyFinished():
-                # What was missed, or came all at once.
-                self._saying.pop(path, None)
-                rest = _rest(event.text, saying.text)
-                more = _rest(event.thinking, saying.thinking) if not saying.text else ""
-                thought = ThoughtChunk(content=TextBlock(text=more), message_id=thought_id)
-                return [
-                    *([(to, thought)] if more else []),
-                    *([(to, reply_text(rest, saying.message_id))] if rest else []),
-                ]
+        to, updates = self.session_of(path), list[SentUpdate]()
+        if not saying.text and (thought := _rest(event.thinking, saying.thinking)):
+            updates.append((to, thought_text(thought, f"{saying.message_id}-thought")))
+        if rest := _rest(event.text, saying.text):
+            updates.append((to, reply_text(rest, saying.message_id)))
+        return updates
 
     def _missed(self, view: View, at: float) -> list[SentUpdate]:
         """Say that the editor read too slowly, and end the calls whose end it has missed."""
         text = "the editor has read too slowly, so that not everything is shown; load it again"
         updates = [*self._note(text, f"missed-{at:.0f}", "warning")]
+        for saying in self._saying.values():
+            saying.torn = True
         for call_id, path in [*self._running.items()]:
             agent = view.agents.get(path)
             own = call_id if path == MAIN else call_id.partition(":")[2]
@@ -365,8 +368,8 @@ def _note_of(event: Event, *, compactions: bool) -> tuple[str, str] | None:
 
 
 def _rest(whole: str, sent: str) -> str:
-    """Give what of a text has not been sent; all of it if something else was."""
-    return whole.removeprefix(sent) if whole.startswith(sent) else f"\n{whole}"
+    """Give what of a text has not been sent."""
+    return whole[len(sent) :] if whole.startswith(sent) else ""
 
 
 def open_call(view: View, path: str, name: str) -> str:

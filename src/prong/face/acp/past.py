@@ -28,9 +28,9 @@ from prong.face.acp.session_update import (
     CallStatus,
     SessionUpdate,
     TextBlock,
-    ThoughtChunk,
     UserChunk,
     reply_text,
+    thought_text,
 )
 from prong.face.line import describe_end
 from prong.view import (
@@ -65,7 +65,7 @@ def _item(view: View, agent: AgentView, item: Item, name: str) -> Iterator[Sessi
             yield reply_text(text, name)
         case Replied(text=text, thinking=thinking):
             if thinking:
-                yield ThoughtChunk(content=TextBlock(text=thinking), message_id=f"{name}-thought")
+                yield thought_text(thinking, f"{name}-thought")
             if text:
                 yield reply_text(text, name)
         case Called():

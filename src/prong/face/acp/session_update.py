@@ -240,6 +240,11 @@ def reply_text(text: str, message_id: str) -> ReplyChunk:
     return ReplyChunk(content=TextBlock(text=text), message_id=message_id)
 
 
+def thought_text(text: str, message_id: str) -> ThoughtChunk:
+    """Make a piece of what the model thinks."""
+    return ThoughtChunk(content=TextBlock(text=text), message_id=message_id)
+
+
 def call_text(text: str) -> CallText:
     """Make text that belongs to a tool call."""
     return CallText(content=TextBlock(text=text))
