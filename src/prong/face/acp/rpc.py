@@ -82,9 +82,10 @@ class _RpcAnswer(msgspec.Struct):
 class RpcPeer:
     """The program at the other end of two pipes."""
 
-    def __init__(self, source: int, sink: int) -> None:
-        """Read lines from one file descriptor, write them to the other."""
+    def __init__(self, source: int, sink: int, *, longest: int = _LONGEST) -> None:
+        """Read lines of at most `longest` bytes from one file descriptor, write to the other."""
         self._source = source
+        self._longest = longest
         self._sink = sink
         self._lines, self._written = anyio.create_memory_object_stream[bytes](_WAITING)
         self._numbers = count(1)
@@ -127,7 +128,7 @@ class RpcPeer:
 
     async def incoming(self) -> AsyncIterator[RpcRequest]:
         """Read until the other side ends; answers are kept for who waits for them."""
-        async for data in _split(self._source):
+        async for data in _split(self._source, self._longest):
             if data is None:
                 await self._send_error(None, PARSE_ERROR, "the line is too long")
                 continue
@@ -227,7 +228,7 @@ def _found_id(data: bytes) -> RpcId:
         return None
 
 
-async def _split(source: int) -> AsyncIterator[bytes | None]:
+async def _split(source: int, longest: int) -> AsyncIterator[bytes | None]:
     """Read lines without a thread, which would hold up the exit; None for one that is too long."""
     held = bytearray()
     long = False
@@ -245,7 +246,7 @@ async def _split(source: int) -> AsyncIterator[bytes | None]:
                 yield line
             long = False
         held += rest
-        if len(held) > _LONGEST:
+        if len(held) > longest:
             held, long = bytearray(), True
         if not data:
             return
