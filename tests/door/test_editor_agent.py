@@ -8,6 +8,7 @@ import pytest
 
 from prong.testing import Script, Worlds, call, forks, report, say
 from prong.testing.program import Program
+from prong.testing.repository import Repo
 from shared.editor import begun, gone, open_editor, said
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("X5")]
@@ -198,3 +199,23 @@ async def test_a_loaded_session_has_its_receipts(world: Worlds, program: Program
             assert [one["status"] for one in started] == ["completed", "completed"]
             assert started[0]["_meta"]["prong"]["receipt"]["bytes_shared"] > 0
             assert "red is made" in str(started[0]["content"])
+
+
+async def test_a_fork_in_a_worktree_names_its_own_files(world: Worlds, program: Program) -> None:
+    """What such a fork changes is shown where it is: in its working copy, not in the project."""
+    made = call("Write", {"file_path": "new.txt", "content": "new\n"}, "w1")
+    script = Script(
+        [forks("PART red", isolation="worktree"), say("Waiting."), say("All done.")],
+        {"PART red": [made, report("it is made")]},
+    )
+    async with world(script, files={"a.py": "x = 1"}, opens=False) as w:
+        Repo(w.root).git("init", "-q")
+        async with open_editor(program, w, *FREE) as editor:
+            session = await editor.open(w)
+            await editor.say(session, "Split it")
+
+            (shown,) = [one for one in editor.updates("tool_call") if one["name"] == "Write"]
+            (copy,) = (w.root / ".prong/worktrees").glob("*/new.txt")
+            assert shown["locations"] == [{"path": str(copy)}]
+            (diff,) = editor.call(shown["toolCallId"])["content"]
+            assert diff["path"] == str(copy)

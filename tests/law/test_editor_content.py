@@ -27,7 +27,7 @@ from prong.event import (
     ToolStarted,
 )
 from prong.face.acp.ask_editor import form_answer, form_params, permission_answer
-from prong.face.acp.call_content import diffs_of, read_arguments, resulting
+from prong.face.acp.call_content import CallFolder, diffs_of, read_arguments, resulting
 from prong.face.acp.editor_value import ChosenOption, EditorAbility, EditorServerSpec, FormGiven
 from prong.face.acp.event_update import EventUpdates
 from prong.face.acp.prompt_block import server_config
@@ -46,7 +46,7 @@ LINES = st.lists(st.sampled_from(["a", "b", "c", "", "- d", "+ e", "@@ f", "--- 
 def test_a_diff_is_parts_of_both_texts(before: list[str], after: list[str]) -> None:
     """Whatever changes, each part that is shown stands so in the old text and in the new one."""
     old, new = "\n".join(before), "\n".join(after)
-    shown = diffs_of(unified("x.py", old, new), "/project")
+    shown = diffs_of(unified("x.py", old, new), CallFolder("/project"))
 
     assert bool(shown) == (old.splitlines() != new.splitlines())
     for one in shown:
@@ -61,8 +61,20 @@ def test_what_is_no_diff_is_text(text: str) -> None:
     """A result that only looks like a diff, or like fences, is shown as it is."""
     if text.startswith("--- "):
         return
-    for part in resulting("Bash", text, "", "/"):
+    for part in resulting("Bash", text, "", CallFolder("/")):
         assert text in getattr(part, "content").text  # noqa: B009 - a text, which no diff has
+
+
+def test_a_path_is_found_where_the_agent_works() -> None:
+    """What an agent in a worktree names is in its own copy, whichever way it names it."""
+    copy = "/repo/.prong/worktrees/fork-1"
+    folder = CallFolder.inside(copy, "/repo/sub")
+
+    assert folder.absolute("a.py") == f"{copy}/sub/a.py"
+    assert folder.absolute("/repo/b.py") == f"{copy}/b.py"
+    assert folder.absolute(f"{copy}/c.py") == f"{copy}/c.py"
+    assert folder.absolute("/elsewhere/d.py") == "/elsewhere/d.py"
+    assert CallFolder("/repo").absolute("a.py") == "/repo/a.py"
 
 
 @given(st.text())

@@ -93,6 +93,7 @@ async def test_no_half_line() -> None:
 async def test_a_request_that_is_taken_back() -> None:
     """Who no longer waits for an answer says so; the answer that comes all the same is nobody's."""
     async with ends() as e:
+        asked: dict[str, Any] = {}
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as group:
                 group.start_soon(e.peer.request, "ask", SessionParams(session_id="s"))
@@ -120,7 +121,7 @@ async def test_a_request_that_fails() -> None:
             group.start_soon(answer)
             with pytest.raises(RpcFailed, match="no user here") as failed:
                 await e.peer.request("ask", SessionParams(session_id="s"))
-        assert failed.value.code == -32603
+            assert failed.value.code == -32603
 
 
 async def test_a_line_without_end() -> None:

@@ -13,6 +13,7 @@ import msgspec
 
 from prong.event import PermissionAsked
 from prong.face.acp.call_content import (
+    CallFolder,
     diffs_of,
     intended,
     kind_of_tool,
@@ -36,7 +37,13 @@ _NO_ANSWER = PermissionChoice(option_id="no", name="No answer", kind="reject_onc
 
 
 def permission_params(
-    session_id: str, asked: PermissionAsked, call_id: str, *, badge: str, cwd: str, meta: Meta
+    session_id: str,
+    asked: PermissionAsked,
+    call_id: str,
+    *,
+    badge: str,
+    folder: CallFolder,
+    meta: Meta,
 ) -> PermissionParams:
     """Make a permission request; the badge says which agent asks."""
     arguments = read_arguments(asked.arguments)
@@ -47,8 +54,8 @@ def permission_params(
             title=f"{badge}{asked.title}",
             kind=kind_of_tool(asked.tool),
             status="pending",
-            content=_asked_content(asked, arguments, cwd),
-            locations=locations_of(arguments, cwd) or msgspec.UNSET,
+            content=_asked_content(asked, arguments, folder),
+            locations=locations_of(arguments, folder) or msgspec.UNSET,
             raw_input=raw_arguments(asked.arguments),
             meta=meta,
         ),
@@ -57,11 +64,13 @@ def permission_params(
 
 
 def _asked_content(
-    asked: PermissionAsked, arguments: dict[str, Any], cwd: str
+    asked: PermissionAsked, arguments: dict[str, Any], folder: CallFolder
 ) -> tuple[CallContent, ...]:
     if asked.plan:
         return (call_text(asked.plan),)
-    shown: tuple[CallContent, ...] = diffs_of(asked.preview, cwd) or intended(asked.tool, arguments)
+    shown: tuple[CallContent, ...] = diffs_of(asked.preview, folder) or intended(
+        asked.tool, arguments
+    )
     return (*shown, call_text(asked.why)) if asked.why else shown
 
 

@@ -38,9 +38,34 @@ STARTS_AGENT = frozenset({"Agent", "TeamSpawn"})
 """Tools whose call is not over when it returns: the agent that it started works on."""
 _FILES = ("file_path", "notebook_path", "path")
 """Arguments that name a file or folder."""
+_WORKTREES = "/.prong/worktrees/"
+"""What the path of a worktree has between the project and its name."""
 _LONGEST = 20_000
 """Characters of a result that an editor is sent; the model has all of it."""
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
+
+
+class CallFolder(msgspec.Struct, frozen=True):
+    """Where an agent works, so that what it names can be found by an editor."""
+
+    root: str
+    """What its relative paths are relative to; empty if that is on another machine."""
+    worktree: str = ""
+    """The working copy that it has to itself, if it has one."""
+
+    @classmethod
+    def inside(cls, worktree: str, cwd: str) -> CallFolder:
+        """Give the place in a worktree that a folder of the project has there."""
+        home = worktree.partition(_WORKTREES)[0]
+        return cls(f"{worktree}{cwd.removeprefix(home)}", worktree)
+
+    def absolute(self, path: str) -> str:
+        """Find a path that an agent names: one of the project is meant in its own copy."""
+        found = os.path.join(self.root, path)  # noqa: PTH118 - a text of the model's
+        home = self.worktree.partition(_WORKTREES)[0]
+        if self.worktree and found.startswith(f"{home}/") and _WORKTREES not in found:
+            return f"{self.worktree}{found.removeprefix(home)}"
+        return found
 
 
 def kind_of_tool(name: str) -> CallKind:
@@ -63,14 +88,14 @@ def raw_arguments(arguments: str) -> msgspec.Raw | msgspec.UnsetType:
     return msgspec.Raw(msgspec.json.encode(read)) if read else msgspec.UNSET
 
 
-def locations_of(arguments: dict[str, Any], cwd: str) -> tuple[CallLocation, ...]:
+def locations_of(arguments: dict[str, Any], folder: CallFolder) -> tuple[CallLocation, ...]:
     """Give the files that a call names, absolute as the protocol has them."""
-    for key in _FILES:
+    for key in _FILES if folder.root else ():
         if isinstance(path := arguments.get(key), str) and path:
             line = arguments.get("offset")
             return (
                 CallLocation(
-                    path=os.path.join(cwd, path),  # noqa: PTH118 - a text of the model's
+                    path=folder.absolute(path),
                     line=line if isinstance(line, int) and line > 0 else None,
                 ),
             )
@@ -86,9 +111,9 @@ def intended(name: str, arguments: dict[str, Any]) -> tuple[CallContent, ...]:
     return ()
 
 
-def resulting(name: str, shown: str, text: str, cwd: str) -> tuple[CallContent, ...]:
+def resulting(name: str, shown: str, text: str, folder: CallFolder) -> tuple[CallContent, ...]:
     """Show what a call gave: its changes, or its output as text."""
-    if changes := diffs_of(shown, cwd):
+    if changes := diffs_of(shown, folder):
         return changes
     told = shown or text
     if not told.strip():
@@ -103,13 +128,12 @@ def output_so_far(text: str) -> tuple[CallContent, ...]:
     return (call_text(_fenced(text)),)
 
 
-def diffs_of(text: str, cwd: str) -> tuple[CallDiff, ...]:
+def diffs_of(text: str, folder: CallFolder) -> tuple[CallDiff, ...]:
     """Read a diff as changes of parts of a file; empty if it is none, or says only how large."""
     lines = text.split("\n")
     if len(lines) < 3 or not lines[0].startswith("--- ") or not lines[1].startswith("+++ "):
         return ()
-    path = os.path.join(cwd, lines[1][4:])  # noqa: PTH118 - as the tool wrote it
-    return tuple(_hunks(path, lines[2:]))
+    return tuple(_hunks(folder.absolute(lines[1][4:]), lines[2:]))
 
 
 def _hunks(path: str, lines: Sequence[str]) -> Iterator[CallDiff]:

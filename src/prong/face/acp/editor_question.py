@@ -89,7 +89,8 @@ class EditorQuestions:
         badge = "" if path == MAIN or self._client.children else f"[{task_of(path)}] "
         if isinstance(asked, PermissionAsked):
             call_id, meta = call_id_of(path, asked.call_id), self._updates.tag(view, path)
-            params = permission_params(to, asked, call_id, badge=badge, cwd=view.cwd, meta=meta)
+            folder = self._updates.folder_of(view, path)
+            params = permission_params(to, asked, call_id, badge=badge, folder=folder, meta=meta)
             return permission_answer(asked, (await self._chosen(params)).outcome)
         if self._client.forms:
             form = form_params(to, asked.questions, badge=badge)

@@ -142,7 +142,8 @@ class EditorSession:
         if path != MAIN:
             self._updates.load(path)
         to = self._updates.session_of(path)
-        for update in past_updates(view, view.agents[path]):
+        folder = self._updates.folder_of(view, path)
+        for update in past_updates(view, view.agents[path], folder):
             await self.send(update, to=to)
 
     async def send(self, update: SessionUpdate, *, to: str = "") -> None:

@@ -38,9 +38,11 @@ from prong.event import (
     ToolStarted,
     Warned,
     WorkKept,
+    WorktreeEntered,
 )
 from prong.face.acp.call_content import (
     STARTS_AGENT,
+    CallFolder,
     intended,
     kind_of_tool,
     locations_of,
@@ -74,7 +76,7 @@ from prong.face.acp.session_update import (
     thought_text,
 )
 from prong.face.line import describe_kept, describe_retry, describe_work
-from prong.ids import AgentPath, task_of
+from prong.ids import AgentPath, task_of, upwards
 from prong.view import AgentView, Called, View
 
 SentUpdate: TypeAlias = tuple[str, SessionUpdate]
@@ -117,6 +119,8 @@ class EventUpdates:
         """Calls that run, by the ids that the editor has, with whose they are."""
         self._printed: dict[str, str] = {}
         self._loaded: set[str] = set()
+        self._worktrees: dict[str, str] = {}
+        """Working copies that agents have to themselves, by their paths in the tree."""
 
     def load(self, path: str) -> None:
         """Take note that the editor shows a child in a session of its own from now on."""
@@ -133,6 +137,16 @@ class EventUpdates:
     def asking_session(self, path: str) -> str:
         """Give the id of the session on which an agent asks: its own only if editors expect it."""
         return child_id(self._id, path) if self._client.children else self._id
+
+    def folder_of(self, view: View, path: str) -> CallFolder:
+        """Say where an agent works: in a copy of its own, or where the one above it does."""
+        for one in upwards(AgentPath(path)):
+            agent = view.agents.get(one)
+            if agent is not None and agent.isolation == "remote":
+                return CallFolder("")
+            if one in self._worktrees:
+                return CallFolder.inside(self._worktrees[one], view.cwd)
+        return CallFolder(view.cwd)
 
     def tag(self, view: View, path: str) -> Meta:
         """Say beside an update which child it is about, where its session does not."""
@@ -210,7 +224,8 @@ class EventUpdates:
         match event:
             case ToolStarted():
                 self._running[call_id] = path
-                update = self._started(call_id, event, view.cwd, self.tag(view, path))
+                folder = self.folder_of(view, path)
+                update = self._started(call_id, event, folder, self.tag(view, path))
             case ToolOutput():
                 text = (self._printed.get(call_id, "") + event.text)[-_OUTPUT:]
                 self._printed[call_id] = text
@@ -222,7 +237,7 @@ class EventUpdates:
         return [(to, update)]
 
     def _started(
-        self, call_id: str, event: ToolStarted, cwd: str, meta: Meta
+        self, call_id: str, event: ToolStarted, folder: CallFolder, meta: Meta
     ) -> CallStart | CallUpdate:
         arguments = read_arguments(event.arguments)
         fields: dict[str, Any] = {
@@ -232,7 +247,7 @@ class EventUpdates:
             "kind": kind_of_tool(event.name),
             "status": "in_progress",
             "content": intended(event.name, arguments),
-            "locations": locations_of(arguments, cwd),
+            "locations": locations_of(arguments, folder),
             "raw_input": raw_arguments(event.arguments),
             "meta": meta,
         }
@@ -254,7 +269,7 @@ class EventUpdates:
             "name": event.tool,
             "kind": kind_of_tool(event.tool),
             "status": "pending",
-            "locations": locations_of(arguments, view.cwd),
+            "locations": locations_of(arguments, self.folder_of(view, path)),
             "raw_input": raw_arguments(event.arguments),
             "meta": self.tag(view, path),
         }
@@ -277,7 +292,7 @@ class EventUpdates:
         fields: dict[str, Any] = {
             "tool_call_id": call_id,
             "status": "failed" if bad else "completed",
-            "content": resulting(event.name, event.shown, event.text, view.cwd),
+            "content": resulting(event.name, event.shown, event.text, self.folder_of(view, path)),
             "meta": meta,
         }
         if call_id not in self._calls:
@@ -320,6 +335,8 @@ class EventUpdates:
             case InputTaken(kind="directive" | "user", text=text) if own and path != MAIN:
                 chunk = UserChunk(content=TextBlock(text=text), message_id=f"input-{seq}")
                 yield to, chunk
+            case WorktreeEntered():
+                self._worktrees[path] = event.path
             case TitleChanged(title=title):
                 yield self._id, TitleUpdate(title=title or None)
             case PromptMoved(reason="compaction") if own and self._client.compactions:

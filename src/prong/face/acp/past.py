@@ -9,6 +9,7 @@ import msgspec
 
 from prong.face.acp.call_content import (
     STARTS_AGENT,
+    CallFolder,
     intended,
     kind_of_tool,
     locations_of,
@@ -48,16 +49,19 @@ from prong.view import (
 _STATUS: dict[str, CallStatus] = {"running": "in_progress", "done": "completed"}
 
 
-def past_updates(view: View, agent: AgentView) -> Iterator[SessionUpdate]:
-    """Tell an agent's conversation from its beginning."""
+def past_updates(view: View, agent: AgentView, folder: CallFolder) -> Iterator[SessionUpdate]:
+    """Tell an agent's conversation from its beginning; the folder is where it works."""
     numbers = count(1)
     for item in agent.transcript:
-        yield from _item(view, agent, item, f"past-{next(numbers)}")
+        if isinstance(item, Called):
+            yield _call(view, agent, item, folder)
+        else:
+            yield from _item(item, f"past-{next(numbers)}")
     if agent.todos:
         yield plan_update(agent.todos)
 
 
-def _item(view: View, agent: AgentView, item: Item, name: str) -> Iterator[SessionUpdate]:
+def _item(item: Item, name: str) -> Iterator[SessionUpdate]:
     match item:
         case Said(kind="user" | "directive", text=text):
             yield UserChunk(content=TextBlock(text=text), message_id=name)
@@ -68,8 +72,6 @@ def _item(view: View, agent: AgentView, item: Item, name: str) -> Iterator[Sessi
                 yield thought_text(thinking, f"{name}-thought")
             if text:
                 yield reply_text(text, name)
-        case Called():
-            yield _call(view, agent, item)
         case Restarted(reason=reason, detail=detail):
             yield reply_text(f"*(new prompt, {reason}: {detail})*", name)
         case TurnEnded(why=why, detail=detail):
@@ -79,9 +81,9 @@ def _item(view: View, agent: AgentView, item: Item, name: str) -> Iterator[Sessi
             return
 
 
-def _call(view: View, agent: AgentView, call: Called) -> CallStart:
+def _call(view: View, agent: AgentView, call: Called, folder: CallFolder) -> CallStart:
     arguments = read_arguments(call.arguments)
-    content = resulting(call.name, call.shown, call.text, view.cwd)
+    content = resulting(call.name, call.shown, call.text, folder)
     status, meta = _STATUS.get(call.state, "failed"), msgspec.UNSET
     started = started_by(view, agent.path, call.call_id)
     if call.name in STARTS_AGENT and started is not None:
@@ -94,7 +96,7 @@ def _call(view: View, agent: AgentView, call: Called) -> CallStart:
         kind=kind_of_tool(call.name),
         status=status,
         content=content or intended(call.name, arguments),
-        locations=locations_of(arguments, view.cwd),
+        locations=locations_of(arguments, folder),
         raw_input=raw_arguments(call.arguments),
         meta=meta,
     )
