@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from prong.testing import Options, Script, Worlds, call, calls, fail, say, think
+from prong.testing import Options, Script, Worlds, call, calls, cut, fail, say, think
 from prong.testing.program import Program
 from shared.editor import Failure, allow, begun, gone, open_editor, said
 from shared.editor_schema import SCHEMA
@@ -507,3 +507,62 @@ async def test_two_calls_ask_and_both_are_answered(world: Worlds, program: Progr
 
         assert not (w.root / "one").exists()
         assert (w.root / "two").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "files", "stop", "told"),
+    [
+        (("--max-turns", "1"), {}, "max_turn_requests", "limit"),
+        ((), {"~/.prong/settings.json": "HOOK"}, "refusal", "not on a Sunday"),
+    ],
+    ids=["limit", "hook"],
+)
+async def test_how_else_a_turn_ends(
+    world: Worlds,
+    program: Program,
+    words: tuple[str, ...],
+    files: dict[str, str],
+    stop: str,
+    told: str,
+) -> None:
+    """A bound that was reached and a hook that objects are stop reasons, and are said."""
+    line = {"type": "command", "command": "echo not on a Sunday >&2; exit 2"}
+    hook = json.dumps({"hooks": {"UserPromptSubmit": [{"hooks": [line]}]}})
+    files = {name: text.replace("HOOK", hook) for name, text in files.items()}
+    async with (
+        world([call("Bash", {"command": "ls"}), say("Done.")], files=files, opens=False) as w,
+        open_editor(program, w, *FREE, *words) as editor,
+    ):
+        session = await editor.open(w)
+        assert (await editor.say(session, "Go"))["stopReason"] == stop
+        assert told in editor.text(session)
+
+
+async def test_a_price_that_is_not_known(world: Worlds, program: Program) -> None:
+    """A cost that nobody knows is left out, and never nothing."""
+    async with (
+        world([say("One.")], opens=False) as w,
+        open_editor(program, w, "--model", "anthropic:nobody-knows-1") as editor,
+    ):
+        await editor.say(await editor.open(w), "Hi")
+
+        usage = editor.updates("usage_update")[-1]
+        assert "cost" not in usage
+        assert usage["used"] > 0
+
+
+async def test_a_reply_that_has_to_be_tried_again(world: Worlds, program: Program) -> None:
+    """What was streamed of it is void: that is said, and the next try is another message."""
+    async with (
+        world([cut(after_bytes=900), say("Whole.")], opens=False) as w,
+        open_editor(program, w) as editor,
+    ):
+        session = await editor.open(w)
+        await editor.say(session, "Hi")
+
+        chunks = editor.updates("agent_message_chunk", session)
+        last = [one for one in chunks if one["content"]["text"] == "Whole."]
+        assert len(last) == 1
+        assert "is void" in editor.text(session)
+        others = {one["messageId"] for one in chunks if one is not last[0]}
+        assert last[0]["messageId"] not in others
