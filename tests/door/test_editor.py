@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from prong.testing import Options, Script, Worlds, call, calls, cut, fail, say, think
 from prong.testing.program import Program
@@ -566,3 +567,46 @@ async def test_a_reply_that_has_to_be_tried_again(world: Worlds, program: Progra
         assert "is void" in editor.text(session)
         others = {one["messageId"] for one in chunks if one is not last[0]}
         assert last[0]["messageId"] not in others
+
+
+async def test_everything_is_told_before_the_answer(world: Worlds, program: Program) -> None:
+    """However slowly an editor reads, the answer to a prompt comes behind all that belongs to it."""
+    text = "".join(f"line {number}\n" for number in range(100_000))
+    async with (
+        world([say(text)], opens=False) as w,
+        open_editor(program, w) as editor,
+    ):
+        session = await editor.open(w)
+        await editor.until(lambda: bool(editor.updates("config_option_update")))
+        editor.read_no_more()
+        number = await editor.ask("session/prompt", sessionId=session, prompt=[said("Tell")])
+        (record,) = w.store.rglob("events.jsonl")
+        with anyio.fail_after(20):
+            while b"turn_finished" not in record.read_bytes():
+                await anyio.sleep(0.05)
+        editor.read_on()
+        await editor.answer(number)
+
+        assert editor.lines[-1]["id"] == number
+        assert editor.text(session) == text
+
+
+async def test_cancel_while_a_hook_thinks(world: Worlds, program: Program) -> None:
+    """A message that is not yet before the model when it is cancelled gets no answer."""
+    wait = "echo $$ > begun; while [ ! -e go ]; do sleep 0.05; done"
+    hook = {"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": wait}]}]}}
+    slow = replace(say("Too late."), first_byte=20.0)
+    async with (
+        world([slow], files={"~/.prong/settings.json": json.dumps(hook)}, opens=False) as w,
+        open_editor(program, w) as editor,
+    ):
+        session = await editor.open(w)
+        number = await editor.ask("session/prompt", sessionId=session, prompt=[said("Go")])
+        await begun(w.root / "begun")
+        await editor.notify("session/cancel", sessionId=session)
+        # The answer to a later request: what was told before it has been heard.
+        await editor.request("session/list")
+        w.write("go", "")
+
+        assert (await editor.answer(number))["stopReason"] == "cancelled"
+        assert "Too late." not in editor.text(session)

@@ -47,12 +47,23 @@ class Editor:
         self._number = 0
         self._answers: dict[int, dict[str, Any]] = {}
         self._news = anyio.Event()
+        self._reads = anyio.Event()
+        self._reads.set()
+
+    def read_no_more(self) -> None:
+        """Let what the agent sends pile up in the pipe."""
+        self._reads = anyio.Event()
+
+    def read_on(self) -> None:
+        """Read again."""
+        self._reads.set()
 
     async def follow(self) -> None:
         """Read what the agent sends, to its end, and answer what it asks."""
         assert self.process.stdout is not None
         held = b""
         async for data in self.process.stdout:
+            await self._reads.wait()
             *whole, held = (held + data).split(b"\n")
             for line in whole:
                 await self._take(json.loads(line))

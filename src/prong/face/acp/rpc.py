@@ -26,7 +26,7 @@ _LONGEST = 128 << 20
 _CHUNK = 65_536
 _WRITE = 4_096
 """Bytes that can be written without waiting to a pipe of which the system says that it has room."""
-_WAITING = 256
+_WAITING = 32
 """Lines that wait to be written before senders do."""
 
 RpcId: TypeAlias = int | str | None
