@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -174,6 +175,24 @@ async def test_a_question_that_nobody_can_put(world: Worlds) -> None:
             e.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
         assert not (w.root / "made").exists()
         assert "could not ask the user: no such method" in str(w.bodies()[1]["messages"][-1])
+
+
+async def test_a_terminal_is_not_spoken_to() -> None:
+    """Who starts it by hand sees JSON, and nothing in it that could take control of a terminal."""
+    ours, theirs = pty.openpty()
+    source, writer = os.pipe()
+    peer, shown = RpcPeer(source, theirs), ""
+    async with anyio.create_task_group() as group:
+        group.start_soon(peer.write)
+        await peer.notify("say", SessionParams(session_id="é\u202e\x9b31m"))
+        await peer.flush()
+        shown = os.read(ours, 65_536).decode()
+        peer.end()
+    for descriptor in (ours, theirs, source, writer):
+        os.close(descriptor)
+
+    assert json.loads(shown)["params"]["sessionId"] == "é\u202e\x9b31m"
+    assert shown.strip().isprintable()
 
 
 _LOADED = """

@@ -7,6 +7,7 @@ that nobody can forget it. Nothing else in this layer prints.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import unicodedata
@@ -115,6 +116,17 @@ def send(data: bytes) -> None:
         data = _escaped(data.decode()).encode()
     sys.stdout.buffer.write(data + b"\n")
     sys.stdout.buffer.flush()
+
+
+def fit_for(sink: int, line: bytes) -> bytes:
+    """Give a line of JSON as whoever reads it should: a terminal only what does it no harm."""
+    return _escaped(line.decode()).encode() if os.isatty(sink) else line
+
+
+def feed(sink: int, data: bytes) -> None:
+    """Write a piece of a line to whoever reads a pipe, all of it."""
+    while data:
+        data = data[os.write(sink, data) :]
 
 
 def flush() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 import traceback
 from collections.abc import Awaitable, Callable
@@ -53,6 +52,7 @@ from prong.face.acp.rpc import (
     RpcRequest,
 )
 from prong.face.line import stop_signals
+from prong.face.output import tell
 from prong.session import (
     Options,
     SessionInfo,
@@ -133,7 +133,7 @@ class EditorMethods:
         try:
             await do(request.params)
         except (msgspec.MsgspecError, ProngError, RpcFailed) as error:
-            print(f"prong: {request.method}: {error}", file=sys.stderr)
+            tell(f"{request.method}: {error}")
 
     def _note_prompt(self, asked: _AskedHere) -> None:
         """Take note of a prompt now: a cancel may follow it closely."""

@@ -16,6 +16,8 @@ from typing import Any, TypeAlias
 import anyio
 import msgspec
 
+from prong.face.output import feed, fit_for
+
 PARSE_ERROR, INVALID_REQUEST, UNKNOWN_METHOD = -32700, -32600, -32601
 INVALID_PARAMS, INTERNAL_ERROR, CANCELLED = -32602, -32603, -32800
 NEEDS_KEY, NOT_FOUND = -32000, -32002
@@ -105,11 +107,12 @@ class RpcPeer:
             self._count(-self._unwritten)
 
     async def _write_line(self, line: bytes) -> None:
+        line = fit_for(self._sink, line)
         for start in range(0, len(line), _WRITE):
             # A file can always be written, and cannot be waited for.
             with suppress(PermissionError):
                 await anyio.wait_writable(self._sink)
-            _write_all(self._sink, line[start : start + _WRITE])
+            feed(self._sink, line[start : start + _WRITE])
 
     def _count(self, change: int) -> None:
         self._unwritten += change
@@ -213,11 +216,6 @@ class RpcPeer:
 
 def _encoded(message: dict[str, Any]) -> bytes:
     return msgspec.json.encode({"jsonrpc": "2.0", **message}) + b"\n"
-
-
-def _write_all(sink: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(sink, data) :]
 
 
 def _found_id(data: bytes) -> RpcId:
