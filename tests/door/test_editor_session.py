@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from pathlib import Path
@@ -475,3 +476,66 @@ async def test_more_folders(world: Worlds, program: Program, tmp_path: Path) -> 
         assert "hidden treasure" in str(editor.call("c1")["content"])
         with pytest.raises(Failure, match="absolute"):
             await editor.open(w, additionalDirectories=["more"])
+
+
+METHODS = (
+    "authenticate",
+    "session/new",
+    "session/load",
+    "session/resume",
+    "session/fork",
+    "session/list",
+    "session/close",
+    "session/prompt",
+    "session/set_mode",
+    "session/set_config_option",
+    "session/delete",
+)
+
+
+async def test_whatever_is_asked_is_answered(world: Worlds, program: Program) -> None:
+    """No parameters of any method end the program: each request has one answer."""
+    async with world([say("Still here.")], opens=False) as w, open_editor(program, w) as editor:
+        session = await editor.open(w)
+        odd: list[Any] = [
+            None,
+            [],
+            "text",
+            {},
+            {"sessionId": 5, "cwd": 5, "mcpServers": 5, "prompt": 5, "cursor": 5, "methodId": 5},
+            {"sessionId": "x", "cwd": "/", "mcpServers": [], "prompt": [], "cursor": "x"},
+            {"sessionId": f"{session}:main/none", "cwd": "/", "mcpServers": [], "prompt": []},
+            {"sessionId": session, "prompt": [], "modeId": "", "configId": "", "value": True},
+            {"sessionId": session, "prompt": [{"type": "resource"}], "cwd": "\0", "mcpServers": []},
+            {"sessionId": "../../etc", "cwd": str(w.root), "mcpServers": [{"name": "x"}]},
+        ]
+        number = 1_000
+        for method in METHODS:
+            for params in odd:
+                if method == "session/close" and f"'{session}'" in str(params):
+                    continue
+                number += 1
+                line = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+                await editor.write(json.dumps(line).encode() + b"\n")
+        await editor.until(lambda: number in editor._answers)
+        await editor.until(lambda: len(editor._answers) >= number - 1_000)
+        failures = [one for one in editor.lines if "failure inside Prong" in str(one)]
+        assert failures == []
+        editor.check.problems.clear()  # What was asked is in no schema.
+        assert (await editor.say(session, "Anybody?"))["stopReason"] == "end_turn"
+
+
+async def test_leave_for_good_is_stored(world: Worlds, program: Program) -> None:
+    """A yes for good names the rule and the file that keeps it, and another session knows it."""
+    touch = call("Bash", {"command": "touch made"}, "c1")
+    option = {"outcome": {"outcome": "selected", "optionId": "project"}}
+    async with world([touch, say("Made."), touch, say("Made.")], opens=False, serving=SEVERAL) as w:
+        async with open_editor(program, w, replies=lambda *_: option) as editor:
+            await editor.say(await editor.open(w), "Make it")
+            ((_, asked),) = editor.asked
+            (lasting,) = [one for one in asked["options"] if one["optionId"] == "project"]
+            assert "Bash(touch" in lasting["name"]
+            assert "settings" in lasting["name"]
+        async with open_editor(program, w) as editor:
+            await editor.say(await editor.open(w), "Make it")
+            assert editor.asked == []

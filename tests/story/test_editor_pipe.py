@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -14,6 +15,8 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from prong.event import PermissionAsked
 from prong.face.acp.editor_question import EditorQuestions
@@ -136,6 +139,55 @@ async def test_a_line_without_end() -> None:
         e.send({"jsonrpc": "2.0", "id": 1, "method": "next"})
         await e.until_asked()
         assert [one.method for one in e.requests] == ["next"]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+FIELDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "jsonrpc": st.just("2.0") | JSON,
+        "id": st.integers() | st.text(max_size=3) | JSON,
+        "method": st.text(max_size=5) | JSON,
+        "params": JSON,
+        "result": JSON,
+        "error": JSON,
+    },
+)
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.binary(max_size=30) | FIELDS.map(lambda one: json.dumps(one).encode()), max_size=5)
+)
+def test_whatever_comes_is_read(lines: list[bytes]) -> None:
+    """No line ends the reading: each is a request, an answer to nothing, or told to be wrong."""
+
+    async def read() -> tuple[int, list[dict[str, Any]]]:
+        e = Ends()
+        os.write(e.writer, b"\n".join([*lines, b""]))
+        os.close(e.writer)
+        async with anyio.create_task_group() as group:
+            group.start_soon(e.peer.write)
+            await e.follow()
+            await e.peer.flush()
+            e.peer.end()
+        told = os.read(e.reader, 65_536) if _waits(e.reader) else b""
+        e.writer = os.dup(e.reader)
+        e.close()
+        return len(e.requests), [json.loads(line) for line in told.splitlines()]
+
+    requests, told = anyio.run(read)
+    count = len([line for whole in lines for line in whole.split(b"\n") if line.strip()])
+    assert requests + len(told) <= count
+    assert all(one["error"]["code"] in {-32700, -32600} for one in told)
+
+
+def _waits(descriptor: int) -> bool:
+    return bool(select.select([descriptor], [], [], 0)[0])
 
 
 async def test_a_question_that_was_missed_is_put_again(world: Worlds) -> None:

@@ -357,6 +357,8 @@ class EditorMethods:
         if not cursor.isdecimal():
             raise RpcFailed(INVALID_PARAMS, f"there is no page {cursor!r}")
         start = int(cursor)
+        if wanted.cwd is not None and (not wanted.cwd.startswith("/") or "\0" in wanted.cwd):
+            raise RpcFailed(INVALID_PARAMS, f"{wanted.cwd!r} is no absolute path of a folder")
         found = list_sessions(everywhere=wanted.cwd is None, cwd=wanted.cwd or ".")
         page = found[start : start + _PAGE]
         more = len(found) > start + _PAGE
