@@ -610,3 +610,18 @@ async def test_cancel_while_a_hook_thinks(world: Worlds, program: Program) -> No
 
         assert (await editor.answer(number))["stopReason"] == "cancelled"
         assert "Too late." not in editor.text(session)
+
+
+async def test_nothing_is_hidden_in_a_request_for_leave(world: Worlds, program: Program) -> None:
+    """Who is asked reads the command as it is: no character turns or hides a part of it."""
+    evil = call("Bash", {"command": "rm -r x # \u202etxt.y ml"}, "c1")
+    async with (
+        world([evil, say("Well.")], opens=False) as w,
+        open_editor(program, w, replies=choosing("no")) as editor,
+    ):
+        await editor.say(await editor.open(w), "Go")
+
+        ((_, asked),) = editor.asked
+        assert asked["toolCall"]["title"] == "rm -r x # ·txt.y ml"
+        assert "\u202e" not in str(asked["toolCall"]["content"])
+        assert "\u202e" in asked["toolCall"]["rawInput"]["command"]

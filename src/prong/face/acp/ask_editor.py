@@ -24,6 +24,7 @@ from prong.face.acp.call_content import (
 from prong.face.acp.editor_answer import AskedCall, FormParams, PermissionChoice, PermissionParams
 from prong.face.acp.editor_value import ChosenOption, FormGiven
 from prong.face.acp.session_update import CallContent, Meta, call_text
+from prong.face.output import flat, printable
 from prong.question import Answer, Question
 
 _ONCE = PermissionChoice(option_id="once", name="Allow once", kind="allow_once")
@@ -51,7 +52,7 @@ def permission_params(
         session_id=session_id,
         tool_call=AskedCall(
             tool_call_id=call_id,
-            title=f"{badge}{asked.title}",
+            title=flat(f"{badge}{asked.title}"),
             kind=kind_of_tool(asked.tool),
             status="pending",
             content=_asked_content(asked, arguments, folder),
@@ -67,7 +68,7 @@ def _asked_content(
     asked: PermissionAsked, arguments: dict[str, Any], folder: CallFolder
 ) -> tuple[CallContent, ...]:
     if asked.plan:
-        return (call_text(asked.plan),)
+        return (call_text(printable(asked.plan)),)
     shown: tuple[CallContent, ...] = diffs_of(asked.preview, folder) or intended(
         asked.tool, arguments
     )
@@ -77,7 +78,7 @@ def _asked_content(
 def _choices_of(asked: PermissionAsked) -> tuple[PermissionChoice, ...]:
     if asked.plan:
         return (_APPROVE, _ACCEPT, _KEEP)
-    rules = ", ".join(asked.suggestion)
+    rules = flat(", ".join(asked.suggestion))
     lasting: list[PermissionChoice] = []
     if asked.suggestion:
         name = f"Allow for this session: {rules}"
@@ -118,7 +119,7 @@ def form_params(session_id: str, questions: Sequence[Question], *, badge: str) -
     return FormParams(
         session_id=session_id,
         mode="form",
-        message=f"{badge}{lines}",
+        message=printable(f"{badge}{lines}"),
         requested_schema={"type": "object", "properties": properties},
     )
 
@@ -166,14 +167,16 @@ def question_params(
         session_id=session_id,
         tool_call=AskedCall(
             tool_call_id=call_id,
-            title=f"{badge}{question.question}",
+            title=flat(f"{badge}{question.question}"),
             kind="other",
             status="pending",
             content=content,
         ),
         options=(
             *(
-                PermissionChoice(option_id=f"option-{place}", name=one.label, kind="allow_once")
+                PermissionChoice(
+                    option_id=f"option-{place}", name=flat(one.label), kind="allow_once"
+                )
                 for place, one in enumerate(question.options)
             ),
             _NO_ANSWER,

@@ -16,6 +16,7 @@ from prong.face.acp.session_update import (
     CallLocation,
     call_text,
 )
+from prong.face.output import printable
 
 _KINDS: dict[str, CallKind] = {
     "Read": "read",
@@ -105,9 +106,9 @@ def locations_of(arguments: dict[str, Any], folder: CallFolder) -> tuple[CallLoc
 def intended(name: str, arguments: dict[str, Any]) -> tuple[CallContent, ...]:
     """Show what a call is to do, where its title cannot: a command in full, an agent's task."""
     if isinstance(command := arguments.get("command"), str) and name == "Bash":
-        return (call_text(_fenced(command, "sh")),)
+        return (call_text(_fenced(printable(command), "sh")),)
     if isinstance(brief := arguments.get("prompt"), str) and name in STARTS_AGENT:
-        return (call_text(brief[:_LONGEST]),)
+        return (call_text(printable(brief[:_LONGEST])),)
     return ()
 
 

@@ -76,6 +76,7 @@ from prong.face.acp.session_update import (
     thought_text,
 )
 from prong.face.line import describe_kept, describe_retry, describe_work
+from prong.face.output import flat
 from prong.ids import AgentPath, task_of, upwards
 from prong.view import AgentView, Called, View
 
@@ -242,7 +243,7 @@ class EventUpdates:
         arguments = read_arguments(event.arguments)
         fields: dict[str, Any] = {
             "tool_call_id": call_id,
-            "title": event.title or event.name,
+            "title": flat(event.title or event.name),
             "name": event.name,
             "kind": kind_of_tool(event.name),
             "status": "in_progress",
@@ -265,7 +266,7 @@ class EventUpdates:
         call_id, arguments = call_id_of(path, event.call_id), read_arguments(event.arguments)
         fields: dict[str, Any] = {
             "tool_call_id": call_id,
-            "title": event.title,
+            "title": flat(event.title),
             "name": event.tool,
             "kind": kind_of_tool(event.tool),
             "status": "pending",
@@ -296,7 +297,7 @@ class EventUpdates:
             "meta": meta,
         }
         if call_id not in self._calls:
-            fields |= {"title": event.title or event.name, "name": event.name}
+            fields |= {"title": flat(event.title or event.name), "name": event.name}
             fields["kind"] = kind_of_tool(event.name)
         return self._heard(call_id, fields)
 
