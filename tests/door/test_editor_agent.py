@@ -219,3 +219,28 @@ async def test_a_fork_in_a_worktree_names_its_own_files(world: Worlds, program: 
             assert shown["locations"] == [{"path": str(copy)}]
             (diff,) = editor.call(shown["toolCallId"])["content"]
             assert diff["path"] == str(copy)
+
+
+async def test_a_question_of_a_resumed_agent_is_put(world: Worlds, program: Program) -> None:
+    """An agent that a kill cut off goes on when its session is loaded, and its question is asked."""
+    touch = call("Bash", {"command": "touch red"})
+    script = Script(
+        [forks("PART red"), say("Waiting."), say("All done.")],
+        {"PART red": [touch, touch, report("red is made")]},
+    )
+    async with world(script, opens=False) as w:
+        async with open_editor(program, w, replies=lambda *_: None, ends=-9) as editor:
+            session = await editor.open(w)
+            await editor.ask("session/prompt", sessionId=session, prompt=[said("Split it")])
+            await editor.until(lambda: "Waiting." in editor.text() and bool(editor.asked))
+            editor.process.kill()
+        async with open_editor(program, w) as editor:
+            given: dict[str, Any] = {"sessionId": session, "cwd": str(w.root), "mcpServers": []}
+            number = await editor.ask("session/load", **given)
+            await editor.answer(number)
+            await editor.until(lambda: "All done." in editor.text())
+            assert (w.root / "red").exists()
+            assert len(editor.asked) == 1
+            # Nothing live comes before the answer.
+            place = next(i for i, one in enumerate(editor.lines) if one.get("id") == number)
+            assert not [one for one in editor.lines[:place] if "id" in one and "method" in one]

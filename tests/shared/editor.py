@@ -165,6 +165,7 @@ async def open_editor(
     replies: Replies = allow,
     can: dict[str, Any] | None = None,
     env: dict[str, str] | None = None,
+    ends: int = 0,
 ) -> AsyncGenerator[Editor, None]:
     """Start the program for an editor that can do what `can` says, and initialize it.
 
@@ -194,7 +195,7 @@ async def open_editor(
         group.cancel_scope.cancel()
     if failure is not None:
         raise failure
-    assert ended == 0, "the program did not end with its editor, or not in order"
+    assert ended == ends, "the program did not end with its editor, or not in order"
     assert editor.check.problems == []
 
 

@@ -98,6 +98,8 @@ class EditorMethods:
         self._given: dict[str, OpenParams] = {}
         """How the editor has opened each session."""
         self._asked: dict[RpcId, _AskedHere] = {}
+        self._fresh: set[EditorSession] = set()
+        """Sessions that the editor has not been answered about."""
 
     async def end_on_signal(self, work: anyio.CancelScope) -> None:
         """End everything in order when the system asks for it; asked again, at once."""
@@ -167,11 +169,14 @@ class EditorMethods:
                     asked.editor.forget(asked.prompt)
         if asked.scope.cancelled_caught:
             await self._peer.fail(request, CANCELLED, "cancelled")
-        elif asked.prompt is None and asked.editor is not None:
+        if asked.prompt is None and asked.editor is not None:
             self._introduce(asked.editor)
 
     def _introduce(self, editor: EditorSession) -> None:
         """Go on with a session that the editor knows now; before, it would drop what it is told."""
+        if editor in self._fresh:
+            self._fresh.remove(editor)
+            self._group.start_soon(editor.follow)
         self._group.start_soon(editor.begin, offered(editor.session))
 
     async def _carry_out(self, asked: _AskedHere) -> msgspec.Struct:
@@ -222,9 +227,9 @@ class EditorMethods:
             await self._tell_kept(editor, wanted)
         else:
             editor = await self._opened(wanted, cwd, resume=wanted.session_id or None)
+        asked.editor = editor
         if how == "load":
             await editor.replay()
-        asked.editor = editor
         return editor.opened(named=how in {"new", "fork"})
 
     def _must_fit(self, wanted: OpenParams, cwd: str, before: str) -> None:
@@ -298,7 +303,7 @@ class EditorMethods:
         editor = EditorSession(session, self._peer, self._client)
         self._sessions[session.id] = editor
         self._given[session.id] = wanted
-        self._group.start_soon(editor.follow)
+        self._fresh.add(editor)
         return editor
 
     async def _load_child(self, child: str) -> msgspec.Struct:

@@ -44,7 +44,13 @@ class EditorQuestions:
         self._open: dict[str, anyio.CancelScope] = {}
 
     def put(self, agent: AgentPath, asked: _AskedNow, group: anyio.abc.TaskGroup) -> None:
-        """Put a question; the answer is handed in when it comes."""
+        """Put a question; the answer is handed in when it comes.
+
+        One that was put from the view already, or is settled since, is not put again.
+        """
+        waits = asked.request_id in self._session.view().questions
+        if not waits or asked.request_id in self._open:
+            return
         scope = self._open[asked.request_id] = anyio.CancelScope()
         group.start_soon(self._ask, agent, asked, scope)
 
@@ -58,9 +64,8 @@ class EditorQuestions:
         waiting = self._session.view().questions
         for request_id in [one for one in self._open if one not in waiting]:
             self.settle(request_id)
-        for request_id, one in waiting.items():
-            if request_id not in self._open:
-                self.put(one.agent, one.asked, group)
+        for one in waiting.values():
+            self.put(one.agent, one.asked, group)
 
     async def agree(self, question: str, call_id: str) -> bool:
         """Ask the user a question of our own."""
@@ -77,7 +82,6 @@ class EditorQuestions:
             except (RpcFailed, msgspec.MsgspecError) as error:
                 why = f"the editor could not ask the user: {error}"
                 answer = Answer(asked.request_id, allow=False, text=why)
-            self._open.pop(asked.request_id, None)
             outcome = await self._session.send(answer)
             if not isinstance(outcome, Accepted):
                 # Rules that cannot be kept, say: what the user did not get is not done.

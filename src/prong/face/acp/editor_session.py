@@ -167,6 +167,8 @@ class EditorSession:
         """Send what events tell, until the session ends."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._titling.run)
+            # Agents of a resumed session may have asked before anybody listened.
+            self._questions.catch_up(group)
             async for envelope in self._events:
                 for to, update in self._told(envelope):
                     await self.send(update, to=to)
