@@ -342,8 +342,8 @@ class EditorMethods:
     async def _cancel(self, params: bytes) -> None:
         session_id = msgspec.json.decode(params, type=SessionParams).session_id
         if ":" in session_id:
-            editor, path = self._child(session_id)
-            await editor.stop_child(path)
+            # To stop a process takes a moment, in which the editor must be heard.
+            self._group.start_soon(self._child(session_id)[0].stop_child, session_id)
         else:
             await self._session(session_id).cancel()
 

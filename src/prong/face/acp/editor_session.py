@@ -310,9 +310,9 @@ class EditorSession:
         """Take note that a prompt has been answered, however."""
         self._prompts.discard(prompt)
 
-    async def stop_child(self, path: str) -> None:
-        """Stop a child, as the editor may where it knows children."""
-        await self.session.send(Stop(task_of(AgentPath(path))))
+    async def stop_child(self, session_id: str) -> None:
+        """Stop the child of a session, as the editor may where it knows children."""
+        await self.session.send(Stop(task_of(AgentPath(session_id.partition(":")[2]))))
 
     async def choose(self, command: Command) -> None:
         """Carry out what the user has chosen.
