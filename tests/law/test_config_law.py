@@ -77,12 +77,15 @@ listed = st.lists(st.builds("  - {}".format, words), min_size=1, max_size=3).map
 
 @given(scalars | listed)
 def test_front_matter_agrees_with_yaml(head: str) -> None:
-    """Whatever both readers take they read alike."""
+    """Whatever both readers take as YAML they read alike."""
     try:
         theirs = yaml.load(head, Loader=yaml.BaseLoader)["name"]
-        ours = read_front("f", f"---\n{head}\n---\nbody", ("name",)).values["name"]
+        front = read_front("f", f"---\n{head}\n---\nbody", ("name",))
     except (yaml.YAMLError, ConfigError):
         return
+    if front.slack is not None:
+        return
+    ours = front.values["name"]
     if isinstance(theirs, str):
         assert ours == theirs
     elif isinstance(theirs, list) and all(isinstance(item, str) for item in theirs):
