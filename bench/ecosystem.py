@@ -21,8 +21,10 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from prong.config.agents import find_types
+from prong.config.plugin import MANIFEST, read_plugin, wants
+from prong.config.plugin_source import MARKETPLACE, read_marketplace
 from prong.config.skill_search import find_skills
-from prong.errors import ConfigError
+from prong.errors import ConfigError, ProngError
 
 _SKIPPED = {"README.md", "CLAUDE.md", "AGENTS.md", "CHANGELOG.md", "CONTRIBUTING.md", "index.md"}
 
@@ -105,25 +107,76 @@ def try_files(kind: str, paths: list[Path], tally: Tally) -> None:
                 to.parent.mkdir(parents=True, exist_ok=True)
                 to.write_bytes(path.read_bytes())
             start = time.process_time()
-            problems, warnings = read(kind, str(home), str(root))
+            problems, warnings, unheeded = read(kind, str(home), str(root))
             tally.seconds += time.process_time() - start
             # Two agents of different files may bear one name; that is no fault of either.
             warnings = [text for text in warnings if "is hidden by" not in text]
             tally.files += len(batch)
             tally.refused += len(problems)
             tally.loaded += len(batch) - len(problems)
-            tally.warned += len({text.partition(": ")[0] for text in warnings})
+            tally.warned += unheeded
             for text in (*map(str, problems), *warnings):
                 tally.complain(text, root)
 
 
-def read(kind: str, home: str, root: str) -> tuple[list[ConfigError], list[str]]:
-    """Read a project; gives what was refused and what was said."""
+def read(kind: str, home: str, root: str) -> tuple[list[ConfigError], list[str], int]:
+    """Read a project; gives what was refused, what was said, and of how many files."""
     if kind == "agents":
         types = find_types(home, root, root, trusted=True)
-        return types.problems, types.warnings
+        odd = sum(bool(one.unheeded) for one in types.types.values())
+        return types.problems, types.warnings, odd
     found = find_skills(home, root, root, trusted=True)
-    return found.problems, found.warnings
+    return found.problems, found.warnings, len(found.unheeded)
+
+
+def try_plugins(folder: Path, tally: Tally) -> None:
+    """Read every plug-in as one that is to be added."""
+    for manifest in sorted(folder.rglob(MANIFEST)):
+        root = manifest.parent.parent
+        tally.files += 1
+        start = time.process_time()
+        try:
+            plugin = read_plugin(root, root)
+            wants(plugin)
+        except ProngError as error:
+            tally.refused += 1
+            tally.complain(str(error), root)
+            continue
+        tally.seconds += time.process_time() - start
+        tally.refused += bool(plugin.fatal)
+        tally.loaded += not plugin.fatal
+        told = (*map(str, plugin.problems), *plugin.unheeded)
+        tally.warned += bool(told) and not plugin.fatal
+        for text in told:
+            tally.complain(text, root)
+
+
+def try_markets(folder: Path, tally: Tally) -> None:
+    """Read every marketplace; what it offers of its own folder has to be there."""
+    for listed in sorted(folder.rglob(MARKETPLACE)):
+        root = listed.parent.parent
+        try:
+            market = read_marketplace(root)
+        except ConfigError as error:
+            tally.files, tally.refused = tally.files + 1, tally.refused + 1
+            tally.complain(str(error), root)
+            continue
+        for offer in market.offers if market is not None else ():
+            tally.files += 1
+            if isinstance(offer.source, str) and not (root / offer.source).is_dir():
+                tally.refused += 1
+                tally.complain(f"{listed}: {offer.source} is not there", root)
+            else:
+                tally.loaded += 1
+
+
+def show(kind: str, tally: Tally) -> None:
+    """Print a row, and why if that is asked for."""
+    row = (tally.files, tally.loaded, tally.warned, tally.refused)
+    print(f"{kind:14}{''.join(f'{one:>8,}' for one in row)}{tally.seconds:>8.2f}")
+    if "--why" in sys.argv:
+        for why, count in tally.whys.most_common(15):
+            print(f"    {count:>5} {why}\n          e.g. {tally.examples[why]}")
 
 
 def main() -> None:
@@ -131,14 +184,15 @@ def main() -> None:
     if len(words) != 1 or not Path(words[0]).is_dir():
         sys.exit(__doc__)
     print(f"{'kind':14}{'files':>8}{'loaded':>8}{'warned':>8}{'refused':>8}{'cpu s':>8}")
-    for kind, paths in collect(Path(words[0]).resolve()).items():
+    folder = Path(words[0]).resolve()
+    for kind, paths in collect(folder).items():
         tally = Tally()
         try_files(kind, paths, tally)
-        row = (tally.files, tally.loaded, tally.warned, tally.refused)
-        print(f"{kind:14}{''.join(f'{one:>8,}' for one in row)}{tally.seconds:>8.2f}")
-        if "--why" in sys.argv:
-            for why, count in tally.whys.most_common(15):
-                print(f"    {count:>5} {why}\n          e.g. {tally.examples[why]}")
+        show(kind, tally)
+    for kind, look in (("plug-ins", try_plugins), ("marketplaces", try_markets)):
+        tally = Tally()
+        look(folder, tally)
+        show(kind, tally)
 
 
 if __name__ == "__main__":

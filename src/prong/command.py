@@ -146,6 +146,18 @@ class MergeBranches(_Command, frozen=True, tag="merge"):
     """Whether what a child left uncommitted is taken too, as a commit of its branch."""
 
 
+class ManagePlugins(_Command, frozen=True, tag="plugins"):
+    """Look after the user's plug-ins; what changes counts in sessions that begin afterwards.
+
+    One that would run or widen something is refused with what that is, until it is `approved`.
+    """
+
+    action: Literal["list", "add", "remove", "update"] = "list"
+    words: tuple[str, ...] = ()
+    """To add: a source, and names of plug-ins if it is a marketplace; else names."""
+    approved: bool = False
+
+
 class Compact(_Command, frozen=True, tag="compact"):
     """Replace the conversation by a summary; accepted when that is done."""
 
@@ -207,6 +219,7 @@ Command: TypeAlias = (
     | LeadTeam
     | Background
     | MergeBranches
+    | ManagePlugins
     | Compact
     | Clear
     | Rename

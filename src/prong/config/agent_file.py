@@ -43,6 +43,16 @@ KEYS = (
 _MODES = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions", "bubble")
 
 
+class AgentPlace(msgspec.Struct, frozen=True):
+    """A file of a plug-in that holds a type."""
+
+    path: Path
+    prefix: str
+    """Put before the type's name."""
+    variables: Mapping[str, str] = {}
+    """What its prompt may name by `${...}`."""
+
+
 class AgentFile(msgspec.Struct, frozen=True):
     """A type that was read, and which keys of its file mean nothing, with their lines."""
 
@@ -51,14 +61,17 @@ class AgentFile(msgspec.Struct, frozen=True):
     unknown: Mapping[str, int]
 
 
-def read_agent_file(path: Path, text: str, source: TypeSource, *, prefix: str = "") -> AgentFile:
-    """Read a file; `prefix` is put before the type's name, as a plug-in's is.
+def read_agent_file(
+    path: Path, text: str, source: TypeSource, place: AgentPlace | None = None
+) -> AgentFile:
+    """Read a file; `place` is what a plug-in knows of it.
 
     Raises ConfigError if it gives no type that could be used as it is meant.
     """
     front = read_front(str(path), text.replace("\r\n", "\n"), KEYS)
-    reader = _AgentReader(path, front)
-    kind = reader.read(source, prefix)
+    kind = _AgentReader(path, front).read(source, place.prefix if place is not None else "")
+    for name, value in place.variables.items() if place is not None else ():
+        kind = msgspec.structs.replace(kind, prompt=kind.prompt.replace(f"${{{name}}}", value))
     unknown = {key: front.lines.get(key, 1) for key in front.values.keys() - set(KEYS)}
     return AgentFile(kind, bool(front.text("model")), unknown)
 

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from prong.agent.spec import INHERIT, AgentType, AgentTypes, TypeSource, built_in
-from prong.config.agent_file import read_agent_file
+from prong.config.agent_file import AgentPlace, read_agent_file
 from prong.config.document import read_text
 from prong.config.listing import list_files, name_some
 from prong.config.type_option import NAME
@@ -57,7 +57,7 @@ class _Search:
                 hidden = f"agent type {kind.name!r} of {kind.path} is hidden by {other.origin}"
                 self.warnings.append(hidden)
 
-    def read(self, path: Path, source: TypeSource, *, prefix: str = "") -> None:
+    def read(self, path: Path, source: TypeSource, place: AgentPlace | None = None) -> None:
         if self.policy and (why := why_unread(self.policy, os.path.realpath(path))):
             self.problems.append(ConfigError(path, f"is left out: {why}"))
             return
@@ -67,7 +67,7 @@ class _Search:
         try:
             if isinstance(content, ConfigError):
                 raise content
-            read = read_agent_file(path, content, source, prefix=prefix)
+            read = read_agent_file(path, content, source, place)
         except ConfigError as error:
             self.problems.append(error)
             return
@@ -88,7 +88,7 @@ class _Search:
         return FoundTypes(AgentTypes(self.taken), self.problems, self.warnings)
 
 
-def find_types(
+def find_types(  # noqa: PLR0913 - one keyword for each place that types come from
     home: str,
     root: str,
     cwd: str,
@@ -98,10 +98,11 @@ def find_types(
     bare: bool = False,
     policy: Policy | None = None,
     model: str = INHERIT,
+    brought: Sequence[AgentPlace] = (),
 ) -> FoundTypes:
     """Find all types for a session in `cwd`; those that are `given` go before every file.
 
-    `model` is that of types that name none.
+    `model` is that of types that name none. Files that plug-ins have `brought` come after others.
     """
     search = _Search(policy, model)
     for kind in given:
@@ -119,6 +120,9 @@ def find_types(
                 f"{withheld} agent type(s) of this folder left out, because it is not trusted; "
                 "run 'prong trust' in it to let them count"
             )
+    for place in brought:
+        search.read(place.path, "plug-in", place)
+    if not bare:
         for kind in _plugged(search.warnings):
             search.add(replace(kind, model=model) if kind.model == INHERIT else kind)
     for kind in built_in(model).values():

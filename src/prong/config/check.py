@@ -40,6 +40,7 @@ _READ: dict[str, Any] = {
     "add_dirs": _TEXTS,
     "betas": _TEXTS,
     "setting_sources": _TEXTS | None,
+    "plugin_dirs": _TEXTS,
     "settings": str | None,
     "mcp_config": _TEXTS,
     "json_schema": str | None,
@@ -49,6 +50,7 @@ _FLAGS = {
     "max_usd": "--max-budget-usd",
     "max_output": "--max-output-tokens",
     "add_dirs": "--add-dir",
+    "plugin_dirs": "--plugin-dir",
 }
 
 
@@ -103,7 +105,7 @@ def _plain(name: str, value: Any) -> Any:
     if name in ("settings", "json_schema", "mcp_config") and isinstance(value, Mapping):
         text = _as_json(name, cast("Mapping[str, Any]", value))
         return [text] if name == "mcp_config" else text
-    if name in ("mcp_config", "add_dirs") and isinstance(value, list | tuple):
+    if name in ("mcp_config", "add_dirs", "plugin_dirs") and isinstance(value, list | tuple):
         return [_item(name, one) for one in cast("Sequence[object]", value)]
     return value
 

@@ -99,6 +99,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Further MCP servers: what such files hold, as mappings or as JSON, or files."""
     strict_mcp: bool = False
     """Only the servers of `mcp_config`."""
+    plugin_dirs: Sequence[str | os.PathLike[str]] = ()
+    """Folders of plug-ins that count in this session, as they are."""
     bare: bool = False
     """Nothing of the project but its folder, nothing of the home: only what options say."""
     agents: Sequence[AgentType] | Mapping[str, Any] | str | None = None
@@ -163,6 +165,7 @@ class OptionKeywords(TypedDict, total=False):
     setting_sources: Sequence[str] | None
     mcp_config: Mapping[str, Any] | Sequence[Mapping[str, Any] | str | os.PathLike[str]]
     strict_mcp: bool
+    plugin_dirs: Sequence[str | os.PathLike[str]]
     bare: bool
     agents: Sequence[AgentType] | Mapping[str, Any] | str | None
     json_schema: type | Mapping[str, Any] | str | None

@@ -22,9 +22,11 @@ from prong.config.listing import lies_in
 from prong.config.memory import note_file, remembers
 from prong.config.option import Options
 from prong.config.package_tool import package_tools
+from prong.config.plugin import Plugin
+from prong.config.plugin_record import LoadedPlugins, PluginRecord, load_folders
 from prong.config.server_file import Configured, configured_servers
 from prong.config.setting import SOURCES, Settings, is_foreign, load_settings
-from prong.config.skill_search import Found, find_skills
+from prong.config.skill_search import find_brought, find_skills
 from prong.config.slip import check_rule
 from prong.config.tool_choice import function_names, given_types
 from prong.config.trust import Trust
@@ -56,6 +58,7 @@ class Place(Struct, frozen=True, kw_only=True):
     skills: tuple[Skill, ...] = ()
     types: AgentTypes
     """The types of agents that can be started."""
+    plugins: tuple[Plugin, ...] = ()
     servers: Configured = field(default_factory=Configured)
     server_notes: tuple[tuple[str, str], ...] = ()
     """What MCP servers say of themselves, by their names."""
@@ -68,9 +71,10 @@ class Place(Struct, frozen=True, kw_only=True):
 
     @property
     def hooks(self) -> tuple[AnyHook, ...]:
-        """The hooks of every agent: those of files, then those of the caller."""
+        """The hooks of every agent: those of files, of plug-ins, and of the caller."""
         own = self.acts_as.hooks if self.acts_as is not None else ()
-        return (*self.settings.hooks, *given_hooks(self.options), *own)
+        brought = (hook for plugin in self.plugins for hook in plugin.rooted_hooks)
+        return (*self.settings.hooks, *brought, *given_hooks(self.options), *own)
 
     @property
     def remembers(self) -> bool:
@@ -97,21 +101,25 @@ def look_around(options: Options, *, cwd: str | None = None) -> Place:
     settings = _reachable_model(_settings(home, root, options, trusted=trusted), env)
     kept = Path(options.store).absolute() if options.store else store.home(env)
     policy = _reading_policy(options, settings, root=root, home=home, kept=kept, env=env)
-    instructions, skills = None, Found()
+    plugins = _plugins(home, cwd, options)
+    brought = [place for plugin in plugins.plugins for place in plugin.skills]
+    instructions, skills = None, find_brought(brought, policy=policy)
     if not options.bare:
         notes = str(note_file(root, kept).folder) if remembers(options, settings) else ""
         instructions = collect_instructions(
             home, root, cwd, trusted=trusted, memory=notes, policy=policy
         )
-        skills = find_skills(home, root, cwd, trusted=trusted, policy=policy)
+        skills = find_skills(home, root, cwd, trusted=trusted, policy=policy, brought=brought)
+    strict = options.strict_mcp or options.bare
     servers = configured_servers(
         home,
         root,
         settings,
         trusted=trusted,
         flags=tuple(map(str, options.mcp_config)),
-        strict=options.strict_mcp or options.bare,
+        strict=strict,
         env=env,
+        brought=plugins.plugins,
     )
     types = find_types(
         home,
@@ -122,8 +130,8 @@ def look_around(options: Options, *, cwd: str | None = None) -> Place:
         bare=options.bare,
         policy=policy,
         model=settings.values.agents.model,
+        brought=[place for plugin in plugins.plugins for place in plugin.agents],
     )
-    strict = options.strict_mcp or options.bare
     servers = join_servers(servers, types.types, strict=strict, env=env)
     kind = acting_type(options, types.types)
     options = as_type(options, kind)
@@ -134,6 +142,7 @@ def look_around(options: Options, *, cwd: str | None = None) -> Place:
         *(instructions.problems if instructions is not None else ()),
         *(*skills.problems, *servers.problems, *skills.warnings, *servers.warnings),
         *(*types.problems, *types.warnings),
+        *plugins.warnings,
         *package_tools(options).problems,
         *_cut_lists(skills.skills, types.types),
     ]
@@ -151,6 +160,7 @@ def look_around(options: Options, *, cwd: str | None = None) -> Place:
         types=types.types,
         acts_as=kind,
         role=role_of(kind, skills.skills),
+        plugins=plugins.plugins,
         servers=servers,
         warnings=list(map(str, wrong)),
     )
@@ -166,6 +176,21 @@ def _reachable_model(settings: Settings, env: Mapping[str, str]) -> Settings:
     said = f"{why}for {vendor}: name the model you want with --model"
     values = replace(settings.values, model=None)
     return replace(settings, values=values, warnings=(*settings.warnings, said))
+
+
+def _plugins(home: str, cwd: str, options: Options) -> LoadedPlugins:
+    """Read the plug-ins that were added, and those of folders that are named.
+
+    Of two with one name the folder counts. Raises ConfigError if one may not be used.
+    """
+    record = PluginRecord(home)
+    folders = [os.path.join(cwd, os.path.expanduser(one)) for one in options.plugin_dirs]  # noqa: PTH111, PTH118 - strings
+    given = load_folders(folders, record.data)
+    if options.bare:
+        return given
+    added, names = record.load(), {plugin.name for plugin in given.plugins}
+    kept = (plugin for plugin in added.plugins if plugin.name not in names)
+    return LoadedPlugins((*given.plugins, *kept), (*given.warnings, *added.warnings))
 
 
 def _cut_lists(skills: Sequence[Skill], types: AgentTypes) -> list[str]:

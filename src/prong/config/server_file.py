@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import msgspec
 
@@ -34,6 +34,14 @@ class Configured(msgspec.Struct):
     """Those of which only agents of one type have the tools, and which type that is."""
 
 
+class ServerBringer(Protocol):
+    """A plug-in, as far as its servers are concerned."""
+
+    def specs(self, env: Mapping[str, str] | None) -> tuple[list[ServerSpec], list[ConfigError]]:
+        """Give its servers under names of their own, variables filled in."""
+        ...
+
+
 def configured_servers(
     home: str,
     root: str,
@@ -43,14 +51,17 @@ def configured_servers(
     flags: Sequence[str] = (),
     strict: bool = False,
     env: Mapping[str, str] | None = None,
+    brought: Sequence[ServerBringer] = (),
 ) -> Configured:
-    """Read all places; `strict` leaves all but the flags out.
+    """Read all places; `strict` leaves all but the flags out, and what plug-ins have `brought`.
 
     Raises ConfigError if something is wrong with a flag: what was asked for by name must be there.
     """
     search = _ServerSearch(
         root, {"CLAUDE_PROJECT_DIR": root, **(os.environ if env is None else env)}
     )
+    for one in brought:
+        search.take(*one.specs(search.env))
     if not strict:
         search.look(home, settings, trusted=trusted)
     for flag in flags:
@@ -77,12 +88,12 @@ class _ServerSearch:
         theirs, own = read_document(Path(home) / _CLAUDE), read_document(Path(home) / USER_FILE)
         off = _switched_off(theirs, self.root)
         for document in (read_codex(Path(home) / _CODEX), theirs, own):
-            self._take(*parse_servers(document, self.env))
+            self.take(*parse_servers(document, self.env))
         self._look_in_project(settings, trusted=trusted, off=off)
         for document in (theirs, own):
             if isinstance(document, Document):
                 steps = ("projects", self.root)
-                self._take(*parse_servers(document, self.env, *steps, scope="local"))
+                self.take(*parse_servers(document, self.env, *steps, scope="local"))
         for name in off & self.taken.keys():
             del self.taken[name]
 
@@ -97,9 +108,10 @@ class _ServerSearch:
                 )
                 servers = []
             wanted = [one for one in servers if _is_on(one.name, settings) and one.name not in off]
-            self._take(wanted, problems)
+            self.take(wanted, problems)
 
-    def _take(self, servers: Sequence[ServerSpec], problems: Sequence[ConfigError]) -> None:
+    def take(self, servers: Sequence[ServerSpec], problems: Sequence[ConfigError]) -> None:
+        """Put servers among those that were found; later ones win."""
         self.found.problems += problems
         self.taken.update({server.name: server for server in servers})
 

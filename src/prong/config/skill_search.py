@@ -39,6 +39,8 @@ class Found(msgspec.Struct):
     skills: tuple[Skill, ...] = ()
     problems: list[ConfigError] = []
     warnings: list[str] = []
+    unheeded: frozenset[str] = frozenset()
+    """The files of which something is left out."""
 
 
 def find_skills(
@@ -64,7 +66,17 @@ def find_skills(
     found.problems += search.problems
     found.warnings += search.told()
     found.skills = tuple(skill for _, skill in sorted(search.taken.items()))
+    found.unheeded = frozenset(search.unheeded)
     return found
+
+
+def find_brought(brought: Sequence[SkillPlace], *, policy: Policy | None = None) -> Found:
+    """Read the skills of plug-ins alone."""
+    search = _SkillSearch(policy)
+    for place in brought:
+        search.read(place, grants=True)
+    skills = tuple(skill for _, skill in sorted(search.taken.items()))
+    return Found(skills, search.problems, search.told())
 
 
 class _SkillSearch:
@@ -75,7 +87,7 @@ class _SkillSearch:
         self.problems: list[ConfigError] = []
         self._policy = policy
         self._warnings: list[str] = []
-        self._unheeded: list[str] = []
+        self.unheeded: dict[str, str] = {}
         self._unused: dict[str, str] = {}
 
     def read(self, place: SkillPlace, *, grants: bool) -> None:
@@ -93,7 +105,8 @@ class _SkillSearch:
                 hidden = f"skill {skill.name!r} of {skill.path} is hidden by {other.path}"
                 self._warnings.append(hidden)
             return
-        self._unheeded += [f"{skill.path}: {text}" for text in read.unheeded]
+        if read.unheeded:
+            self.unheeded[skill.path] = "; ".join(read.unheeded)
         if skill.allows and not grants:
             self._warnings.append(
                 f"{skill.path}: allowed-tools {_listed(skill)}: left out, because "
@@ -107,8 +120,9 @@ class _SkillSearch:
     def told(self) -> list[str]:
         """Say what was left out: one line for each kind of thing, however many files there are."""
         told = list(self._warnings)
-        if self._unheeded:
-            told.append(f"skills of which something is left out: {name_some(self._unheeded)}")
+        if self.unheeded:
+            named = [f"{path}: {why}" for path, why in self.unheeded.items()]
+            told.append(f"skills of which something is left out: {name_some(named)}")
         if self._unused:
             named = ", ".join(f"{key} ({where})" for key, where in sorted(self._unused.items()))
             told.append(f"keys of skills that are not used: {named}")

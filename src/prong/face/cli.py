@@ -34,6 +34,7 @@ _ROSTER = {
     "agents": "list the types of agents, or show one and its tools: agents show NAME",
     "doctor": "say what is protected here and what is not, each with its remedy",
     "completion": "print what a shell completes commands and flags by: bash, zsh, fish",
+    "plugin": "plug-ins: add, list, remove, update",
     "remote": "try a machine on which agents are to work: remote check NAME",
     "acp": "serve an editor: the Agent Client Protocol over standard input and output",
 }
@@ -51,6 +52,7 @@ _PROGRAMS = {
     "agents": "type_list:run_agents",
     "doctor": "doctor:run_doctor",
     "merge": "merge_command:run_merge",
+    "plugin": "plugin_command:run_plugin",
     "remote": "remote_command:run_remote",
     "team": "team_command:run_team",
     "trace": "trace_command:run_trace",

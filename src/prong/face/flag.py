@@ -146,6 +146,7 @@ def options_of(args: argparse.Namespace) -> Options:
         setting_sources=None if args.setting_sources is None else _rules([args.setting_sources]),
         mcp_config=tuple(args.mcp_config),
         strict_mcp=args.strict_mcp_config,
+        plugin_dirs=tuple(args.plugin_dir),
         bare=args.bare,
         agents=args.agents,
         json_schema=args.json_schema,
@@ -342,6 +343,13 @@ def _add_context(parser: argparse.ArgumentParser) -> None:
     add("--mcp-config", action="append", default=[], metavar="JSON|FILE")
     add("--strict-mcp-config", action="store_true", help="no other MCP servers than these")
     add("--agents", metavar="JSON", help="further types of agents, by name")
+    add(
+        "--plugin-dir",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="a plug-in's folder, for this session",
+    )
     add("--memory", choices=("on", "off"), help="keep and read notes for later sessions, or not")
     add("--bare", action="store_true", help="no instructions, hooks, skills or servers")
 

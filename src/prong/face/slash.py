@@ -16,6 +16,7 @@ from prong.command import (
     Compact,
     Fork,
     LeadTeam,
+    ManagePlugins,
     MergeBranches,
     Remember,
     Say,
@@ -88,6 +89,9 @@ COMMANDS: tuple[Slash, ...] = (
     Slash("permissions", "", "the mode and the rules that hold"),
     Slash("hooks", "", "commands that are run on events"),
     Slash("mcp", "", "servers, and the tools they have brought"),
+    Slash("plugin", "", "the plug-ins that were added"),
+    Slash("plugin", "add SOURCE [NAME ...]", "add one of a folder, of git or of a marketplace"),
+    Slash("plugin", "remove NAME | update [NAME ...]", "remove one; fetch them anew"),
     Slash("outline", "", "the conversation as the model sees it"),
     Slash("quit", "", "leave, and stop what runs (also Ctrl+D)"),
 )
@@ -199,6 +203,8 @@ def _of_session(name: str, rest: str) -> tuple[SlashStep, ...]:
             return (Compact(rest),)
         case "background":
             return (Background(),)
+        case "plugin":
+            return (_plugin(rest),)
         case _:
             return _of_team(name, rest)
 
@@ -251,6 +257,20 @@ def _merge(rest: str) -> MergeBranches:
             return MergeBranches("preview", tuple(slugs))
         case slugs:
             return MergeBranches(slugs=tuple(slugs))
+
+
+def _plugin(rest: str) -> ManagePlugins:
+    words = rest.split()
+    named = tuple(word for word in words[1:] if word != "--yes")
+    match words[:1]:
+        case []:
+            return ManagePlugins()
+        case ["list" | "add" | "remove" | "update" as action]:
+            return ManagePlugins(action, named, approved="--yes" in words)
+        case _:
+            raise BadInput(
+                "say /plugin, /plugin add SOURCE [NAME ...], remove NAME, or update [NAME ...]"
+            )
 
 
 def _memory(rest: str) -> SetMemory:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from prong.agent.spec import AgentType, AgentTypes
     from prong.config.memory import MemoryState
     from prong.config.option import Options
+    from prong.config.plugin_store import PluginRequest
     from prong.cost.breakeven import BreakEven
     from prong.cost.mark import LIFETIME
     from prong.cost.price import Price
@@ -54,6 +55,15 @@ if TYPE_CHECKING:
     from prong.session.moving_cost import ResumingCost, resuming_cost
     from prong.session.opening import open_session
     from prong.session.plain_client import Client, run
+    from prong.session.plugin_catalogue import (
+        add_plugins,
+        describe_plugins,
+        list_plugins,
+        offered_plugins,
+        plugin_question,
+        remove_plugin,
+        update_plugins,
+    )
     from prong.session.project import (
         FolderTrust,
         TypeReport,
@@ -91,6 +101,7 @@ _HOMES = {
     "AgentTypes": "agent.spec",
     "Books": "journal.book",
     "BreakEven": "cost.breakeven",
+    "PluginRequest": "config.plugin_store",
     "Checkup": "session.diagnosis",
     "CleanReport": "session.cleaning",
     "Client": "session.plain_client",
@@ -118,6 +129,7 @@ _HOMES = {
     "TypesFound": "session.project",
     "VerifyReport": "journal.verify",
     "WholeSession": "journal.entry_trail",
+    "add_plugins": "session.plugin_catalogue",
     "agent_types": "session.project",
     "as_json": "cost.receipt",
     "books_of": "session.catalogue",
@@ -131,6 +143,7 @@ _HOMES = {
     "describe_backends": "session.project",
     "describe_cleanup": "session.integration",
     "describe_merge": "session.integration",
+    "describe_plugins": "session.plugin_catalogue",
     "diagnose": "session.diagnosis",
     "dump": "wire.raw",
     "end_member": "session.team_end",
@@ -145,17 +158,21 @@ _HOMES = {
     "inspect_picture": "tools.files.picture:inspect",
     "jsonl_of": "session.catalogue",
     "line": "cost.receipt",
+    "list_plugins": "session.plugin_catalogue",
     "list_sessions": "session.catalogue",
     "list_shared_tasks": "session.team_report",
     "list_teams": "session.team_report",
     "merge_children": "session.project",
     "missing_key": "session.project",
     "money": "cost.receipt",
+    "offered_plugins": "session.plugin_catalogue",
     "open_session": "session.opening",
     "open_trust": "session.project",
     "outlines": "session.catalogue",
     "recorded_events": "session.catalogue",
     "replay_telemetry": "session.telemetry_reader",
+    "plugin_question": "session.plugin_catalogue",
+    "remove_plugin": "session.plugin_catalogue",
     "resuming_cost": "session.moving_cost",
     "run": "session.plain_client",
     "run_worker": "session.worker",
@@ -166,6 +183,7 @@ _HOMES = {
     "type_report": "session.project",
     "undo_merge": "session.project",
     "unknown_servers": "session.catalogue",
+    "update_plugins": "session.plugin_catalogue",
     "verify_session": "session.catalogue",
     "whole_session": "session.catalogue",
 }
@@ -188,6 +206,7 @@ __all__ = [
     "ImportedSession",
     "MemoryState",
     "Options",
+    "PluginRequest",
     "Price",
     "Rates",
     "Receipt",
@@ -202,6 +221,7 @@ __all__ = [
     "TypesFound",
     "VerifyReport",
     "WholeSession",
+    "add_plugins",
     "agent_types",
     "as_json",
     "books_of",
@@ -215,6 +235,7 @@ __all__ = [
     "describe_backends",
     "describe_cleanup",
     "describe_merge",
+    "describe_plugins",
     "diagnose",
     "dump",
     "end_member",
@@ -229,16 +250,20 @@ __all__ = [
     "inspect_picture",
     "jsonl_of",
     "line",
+    "list_plugins",
     "list_sessions",
     "list_shared_tasks",
     "list_teams",
     "merge_children",
     "missing_key",
     "money",
+    "offered_plugins",
     "open_session",
     "open_trust",
     "outlines",
+    "plugin_question",
     "recorded_events",
+    "remove_plugin",
     "replay_telemetry",
     "resuming_cost",
     "run",
@@ -250,6 +275,7 @@ __all__ = [
     "type_report",
     "undo_merge",
     "unknown_servers",
+    "update_plugins",
     "verify_session",
     "whole_session",
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from anyio import to_thread
+
 from prong.agent import OpenQuestions, compact
 from prong.agent.speaker import speaking
 from prong.command import (
@@ -19,6 +21,7 @@ from prong.command import (
     Interrupt,
     LeadTeam,
     Leave,
+    ManagePlugins,
     MergeBranches,
     Outcome,
     Refused,
@@ -78,8 +81,8 @@ async def _perform(parts: Parts, command: Command) -> Outcome:
         case Fork():
             children = await fork(parts, command.directives, isolation=command.isolation)
             return Accepted(ids=tuple(child.spec.task_id for child in children))
-        case MergeBranches():
-            return Accepted(await _merge(parts, command))
+        case MergeBranches() | ManagePlugins():
+            return Accepted(await _outside(parts, command))
         case Tell():
             return Accepted(await tell(parts, command.to, command.text))
         case Stop():
@@ -323,6 +326,16 @@ async def _merge(parts: Parts, command: MergeBranches) -> str:
     if command.action != "preview":
         parts.must_be_idle("merge")
     return await integrate(parts.agent.context.host, command)
+
+
+async def _outside(parts: Parts, command: MergeBranches | ManagePlugins) -> str:
+    """Carry out what changes files of the user and no conversation."""
+    parts.must_live()
+    if isinstance(command, MergeBranches):
+        return await _merge(parts, command)
+    from prong.session.plugin_catalogue import manage
+
+    return await to_thread.run_sync(manage, command, parts.place.home)
 
 
 async def tell(parts: Parts, to: str, text: str) -> str:

@@ -16,7 +16,15 @@ from prong.tools.ground import Ground, Policy, is_inside
 from prong.tools.rule import READING, Rule, path_base, path_pattern
 from prong.tools.seal import holds_sockets, seal_pattern
 
-_SETTINGS = ("settings.json", "settings.local.json", "agents", "hooks", "commands", "skills")
+_SETTINGS = (
+    "settings.json",
+    "settings.local.json",
+    "agents",
+    "hooks",
+    "commands",
+    "skills",
+    "plugins",
+)
 _IN_PROJECT = (
     ".claude",
     ".mcp.json",

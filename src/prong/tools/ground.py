@@ -152,7 +152,7 @@ def strictest(verdicts: Iterable[Decision]) -> Decision:
 _GUARDED = (
     r"(?is)(?:.*/)?(?:\.git(?:/.*)?|\.(?:prong|claude)/settings[^/]*\.json|\.mcp\.json"
     r"|\.codex/config\.toml"
-    r"|\.(?:prong|claude)/(?:agents|hooks|commands|skills)(?:/.*)?|\.(?:vscode|idea)(?:/.*)?"
+    r"|\.(?:prong|claude)/(?:agents|hooks|commands|skills|plugins)(?:/.*)?|\.(?:vscode|idea)(?:/.*)?"
     r"|\.gitmodules|\.envrc)"
 )
 _HOME_GUARDED = (

@@ -44,9 +44,16 @@ def listing(skills: Sequence[Skill]) -> ShortList:
 
 
 def find_skill(skills: Iterable[Skill], name: str) -> Skill | None:
-    """Find a skill by what it is called by, or else by what its own file calls it."""
-    named = [skill for skill in skills if name in (skill.name, skill.label)]
-    return min(named, key=lambda skill: skill.name != name, default=None)
+    """Find a skill by what it is called by, or else by what its own file calls it.
+
+    One of a plug-in is found without the plug-in's name, if only one is called so.
+    """
+    known = list(skills)
+    named = [skill for skill in known if name in (skill.name, skill.label)]
+    if named:
+        return min(named, key=lambda skill: skill.name != name)
+    inner = [skill for skill in known if skill.name.partition(":")[2] == name]
+    return inner[0] if len(inner) == 1 else None
 
 
 class SkillArguments(msgspec.Struct, frozen=True):
