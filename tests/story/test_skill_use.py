@@ -200,3 +200,24 @@ async def test_a_cut_list_is_said_at_the_start_and_frozen(world: Worlds) -> None
         assert len(told) == 2
         assert sum(len(str(tool)) for tool in head) < 70_000
         assert head == w.bodies()[0]["tools"]
+
+
+@pytest.mark.parametrize("backend", ["inline", "process"])
+async def test_a_child_in_another_process_is_told_what_was_not_done(
+    world: Worlds, backend: str
+) -> None:
+    """Commands of a skill run where its user works; one elsewhere reads them, and that they are."""
+    settings = f'{{"agents": {{"backend": "{backend}"}}}}'
+    script = Script(
+        [call("Agent", {"description": "d", "prompt": "Part 1."}), say("x")],
+        {"Part 1.": [USE, report()]},
+        forever=say("done"),
+    )
+    async with world(
+        script, files=skill("Now: !`echo $((6*7))`."), settings=settings, allow=("Bash(ls:*)",)
+    ) as w:
+        await w.session.run("Go")
+        used = [e.text for e in w.told(ToolFinished) if e.name == "Skill"]
+
+        assert ("commands in it were not run" in used[0]) == (backend == "process")
+        assert ("Now: !`echo" in used[0]) == (backend == "process")

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 import prong
+from prong.config.type_option import read_types
 from prong.errors import BadInput
 from prong.event import ToolFinished
 from prong.hook_call import HookResult, PreToolUseInput
@@ -281,3 +282,15 @@ async def test_a_member_elsewhere_is_refused_where_there_are_functions(
         (end,) = [one for one in w.told(ToolFinished) if one.name == "TeamSpawn"]
         assert end.failed
         assert "functions that are tools or hooks cannot go to another process" in end.text
+
+
+@pytest.mark.spec("S3", "L11")
+def test_servers_of_a_type_may_be_given_as_values() -> None:
+    """As a field of the value, or written out in the mapping, as in a file."""
+    run = {"own": {"command": "run"}}
+    value = prong.AgentType(name="a", description="d", prompt="p", servers=run, mcp_servers=("x",))
+    mapping = {"b": {"description": "d", "prompt": "p", "mcpServers": run}}
+    (one,), (two,) = read_types([value]), read_types(mapping)
+
+    assert (one.servers, one.mcp_servers) == (run, ("x", "own"))
+    assert (two.servers, two.mcp_servers) == (run, ("own",))

@@ -37,7 +37,8 @@ class _GivenType(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fi
     ] = "acceptEdits"
     max_turns: Annotated[int, msgspec.Meta(gt=0)] | None = None
     skills: list[str] | str = ""
-    mcp_servers: list[str] | str | None = None
+    mcp_servers: list[str] | dict[str, Any] | str | None = None
+    servers: dict[str, Any] = {}
     background: bool = False
     effort: str = ""
     isolation: str = ""
@@ -116,13 +117,25 @@ def _made(where: str, name: object, value: object, **more: Any) -> AgentType:
     deny = _listed(given.disallowed_tools)
     if wrong := [*tool_filter.problems((*(allow or ()), *deny)), *unkept(deny)]:
         raise BadInput(f"{where}: {name}: {wrong[0]}")
+    own = {**given.servers, **(servers if isinstance(servers, dict) else {})}
     fields: dict[str, Any] = msgspec.structs.asdict(given) | {
         "tools": allow,
         "disallowed_tools": deny,
         "skills": _listed(given.skills),
-        "mcp_servers": None if servers is None else _listed(servers),
+        "mcp_servers": _server_names(servers, own),
+        "servers": own,
     }
     return AgentType(name=name, **fields, **more)
+
+
+def _server_names(
+    servers: list[str] | dict[str, Any] | str | None, own: Mapping[str, Any]
+) -> tuple[str, ...] | None:
+    """Name the servers a type may use: those it names, and those it brings itself."""
+    if servers is None:
+        return None
+    named = () if isinstance(servers, dict) else _listed(servers)
+    return tuple(dict.fromkeys((*named, *own)))
 
 
 def _checked(kind: object, known: dict[str, AnyFunctionTool]) -> AgentType:

@@ -106,7 +106,11 @@ def _mcp(session: Session, _: str) -> Iterator[str]:
     for server in session.records.servers:
         lead = f"mcp__{server.name}__"
         own = [tool.removeprefix(lead) for tool in tools if tool.startswith(lead)]
-        yield f"{server.name}  {server.summary}  {', '.join(own) or 'no tools: it did not start'}"
+        kind = session.records.private_servers.get(server.name)
+        told = ", ".join(own) or (
+            f"for agents of the type {kind}" if kind else "no tools: it did not start"
+        )
+        yield f"{server.name}  {server.summary}  {told}"
     if not session.records.servers:
         yield "no MCP servers are configured"
 

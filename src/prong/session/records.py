@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import anyio.to_thread
@@ -224,6 +225,11 @@ class Records(msgspec.Struct, frozen=True):
     def servers(self) -> tuple[ServerSpec, ...]:
         """The MCP servers that are configured, started or not."""
         return self._parts.place.servers.servers
+
+    @property
+    def private_servers(self) -> Mapping[str, str]:
+        """Those of which only agents of one type have the tools, and which type that is."""
+        return self._parts.place.servers.private
 
     def context(self) -> Filled:
         """Say what fills the model's context, by kind of entry."""

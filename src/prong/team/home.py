@@ -18,7 +18,7 @@ from prong.agent.answer import interrupted, unanswered
 from prong.agent.gate import CheckedCall
 from prong.agent.lineage import contained
 from prong.agent.permission import ask_outside, ask_permission, match_of
-from prong.entry import Call, CallId, User
+from prong.entry import Call, CallId, Text, User
 from prong.errors import JournalError, WorkerFailed
 from prong.event import (
     ReplyDiscarded,
@@ -65,6 +65,7 @@ from prong.team.run import (
 )
 from prong.team.runner import Until
 from prong.tools.mcp_search import meant
+from prong.tools.skill_text import undone
 from prong.tools.tool import CallOutcome, Failed, Together, Tool
 
 _REASON = 1_000
@@ -407,4 +408,6 @@ def _text(value: msgspec.Raw | None) -> str:
 def _used(outcome: CallOutcome) -> Used:
     if isinstance(outcome, Failed):
         return Used(failed=outcome.why)
-    return Used(parts=outcome.parts, shown=outcome.shown)
+    note = undone(outcome.skill.skill) if outcome.skill is not None else ""
+    parts = (*outcome.parts, Text(note)) if note else outcome.parts
+    return Used(parts=parts, shown=outcome.shown)

@@ -112,6 +112,16 @@ def plain_text(use: SkillUse, variables: Mapping[str, str]) -> str:
     return "".join(parts)
 
 
+def undone(skill: Skill) -> str:
+    """Say what of a skill was not done for an agent in another process; empty if all was."""
+    left = [
+        *(["commands in it were not run"] if has_commands(skill) else []),
+        *(["files that it mentions were not read"] if mentions(skill) else []),
+        *(["it asks for an agent of its own, and runs here"] if skill.fork else []),
+    ]
+    return f"[Of this skill: {'; '.join(left)}. Do yourself what matters.]" if left else ""
+
+
 def preloaded(skill: Skill) -> str:
     """Give a skill's text for a system prompt: nothing of it is run, and it has no arguments."""
     known = skill.variables
