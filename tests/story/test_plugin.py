@@ -242,3 +242,16 @@ def test_a_folder_that_brings_nothing_is_no_plugin(tmp_path: Path) -> None:
     """Any folder can be named by mistake; it is said."""
     with pytest.raises(ConfigError, match="is no plug-in"):
         read_plugin(tmp_path, tmp_path / "data")
+
+
+async def test_plugins_that_another_program_has_are_named(world: Worlds, tmp_path: Path) -> None:
+    """What its settings enable and was not added here is said in one line, with how to add it."""
+    enabled = {"kit@here": True, "old@market": True, "lost@market": True, "off@market": False}
+    there = {"version": 2, "plugins": {"old@market": [{"installPath": "/there/old"}]}}
+    async with world([], opens=False, folder=tmp_path) as w:
+        w.write("~/.claude/settings.json", json.dumps({"enabledPlugins": enabled}))
+        w.write("~/.claude/plugins/installed_plugins.json", json.dumps(there))
+        async with w.open(plugin_dirs=[plugin(tmp_path / "kit", WHOLE)]):
+            (told,) = [text for text in w.warnings if "enables" in text]
+
+        assert told.endswith("not added here: old (prong plugin add /there/old), lost")

@@ -23,7 +23,12 @@ from prong.config.memory import note_file, remembers
 from prong.config.option import Options
 from prong.config.package_tool import package_tools
 from prong.config.plugin import Plugin
-from prong.config.plugin_record import LoadedPlugins, PluginRecord, load_folders
+from prong.config.plugin_record import (
+    LoadedPlugins,
+    PluginRecord,
+    load_folders,
+    missing_plugins,
+)
 from prong.config.server_file import Configured, configured_servers
 from prong.config.setting import SOURCES, Settings, is_foreign, load_settings
 from prong.config.skill_search import find_brought, find_skills
@@ -143,6 +148,7 @@ def look_around(options: Options, *, cwd: str | None = None) -> Place:
         *(*skills.problems, *servers.problems, *skills.warnings, *servers.warnings),
         *(*types.problems, *types.warnings),
         *plugins.warnings,
+        *missing_plugins(home, settings.extra.get("enabledPlugins"), _names(plugins)),
         *package_tools(options).problems,
         *_cut_lists(skills.skills, types.types),
     ]
@@ -191,6 +197,10 @@ def _plugins(home: str, cwd: str, options: Options) -> LoadedPlugins:
     added, names = record.load(), {plugin.name for plugin in given.plugins}
     kept = (plugin for plugin in added.plugins if plugin.name not in names)
     return LoadedPlugins((*given.plugins, *kept), (*given.warnings, *added.warnings))
+
+
+def _names(loaded: LoadedPlugins) -> list[str]:
+    return [plugin.name for plugin in loaded.plugins]
 
 
 def _cut_lists(skills: Sequence[Skill], types: AgentTypes) -> list[str]:

@@ -6,13 +6,14 @@ that wants more than that is left out until it is approved again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
-from prong.config.document import read_document
+from prong.config.document import Document, read_document
+from prong.config.listing import name_some
 from prong.config.plugin import Plugin, read_plugin, wants
 from prong.errors import ConfigError
 
@@ -118,3 +119,37 @@ def load_folders(folders: Sequence[str], data: Path) -> LoadedPlugins:
         warnings += map(str, plugin.problems)
         warnings += [f"plug-in {plugin.name}: {text}" for text in plugin.unheeded]
     return LoadedPlugins(tuple(plugins), tuple(warnings))
+
+
+def missing_plugins(home: str, enabled: object, known: Collection[str]) -> list[str]:
+    """Say which plug-ins another program's settings enable that were not added here, in one line.
+
+    What was approved there was approved for that program, so that the user has to add them.
+    """
+    wanted = cast("dict[str, object]", enabled) if isinstance(enabled, dict) else {}
+    places = _installed_there(home)
+    named = [
+        name.partition("@")[0] + (f" (prong plugin add {places[name]})" if name in places else "")
+        for name, on in wanted.items()
+        if on and name.partition("@")[0] not in known
+    ]
+    told = "plug-ins that .claude/settings.json enables and that were not added here"
+    return [f"{told}: {name_some(named)}"] if named else []
+
+
+def _installed_there(home: str) -> dict[str, str]:
+    """Find where Claude Code keeps the plug-ins that it has installed."""
+    document = read_document(Path(home) / ".claude/plugins/installed_plugins.json")
+    found: dict[str, str] = {}
+    if isinstance(document, Document):
+        try:
+            listed = msgspec.convert(document.value.get("plugins", {}), dict[str, Any])
+        except msgspec.ValidationError:
+            return {}
+        for name, value in listed.items():
+            entries = cast("list[object]", value) if isinstance(value, list) else [value]
+            for entry in entries:
+                place = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}
+                if isinstance(path := place.get("installPath"), str):
+                    found[name] = path
+    return found
