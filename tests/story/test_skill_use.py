@@ -221,3 +221,30 @@ async def test_a_child_in_another_process_is_told_what_was_not_done(
 
         assert ("commands in it were not run" in used[0]) == (backend == "process")
         assert ("Now: !`echo" in used[0]) == (backend == "process")
+
+
+@pytest.mark.parametrize("front", [(), ("context: fork",)])
+async def test_a_hook_that_refuses_a_message_refuses_the_skill(
+    world: Worlds, front: tuple[str, ...]
+) -> None:
+    """It is asked once, about the text as it is written, before a command of it has run."""
+    hook = {"type": "command", "command": "cat >> seen; echo no >&2; exit 2"}
+    hooks = {"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}
+    files = skill("Made: !`touch made`.", *front)
+    async with world([], files=files, settings=hooks, allow=("Bash(touch:*)",)) as w:
+        turn = await w.session.run(UseSkill("build"))
+
+        assert (turn.why, "no" in turn.detail) == ("refused", True)
+        assert not (w.root / "made").exists()
+        assert (w.root / "seen").read_text().count("hook_event_name") == 1
+        assert [e.kind for e in w.told(AgentStarted)] == ["main"]
+
+
+async def test_a_skill_whose_agent_is_not_there_is_refused(world: Worlds) -> None:
+    """The user reads which type is missing; nothing is said to the model."""
+    files = skill("Build it.", "context: fork", "agent: nobody")
+    async with world([], files=files) as w:
+        turn = await w.session.run(UseSkill("build"))
+
+        assert turn.why == "refused"
+        assert "no agent type 'nobody'" in turn.detail

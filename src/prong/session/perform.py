@@ -59,7 +59,8 @@ from prong.session.skill_start import SkillTask, say_skill, start_skill
 from prong.team import by_hand
 from prong.team.child import Child
 from prong.text import load_text
-from prong.tools.skill_text import SkillUse
+from prong.tools.skill import known_variables
+from prong.tools.skill_text import SkillUse, headed, plain_text
 from prong.tools.tool import CallOutcome as ToolOutcome
 from prong.tools.tool import Failed
 
@@ -260,16 +261,22 @@ async def use_skill(
 ) -> User | SkillTask | Refused:
     """Put a skill before the main agent, with what it allows for the turn that takes it up.
 
-    One that asks for an agent of its own is given to that. Raises UsageError if it cannot start.
+    One that asks for an agent of its own is given to that. Hooks are asked about the text before
+    anything in it is run.
     """
     parts.must_live()
     skill = Records(parts).skill(command.name)
     if skill is None:
         return Refused(f"there is no command /{command.name}; /help lists them")
     use = SkillUse(skill, command.arguments)
+    written = headed(skill, plain_text(use, known_variables(parts.agent.context)))
+    if (why := await parts.intake.consult(told_with(more, written))) is not None:
+        return Refused(why)
+    parts.must_live()
     text = await say_skill(parts, use)
     if not text:
         return Refused(f"the skill {skill.name} was stopped")
+    parts.must_live()
     # Whoever waits for a value of a type has it from the conversation.
     begun = None if more else start_skill(parts, use, text)
     if begun is not None:
@@ -280,7 +287,7 @@ async def use_skill(
         if taken is not None:
             taken()
 
-    return await say(parts, told_with(more, text), taken=begin)
+    return parts.intake.put(told_with(more, text), taken=begin, queued=parts.busy)
 
 
 def told_with(more: str, message: str | Sequence[Part]) -> tuple[Part, ...]:

@@ -12,6 +12,7 @@ from prong.agent.dispatch import perform_call
 from prong.agent.limit import RunState
 from prong.agent.skill_use import agent_arguments, put_together
 from prong.command import Refused
+from prong.errors import UsageError
 from prong.event import Warned
 from prong.session.parts import Parts
 from prong.team import by_hand
@@ -51,6 +52,8 @@ def start_skill(parts: Parts, use: SkillUse, text: str) -> SkillTask | Refused |
         told = f"the skill {skill.name} asks to run in a sub-agent; it runs in this conversation"
         agent.emit(Warned(text=f"{told}, because the setting background is false"))
         return None
-    given = agent_arguments(skill, text)
-    begun = by_hand.begin(parts.supervisor, agent, given)
+    try:
+        begun = by_hand.begin(parts.supervisor, agent, agent_arguments(skill, text))
+    except UsageError as error:
+        return Refused(f"the skill {skill.name} cannot start its agent: {error}")
     return SkillTask(f"skill {skill.name}: {begun}")
