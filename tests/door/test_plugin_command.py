@@ -265,3 +265,41 @@ async def test_plugins_are_looked_after_in_a_session(world: Worlds, tmp_path: Pa
         assert w.bodies()[0]["tools"] == w.bodies()[-1]["tools"]
         removed = await w.session.send(ManagePlugins("remove", ("kit",)))
         assert isinstance(removed, Accepted)
+
+
+async def test_the_program_takes_a_plugin_of_a_folder(
+    world: Worlds, program: Any, tmp_path: Path
+) -> None:
+    """`--plugin-dir` brings a plug-in for one run: its skill is a command, its hook runs."""
+    hooks = {
+        "Stop": [{"hooks": [{"type": "command", "command": 'touch "$CLAUDE_PLUGIN_ROOT/ran"'}]}]
+    }
+    more = {"hooks/hooks.json": {"hooks": hooks}, "skills/tidy/SKILL.md": "Tidy $0 up."}
+    folder = kit(tmp_path / "kit", **more)
+    async with world([say("Tidied.")], opens=False) as w:
+        done = await program.run(w, "-p", "/kit:tidy this", "--plugin-dir", str(folder))
+        wrong = await program.run(w, "-p", "hi", "--plugin-dir", "nowhere")
+
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"Tidied.\n", b"")
+        assert "Tidy this up." in str(w.bodies()[0]["messages"])
+        assert (folder / "ran").exists()
+        assert (wrong.returncode, b"is no plug-in" in wrong.stderr) == (2, True)
+
+
+async def test_the_terminal_looks_after_plugins(
+    world: Worlds, program: Any, tmp_path: Path
+) -> None:
+    """`/plugin add` says what one wants, and adds it with `--yes`; `/plugin` lists it."""
+    source = kit(tmp_path / "kit")
+    lines = (
+        f"/plugin\n/plugin add {source}\n/plugin add {source} --yes\n/plugin\n/plugin x\n/quit\n"
+    )
+    async with world([], opens=False) as w:
+        done = await program.run(w, "--plain", stdin=lines.encode())
+        said = done.stdout.decode() + done.stderr.decode()
+
+        assert "no plug-ins were added" in said
+        assert f"/plugin add {source} --yes" in said
+        assert "kit added: 1 skill or command, 1 hook" in said
+        assert f"from {source}" in said
+        assert "say /plugin, /plugin add SOURCE" in said
