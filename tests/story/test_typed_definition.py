@@ -88,6 +88,9 @@ def test_the_nearest_definition_wins(tmp_path: Path):
         ("---\ndescription: d\nbackground: perhaps\n---\np", 3, "must be true or false"),
         ("---\ndescription: d\ndisallowedTools: Bash; x\n---\np", 3, "not the name of a tool"),
         ("---\ndescription: d\nisolation: moon\n---\np", 3, "isolation 'moon'"),
+        ("---\ndescription: d\ndisallowed-tools: Bash\n---\np", 3, "mean 'disallowedTools'"),
+        ("---\ndescription: d\npermission_mode: plan\n---\np", 3, "mean 'permissionMode'"),
+        ("---\ndescription: d: [e\n\tdisallowedTools: Bash\n---\np", None, "not valid YAML"),
         ("---\ndescription: 'd\nhooks: [\n---\np", None, "not valid YAML"),
         ("---\ndescription: d\nhooks:\n  Stop: 5\n---\np", 3, "must be a list"),
     ],
@@ -171,6 +174,16 @@ def test_a_description_of_many_unquoted_lines_is_whole(tmp_path: Path):
     assert kind.description.endswith('user: "Why?"')
     assert kind.tools == ("Read", "Grep")
     assert "read line by line" in found.warnings[0]
+
+
+@pytest.mark.spec("S3")
+def test_a_readme_among_the_files_is_no_type(tmp_path: Path):
+    """People explain a folder to people; nothing is said about it."""
+    put(tmp_path, "project/.claude/agents/README.md", "# Our agents\n\nSee below.")
+    found = find(tmp_path)
+
+    assert (found.problems, found.warnings) == ([], [])
+    assert not any(kind.custom for kind in found.types.values())
 
 
 @pytest.mark.spec("S3")

@@ -43,6 +43,10 @@ KEYS = (
 _MODES = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions", "bubble")
 
 
+_SLIPS = {key.lower(): key for key in ("disallowedTools", "permissionMode", "maxTurns")}
+"""Keys that hold an agent back, by how they come down: to pass one over would let it loose."""
+
+
 class AgentPlace(msgspec.Struct, frozen=True):
     """A file of a plug-in that holds a type."""
 
@@ -89,6 +93,9 @@ class _AgentReader:
     def read(self, source: TypeSource, prefix: str) -> AgentType:
         front = self._front
         name = self._name()
+        for key in front.values.keys() - set(KEYS):
+            if (meant := _SLIPS.get(re.sub(r"[-_ ]", "", key).lower())) is not None:
+                raise self._wrong(key, f"there is no key {key!r}; did you mean {meant!r}?")
         if not front.text("description"):
             raise self._wrong("", "has no 'description'; say when to use this agent")
         if not front.body.strip():

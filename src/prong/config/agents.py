@@ -62,7 +62,7 @@ class _Search:
             self.problems.append(ConfigError(path, f"is left out: {why}"))
             return
         content = read_text(path, limit=_LARGEST)
-        if content is None:
+        if content is None or (path.name == "README.md" and not str(content).startswith("---")):
             return
         try:
             if isinstance(content, ConfigError):

@@ -27,6 +27,8 @@ _TEXTS = ("argument-hint",)
 """Keys whose value is a text however it looks: hints are written `[file] [branch]`."""
 _LONG = ("description",)
 """Keys whose text is often many lines that nobody has quoted or indented."""
+_GUARDS = ("tools", "disallowedTools", "permissionMode", "maxTurns", "isolation", "hooks")
+"""Keys that hold somebody back: one that stands where no line reader looks is not passed over."""
 _NESTED = ("hooks", "mcpServers")
 """Keys whose value means nothing as lines of text: what cannot be read of them is not guessed."""
 
@@ -119,7 +121,8 @@ def _loaded(
         except ConfigError as error:
             wrong = error
     values = _loose(head, keys)
-    if not values or any(key in values for key in _NESTED):
+    astray = any(re.match(rf"\s+['\"]?(?:{'|'.join(_GUARDS)})['\"]?\s*:", line) for line in head)
+    if not values or astray or any(key in values for key in _NESTED):
         raise wrong
     return values, wrong
 
