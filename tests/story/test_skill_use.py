@@ -248,3 +248,39 @@ async def test_a_skill_whose_agent_is_not_there_is_refused(world: Worlds) -> Non
 
         assert turn.why == "refused"
         assert "no agent type 'nobody'" in turn.detail
+
+
+TOUCH = call("Bash", {"command": "touch more"})
+
+
+@pytest.mark.parametrize("by", ["model", "user"])
+@pytest.mark.spec("S9", "F10")
+async def test_what_a_skill_allows_is_not_for_its_agent(world: Worlds, by: str) -> None:
+    """Commands in the text have it; neither the agent, nor the turn that started it, and it is said."""
+    begin = [USE, TOUCH] if by == "model" else []
+    script = Script(
+        [*begin, say("begun"), say("end")], {"Made it.": [TOUCH, report()]}, forever=say("end")
+    )
+    files = skill(
+        "Made it.!`touch x` !`touch made`", "context: fork", "allowed-tools: Bash(touch:*)"
+    )
+    async with world(script, files=files, allow=("Bash(ls:*)",)) as w:
+        await w.session.run("Go" if by == "model" else UseSkill("build"))
+
+        assert (w.root / "made").exists()
+        assert not (w.root / "more").exists()
+        assert any("are for its own commands alone" in text for text in w.warnings)
+
+
+async def test_a_childs_skill_allows_its_commands_nothing(world: Worlds) -> None:
+    """A child that uses a skill has nothing of what it allows, in the skill's commands neither."""
+    script = Script(
+        [call("Agent", {"description": "d", "prompt": "Part 1."}), say("x")],
+        {"Part 1.": [USE, report()]},
+        forever=say("done"),
+    )
+    files = skill("Now: !`touch made`.", "allowed-tools: Bash(touch:*)")
+    async with world(script, files=files, allow=("Bash(ls:*)",)) as w:
+        await w.session.run("Go")
+
+        assert not (w.root / "made").exists()

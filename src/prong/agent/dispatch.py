@@ -232,8 +232,7 @@ async def _conclude(agent: Agent, admitted: _Admitted, outcome: CallOutcome) -> 
     """Let hooks have their say on an outcome, and tell of it."""
     checked = admitted.checked
     call = checked.call
-    lent = _lend(agent, outcome)
-    outcome = await _with_skill(agent, call, outcome)
+    outcome, lent = await _with_skill(agent, call, outcome)
     event = "PostToolUseFailure" if isinstance(outcome, Failed) else "PostToolUse"
     ran = time.monotonic() - admitted.begun
     told = call_payload(agent, call) | outcome_payload(outcome, ran)
@@ -248,16 +247,25 @@ async def _conclude(agent: Agent, admitted: _Admitted, outcome: CallOutcome) -> 
     return _finish(agent, call, outcome, admitted.title, seconds, checked.tool)
 
 
-async def _with_skill(agent: Agent, call: Call, outcome: CallOutcome) -> CallOutcome:
-    """Put together the skill that a call has used, or have an agent of its own work on it."""
+async def _with_skill(
+    agent: Agent, call: Call, outcome: CallOutcome
+) -> tuple[CallOutcome, tuple[str, ...]]:
+    """Put together the skill that a call has used, or have an agent of its own work on it.
+
+    Also gives what to tell the model of what the call allows: to the turn, if it goes on here.
+    """
     if not isinstance(outcome, Done) or outcome.skill is None:
-        return outcome
-    text = await put_together(agent, call.id, outcome.skill, partial(_perform, agent))
+        return outcome, _lend(agent, outcome)
+    own = msgspec.structs.replace(agent, policy=agent.policy.lending(outcome.allows))
+    text = await put_together(own, call.id, outcome.skill, partial(_perform, own))
     asked = delegated(agent, outcome.skill, text)
     if asked is None:
-        return Done((Text(text),), outcome.shown)
-    if isinstance(asked, Failed):
-        return asked
+        return Done((Text(text),), outcome.shown), _lend(agent, outcome)
+    return (asked if isinstance(asked, Failed) else await _delegate(agent, call, asked)), ()
+
+
+async def _delegate(agent: Agent, call: Call, asked: Call) -> CallOutcome:
+    """Start the agent that a skill asks for, if it may be."""
     # The call that is answered is the skill's: by its id the agent is known when a process dies.
     asked = msgspec.structs.replace(asked, id=call.id)
     parsed = agent.kit.parse(asked)

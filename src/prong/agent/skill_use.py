@@ -61,6 +61,8 @@ def delegated(agent: Agent, use: SkillUse, text: str) -> Call | Failed | None:
     if not isinstance(tool, AgentTool) or contained(agent.lineage, tool.name) is not None:
         agent.emit(Warned(text=f"the skill {skill.name} asks to run in a sub-agent; {_HERE}"))
         return None
+    if (told := not_lent(skill)) is not None:
+        agent.emit(Warned(text=told))
     given = agent_arguments(skill, text)
     try:
         msgspec.convert(given, tool.arguments)
@@ -70,6 +72,15 @@ def delegated(agent: Agent, use: SkillUse, text: str) -> Call | Failed | None:
 
 
 _HERE = "it runs in this conversation, as it is"
+
+
+def not_lent(skill: Skill) -> str | None:
+    """Say that an agent of its own has nothing of what a skill allows; None if that is nothing."""
+    if not skill.allows:
+        return None
+    named = ", ".join(str(rule) for rule in skill.allows)
+    told = f"the skill {skill.name} runs in an agent of its own, which is asked about what it does"
+    return f"{told}: allowed-tools {named} are for its own commands alone"
 
 
 def agent_arguments(skill: Skill, text: str) -> dict[str, Any]:

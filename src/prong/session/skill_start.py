@@ -10,7 +10,7 @@ import msgspec
 from prong.agent import Agent
 from prong.agent.dispatch import perform_call
 from prong.agent.limit import RunState
-from prong.agent.skill_use import agent_arguments, put_together
+from prong.agent.skill_use import agent_arguments, not_lent, put_together
 from prong.command import Refused
 from prong.errors import UsageError
 from prong.event import Warned
@@ -52,6 +52,8 @@ def start_skill(parts: Parts, use: SkillUse, text: str) -> SkillTask | Refused |
         told = f"the skill {skill.name} asks to run in a sub-agent; it runs in this conversation"
         agent.emit(Warned(text=f"{told}, because the setting background is false"))
         return None
+    if (told := not_lent(skill)) is not None:
+        agent.emit(Warned(text=told))
     try:
         begun = by_hand.begin(parts.supervisor, agent, agent_arguments(skill, text))
     except UsageError as error:

@@ -272,7 +272,10 @@ class PolicyBox:
         self._lent = ()
 
     def lending(self, rules: Sequence[Rule]) -> PolicyBox:
-        """Return a view of this one for calls to which rules allow more; nobody else has them."""
+        """Return a view of this one for calls to which rules allow more; nobody else has them.
+
+        If this agent may not have more, that is none but its own.
+        """
         return _LendingBox(self, rules)
 
     def set_mode(self, mode: Mode) -> None:
@@ -412,6 +415,10 @@ class _NarrowBox(PolicyBox):
         # A child is never allowed more than its tree.
         del rules
         return False
+
+    def lending(self, rules: Sequence[Rule]) -> PolicyBox:
+        del rules
+        return self
 
     def set_mode(self, mode: Mode) -> None:
         self._mode = mode
