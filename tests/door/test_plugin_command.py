@@ -274,7 +274,10 @@ async def test_the_program_takes_a_plugin_of_a_folder(
     hooks = {
         "Stop": [{"hooks": [{"type": "command", "command": 'touch "$CLAUDE_PLUGIN_ROOT/ran"'}]}]
     }
-    more = {"hooks/hooks.json": {"hooks": hooks}, "skills/tidy/SKILL.md": "Tidy $0 up."}
+    more: dict[str, Any] = {
+        "hooks/hooks.json": {"hooks": hooks},
+        "skills/tidy/SKILL.md": "Tidy $0 up.",
+    }
     folder = kit(tmp_path / "kit", **more)
     async with world([say("Tidied.")], opens=False) as w:
         done = await program.run(w, "-p", "/kit:tidy this", "--plugin-dir", str(folder))
