@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-_LENGTHS = (1_000, 400, 250, 120, 60, 0)
+_LENGTHS = (1_000, 600, 400, 250, 180, 120, 90, 60, 40, 25, 0)
 """Characters of a description, tried in this order until the list fits."""
 
 
