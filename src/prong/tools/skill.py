@@ -16,7 +16,7 @@ from prong.tools.tool import CallOutcome, Context, Done, Failed, SideEffect
 
 _LONGEST = 400
 """Characters of a description that are listed: all of them ride on every request."""
-_LISTED = 16_000
+_LISTED = 24_000
 """Characters of the whole list."""
 
 
