@@ -79,6 +79,7 @@ async def test_everything_that_a_plugin_brings_works(world: Worlds, tmp_path: Pa
         assert "mcp__plugin_kit_echo__say" in bodies[0]
         assert "tidy up." in (folder / "told").read_text()
         assert (folder / "data").read_text().startswith(f"{w.home}/.prong/plugins/data/kit\n")
+        assert (w.home / ".prong/plugins/data/kit").is_dir()
 
 
 async def test_bare_leaves_what_is_named_by_hand(world: Worlds, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from prong.config.document import Document, read_document
 from prong.config.listing import name_some
 from prong.config.plugin import Plugin, read_plugin, wants
 from prong.errors import ConfigError
+from prong.host import make_private
 
 
 class InstalledPlugin(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +116,11 @@ def load_folders(folders: Sequence[str], data: Path) -> LoadedPlugins:
         plugin = read_plugin(Path(folder), data)
         if plugin.fatal:
             raise plugin.fatal[0]
+        if plugin.hooks or plugin.servers:
+            try:
+                make_private(Path(plugin.data))
+            except OSError as error:
+                warnings.append(f"plug-in {plugin.name}: {plugin.data}: {error.strerror}")
         plugins.append(plugin)
         warnings += map(str, plugin.problems)
         warnings += [f"plug-in {plugin.name}: {text}" for text in plugin.unheeded]
