@@ -22,7 +22,7 @@ from prong.tools.schema import schema
 from prong.wire import HeadSpec, dialect
 
 MODEL = "claude-sonnet-5-5"
-DIALECTS = ["anthropic", "responses", "chat", "claude-chat"]
+DIALECTS = ["anthropic", "responses", "chat", "claude-chat", "gemini"]
 ON, OFF = ForkMode(on=True), ForkMode(on=False, why_off="nobody answers")
 TYPES = {"general-purpose", "Explore"}
 LINEAGES = [

@@ -44,7 +44,7 @@ from prong.journal.writer import Journal
 from prong.prompt import Head, Prompt
 from prong.wire import Encoded, HeadSpec, dialect
 
-DIALECTS = ("anthropic", "responses", "chat", "claude-chat")
+DIALECTS = ("anthropic", "responses", "chat", "claude-chat", "gemini")
 SCHEMA = msgspec.Raw(b'{\n  "type": "object"\n}')
 
 

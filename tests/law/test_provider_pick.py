@@ -11,7 +11,7 @@ from prong.provider import Patience, pick
 from prong.provider.address import Proxy, proxy_for, read_url
 from prong.provider.api import address
 
-KEYS = {"ANTHROPIC_API_KEY": "a-key", "OPENAI_API_KEY": "o-key"}
+KEYS = {"ANTHROPIC_API_KEY": "a-key", "OPENAI_API_KEY": "o-key", "GEMINI_API_KEY": "g-key"}
 
 
 @pytest.mark.spec("L9")
@@ -27,6 +27,8 @@ KEYS = {"ANTHROPIC_API_KEY": "a-key", "OPENAI_API_KEY": "o-key"}
         ("openai-chat:gpt-6", "chat", "gpt-6"),
         ("chat:qwen3:8b", "chat", "qwen3:8b"),
         ("anthropic:my-own", "anthropic", "my-own"),
+        ("gemini-2.5-pro", "gemini", "gemini-2.5-pro"),
+        ("gemini:my-tuned", "gemini", "my-tuned"),
     ],
 )
 def test_a_name_chooses_its_api(model: str, dialect: str, name: str):
@@ -92,6 +94,24 @@ def test_a_missing_key_matters_only_to_the_vendor():
     with pytest.raises(Unauthorised, match="set OPENAI_API_KEY"):
         pick("gpt-6", base_url="https://api.openai.com/v1", env={})
     assert pick("claude-x", env={"ANTHROPIC_BASE_URL": "http://localhost:1"})[0].key_source == ""
+
+
+@pytest.mark.spec("L9")
+def test_gemini_has_an_api_of_its_own():
+    """At Google by that API and key; behind a gateway by the chat API, as gateways have it."""
+    google, _ = pick("gemini-3.8-flash", env=KEYS)
+    assert google.headers == (("x-goog-api-key", "g-key"),)
+    assert google.base_url == "https://generativelanguage.googleapis.com/v1beta"
+    assert google.explicit is False
+    gate, _ = pick("gemini-3.8-flash", base_url="http://gate.test", env=KEYS)
+    assert (gate.dialect, dict(gate.headers)["authorization"]) == ("chat", "Bearer o-key")
+    own, _ = pick("gemini-3", env={"GOOGLE_GEMINI_BASE_URL": "http://g.test/v1beta"})
+    assert (own.dialect, own.base_url, own.headers) == ("gemini", "http://g.test/v1beta", ())
+    url = "https://generativelanguage.googleapis.com/v1beta/openai"
+    assert pick("gemini-3", base_url=url, env=KEYS)[0].dialect == "chat"
+    assert pick("x", base_url=url.removesuffix("/openai"), env=KEYS)[0].dialect == "gemini"
+    with pytest.raises(Unauthorised, match="set GEMINI_API_KEY"):
+        pick("gemini-2.5-pro", env={"OPENAI_API_KEY": "o"})
 
 
 AZURE = {"AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com/", "AZURE_OPENAI_API_KEY": "az-key"}

@@ -20,6 +20,7 @@ DIALECTS = [
     ("chat", True),
     ("chat", False),
     ("claude-chat", True),
+    ("gemini", False),
 ]
 
 texts = st.text(max_size=40)

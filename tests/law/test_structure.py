@@ -45,6 +45,7 @@ FOREIGN = {
 HIDDEN_BY_FUNCTIONS = {
     "wire.anthropic wire.anthropic_stream",
     "wire.chat wire.chat_stream",
+    "wire.gemini wire.gemini_stream",
     "wire.responses wire.responses_stream",
 }
 

@@ -116,11 +116,39 @@ def chat_messages() -> st.SearchStrategy[list[dict[str, Any]]]:
     ).map(lambda message: [message])
 
 
-NATIVE = {"anthropic": anthropic_blocks(), "responses": responses_items(), "chat": chat_messages()}
+def gemini_parts() -> st.SearchStrategy[list[dict[str, Any]]]:
+    signed = {"thoughtSignature": st.text("abcdef0123456789", min_size=4, max_size=12)}
+    thought = st.fixed_dictionaries({"text": any_solid, "thought": st.just(True)})
+    text = st.fixed_dictionaries({"text": any_solid})
+    last = st.fixed_dictionaries({"text": any_solid, **signed})
+    given = st.from_regex(r"[a-z0-9]{1,12}", fullmatch=True)
+    call: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+        {
+            "functionCall": st.fixed_dictionaries({"name": names, "args": objects, "id": given}),
+        },
+        optional=signed,
+    )
+    novel = st.fixed_dictionaries({"executableCode": objects, "novel": json_values})
+    calls = st.lists(call, max_size=3, unique_by=lambda c: str(c["functionCall"]["id"]))
+    return st.tuples(
+        st.lists(thought, max_size=1),
+        st.lists(text, max_size=1),
+        st.lists(novel, max_size=1),
+        calls,
+        st.lists(last, min_size=1, max_size=1),
+    ).map(lambda groups: [part for group in groups for part in group])
+
+
+NATIVE = {
+    "anthropic": anthropic_blocks(),
+    "responses": responses_items(),
+    "chat": chat_messages(),
+    "gemini": gemini_parts(),
+}
 
 CALLS = {"tool_use", "function_call"}
 
-names_only = pytest.mark.parametrize("name", ["anthropic", "responses", "chat"])
+names_only = pytest.mark.parametrize("name", ["anthropic", "responses", "chat", "gemini"])
 
 
 @pytest.mark.spec("L9")
@@ -242,7 +270,28 @@ def chat_stream(messages: list[dict[str, Any]], size: int) -> list[dict[str, Any
     return [*chunks, {**head, "choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}]
 
 
-STREAMS = {"anthropic": anthropic_stream, "responses": responses_stream, "chat": chat_stream}
+def gemini_stream(parts: list[dict[str, Any]], size: int) -> list[dict[str, Any]]:
+    pieces: list[dict[str, Any]] = []
+    for part in parts:
+        if "text" in part and "thoughtSignature" not in part:
+            pieces += [{**part, "text": text} for text in chop(part["text"], size)]
+        else:
+            pieces.append(part)
+    head = {"responseId": "r1", "modelVersion": "m"}
+    chunks: list[dict[str, Any]] = [
+        {**head, "candidates": [{"content": {"parts": [piece], "role": "model"}}]}
+        for piece in pieces
+    ]
+    usage = {"promptTokenCount": 5, "candidatesTokenCount": 2}
+    return [*chunks, {**head, "candidates": [{"finishReason": "STOP"}], "usageMetadata": usage}]
+
+
+STREAMS = {
+    "anthropic": anthropic_stream,
+    "responses": responses_stream,
+    "chat": chat_stream,
+    "gemini": gemini_stream,
+}
 
 
 def run(vendor: Dialect, pieces: Sequence[bytes]) -> list[WireEvent]:
@@ -259,7 +308,7 @@ def test_a_streamed_reply_is_put_together_whole(name: str, data: st.DataObject, 
     vendor = dialect(name)
     blocks = data.draw(NATIVE[name])
     ids = (
-        [b.get("call_id") or b["id"] for b in blocks if b["type"] in CALLS]
+        [b.get("call_id") or b["id"] for b in blocks if b.get("type") in CALLS]
         if name != "chat"
         else []
     )

@@ -392,5 +392,5 @@ def test_text_that_is_not_unicode_is_repaired():
 
 def test_an_unknown_dialect_is_the_users_error():
     """A dialect that does not exist is refused with the ones that do."""
-    with pytest.raises(UsageError, match="anthropic, responses or chat"):
+    with pytest.raises(UsageError, match="anthropic, responses, chat or gemini"):
         dialect("gopher")

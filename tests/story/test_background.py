@@ -10,7 +10,7 @@ from prong.testing import Worlds, call, calls, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L2", "L12")]
 
-APIS = ["anthropic", "responses", "chat"]
+APIS = ["anthropic", "responses", "chat", "gemini"]
 
 
 def background(command: str) -> dict[str, object]:

@@ -15,7 +15,7 @@ from prong.testing import Request, Script, Step, Worlds, call, fail, report, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("B5")]
 
-APIS = ["anthropic", "responses", "chat"]
+APIS = ["anthropic", "responses", "chat", "gemini"]
 
 
 class Count(msgspec.Struct):

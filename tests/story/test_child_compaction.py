@@ -18,7 +18,7 @@ from shared.typed import agent
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("F10", "F11", "L7")]
 
-APIS = ["anthropic", "responses", "chat"]
+APIS = ["anthropic", "responses", "chat", "gemini"]
 LONG = "All work and no play makes a dull story.\n" * 700
 DIRECTIVE = "Count the apples and nothing else."
 SUMMARY = say("SUMMARY: much was read, and it was dull.")

@@ -16,7 +16,7 @@ from prong.testing.request import Request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L7")]
 
-APIS = ["anthropic", "responses", "chat"]
+APIS = ["anthropic", "responses", "chat", "gemini"]
 LONG = "All work and no play makes a dull story. " * 200
 
 

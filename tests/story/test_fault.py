@@ -9,7 +9,7 @@ from prong.testing import Options, Step, Worlds, break_off, call, cut, fail, mal
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L10")]
 
-APIS = ["anthropic", "responses", "chat"]
+APIS = ["anthropic", "responses", "chat", "gemini"]
 APPEND = call("Bash", {"command": "echo once >> log"})
 FAULTS: dict[str, Step] = {
     "rate": fail(429, "rate_limit_error", "slow down", retry_after=0.01),

@@ -12,7 +12,7 @@ from prong.testing import Script, Worlds, call, forks, inside, report, say
 
 pytestmark = pytest.mark.anyio
 
-APIS = ["anthropic", "responses", "chat"]
+APIS = ["anthropic", "responses", "chat", "gemini"]
 LONG = "A line that says something about the project.\n" * 400
 
 

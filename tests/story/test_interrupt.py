@@ -14,7 +14,7 @@ from prong.view import Called
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L1")]
 
-APIS = ["anthropic", "responses", "chat"]
+APIS = ["anthropic", "responses", "chat", "gemini"]
 FOREVER = {"command": "echo begun > begun; sleep 600"}
 
 

@@ -19,7 +19,7 @@ from prong.tools.ground import is_protected
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("F20")]
 
-APIS = ["anthropic", "responses", "chat"]
+APIS = ["anthropic", "responses", "chat", "gemini"]
 LONG = "A line that says something about the project.\n" * 400
 ASKED = "Later sessions of this project"
 

@@ -54,6 +54,8 @@ def test_the_table_is_what_the_library_says():
         ("best", KEY, "claude-opus-5-5"),
         ("fast", {"OPENAI_API_KEY": "k"}, "gpt-6-luna"),
         ("best", {"OPENAI_API_KEY": "k"}, "gpt-6-astra"),
+        ("fast", {"GEMINI_API_KEY": "k"}, "gemini-3.8-flash"),
+        (None, {"GOOGLE_API_KEY": "k"}, "gemini-4-argon"),
         ("opus", {**KEY, "ANTHROPIC_DEFAULT_OPUS_MODEL": "our-opus"}, "our-opus"),
         (None, {**KEY, "ANTHROPIC_MODEL": "opus"}, "claude-opus-5-5"),
         (None, {**KEY, "ANTHROPIC_MODEL": "opus", "PRONG_MODEL": "haiku"}, "claude-haiku-5-5"),

@@ -22,7 +22,7 @@ from prong.testing import Worlds, call, fail, inside, say, stall, think
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L8")]
 
-APIS = ["anthropic", "responses", "chat"]
+APIS = ["anthropic", "responses", "chat", "gemini"]
 STORY = "It was a dark and stormy night; the rain fell in torrents. " * 60
 
 

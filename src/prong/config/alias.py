@@ -31,6 +31,7 @@ _CLAUDE = re.compile(r"(?:[a-z-]+\.)?(?:anthropic\.)?claude-|arn:aws")
 _WAYS = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"),
     "openai": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
+    "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
 }
 """By vendor: what is set if its API can be reached; the first vendor wins."""
 SHORT = frozenset(name for family in ALIASES.values() for name in family) - {"default"}

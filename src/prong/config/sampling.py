@@ -18,9 +18,9 @@ from prong.errors import BadInput
 from prong.wire import HeadSpec
 
 FIELDS = ("temperature", "seed")
-_HIGHEST = {"anthropic": 1.0, "responses": 2.0, "chat": 2.0, "claude-chat": 1.0}
+_HIGHEST = {"anthropic": 1.0, "responses": 2.0, "chat": 2.0, "claude-chat": 1.0, "gemini": 2.0}
 """The highest temperature of each API."""
-_SEEDED = frozenset({"chat", "claude-chat"})
+_SEEDED = frozenset({"chat", "claude-chat", "gemini"})
 """APIs that take a seed; the embedded engine is asked in the form of `chat`."""
 
 
@@ -56,7 +56,7 @@ def _asked(place: Place) -> Iterator[tuple[str, float, str]]:
 def _refusal(name: str, value: float, api: str, thinking: bool | int | None) -> str | None:  # noqa: FBT001 - a field's value
     """Say why an API does not take a value; None if it does."""
     if name == "seed":
-        known = "the chat API and the embedded model do"
+        known = "the chat API, Gemini's and the embedded model do"
         return None if api in _SEEDED else f"the {api} API takes no seed; {known}"
     if not (math.isfinite(value) and 0 <= value <= _HIGHEST[api]):
         return f"the {api} API takes a temperature from 0 to {_HIGHEST[api]:g}"

@@ -31,7 +31,15 @@ WANTED: dict[ValueKind, str] = {
 }
 
 CHOICES: dict[str, tuple[str, ...]] = {
-    "api": ("anthropic", "responses", "chat", "openai", "openai-responses", "openai-chat"),
+    "api": (
+        "anthropic",
+        "responses",
+        "chat",
+        "gemini",
+        "openai",
+        "openai-responses",
+        "openai-chat",
+    ),
     "cacheTtl": ("5m", "1h", "30m", "12h"),
     "workerTools": ("simple", "full"),
     "ui": ("full", "line"),

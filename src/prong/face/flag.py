@@ -270,12 +270,17 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     add(
         "-m",
         "--model",
-        help="any model; anthropic:, openai: or chat: before it chooses the API;"
+        help="any model, or opus, sonnet, haiku, fast, best; anthropic:, openai:, chat: or gemini:"
+        " before it chooses the API, bedrock:, vertex: or azure: a cloud;"
         " local, or local:FILE for a GGUF file, runs on this machine without a key",
     )
     add("--fallback-model", metavar="MODEL", help="goes on where the model is overloaded")
     add("--base-url", metavar="URL", help="any compatible server")
-    add("--api", choices=("anthropic", "responses", "chat"), help="which API that server speaks")
+    add(
+        "--api",
+        choices=("anthropic", "responses", "chat", "gemini"),
+        help="which API that server speaks",
+    )
     add("--header", action="append", default=[], metavar="'NAME: VALUE'", help="sent every time")
     add("--proxy", metavar="URL", help="the proxy through which servers are reached")
     add("--effort", metavar="LEVEL", help="how hard the model should think")

@@ -14,8 +14,9 @@ Section: TypeAlias = Literal["model", "tools", "system", "messages", "parameters
 
 _ORDER: tuple[Section, ...] = ("model", "tools", "system", "parameters", "messages")
 _MARKS = ("cache_control", "prompt_cache_breakpoint")
-_MESSAGES = ("messages", "input")
-_SYSTEM = ("system", "instructions")
+_MESSAGES = ("messages", "input", "contents")
+_SYSTEM = ("system", "instructions", "systemInstruction")
+_PARTS = ("output", "parts", "content")
 _IGNORED = frozenset(
     {
         "stream",
@@ -27,6 +28,7 @@ _IGNORED = frozenset(
         "diagnostics",
         "prompt_cache_options",
         "cache_control",
+        "generationConfig",
     }
 )
 _Object: TypeAlias = dict[str, msgspec.Raw]
@@ -116,7 +118,7 @@ def _blocks(path: str, message: msgspec.Raw) -> list[_Segment]:
     if not bytes(message).startswith(b"{"):
         return [_Segment("messages", path, bytes(message))]
     fields = _decode_object(message)
-    key = "output" if "output" in fields else "content"
+    key = next((name for name in _PARTS if name in fields), "content")
     content = bytes(fields.get(key, b""))
     if not content.startswith(b"["):
         return [_Segment("messages", path, _unmarked(message))]

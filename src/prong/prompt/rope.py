@@ -258,7 +258,7 @@ class Prompt:
         pieces = [] if flat is None else [flat.body(old)]
         pieces += _marked(dialect, chain, new, first)
         pieces.append(dialect.close(self.tip.role if self.tip else None))
-        pieces.append(dialect.tail(tail or Tail()))
+        pieces.append(dialect.tail(tail or Tail(), self.head.spec))
         return pieces
 
     def _parts(self) -> tuple[Flat | None, Sequence[Head | Node]]:

@@ -138,8 +138,7 @@ class Api:
         self._throttle = throttle or Throttle(learns=False)
         self._random = random
         self._sleep = sleep
-        self._url = address(endpoint.base_url, dialect.path)
-        self._local = is_loopback(read_url(self._url).host)
+        self._local = is_loopback(read_url(endpoint.base_url).host)
         self._headers = (
             ("content-type", "application/json"),
             ("accept", "text/event-stream, application/json"),
@@ -235,7 +234,8 @@ class Api:
         self, model: str, body: Sequence[bytes], tail: Tail, headers: Sequence[tuple[str, str]]
     ) -> AsyncGenerator[Sequence[WireEvent], None]:
         """Give the events in batches, as they came: there are thousands, and most come together."""
-        async with self.transport.request("POST", self._url, headers, body) as response:
+        url = self._url(model, tail)
+        async with self.transport.request("POST", url, headers, body) as response:
             if response.status != 200:
                 raise await self._refused(response, model)
             async with aclosing(self._decode(response, tail)) as batches:
@@ -280,11 +280,13 @@ class Api:
                 yield events
         yield decoder.close()
 
+    def _url(self, model: str, tail: Tail) -> str:
+        path = self._dialect.path(model, stream=tail.stream and not tail.prewarm)
+        return address(self.endpoint.base_url, path)
+
     def _web_page(self, response: Response) -> BadRequest:
-        return BadRequest(
-            f"{self._url} answered with a web page, not with a reply; check the base URL",
-            status=response.status,
-        )
+        why = "answered with a web page, not with a reply; check the base URL"
+        return BadRequest(f"{self.endpoint.base_url} {why}", status=response.status)
 
     async def _refused(self, response: Response, model: str) -> ProviderError:
         from prong.provider.failure import Refusal, mapped
@@ -338,7 +340,7 @@ def address(base_url: str, path: str) -> str:
     if (there := azure_path(base, rest)) is None:
         versioned = any(_is_version(segment) for segment in base.split("/")[3:])
         there = f"{base}{'' if versioned else '/v1'}{rest}"
-    return f"{there}{question}{query}"
+    return f"{there}{'&' if query and '?' in rest else question}{query}"
 
 
 def _is_version(segment: str) -> bool:

@@ -24,12 +24,13 @@ from prong.wire import Fault
 _OVERFLOW = re.compile(
     r"prompt is too long|context_length_exceeded|exceed\w*\b.{0,60}\bcontext|"
     r"maximum context length|context (?:length|window|limit|size)\b.{0,60}\bexceed|"
-    r"input is too long|too many (?:input )?tokens|request_too_large",
+    r"input is too long|input token count.{0,40}exceeds|too many (?:input )?tokens|"
+    r"request_too_large",
     re.IGNORECASE | re.DOTALL,
 )
 _NO_MODEL = re.compile(
     r"model_not_found|model identifier is invalid|(?:no such|unknown|invalid|not a valid) model|"
-    r"\bmodel\b.{0,120}(?:not exist|not found)|not_found_error model:",
+    r"\bmodels?\b.{0,120}(?:not exist|not found)|not_found_error model:",
     re.IGNORECASE | re.DOTALL,
 )
 _SPENT = re.compile(r"insufficient_quota|credit balance is too low|billing_\w+", re.IGNORECASE)
@@ -119,7 +120,7 @@ _MOVED = (
 
 def _by_status(refusal: Refusal, status: int) -> tuple[type[ProviderError], str]:
     said = f"{refusal.kind} {refusal.message}"
-    if status in {401, 403}:
+    if status in {401, 403} or (status == 400 and "API key not valid" in refusal.message):
         return Unauthorised, _REFUSED_KEY
     if status == 402 or (status in {400, 429} and _SPENT.search(said)):
         return RateLimited if status == 429 else BadRequest, _SPENT_TEXT

@@ -23,9 +23,10 @@ _APIS = {
     "openai-responses": "responses",
     "openai-chat": "chat",
     "chat": "chat",
+    "gemini": "gemini",
 }
 _AZURE = "azure"
-_PREFIXES = ("anthropic", "openai", "openai-chat", "chat", _AZURE)
+_PREFIXES = ("anthropic", "openai", "openai-chat", "chat", "gemini", _AZURE)
 _OPENAI_NAME = re.compile(r"(gpt|o1|o3|o4|codex|chatgpt)(?![a-z])")
 _CLAUDE_NAME = re.compile(r"(?<![a-z0-9])claude-(?=[a-z0-9])")
 """Claude's models, whatever a gateway puts in front of their names."""
@@ -142,6 +143,8 @@ def _dialect(prefixed: str, name: str, api: str, env: Mapping[str, str], *, base
         return _api(preset, "PRONG_API")
     if has_deployment(base or env.get("OPENAI_BASE_URL", "")):
         return "chat"
+    if base and read_url(base).host == read_url(VENDORS["google"].url).host:
+        return "chat" if "/openai" in base else "gemini"
     return _by_name(name, env, has_base=bool(base) or prefixed == _AZURE)
 
 
@@ -151,7 +154,11 @@ def _by_name(name: str, env: Mapping[str, str], *, has_base: bool) -> str:
         return "anthropic"
     if _OPENAI_NAME.match(lower):
         return "responses"
-    if has_base or env.get("OPENAI_BASE_URL", "").strip():
+    google = key_for(VENDORS["google"], None, env, at_vendor=True) is not None
+    gateway = env.get("OPENAI_BASE_URL", "").strip() != ""
+    if lower.startswith("gemini-") and not has_base and (google or not gateway):
+        return "gemini"
+    if has_base or gateway:
         return "chat"
     if prefix := prefix_of(name):
         there = ", ".join(sorted({one.name for one in installed("prong.providers")}))
@@ -169,7 +176,7 @@ def _by_name(name: str, env: Mapping[str, str], *, has_base: bool) -> str:
 def _api(text: str, source: str) -> str:
     found = _APIS.get(text.lower())
     if found is None:
-        raise BadInput(f"{source} is {text!r}; it must be anthropic, responses or chat")
+        raise BadInput(f"{source} is {text!r}; it must be anthropic, responses, chat or gemini")
     return found
 
 

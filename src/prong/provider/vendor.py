@@ -56,6 +56,12 @@ VENDORS = {
         form="bearer",
         keys=(("OPENAI_API_KEY", "bearer"),),
     ),
+    "google": Vendor(
+        url="https://generativelanguage.googleapis.com/v1beta",
+        bases=("GOOGLE_GEMINI_BASE_URL",),
+        form="x-goog-api-key",
+        keys=(("GEMINI_API_KEY", "x-goog-api-key"), ("GOOGLE_API_KEY", "x-goog-api-key")),
+    ),
     "azure": Vendor(
         bases=(),
         form="api-key",
@@ -66,7 +72,12 @@ VENDORS = {
         ),
     ),
 }
-_OF_DIALECT = {"anthropic": "anthropic", "responses": "openai", "chat": "openai"}
+_OF_DIALECT = {
+    "anthropic": "anthropic",
+    "responses": "openai",
+    "chat": "openai",
+    "gemini": "google",
+}
 _BEDROCK_TOKEN = "AWS_BEARER_TOKEN_BEDROCK"  # noqa: S105 - the name of a variable
 KEY_VARIABLES = tuple(
     dict.fromkeys(

@@ -28,6 +28,9 @@ _PREDICT = re.compile(
     r"(?P<model>[^/:]+):(?:streamR|r)awPredict"
 )
 _AZURE = re.compile(r"/openai/(?:v1/|deployments/(?P<model>[^/]+)/)?(?=chat/completions|responses)")
+_GENERATE = re.compile(r"/v1(?:beta)?/models/(?P<model>[^/:]+):(?P<stream>streamG|g)enerateContent")
+GENERATE = "/v1beta/generateContent"
+"""Where requests of the Gemini API are served, whatever their model."""
 _SKEW = 900.0
 _FRAMES = "application/vnd.amazon.eventstream"
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -51,6 +54,8 @@ def arrive(exchange: Exchange, keys: CloudKeys) -> tuple[Exchange, Refused | Non
         return _invoked(exchange, found, keys)
     if found := _PREDICT.fullmatch(path):
         return _predicted(exchange, found, keys)
+    if found := _GENERATE.fullmatch(path):
+        return _generated(exchange, found, query), None
     if found := _AZURE.match(path):
         return _deployed(exchange, path[found.end() :], query, found)
     return exchange, None
@@ -91,6 +96,15 @@ def _predicted(
     streams = bytes(members.get("stream", b"")) == b"true"
     body = _joined(unquote(found["model"]), members, stream=streams)
     return exchange.replaced(Incoming("POST", "/v1/messages", incoming.headers, body)), refused
+
+
+def _generated(exchange: Exchange, found: re.Match[str], query: str) -> Exchange:
+    incoming = exchange.incoming
+    streams = found["stream"] == "streamG" and "alt=sse" in query
+    body = _joined(unquote(found["model"]), _members(incoming.body), stream=streams)
+    key = incoming.headers.get("x-goog-api-key", "")
+    headers = {**incoming.headers, "authorization": f"Bearer {key}"}
+    return exchange.replaced(Incoming("POST", GENERATE, headers, body))
 
 
 def _deployed(

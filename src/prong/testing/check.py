@@ -8,6 +8,7 @@ from itertools import groupby
 import msgspec
 
 from prong.testing.cache import is_empty_text
+from prong.testing.check_gemini import check_gemini
 from prong.testing.check_openai import check_chat, check_responses
 from prong.testing.request import Block, Refused, Request, array_items, invalid, text_of
 
@@ -47,6 +48,8 @@ def check(request: Request, *, counting: bool = False) -> None:
             check_responses(request)
         case "chat":
             check_chat(request)
+        case "gemini":
+            check_gemini(request)
 
 
 def check_fit(request: Request, tokens: int, limit: int | None) -> None:
@@ -55,6 +58,11 @@ def check_fit(request: Request, tokens: int, limit: int | None) -> None:
         return
     if request.api == "anthropic":
         raise invalid(f"prompt is too long: {tokens} tokens > {limit} maximum")
+    if request.api == "gemini":
+        raise invalid(
+            f"The input token count ({tokens}) exceeds the maximum number of tokens allowed "
+            f"({limit})."
+        )
     raise Refused(
         400,
         "invalid_request_error",

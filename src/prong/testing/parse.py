@@ -27,6 +27,7 @@ MARKS: dict[Api, str] = {
     "anthropic": "cache_control",
     "responses": "prompt_cache_breakpoint",
     "chat": "prompt_cache_breakpoint",
+    "gemini": "prompt_cache_breakpoint",
 }
 
 _ANTHROPIC_PARAMS: tuple[tuple[Section, str], ...] = (
@@ -55,7 +56,7 @@ def parse(
     model = text_of(fields.get("model"))
     if not model:
         raise invalid("model: Field required")
-    reader = {"anthropic": _anthropic, "responses": _responses, "chat": _chat}[api]
+    reader = _READERS[api]
     # A gateway hands Anthropic's marks on.
     mark = MARKS["anthropic"] if is_claude(model) else MARKS[api]
     blocks = Blocks(mark, count, {} if pool is None else pool)
@@ -148,6 +149,28 @@ def _items(items: list[msgspec.Raw], name: str, blocks: Blocks) -> None:
             place = f"{where}.{part_name}.{number}"
             blocks.add("messages", role, one, place, item=index, opens=opens)
             opens = b""
+
+
+def _gemini(fields: Members, blocks: Blocks) -> None:
+    for index, tool in enumerate(array_items(fields.get("tools", msgspec.Raw(b"[]")), "tools")):
+        declared = object_members(tool, "tools").get("functionDeclarations")
+        blocks.add_all("tools", "", declared, f"tools.{index}")
+    if "systemInstruction" in fields:
+        system = object_members(fields["systemInstruction"], "systemInstruction")
+        blocks.add_all("system", "", system.get("parts"), "systemInstruction")
+    if "contents" not in fields:
+        raise invalid("* GenerateContentRequest.contents: contents is not specified")
+    for index, raw in enumerate(array_items(fields["contents"], "contents")):
+        where = f"contents.{index}"
+        content = object_members(raw, where)
+        role = "user" if text_of(content.get("role")) == "user" else "assistant"
+        parts = content.get("parts")
+        for number, one in enumerate(array_items(parts, where) if parts is not None else ()):
+            place = f"{where}.parts.{number}"
+            blocks.add("messages", role, one, place, item=index)
+
+
+_READERS = {"anthropic": _anthropic, "responses": _responses, "chat": _chat, "gemini": _gemini}
 
 
 def _rest(members: Members, *but: str) -> bytes:

@@ -20,7 +20,7 @@ import msgspec
 Section: TypeAlias = Literal["tools", "system", "messages"]
 """Where in the prompt a block stands."""
 
-Api: TypeAlias = Literal["anthropic", "responses", "chat"]
+Api: TypeAlias = Literal["anthropic", "responses", "chat", "gemini"]
 """Which API a request speaks."""
 
 SECTIONS: tuple[Section, ...] = ("tools", "system", "messages")
@@ -150,7 +150,7 @@ def block_text(raw: bytes) -> str:
             for one in value:  # pyright: ignore[reportUnknownVariableType] # foreign JSON
                 yield from walk(one)
         elif isinstance(value, dict):
-            for key in ("text", "content", "output"):
+            for key in ("text", "content", "functionResponse", "response", "output", "error"):
                 yield from walk(value.get(key))  # pyright: ignore[reportUnknownMemberType] # foreign JSON
 
     return "\n".join(walk(_any.decode(raw)))

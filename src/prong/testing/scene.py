@@ -33,6 +33,7 @@ MODELS: Mapping[str, str] = {
     "anthropic": "claude-sonnet-5-5",
     "responses": "gpt-6.1-sol",
     "chat": "gpt-4.1",
+    "gemini": "gemini-3.8-flash",
 }
 """The model that a world asks for when the test names none."""
 

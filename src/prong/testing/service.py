@@ -9,9 +9,9 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from prong.entry import Usage
-from prong.testing import answer_chat, answer_messages, answer_responses
+from prong.testing import answer_chat, answer_gemini, answer_messages, answer_responses
 from prong.testing.answer import EPOCH, Answer, event, output_tokens
-from prong.testing.arrival import CloudKeys, arrive
+from prong.testing.arrival import GENERATE, CloudKeys, arrive
 from prong.testing.cache import Cache, Plan
 from prong.testing.check import check, check_fit
 from prong.testing.clock import AnyClock
@@ -34,14 +34,21 @@ APIS: dict[str, Api] = {
     "/v1/messages/count_tokens": "anthropic",
     "/v1/responses": "responses",
     "/v1/chat/completions": "chat",
+    GENERATE: "gemini",
 }
 MAX_REQUEST = 32 << 20
 """The most bytes a body may have."""
-_SHAPES = {"anthropic": answer_messages, "responses": answer_responses, "chat": answer_chat}
+_SHAPES = {
+    "anthropic": answer_messages,
+    "responses": answer_responses,
+    "chat": answer_chat,
+    "gemini": answer_gemini,
+}
 _IDS = {
     "anthropic": ("msg_", "toolu_"),
     "responses": ("resp_", "call_"),
     "chat": ("chatcmpl-", "call_"),
+    "gemini": ("resp-", "fc-"),
 }
 
 

@@ -55,7 +55,7 @@ __all__ = [
     "join_pieces",
 ]
 
-DialectName: TypeAlias = Literal["anthropic", "responses", "chat", "claude-chat"]
+DialectName: TypeAlias = Literal["anthropic", "responses", "chat", "claude-chat", "gemini"]
 """The dialects there are."""
 
 
@@ -83,8 +83,12 @@ def dialect(name: str, *, explicit: bool = True) -> Dialect:
             from prong.wire.claude_chat import ClaudeChat
 
             return ClaudeChat(explicit=explicit)
+        case "gemini":
+            from prong.wire.gemini import Gemini
+
+            return Gemini()
         case _:
-            raise UnknownName(f"no dialect {name!r}: choose anthropic, responses or chat")
+            raise UnknownName(f"no dialect {name!r}: choose anthropic, responses, chat or gemini")
 
 
 def __getattr__(name: str) -> Any:

@@ -87,9 +87,9 @@ class Anthropic(msgspec.Struct, frozen=True):
         """Name it."""
         return "anthropic"
 
-    @property
-    def path(self) -> str:
-        """Where requests go, below the base URL."""
+    def path(self, model: str, *, stream: bool) -> str:
+        """Say where requests go, below the base URL."""
+        del model, stream
         return "/v1/messages"
 
     def head(self, spec: HeadSpec) -> Encoded:
@@ -154,8 +154,9 @@ class Anthropic(msgspec.Struct, frozen=True):
             return self.glue(None, "user") + _PLACEHOLDER + b"]}]"
         return b"]}]"
 
-    def tail(self, tail: Tail) -> bytes:
+    def tail(self, tail: Tail, spec: HeadSpec | None = None) -> bytes:
         """Give the rest of the body, from after the array of messages to the final brace."""
+        del spec
         fields: dict[str, Any] = {}
         if tail.prewarm:
             fields["max_tokens"] = 0

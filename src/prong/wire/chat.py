@@ -82,9 +82,9 @@ class Chat(OpenAI, frozen=True):
         """Name it."""
         return "chat"
 
-    @property
-    def path(self) -> str:
-        """Where requests go, below the base URL."""
+    def path(self, model: str, *, stream: bool) -> str:
+        """Say where requests go, below the base URL."""
+        del model, stream
         return "/chat/completions"
 
     def head(self, spec: HeadSpec) -> Encoded:
@@ -123,8 +123,9 @@ class Chat(OpenAI, frozen=True):
         """Give the bytes that end the array of messages; without any entry it gets a constant."""
         return self._message("user", (Text(EMPTY),)) + b"]" if role is None else b"]"
 
-    def tail(self, tail: Tail) -> bytes:
+    def tail(self, tail: Tail, spec: HeadSpec | None = None) -> bytes:
         """Give the rest of the body, from after the array of messages to the final brace."""
+        del spec
         fields = self._streaming(tail)
         # There is no pre-warm here: the shortest reply comes nearest to it.
         limit = 1 if tail.prewarm else tail.max_tokens

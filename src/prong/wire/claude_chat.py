@@ -26,8 +26,9 @@ class ClaudeChat(Chat, frozen=True):
         """Render everything before the first entry, ending inside the array of messages."""
         return self._head(spec, {})
 
-    def tail(self, tail: Tail) -> bytes:
+    def tail(self, tail: Tail, spec: HeadSpec | None = None) -> bytes:
         """Give the rest of the body, from after the array of messages to the final brace."""
+        del spec
         fields: dict[str, Any] = self._streaming(tail)
         limit = 1 if tail.prewarm else tail.max_tokens
         if limit is not None:

@@ -190,12 +190,11 @@ class Dialect(Protocol):
 
     @property
     def name(self) -> str:
-        """Name it: `anthropic`, `responses` or `chat`."""
+        """Name it, as `prong.wire.dialect` is asked for it."""
         ...
 
-    @property
-    def path(self) -> str:
-        """Where requests go, below the base URL."""
+    def path(self, model: str, *, stream: bool) -> str:
+        """Say where requests for a model go, below the base URL."""
         ...
 
     def head(self, spec: HeadSpec) -> Encoded:
@@ -214,8 +213,12 @@ class Dialect(Protocol):
         """Give the bytes that end the array of messages after an entry of that role."""
         ...
 
-    def tail(self, tail: Tail) -> bytes:
-        """Give the rest of the body, from after the array of messages to the final brace."""
+    def tail(self, tail: Tail, spec: HeadSpec | None = None) -> bytes:
+        """Give the rest of the body, from after the array of messages to the final brace.
+
+        What the head's spec asks for stands here where the vendor has it in one object with what
+        does not belong to the prompt.
+        """
         ...
 
     def mark(self, ttl: Ttl | None) -> bytes:

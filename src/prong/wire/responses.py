@@ -79,9 +79,9 @@ class Responses(OpenAI, frozen=True):
         """Name it."""
         return "responses"
 
-    @property
-    def path(self) -> str:
-        """Where requests go, below the base URL."""
+    def path(self, model: str, *, stream: bool) -> str:
+        """Say where requests go, below the base URL."""
+        del model, stream
         return "/responses"
 
     def head(self, spec: HeadSpec) -> Encoded:
@@ -121,8 +121,9 @@ class Responses(OpenAI, frozen=True):
         """Give the bytes that end the array of items; without any entry it gets a constant."""
         return _message("user", (Text(EMPTY),)) + b"]" if role is None else b"]"
 
-    def tail(self, tail: Tail) -> bytes:
+    def tail(self, tail: Tail, spec: HeadSpec | None = None) -> bytes:
         """Give the rest of the body, from after the array of items to the final brace."""
+        del spec
         fields: dict[str, Any] = {}
         options: dict[str, Any] = {}
         if tail.prewarm and self.explicit:
