@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,10 @@ from prong.config import alias_table
 from prong.config.model import Chosen, choose, render_head
 from prong.config.option import Options
 from prong.config.place import Place, look_around
-from prong.cost import Billing, Ledger, Prices
+from prong.cost import Billing, Ledger, Prices, window
 from prong.cost.budget import Budget
 from prong.cost.fact import LONG_BETA
+from prong.entry import Usage
 from prong.errors import BadInput, UnknownName
 from prong.journal.note import ModelChosen
 from prong.provider import Providers
@@ -213,3 +216,28 @@ def test_a_choice_that_cannot_be_taken_is_left_out_and_said(
 
     assert choose(here, None).model in {"claude-sonnet-5-5", "gpt-6.1-sol"}
     assert [one for one in here.warnings if why in one]
+
+
+@pytest.mark.spec("K2")
+def test_what_people_ask_for_is_known():
+    """Each of 58 names has a price, reaches its API and has its window."""
+    script = Path(__file__).parents[2] / "bench/models.py"
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("58 of 58") == 3
+
+
+@pytest.mark.spec("K2")
+@pytest.mark.parametrize(
+    "model", ["claude-opus-9", "gpt-9-sol", "bedrock:us.anthropic.claude-opus-9"]
+)
+def test_a_model_that_is_newer_than_the_price_list(tmp_path: Path, model: str):
+    """It is asked by the right API with a careful window, and its price is unknown, never nothing."""
+    env = {**KEY, "OPENAI_API_KEY": "k", "AWS_REGION": "us-east-1"}
+    found = chosen(tmp_path, model, env)
+
+    assert found.endpoint.dialect == ("responses" if model.startswith("gpt") else "anthropic")
+    assert Prices().of(found.model) is None
+    assert Prices().cost(found.model, Usage(uncached=10)) is None
+    assert window(found.model) >= 200_000
