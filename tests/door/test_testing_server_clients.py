@@ -10,7 +10,7 @@ import anthropic as anthropic_sdk
 import openai as openai_sdk
 import pytest
 from anthropic import AsyncAnthropic
-from openai import AsyncOpenAI
+from openai import AsyncAzureOpenAI, AsyncOpenAI
 
 from prong.testing import Server, break_off, call, calls, fail, refuse, say, think, truncate
 from prong.testing.service import Options
@@ -423,3 +423,27 @@ async def test_errors_in_mid_stream() -> None:
                 _ = [chunk async for chunk in chunks]
 
         assert (events[-1].type, events[-1].message) == ("error", "it broke")
+
+
+async def test_the_azure_client_is_answered() -> None:
+    """The vendor's client finds its deployment, by its key and version, and reads the reply."""
+    async with Server([say("Hello."), say("Again.")], options=Options(key="az")) as server:
+        async with AsyncAzureOpenAI(
+            azure_endpoint=server.url,
+            azure_deployment="my-gpt",
+            api_version="2026-09-01",
+            api_key="az",
+            max_retries=0,
+        ) as client:
+            reply = await client.chat.completions.create(
+                model="my-gpt", messages=[{"role": "user", "content": "Hi"}]
+            )
+        with pytest.raises(openai_sdk.AuthenticationError):
+            async with AsyncAzureOpenAI(
+                azure_endpoint=server.url, api_version="1", api_key="no", max_retries=0
+            ) as client:
+                await client.chat.completions.create(
+                    model="my-gpt", messages=[{"role": "user", "content": "Hi"}]
+                )
+
+    assert reply.choices[0].message.content == "Hello."

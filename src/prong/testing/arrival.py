@@ -123,7 +123,9 @@ def _deployed(
 
 
 def _check_version(members: Mapping[str, msgspec.Raw], version: str) -> Refused | None:
-    if bytes(members.get("anthropic_version", b"")) == f'"{version}"'.encode():
+    given = bytes(members.get("anthropic_version", b"")).decode()
+    # The cloud's own, or one of the API itself.
+    if given == f'"{version}"' or re.fullmatch(r'"\d{4}-\d\d-\d\d"', given):
         return None
     return Refused(400, "ValidationException", "anthropic_version: Field required")
 
