@@ -107,7 +107,7 @@ class World:
         endpoint, model = pick(
             "claude-x", api=self.api, base_url=url, env={"ANTHROPIC_API_KEY": self.key}
         )
-        spoken = dialect(self.api)
+        spoken = dialect(endpoint.dialect)
         provider = Api(http, endpoint, spoken, random=Random(7), sleep=self.nap, **self.options)
         spec = HeadSpec(model=model, system=("Be brief.",), betas=("a-1", "b-2"))
         return provider, Prompt(Head(spoken, spec)).append(user_text("Hi"))

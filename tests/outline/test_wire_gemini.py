@@ -252,6 +252,16 @@ def test_what_its_refusals_mean(status: int, message: str, kind: type[Exception]
     assert type(mapped(refusal, endpoint, "gemini-9")) is kind
 
 
+def test_a_limit_says_when_to_come_again():
+    """It does so in words, and they are kept to."""
+    message = "You exceeded your current quota. Please retry in 34.07s."
+    refusal = Refusal(kind="", message=message, status=429)
+    error = mapped(refusal, Endpoint(base_url="https://x.test", dialect="gemini"), "gemini-9")
+
+    assert error.retryable
+    assert error.retry_after == pytest.approx(34.07)
+
+
 def test_a_picture_of_the_user():
     """It stands inline, among the texts."""
     sent = body(HeadSpec(model="m"), User((Text("See:"), Image("image/png", "AA=="))))

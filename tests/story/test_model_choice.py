@@ -21,6 +21,7 @@ from prong.entry import Usage
 from prong.errors import BadInput, UnknownName
 from prong.journal.note import ModelChosen
 from prong.provider import Providers
+from prong.testing import Worlds
 from prong.testing.alias_source import derive, rendered
 from prong.testing.transport import NoTransport
 
@@ -199,6 +200,9 @@ def foreign(folder: Path, model: str, env: dict[str, str]) -> Place:
 def test_another_programs_choice_of_a_model_counts(tmp_path: Path):
     """The model in ~/.claude/settings.json is taken, short names and long windows included."""
     assert choose(foreign(tmp_path, "opus[1m]", KEY), None).model == "claude-opus-5-5"
+    (tmp_path / "home/.claude/settings.json").write_text('{"model": "default"}')
+    usual = place(tmp_path, KEY)
+    assert (choose(usual, None).model, usual.warnings) == ("claude-sonnet-5-5", [])
 
 
 @pytest.mark.parametrize(
@@ -206,6 +210,7 @@ def test_another_programs_choice_of_a_model_counts(tmp_path: Path):
     [
         ("opusplan", KEY, "is a short name of another program"),
         ("opus", {"OPENAI_API_KEY": "k"}, "there is no key for it; there is one for openai"),
+        ("opus[1m]", {"OPENAI_API_KEY": "k"}, "there is no key for it; there is one for openai"),
     ],
 )
 def test_a_choice_that_cannot_be_taken_is_left_out_and_said(
@@ -241,3 +246,18 @@ def test_a_model_that_is_newer_than_the_price_list(tmp_path: Path, model: str):
     assert Prices().of(found.model) is None
     assert Prices().cost(found.model, Usage(uncached=10)) is None
     assert window(found.model) >= 200_000
+
+
+@pytest.mark.anyio
+async def test_the_models_to_choose_from(world: Worlds):
+    """Short names come with those they mean, and none that there is no key for."""
+    env = {"GEMINI_API_KEY": "k", "ANTHROPIC_API_KEY": "a"}
+    async with world([], opens=False) as w:
+        home = {"HOME": str(w.home)}
+        async with w.open(model="opus", base_url=None, api=None, env={**home, **env}) as session:
+            found = await session.records.models()
+
+    assert found[0] == "claude-opus-5-5"
+    assert {"opus", "haiku", "gemini-3.8-flash", "claude-sonnet-5-5"} <= set(found)
+    assert not [name for name in found if name.startswith("gpt-")]
+    assert len(found) == len(set(found))

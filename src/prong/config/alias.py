@@ -90,7 +90,12 @@ def _at(cloud: str, name: str) -> str:
 def is_known(name: str) -> bool:
     """Whether a name is in full, or a short one that means a model here."""
     bare = _split(name)[0]
-    return bare in SHORT or re.fullmatch(r"[a-z]+", bare) is None
+    return bare in SHORT or bare == "default" or re.fullmatch(r"[a-z]+", bare) is None
+
+
+def is_family(name: str | None) -> bool:
+    """Whether a name means a model of one vendor, and does not say which."""
+    return name is not None and _split(name)[0] in FAMILIES
 
 
 def _split(name: str) -> tuple[str, bool]:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from prong.agent.spec import AgentType, AgentTypes
 from prong.config.acting import acting_type, as_type, role_of
 from prong.config.agents import find_types
-from prong.config.alias import FAMILIES, reachable
+from prong.config.alias import is_family, reachable
 from prong.config.check import checked
 from prong.config.firing import AnyHook
 from prong.config.function_hook import given_hooks
@@ -176,7 +176,7 @@ def _reachable_model(settings: Settings, env: Mapping[str, str]) -> Settings:
     """Leave another program's choice of a model out if only another vendor can be reached here."""
     named, files = settings.values.model, settings.where("model")
     vendor = reachable(settings.values, {**env, **settings.values.env})
-    if named not in FAMILIES or vendor in {None, "anthropic"} or not all(map(is_foreign, files)):
+    if not is_family(named) or vendor in {None, "anthropic"} or not all(map(is_foreign, files)):
         return settings
     why = f"{files[-1]}: model {named!r} is not used, because there is no key for it; there is one "
     said = f"{why}for {vendor}: name the model you want with --model"

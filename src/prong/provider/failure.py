@@ -37,6 +37,7 @@ _SPENT = re.compile(r"insufficient_quota|credit balance is too low|billing_\w+",
 _RATE = re.compile(r"rate_?limit|too_many_requests", re.IGNORECASE)
 _LOAD = re.compile(r"overload|api_error|server_error|internal|unavailable|timeout", re.IGNORECASE)
 _KEY = re.compile(r"authentication|permission|unauthori[sz]ed|invalid_api_key", re.IGNORECASE)
+_RETRY_IN = re.compile(r"retry in ([0-9]+(?:\.[0-9]+)?)s")
 _MESSAGE_LIMIT = 2_000
 
 
@@ -79,7 +80,7 @@ def mapped(refusal: Refusal, endpoint: Endpoint, model: str) -> ProviderError:
         status=refusal.status,
         request_id=refusal.request_id,
         kind=refusal.kind,
-        retry_after=retry_after(refusal.headers),
+        retry_after=_wanted_wait(refusal),
     )
     made.retryable = error.retryable and not _SPENT.search(f"{refusal.kind} {refusal.message}")
     verdict = refusal.headers.get("x-should-retry", "")
@@ -171,6 +172,14 @@ def from_stream(
     error = mapped(refusal, endpoint, model)
     error.retryable = fault.retryable and not _SPENT.search(fault.kind)
     return error
+
+
+def _wanted_wait(refusal: Refusal) -> float | None:
+    """Say how many seconds the provider wants to be left alone; one says so in words alone."""
+    told = retry_after(refusal.headers)
+    if told is None and (found := _RETRY_IN.search(refusal.message)) is not None:
+        return _number(found[1])
+    return told
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

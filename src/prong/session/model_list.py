@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from prong.agent.spec import INHERIT
+from prong.config.alias import SHORT
+from prong.config.alias_table import ALIASES
 from prong.config.model import choose
 from prong.config.place import Place
 from prong.cost import catalog
@@ -23,7 +25,8 @@ async def list_models(place: Place, provider: Provider, prices: Prices, now: str
     served = await provider.models() if own and isinstance(provider, Api) else []
     named = (values.model, values.explore_model, values.agents.model, values.handback.model)
     known = (*(one for one in named if one and one != INHERIT), *values.model_aliases.values())
-    listed = served or catalog.names()
+    vendors = (name for family in ALIASES.values() for name in family.values())
+    listed = served or (*sorted(SHORT), *vendors, *catalog.names())
     return [now, *_usable(place, (*known, *prices.own, *listed), now)]
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from prong.agent import Agent, Hooks, ModelSettings
 from prong.agent.spec import INHERIT, AgentType, AgentTypes
-from prong.config.alias import FAMILIES, cloud_of
+from prong.config.alias import cloud_of, is_family
 from prong.config.firing import UserHooks
 from prong.config.guard import Guard
 from prong.config.model import Chosen, choose, notes_of_servers, surroundings
@@ -245,13 +245,13 @@ class TypeResolver(Struct, kw_only=True):
         name = values.model_aliases.get(name, name)
         if name in {"", INHERIT, head.model}:
             return None
-        if name in FAMILIES and head.dialect.name != "anthropic":
+        if is_family(name) and head.dialect.name != "anthropic":
             warnings.append(
                 f"the type's model {name!r} is unknown to this provider, so the agent runs on "
                 f"{head.model}; the setting modelAliases can name another"
             )
             return None
-        if name in FAMILIES and (cloud := cloud_of(head.model)):
+        if is_family(name) and (cloud := cloud_of(head.model)):
             # What its parent has been reached by so far is where its family is, too.
             name = f"{cloud}:{name}"
         chosen = choose(self.place, name)
