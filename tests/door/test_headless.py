@@ -215,7 +215,7 @@ async def test_a_json_schema(world: Worlds, program: Any) -> None:
 EXITS: list[tuple[Any, list[str], int, bytes]] = [
     ([fail(400, "invalid_request_error", "strange")], [], 1, b"strange"),
     ([], ["--permission-mode", "yolo"], 2, b"invalid choice"),
-    ([], ["--model", "mystery"], 2, b"does not say which API"),
+    ([], ["--model", "mystery"], 2, b"does not say where the model is"),
     ([], ["--allowed-tools", "Bash("], 2, b"wrong"),
     ([], ["--resume", "nothing"], 1, b"nothing"),
     ([], ["--resume"], 2, b"'prong sessions' lists them"),
@@ -273,7 +273,7 @@ async def test_a_wrong_key(world: Worlds, program: Any) -> None:
 async def test_no_key_and_no_model(world: Worlds, program: Any) -> None:
     """Without a key or a model it says what to set."""
     async with world([], opens=False) as w:
-        done = await program.run(w, "-p", "Hi", ANTHROPIC_API_KEY="")
+        done = await program.run(w, "-p", "Hi", ANTHROPIC_API_KEY="", ANTHROPIC_BASE_URL="")
         assert done.returncode == 2
         assert b"--model" in done.stderr
 

@@ -22,7 +22,7 @@ from prong.entry import user_text
 from prong.errors import BadInput, BrokenReply, NotInstalled, Unauthorised
 from prong.event import CacheMissed, ReceiptIssued
 from prong.prompt import Head, Prompt
-from prong.provider import Http, Providers, pick
+from prong.provider import Api, Http, Providers, pick
 from prong.provider.bedrock import BedrockSigner, Unframed
 from prong.provider.hosted import library
 from prong.testing import Options as ServerOptions
@@ -219,6 +219,8 @@ async def test_a_cloud_gets_the_messages_api_and_nothing_else(world: Worlds):
         prompt = Prompt(Head(dialect("anthropic"), spec)).append(user_text("Hi"))
         async with Providers(Http(env={}), env=env) as providers:
             provider = providers.connect(endpoint, model)
+            assert isinstance(provider, Api)
+            assert await provider.models() == []
             for tail in (Tail(max_tokens=9), Tail(max_tokens=9, stream=False)):
                 async with aclosing(provider.stream(prompt, (), tail)) as events:
                     assert [event async for event in events]

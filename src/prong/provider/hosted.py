@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from prong.errors import NotInstalled
+from prong.errors import NotInstalled, NotPossibleNow
 from prong.provider.signing import OutboundRequest
 
 _MODEL = re.compile(rb'\{"model":("(?:[^"\\]|\\.)*")')
@@ -34,7 +34,11 @@ def hosted(request: OutboundRequest, version: str, *, plain: bool) -> HostedRequ
     """Take a request to the Messages API apart.
 
     A `plain` one is understood as the API itself does: by its headers, and with `stream` in it.
+
+    Raises NotPossibleNow if it is another request, such as one for a list of models.
     """
+    if not request.body:
+        raise NotPossibleNow(f"a cloud carries the Messages API alone, not {request.url}")
     first, last = request.body[0], request.body[-1]
     found = _MODEL.match(first)
     assert found is not None, "a head of the Messages API begins with the model"
