@@ -15,6 +15,7 @@ from typing import Any
 
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
+from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 from pydantic import BaseModel
 
 
@@ -64,10 +65,15 @@ async def grow(context: Context[Any, Any]) -> str:
 
 
 @server.tool()
-async def form(context: Context[Any, Any]) -> str:
+async def form(context: Context[Any, Any]) -> str | InputRequiredResult:
     """Ask the user."""
-    answer = await context.elicit("Which one?", Form)
-    return f"{answer.action} {getattr(answer, 'data', None)!r}"
+    if not context.input_responses:
+        schema = Form.model_json_schema()
+        params = ElicitRequestFormParams(message="Which one?", requested_schema=schema)
+        return InputRequiredResult(input_requests={"which": ElicitRequest(params=params)})
+    answer = context.input_responses["which"]
+    assert isinstance(answer, ElicitResult)
+    return f"{answer.action} {answer.content}"
 
 
 @server.tool()

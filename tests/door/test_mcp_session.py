@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
-from prong.command import Clear
-from prong.event import PromptMoved, ToolFinished, ToolOutput
+from prong.command import Accepted, Clear, Refused, Say, UseSkill
+from prong.event import MAIN, PermissionAsked, PromptMoved, QuestionAsked, ToolFinished, ToolOutput
+from prong.face.slash import Show
+from prong.face.wish import shown
+from prong.question import Answer
 from prong.testing import World, call, say, world
-from shared.served import patient, server_config
+from shared.served import old_config, patient, server_config
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L11", "L2")]
 
@@ -110,11 +114,12 @@ async def test_a_resumed_session_calls_what_its_head_tells_of(tmp_path: Path) ->
         assert "found w" in last(w)
 
 
-async def test_a_changed_list_is_said_and_waits_for_a_new_prompt() -> None:
+@pytest.mark.parametrize("config", [server_config(), old_config()])
+async def test_a_changed_list_is_said_and_waits_for_a_new_prompt(config: dict[str, Any]) -> None:
     """A server that gets another tool is told of in one line; the next new prompt has the tool."""
     async with world(
         [call("mcp__many__grow", {}), say("One."), say("Two.")],
-        mcp_config=server_config(),
+        mcp_config=config,
         settings=patient(),
         allow=["mcp__many"],
         moves_prefix="the session is cleared",
@@ -139,3 +144,117 @@ async def test_progress_is_shown_while_a_call_runs() -> None:
         shown = "".join(one.text for one in w.told(ToolOutput))
         assert "3/3 step 3" in shown
         assert "worked" in last(w)
+
+
+async def test_a_prompt_of_a_server_is_a_command() -> None:
+    """`/mcp__server__prompt words` puts what the server writes before the model, as its words."""
+    config = server_config()
+    async with world([say("One."), say("Two.")], mcp_config=config, settings=patient()) as w:
+        assert w.session.records.is_command("mcp__many__review")
+        assert w.session.records.skills["mcp__many__review"] == "Review a file."
+        await w.session.run(UseSkill("mcp__many__review", "'a b.py' bugs and style"))
+        text = last(w)
+        assert "Please review a b.py for bugs and style." in text
+        assert "of the MCP server many, called by the user" in text
+        lacks = await w.session.send(UseSkill("mcp__many__review"))
+        assert isinstance(lacks, Refused)
+        assert "it lacks file" in lacks.why
+        gone = await w.session.send(UseSkill("mcp__many__gone"))
+        assert isinstance(gone, Refused)
+        assert "/mcp__many__review" in gone.why
+
+
+async def test_a_message_names_resources() -> None:
+    """`@server:uri` puts a resource behind the message; one that is not there is said."""
+    config = server_config()
+    async with world([say("One."), say("Two.")], mcp_config=config, settings=patient()) as w:
+        await w.session.run("Look at @many:memo://today, and at @nobody:x and a@many:memo://b.")
+        text = last(w)
+        assert "[resource memo://today]" in text
+        assert "buy milk" in text
+        assert "memo of" not in text
+        await w.session.run("And @many:gone://x")
+        assert any("@many:gone://x could not be read" in one for one in w.warnings)
+
+
+async def test_the_model_lists_and_reads_resources() -> None:
+    """The model reads resources by a tool of the server's name, for which its rules hold."""
+    read = "mcp__many__ReadResource"
+    script = [call(read, {}), call(read, {"uri": "memo://monday"}), say("Done.")]
+    async with world(
+        script, mcp_config=server_config(), settings=patient(), allow=["mcp__many"]
+    ) as w:
+        await w.session.run("Go")
+        assert "memo://today  today  What is up" in str(w.bodies()[1]["messages"][-1])
+        assert "memo of monday" in last(w)
+
+
+@pytest.mark.parametrize(
+    ("answers", "given"),
+    [
+        (["red", "3"], '"color": "red", "count": 3'),
+        (["red", "skip"], '"color": "red"}'),
+        (["decline"], "decline None"),
+        (["red", "many"], "decline None"),
+    ],
+)
+@pytest.mark.parametrize("config", [server_config(), old_config()])
+async def test_a_server_asks_the_user(
+    answers: list[str], given: str, config: dict[str, Any]
+) -> None:
+    """Each field of a server's form is a question, with ways to skip and to decline."""
+    left, asked = [*answers], list[str]()
+
+    def respond(path: str, one: PermissionAsked | QuestionAsked) -> Answer:
+        assert path == MAIN
+        assert isinstance(one, QuestionAsked)
+        asked.append(one.questions[0].question)
+        return Answer(one.request_id, text=left.pop(0))
+
+    async with world(
+        [call("mcp__many__form", {}), say("Done.")],
+        mcp_config=config,
+        settings=patient(),
+        allow=["mcp__many"],
+        respond=respond,
+    ) as w:
+        await w.session.run("Go")
+        assert given in last(w).replace("\\", "").replace("'", '"')
+        assert asked[0].startswith("MCP server many asks: Which one?")
+        assert not left
+
+
+@pytest.mark.parametrize("config", [server_config(), old_config()])
+async def test_with_nobody_there_a_question_is_declined_and_said(config: dict[str, Any]) -> None:
+    """Where nobody can answer, as in `prong -p`, the server is refused, and the user told."""
+    async with world(
+        [call("mcp__many__form", {}), say("Done.")],
+        mcp_config=config,
+        settings=patient(),
+        allow=["mcp__many"],
+    ) as w:
+        await w.session.run("Go")
+        assert "decline None" in last(w)
+        assert any("'many' asks: Which one?; nobody is here" in one for one in w.warnings)
+
+
+async def test_states_are_shown(tmp_path: Path) -> None:
+    """/mcp shows how each server stands, with its tools and prompts."""
+    ready = tmp_path / "ready"
+    config = server_config("late", str(ready))
+    async with world([], mcp_config=config, settings={"mcp": {"wait": 0}}) as w:
+        assert (await shown(w.session, Show("mcp")))[0].endswith("it is still starting")
+        ready.touch()
+        await wait_for(lambda: w.session.records.servers[0].state == "ready")
+        lines = await shown(w.session, Show("mcp"))
+        assert lines[0].startswith("+ many  many")
+        assert "lookup" in lines[1]
+        assert "/mcp__many__review" in lines[1]
+
+
+async def test_a_message_waits_for_no_server_that_it_does_not_name(tmp_path: Path) -> None:
+    """A message without a resource is taken at once, while servers start."""
+    config = server_config("late", str(tmp_path / "never"))
+    async with world([say("Hi.")], mcp_config=config, settings={"mcp": {"wait": 0}}) as w:
+        assert isinstance(await w.session.send(Say("Hello")), Accepted)
+        await w.session.wait_settled()

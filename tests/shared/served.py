@@ -7,11 +7,17 @@ from pathlib import Path
 from typing import Any
 
 MANY = str(Path(__file__).parents[1] / "door" / "mcp_many_server.py")
+OLD = str(Path(__file__).parents[1] / "door" / "mcp_old_server.py")
 
 
 def server_config(*words: str, name: str = "many", **more: Any) -> dict[str, Any]:
     """Configure the server of many words."""
     return {"mcpServers": {name: {"command": sys.executable, "args": [MANY, *words], **more}}}
+
+
+def old_config(name: str = "many") -> dict[str, Any]:
+    """Configure the server of the older kind."""
+    return {"mcpServers": {name: {"command": sys.executable, "args": [OLD]}}}
 
 
 def patient(**more: Any) -> dict[str, Any]:

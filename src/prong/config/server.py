@@ -99,7 +99,8 @@ def _server(
     if bool(command) == bool(url):
         why = f"server {name!r} must have either a 'command' to start or a 'url'"
         raise document.problem(why, *steps)
-    if url and env is not None and not url.startswith(("http://", "https://")):
+    filled = env is not None or not url.startswith("${")
+    if url and filled and not url.startswith(("http://", "https://")):
         why = f"server {name!r}: 'url' must begin with http:// or https://"
         raise document.problem(why, *steps, "url")
     return ServerSpec(

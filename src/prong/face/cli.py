@@ -35,6 +35,7 @@ _ROSTER = {
     "doctor": "say what is protected here and what is not, each with its remedy",
     "completion": "print what a shell completes commands and flags by: bash, zsh, fish",
     "plugin": "plug-ins: add, list, remove, update",
+    "mcp": "MCP servers: list, get, add, remove, check; login and logout",
     "remote": "try a machine on which agents are to work: remote check NAME",
     "acp": "serve an editor: the Agent Client Protocol over standard input and output",
 }
@@ -51,6 +52,7 @@ _PROGRAMS = {
     "acp": "acp.serve:run_acp",
     "agents": "type_list:run_agents",
     "doctor": "doctor:run_doctor",
+    "mcp": "mcp_command:run_mcp",
     "merge": "merge_command:run_merge",
     "plugin": "plugin_command:run_plugin",
     "remote": "remote_command:run_remote",

@@ -127,7 +127,7 @@ async def _go_on(session: Session) -> Turn:
 def _skill(session: Session, prompt: str) -> str | UseSkill:
     """Take a prompt for a skill that is called by name, as at the interactive prompt."""
     name, *rest = prompt.removeprefix("/").split(maxsplit=1) or [""]
-    if not prompt.startswith("/") or session.records.skill(name) is None:
+    if not prompt.startswith("/") or not session.records.is_command(name):
         return prompt
     return UseSkill(name, rest[0] if rest else "")
 

@@ -88,7 +88,7 @@ COMMANDS: tuple[Slash, ...] = (
     Slash("init", "", "look at the project and write AGENTS.md"),
     Slash("permissions", "", "the mode and the rules that hold"),
     Slash("hooks", "", "commands that are run on events"),
-    Slash("mcp", "", "servers, and the tools they have brought"),
+    Slash("mcp", "", "servers: how each stands, its tools and prompts"),
     Slash("plugin", "", "the plug-ins that were added"),
     Slash("plugin", "add SOURCE [NAME ...]", "add one of a folder, of git or of a marketplace"),
     Slash("plugin", "remove NAME | update [NAME ...]", "remove one; fetch them anew"),

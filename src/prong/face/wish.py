@@ -16,6 +16,8 @@ from prong.face.task_list import list_tasks, todos_of, whole_report
 from prong.session import Importable, Session, SessionInfo
 
 _WIDE = 70
+_LISTED = 30
+"""Tools and prompts of a server that are named."""
 
 
 async def shown(session: Session, wish: Show) -> list[str]:
@@ -102,16 +104,20 @@ def _hooks(session: Session, _: str) -> Iterator[str]:
 
 
 def _mcp(session: Session, _: str) -> Iterator[str]:
-    tools = session.view().tools
-    for server in session.records.servers:
+    from prong.face.mcp_command import describe_server
+
+    servers = session.records.servers
+    for server in servers:
+        yield from describe_server(server)
         lead = f"mcp__{server.name}__"
-        own = [tool.removeprefix(lead) for tool in tools if tool.startswith(lead)]
-        kind = session.records.private_servers.get(server.name)
-        told = ", ".join(own) or (
-            f"for agents of the type {kind}" if kind else "no tools: it did not start"
-        )
-        yield f"{server.name}  {server.summary}  {told}"
-    if not session.records.servers:
+        names = [tool.removeprefix(lead) for tool in server.tools]
+        names += [f"/{prompt}" for prompt in server.prompts]
+        if kind := session.records.private_servers.get(server.name):
+            yield f"    for agents of the type {kind} alone"
+        if names:
+            more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
+            yield f"    {', '.join(names[:_LISTED])}{more}"
+    if not servers:
         yield "no MCP servers are configured"
 
 

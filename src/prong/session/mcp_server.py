@@ -265,9 +265,9 @@ class McpServer:
                     await self._stay(client)
         except Exception as error:  # noqa: BLE001 # whatever a server does must not end the session
             if not connected:
-                self.failure = f"{self._refused() or _plainly(error)}{self._last_words()}"
+                self.failure = f"{self._refused() or plainly(error)}{self._last_words()}"
             elif not self._leave.is_set():
-                self._break(_plainly(error))
+                self._break(plainly(error))
         if scope.cancelled_caught and not connected:
             late = f"no answer within {self._reach.start_seconds:g} s (MCP_TIMEOUT sets the time)"
             self.failure = f"{self._refused() or late}{self._last_words()}"
@@ -438,7 +438,7 @@ def _differences(before: dict[str, Tool], now: dict[str, Tool]) -> str:
     return ", ".join((*listed[:5], *([f"and {more} more"] if more > 0 else [])))
 
 
-def _plainly(error: BaseException) -> str:
+def plainly(error: BaseException) -> str:
     """Name the first cause in a group of errors."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]

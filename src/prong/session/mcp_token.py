@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 import msgspec
@@ -129,8 +129,6 @@ def token_auth(file: TokenFile) -> httpx2.Auth:
     class Bearer(httpx2.Auth):
         """Reads the file for every request: another process may have refreshed the token."""
 
-        requires_response_body = True
-
         def __init__(self) -> None:
             self._lock = anyio.Lock()
 
@@ -142,7 +140,7 @@ def token_auth(file: TokenFile) -> httpx2.Auth:
                 async with self._lock:
                     login = file.read()
                     if login is not None and login.ended:
-                        login = refreshed(file, login, (yield _refresh_request(login)))
+                        login = await refreshed(file, login, (yield _refresh_request(login)))
             if login is None:
                 yield request
                 return
@@ -153,7 +151,7 @@ def token_auth(file: TokenFile) -> httpx2.Auth:
             async with self._lock:
                 now = file.read()
                 if now is not None and now.access_token == login.access_token:
-                    now = refreshed(file, now, (yield _refresh_request(now)))
+                    now = await refreshed(file, now, (yield _refresh_request(now)))
             if now is not None and now.access_token != login.access_token:
                 request.headers["Authorization"] = f"Bearer {now.access_token}"
                 yield request
@@ -186,12 +184,12 @@ class _TokenResponse(msgspec.Struct):
     scope: str | None = None
 
 
-def refreshed(file: TokenFile, login: StoredLogin, response: Any) -> StoredLogin:
+async def refreshed(file: TokenFile, login: StoredLogin, response: httpx2.Response) -> StoredLogin:
     """Keep what a refresh has given; the login as it was if it gave nothing."""
     if response.status_code != 200:
         return login
     try:
-        given = msgspec.json.decode(response.content, type=_TokenResponse)
+        given = msgspec.json.decode(await response.aread(), type=_TokenResponse)
     except (msgspec.MsgspecError, UnicodeError):
         return login
     fresh = msgspec.structs.replace(

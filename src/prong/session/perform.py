@@ -233,7 +233,11 @@ async def say(
     message = [_sound(part) for part in message]
     prompt_id = new_prompt_id()
     why = await parts.intake.consult(message, prompt_id)
-    # Hooks may take their time.
+    if why is None and parts.servers is not None:
+        from prong.session.server_message import with_resources
+
+        message = await with_resources(parts, message)
+    # Hooks and servers may take their time.
     parts.must_live()
     if why is not None:
         return Refused(why)
@@ -265,12 +269,21 @@ async def use_skill(
     anything in it is run.
     """
     parts.must_live()
+    if parts.servers is not None:
+        from prong.session.server_message import is_server_prompt, server_prompt
+
+        if is_server_prompt(parts, command.name):
+            written = await server_prompt(parts, command.name, command.arguments)
+            if isinstance(written, Refused):
+                return written
+            return await say(parts, told_with(more, written), taken=taken)
     skill = Records(parts).skill(command.name)
     if skill is None:
         return Refused(f"there is no command /{command.name}; /help lists them")
     use = SkillUse(skill, command.arguments)
     written = headed(skill, plain_text(use, known_variables(parts.agent.context)))
-    if (why := await parts.intake.consult(told_with(more, written))) is not None:
+    prompt_id = new_prompt_id()
+    if (why := await parts.intake.consult(told_with(more, written), prompt_id)) is not None:
         return Refused(why)
     parts.must_live()
     text = await say_skill(parts, use)
@@ -287,7 +300,8 @@ async def use_skill(
         if taken is not None:
             taken()
 
-    return parts.intake.put(told_with(more, text), taken=begin, queued=parts.busy)
+    message = told_with(more, text)
+    return parts.intake.put(message, prompt_id=prompt_id, taken=begin, queued=parts.busy)
 
 
 def told_with(more: str, message: str | Sequence[Part]) -> tuple[Part, ...]:

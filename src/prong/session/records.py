@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio.to_thread
 import msgspec
@@ -13,7 +14,6 @@ from prong.agent.spec import AgentTypes
 from prong.command import Clear, Command, Compact, SetEffort, SetModel
 from prong.config.firing import AnyHook
 from prong.config.memory import MemoryState, note_file
-from prong.config.server import ServerSpec
 from prong.cost.loss import Loss, Move
 from prong.errors import NotPossibleNow, UsageError
 from prong.host import ripgrep
@@ -32,6 +32,10 @@ from prong.tools.files.pattern import SEARCH
 from prong.tools.rule import Rule
 from prong.tools.skill import INIT, built_in, find_skill
 from prong.tools.skill_text import Skill
+
+if TYPE_CHECKING:
+    # Loaded only where there are servers.
+    from prong.session.server_admin import ServerReport
 
 _MOVES: dict[type, Move] = {
     SetModel: "model",
@@ -134,6 +138,16 @@ class Records(msgspec.Struct, frozen=True):
         skills = [one for one in self._parts.place.skills if one.for_user]
         return find_skill(skills, name) or (built_in() if name == INIT else None)
 
+    def is_command(self, name: str) -> bool:
+        """Whether a name after a slash starts something: a skill, or a prompt of a server."""
+        if self.skill(name) is not None:
+            return True
+        if self._parts.servers is None:
+            return False
+        from prong.session.server_message import is_server_prompt
+
+        return is_server_prompt(self._parts, name)
+
     @property
     def now(self) -> float:
         """Seconds since the epoch on the session's clock, by which its events are timed."""
@@ -144,6 +158,10 @@ class Records(msgspec.Struct, frozen=True):
         """The skills that the user may start, each with what it is for."""
         skills = [one for one in self._parts.place.skills if one.for_user]
         found = {one.name: f"{one.hint} {one.description}".strip() for one in skills}
+        found = {one.name: one.description for one in self._parts.place.skills if one.for_user}
+        if self._parts.servers is not None:
+            prompts = self._parts.servers.prompts()
+            found |= {name: one.description or one.name for name, (_, one) in prompts.items()}
         return {INIT: built_in().description} | found
 
     @property
@@ -222,9 +240,13 @@ class Records(msgspec.Struct, frozen=True):
         return self._parts.place.hooks
 
     @property
-    def servers(self) -> tuple[ServerSpec, ...]:
-        """The MCP servers that are configured, started or not."""
-        return self._parts.place.servers.servers
+    def servers(self) -> list[ServerReport]:
+        """The MCP servers of this session, and how each stands."""
+        if self._parts.servers is None:
+            return []
+        from prong.session.server_admin import report_on
+
+        return [report_on(server) for server in self._parts.servers.servers]
 
     @property
     def private_servers(self) -> Mapping[str, str]:

@@ -70,8 +70,13 @@ def meant(call: Call) -> Call:
 
 def deferred(tools: Sequence[ServedTool], above: int) -> list[ServedTool]:
     """Defer all tools if what they would put into every request is more than so many bytes."""
-    size = sum(len(tool.name) + len(tool.description) + len(_schema(tool)) for tool in tools)
+    size = size_of(tools)
     return [msgspec.structs.replace(tool, deferred=size > above) for tool in tools]
+
+
+def size_of(tools: Sequence[ServedTool]) -> int:
+    """Say how many bytes tools put into every request, about."""
+    return sum(len(tool.name) + len(tool.description) + len(_schema(tool)) for tool in tools)
 
 
 def searchable(tools: Iterable[Tool], late: LateServers | None = None) -> list[Tool]:
