@@ -135,7 +135,7 @@ def test_check_starts_servers_and_says_what_they_have(
     assert main(["mcp", "check"]) == 1
     told = capsys.readouterr().out
     assert "+ good  many" in told
-    assert "prompts, resources, instructions" in told
+    assert "1 prompt, resources, instructions" in told
     assert "! gone  no-such-program-here" in told
     assert main(["mcp", "check", "good", "--json"]) == 0
     (report,) = msgspec.json.decode(capsys.readouterr().out)

@@ -135,7 +135,7 @@ async def test_a_dead_server_does_not_make_the_start_wait() -> None:
     ) as w:
         turn = await w.session.run("Go")
         assert turn.text == "Hi."
-        assert any("many is still starting" in one for one in w.warnings)
+        assert any("still starting: MCP server many" in one for one in w.warnings)
 
 
 async def test_a_server_that_will_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:

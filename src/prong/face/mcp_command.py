@@ -164,14 +164,18 @@ def _check(args: argparse.Namespace) -> int:
     return int(any(one.state != "ready" for one in found))
 
 
+def _counted(names: tuple[str, ...], noun: str) -> str:
+    return f"1 {noun}" if len(names) == 1 else f"{len(names):,} {noun}s"
+
+
 def describe_server(one: ServerReport) -> Iterator[str]:
     """Say how a server stands, in a line or a few."""
     if one.state != "ready":
         mark, why = ("~", "it is still starting") if one.state == "starting" else ("!", one.why)
         yield f"{mark} {one.name}  {one.summary}  {why}"
         return
-    has = [f"{len(one.tools)} tools ({one.bytes:,} bytes)"]
-    has += [f"{len(one.prompts)} prompts"] if one.prompts else []
+    has = [f"{_counted(one.tools, 'tool')} ({one.bytes:,} bytes)"]
+    has += [_counted(one.prompts, "prompt")] if one.prompts else []
     has += ["resources"] if one.resources else []
     has += [f"instructions ({one.instructions:,} characters)"] if one.instructions else []
     more = f"; {one.why}" if one.why else ""

@@ -70,9 +70,9 @@ class McpServers(msgspec.Struct, frozen=True):
             for server in self.servers:
                 await server.wait_settled()
 
-    async def wait_tools(self) -> Sequence[ServedTool]:
+    async def wait_tools(self, seconds: float) -> Sequence[ServedTool]:
         """Wait until all of them are there or have failed; gives the tools of all servers."""
-        await self.wait()
+        await self.wait(seconds)
         return [msgspec.structs.replace(tool, deferred=True) for tool in self.tools()]
 
     def instructions(self) -> tuple[tuple[str, str], ...]:

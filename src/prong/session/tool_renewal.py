@@ -57,8 +57,8 @@ def _tell(parts: Parts, text: str) -> None:
 def _waiting(names: tuple[str, ...], parts: Parts) -> str:
     listed = ", ".join(names)
     found = SEARCH in parts.agent.conversation.prompt.head.tools
-    how = "are found by McpSearch once it is ready" if found else "come with the next new prompt"
-    return f"MCP server {listed} is still starting; the session goes on, and its tools {how}"
+    how = "found by McpSearch when it is ready" if found else "there with the next new prompt"
+    return f"still starting: MCP server {listed}; the session goes on, and its tools are {how}"
 
 
 def _what(servers: McpServers, news: ServerNews) -> str:
@@ -67,7 +67,8 @@ def _what(servers: McpServers, news: ServerNews) -> str:
         return f"MCP server {news.server!r} has changed its tools ({news.detail})"
     notes = "".join(f", {note}" for note in server.notes)
     count = len(server.tools)
-    return f"MCP server {server.spec.name!r} is ready with {count} tools{notes}"
+    tools = "1 tool" if count == 1 else f"{count:,} tools"
+    return f"MCP server {server.spec.name!r} is ready with {tools}{notes}"
 
 
 def renew(parts: Parts, crew: Crew, servers: McpServers) -> str:

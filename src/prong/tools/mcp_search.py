@@ -8,6 +8,7 @@ call that is meant before anybody looks at it, so that rules, hooks, questions a
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, Protocol, cast
@@ -27,6 +28,8 @@ SEARCH, CALL = "McpSearch", "McpCall"
 _MOST = 20
 _LONGEST = 2_000
 _NAMED = 100
+_PATIENCE = 5.0
+"""Seconds that a search waits for late servers if it has found something."""
 
 
 class CallArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,7 +49,12 @@ class SearchArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class LateServers(Protocol):
     """Servers that were still starting when the tools were listed."""
 
-    async def wait_tools(self) -> Sequence[ServedTool]:
+    @property
+    def starting(self) -> tuple[str, ...]:
+        """The names of those that are not there yet."""
+        ...
+
+    async def wait_tools(self, seconds: float) -> Sequence[ServedTool]:
         """Wait until all of them are there or have failed; gives the tools of all servers."""
         ...
 
@@ -126,14 +134,19 @@ class McpSearch:
     async def run(self, call_id: CallId, args: SearchArguments, context: Context) -> CallOutcome:
         """Find tools, the best first, with all that is needed to call them."""
         del call_id, context
-        tools = self._tools
+        tools, more = self._tools, ""
         if self._late is not None:
             known = {tool.name for tool in tools}
-            tools += tuple(one for one in await self._late.wait_tools() if one.name not in known)
+            # Who has found something need not wait for a server that may never come.
+            patience = _PATIENCE if find(tools, args.query) else math.inf
+            came = await self._late.wait_tools(patience)
+            tools += tuple(one for one in came if one.name not in known)
+            if names := ", ".join(self._late.starting):
+                more = f" Still starting, so search again for theirs: {names}."
         found = find(tools, args.query)[: args.limit]
         if not found:
-            return done(f"No tool fits. There are:\n{_names(tools)}")
-        return done("\n\n".join((*map(_told, found), f"Call one with {CALL}.")))
+            return done(f"No tool fits.{more} There are:\n{_names(tools)}")
+        return done("\n\n".join((*map(_told, found), f"Call one with {CALL}.{more}")))
 
 
 class McpCall:
