@@ -72,7 +72,7 @@ async def test_a_late_server_holds_up_nobody(tmp_path: Path) -> None:
         assert all(one["tools"] == first for one in w.bodies())
         assert "found w" in last(w)
         assert [one.name for one in w.told(ToolFinished)] == ["McpSearch", "mcp__many__lookup"]
-        await wait_for(lambda: any("McpSearch finds them now" in one for one in w.warnings))
+        await wait_for(lambda: any("McpSearch finds its tools now" in one for one in w.warnings))
         await w.session.send(Clear())
         await w.session.run("Three")
         assert "mcp__many__lookup" in told(w)

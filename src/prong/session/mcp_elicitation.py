@@ -18,7 +18,7 @@ from prong.question import Answer, Choice, Question
 if TYPE_CHECKING:
     from mcp_types import ElicitRequestParams, ElicitResult
 
-_FIELDS = 8
+_FIELDS = 20
 _TEXT = 500
 _DONE, _SKIP, _DECLINE = "Done", "Skip", "Decline"
 FormValue: TypeAlias = str | int | float | bool | list[str] | None

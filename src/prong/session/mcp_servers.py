@@ -73,6 +73,8 @@ class McpServers(msgspec.Struct, frozen=True):
     async def wait_tools(self, seconds: float) -> Sequence[ServedTool]:
         """Wait until all of them are there or have failed; gives the tools of all servers."""
         await self.wait(seconds)
+        # What is found now must be there to be called.
+        await self.news.wait_taken()
         return [msgspec.structs.replace(tool, deferred=True) for tool in self.tools()]
 
     def instructions(self) -> tuple[tuple[str, str], ...]:

@@ -7,6 +7,8 @@ tools. A prompt of which nothing was sent yet is begun anew at once: nothing is 
 
 from __future__ import annotations
 
+from collections import Counter
+
 from msgspec.structs import replace
 
 from prong.agent.agent import Renewal
@@ -17,7 +19,6 @@ from prong.provider import is_local
 from prong.session.crew import Crew
 from prong.session.mcp_servers import McpServers, fitting
 from prong.session.parts import Parts
-from prong.session.server_news import ServerNews
 from prong.tools.mcp_search import SEARCH
 from prong.wire.brief import readable
 
@@ -30,23 +31,26 @@ async def follow_servers(parts: Parts, crew: Crew, servers: McpServers) -> None:
     late = set(servers.starting)
     if late:
         _tell(parts, _waiting(servers.starting, parts))
-    told: dict[str, int] = {}
+    changes: Counter[str] = Counter()
     while True:
-        news = await servers.news.next()
-        name = news.server
-        if news.what != "changed" and name not in late:
-            # What was there before the first prompt is no news.
-            continue
-        late.discard(name)
-        told[name] = told.get(name, 0) + 1
-        if news.what == "failed":
-            _tell(parts, f"MCP server {name!r} could not be started: {news.detail}")
+        # What was there before the first prompt is no news.
+        came = [n for n in await servers.news.next() if n.what == "changed" or n.server in late]
+        late -= {news.server for news in came}
+        for news in came:
+            if news.what == "failed":
+                _tell(parts, f"MCP server {news.server!r} could not be started: {news.detail}")
+        ready = [news.server for news in came if news.what == "ready"]
+        changed = {news.server: news.detail for news in came if news.what == "changed"}
+        if not ready and not changed:
             continue
         how = renew(parts, crew, servers)
-        if told[name] <= _MOST:
-            _tell(parts, f"{_what(servers, news)}; {how}")
-        if told[name] == _MOST:
-            _tell(parts, f"MCP server {name!r} changes too often; no more is said of it")
+        if ready:
+            _tell(parts, f"{_ready(servers, ready)}; {how}")
+        for name, detail in changed.items():
+            changes[name] += 1
+            if changes[name] <= _MOST:
+                more = "; no more is said of it" if changes[name] == _MOST else ""
+                _tell(parts, f"MCP server {name!r} has changed its tools ({detail}); {how}{more}")
 
 
 def _tell(parts: Parts, text: str) -> None:
@@ -61,14 +65,14 @@ def _waiting(names: tuple[str, ...], parts: Parts) -> str:
     return f"still starting: MCP server {listed}; the session goes on, and its tools are {how}"
 
 
-def _what(servers: McpServers, news: ServerNews) -> str:
-    server = servers.named(news.server)
-    if news.what == "changed" or server is None:
-        return f"MCP server {news.server!r} has changed its tools ({news.detail})"
-    notes = "".join(f", {note}" for note in server.notes)
-    count = len(server.tools)
-    tools = "1 tool" if count == 1 else f"{count:,} tools"
-    return f"MCP server {server.spec.name!r} is ready with {tools}{notes}"
+def _ready(servers: McpServers, names: list[str]) -> str:
+    told: list[str] = []
+    for name in names:
+        server = servers.named(name)
+        assert server is not None
+        tools = f"{len(server.tools):,} tool{'' if len(server.tools) == 1 else 's'}"
+        told.append(f"{name} ({', '.join((tools, *server.notes))})")
+    return f"ready: MCP server {', '.join(told)}"
 
 
 def renew(parts: Parts, crew: Crew, servers: McpServers) -> str:
@@ -77,7 +81,7 @@ def renew(parts: Parts, crew: Crew, servers: McpServers) -> str:
     resolver = parts.supervisor.resolver
     resolver.kit, resolver.place = fresh.pool, fresh.place
     if crew.coordinates:
-        return "the next worker has them"
+        return "the next worker has its tools"
     prompt = agent.conversation.prompt
     window = None if is_local(prompt.head.model) else fresh.place.options.context_tokens
     spec = replace(
@@ -87,12 +91,12 @@ def renew(parts: Parts, crew: Crew, servers: McpServers) -> str:
     )
     if spec.tools == prompt.head.spec.tools:
         agent.kit = fitting(fresh.pool, spec.tools, servers)
-        return "they stand in the prompt already"
+        return "the prompt tells of its tools already"
     agent.renewal = Renewal(Head(prompt.head.dialect, spec), fresh.pool)
     if not prompt.depth and not parts.busy:
         agent.restart(Prompt(agent.renewal.head), reason="tools", detail="servers became ready")
-        return "they stand in the prompt, of which nothing was sent yet"
+        return "its tools stand in the prompt, of which nothing was sent yet"
     agent.kit = fitting(fresh.pool, prompt.head.spec.tools, servers)
     if SEARCH in prompt.head.tools:
-        return "McpSearch finds them now, and the next new prompt has them"
-    return "they come with the next new prompt (/clear, /compact or another model begins one)"
+        return "McpSearch finds its tools now, and the next new prompt has them"
+    return "its tools come with the next new prompt: /clear, /compact, another model"
