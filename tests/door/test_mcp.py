@@ -4,8 +4,8 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -252,10 +252,22 @@ def test_schemas_are_made_such_that_providers_take_them() -> None:
 
 @pytest.fixture
 def http_server() -> Iterator[str]:
+    with serving("http") as base:
+        yield f"{base}/mcp"
+
+
+@pytest.fixture
+def sse_server() -> Iterator[str]:
+    with serving("sse") as base:
+        yield f"{base}/sse"
+
+
+@contextmanager
+def serving(kind: str) -> Generator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    process = subprocess.Popen([sys.executable, SCRIPT, "http", str(port)], stderr=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, SCRIPT, kind, str(port)], stderr=subprocess.PIPE)
     try:
         for _ in range(200):
             try:
@@ -263,7 +275,7 @@ def http_server() -> Iterator[str]:
                 break
             except OSError:
                 subprocess.run(["sleep", "0.1"], check=True)
-        yield f"http://127.0.0.1:{port}/mcp"
+        yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
         process.communicate()
@@ -289,3 +301,12 @@ async def test_unreachable_address_is_a_problem() -> None:
         assert str(problems(servers.servers)[0]).startswith(
             "m.json:2: MCP server 'gone' could not be"
         )
+
+
+async def test_older_address_answers(sse_server: str) -> None:
+    """A server of the type `sse` is used like one of the newer kind."""
+    spec = ServerSpec(name="old", path=".mcp.json", line=1, kind="sse", url=sse_server)
+    async with opened(spec) as servers:
+        assert problems(servers.servers) == ()
+        answer = await use(servers, "mcp__old__say", '{"text": "far"}')
+        assert answer == Done((Text("echo: far"),))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.abc
 import pytest
 
 from prong.config.server import ServerSpec
@@ -190,3 +191,28 @@ async def test_a_large_result_is_kept_in_a_file() -> None:
         text = str(w.bodies()[-1]["messages"][-1])
         assert len(text) < 60_000
         assert "whole result of 1000000 characters" in text
+
+
+async def flooding(stream: anyio.abc.ByteStream) -> None:
+    """Answer every request with JSON that never ends."""
+    async with stream:
+        with suppress(anyio.BrokenResourceError, anyio.EndOfStream, anyio.ClosedResourceError):
+            await stream.receive()
+            head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
+            await stream.send(head.encode())
+            while True:
+                await stream.send(b" " * (1 << 20))
+
+
+async def test_an_address_that_floods_is_given_up() -> None:
+    """An answer without an end is read as far as a message may go, and the server fails alone."""
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
+    port = listener.extra(anyio.abc.SocketAttribute.local_port)
+    spec = ServerSpec(name="web", path="f", line=1, kind="http", url=f"http://127.0.0.1:{port}/mcp")
+    async with listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, flooding)
+        servers = await open_servers([spec], group, ServerReach(home="/", cwd="/"))
+        assert servers.servers[0].state == "failed"
+        assert "more than 32 MB" in servers.servers[0].failure
+        await servers.aclose()
+        group.cancel_scope.cancel()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from prong.config.place import Place
 from prong.config.secrecy import provider_keys
 from prong.config.server import ServerSpec
 from prong.errors import ConfigError
-from prong.session.mcp_stdio import ServerProcess, started, talk
+from prong.session.mcp_stdio import LARGEST, ServerProcess, started, talk
 from prong.session.mcp_token import TokenFile, token_auth
 
 if TYPE_CHECKING:
@@ -83,6 +83,9 @@ class Link:
             self._status = response.status_code
         elif response.is_success:
             self._status = 0
+        if "text/event-stream" not in response.headers.get("content-type", ""):
+            # A stream of events is bounded event by event, and may last for ever.
+            response.stream = _bounded(response.stream)
 
     def refused(self) -> str:
         """Say what to do about a refusal; empty if there was none."""
@@ -104,6 +107,25 @@ class Link:
         text = self._process.tail.text()
         broken = f"; {self._process.broken}" if self._process.broken else ""
         return f"{broken}\nIts last output:\n{text}" if text else broken
+
+
+def _bounded(stream: Any) -> httpx2.AsyncByteStream:
+    """Read no more of an answer than a message may have."""
+    import httpx2
+
+    class Bounded(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncGenerator[bytes, None]:
+            size = 0
+            async for chunk in stream:
+                size += len(chunk)
+                if size > LARGEST:
+                    raise httpx2.ReadError(f"it sent an answer of more than {LARGEST >> 20} MB")
+                yield chunk
+
+        async def aclose(self) -> None:
+            await stream.aclose()
+
+    return Bounded()
 
 
 async def open_link(stack: AsyncExitStack, spec: ServerSpec, reach: ServerReach) -> Link:
