@@ -139,6 +139,19 @@ async def test_a_dead_server_does_not_make_the_start_wait() -> None:
         assert any("still starting: MCP server many" in one for one in w.warnings)
 
 
+async def test_who_closes_waits_for_no_server_that_starts(tmp_path: Path) -> None:
+    """A session that ends while a server starts ends the server's process, and does not wait."""
+    told = tmp_path / "pid"
+    code = f"import os, time; open({str(told)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    config = {"mcpServers": {"s": {"command": sys.executable, "args": ["-c", code]}}}
+    with anyio.fail_after(25):
+        async with world([], mcp_config=config, settings={"mcp": {"wait": 0}}):
+            while not told.exists() or not told.read_text():
+                await anyio.sleep(0.02)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(told.read_text()), 0)
+
+
 async def test_a_server_that_will_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever ends neither with its input nor by a signal is killed, with all it started."""
     from prong.session import mcp_stdio

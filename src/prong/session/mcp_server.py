@@ -94,6 +94,8 @@ class McpServer:
         # Tells the task to leave the connection it is in.
         self._leave = anyio.Event()
         self._changed = anyio.Event()
+        # An attempt to connect that has not ended; whoever closes need not wait for it.
+        self._attempt: anyio.CancelScope | None = None
         self._ended = anyio.Event()
         self._closing = False
         # Whether a broken connection may be made once more.
@@ -131,6 +133,8 @@ class McpServer:
         """End the connection and the server's process."""
         self._closing = True
         self._leave.set()
+        if self._attempt is not None:
+            self._attempt.cancel()
         await self._ended.wait()
 
     async def call(
@@ -247,7 +251,7 @@ class McpServer:
         # lifted once the server has answered.
         begun = anyio.current_time()
         scope = anyio.CancelScope(deadline=begun + self._reach.start_seconds)
-        connected = False
+        self._attempt, connected = scope, False
         try:
             with scope:
                 async with AsyncExitStack() as stack:
@@ -255,7 +259,7 @@ class McpServer:
                     client = await self._enter(stack, self._link)
                     await self._learn(client)
                     scope.deadline = float("inf")
-                    connected = True
+                    self._attempt, connected = None, True
                     self._client = client
                     first = not self.seconds
                     self.seconds = anyio.current_time() - begun

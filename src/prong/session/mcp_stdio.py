@@ -77,6 +77,8 @@ class ServerProcess:
         self.tail = tail
         self.broken = ""
         """Why nothing more is read from it, if it did what no server does."""
+        self.talked = False
+        """Whether it has ever said something that can be understood."""
 
     async def lines(self) -> AsyncGenerator[bytes, None]:
         """Give line after line, until the end or until one is too long."""
@@ -105,12 +107,15 @@ class ServerProcess:
         await self._process.stdin.send(data)
 
     async def end(self) -> None:
-        """Close its input, wait, and kill it with all that it started if that is not enough."""
+        """Close its input, wait, and kill it with all that it started if that is not enough.
+
+        Who has said nothing yet has nothing to finish.
+        """
         process = self._process
         assert process.stdin is not None
         with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             await process.stdin.aclose()
-        for number in (None, signal.SIGTERM, signal.SIGKILL):
+        for number in (*([None] if self.talked else []), signal.SIGTERM, signal.SIGKILL):
             if number is not None:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, number)
@@ -197,7 +202,7 @@ async def _read(
                 if not noise % 100:
                     await anyio.lowlevel.checkpoint()
                 continue
-            noise = 0
+            noise, server.talked = 0, True
             try:
                 await incoming.send(SessionMessage(message))
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):

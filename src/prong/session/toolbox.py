@@ -22,6 +22,7 @@ from prong.tools.mcp_search import CALL, SEARCH, LateServers, deferred, searchab
 from prong.tools.structured import StructuredOutput
 from prong.tools.tool import Tool
 
+_LISTED = 100
 TeamRole: TypeAlias = Literal["", "leader", "member"]
 """What an agent is in a team, if it is in one."""
 
@@ -131,7 +132,8 @@ def make_kit(
         if away := sorted(name for name in unknown if is_mcp(name)):
             place.warnings.append(f"there is no tool {', '.join(away)}")
         if wrong := sorted(unknown.difference(away)):
-            listed = ", ".join(names)
+            more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
+            listed = f"{', '.join(names[:_LISTED])}{more}"
             said = "".join(f"; {problem}" for problem in brought.problems)
             raise UnknownName(f"there is no tool {', '.join(wrong)}; the tools are {listed}{said}")
         own = [tool for tool in own if tool.name in wanted]

@@ -14,6 +14,8 @@ from prong.agent.spec import AgentType
 from prong.journal.note import ToolSet
 from prong.tools.filter import is_mcp
 
+_LISTED = 40
+"""Tools of a server that are named one by one."""
 _SIMPLE = ("Bash", "Read", "Edit", "Skill")
 
 
@@ -74,5 +76,8 @@ def describe_workers(tools: Iterable[str], skills: Sequence[str], scratchpad: st
 
 
 def _servers(servers: dict[str, list[str]]) -> str:
-    listed = [f"{name} ({', '.join(tools)})" for name, tools in servers.items()]
+    listed = [
+        f"{name} ({', '.join(tools) if len(tools) <= _LISTED else f'{len(tools):,} tools'})"
+        for name, tools in servers.items()
+    ]
     return "; ".join(listed) or "none"
