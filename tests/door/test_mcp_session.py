@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from prong.command import Accepted, Clear, Refused, Say, UseSkill
+from prong.command import Accepted, Clear, Compact, Refused, Say, SetModel, UseSkill
 from prong.event import MAIN, PermissionAsked, PromptMoved, QuestionAsked, ToolFinished, ToolOutput
 from prong.face.slash import Show
 from prong.face.wish import shown
@@ -128,6 +128,51 @@ async def test_a_changed_list_is_said_and_waits_for_a_new_prompt(config: dict[st
         await wait_for(lambda: any("+mcp__many__grown" in one for one in w.warnings))
         assert "mcp__many__grown" not in told(w)
         await w.session.send(Clear())
+        await w.session.run("Go on")
+        assert "mcp__many__grown" in told(w)
+
+
+async def test_a_resumed_session_is_told_of_new_servers_and_can_have_them() -> None:
+    """What servers brought since is said; /clear and another model begin a prompt that has it."""
+    script = [say("One."), say("Two."), say("Three."), say("Four.")]
+    async with world(
+        script, settings=patient(), opens=False, moves_prefix="the session is cleared"
+    ) as w:
+        async with w.open(mcp_config=old_config("old")) as session:
+            await session.run("Go")
+        both = {"mcpServers": {**server_config()["mcpServers"], **old_config("old")["mcpServers"]}}
+        async with w.open(resume=session.id, mcp_config=both) as session:
+            await session.run("Again")
+            assert told(w) == told(w, at=0)
+            assert any("since this session began: +mcp__many__" in one for one in w.warnings)
+            await session.send(SetModel("claude-opus-5-5"))
+            await session.run("More")
+            assert {"mcp__many__lookup", "mcp__old__form"} <= {*told(w)}
+        less = old_config("old")
+        async with w.open(resume=session.id, mcp_config=less, model="claude-opus-5-5") as session:
+            await session.run("Once more")
+            assert any("-mcp__many__lookup" in one for one in w.warnings)
+
+
+async def test_a_compaction_takes_in_what_came() -> None:
+    """The prompt after a compaction tells of tools that a server got meanwhile."""
+    async with world(
+        [
+            call("mcp__many__grow", {}),
+            say("One. " * 400),
+            say("Two."),
+            say("A summary."),
+            say("On."),
+        ],
+        mcp_config=old_config(),
+        settings=patient(),
+        allow=["mcp__many"],
+        moves_prefix="the session is compacted",
+    ) as w:
+        await w.session.run("Go")
+        await w.session.run("And " * 2_000)
+        await wait_for(lambda: any("+mcp__many__grown" in one for one in w.warnings))
+        assert isinstance(await w.session.send(Compact()), Accepted)
         await w.session.run("Go on")
         assert "mcp__many__grown" in told(w)
 

@@ -120,12 +120,19 @@ class Agent(Struct, kw_only=True):
         if why := self.policy.equip(self.context.host):
             self.emit(Warned(text=why))
 
-    def restart(self, prompt: Prompt, *, reason: Reason, detail: str) -> None:
-        """Go on under a new prompt; a call that stood in the old one may be made again."""
+    def restart(
+        self, prompt: Prompt, *, reason: Reason, detail: str, kit: Kit | None = None
+    ) -> None:
+        """Go on under a new prompt; a call that stood in the old one may be made again.
+
+        `kit` is what its head tells of, if that is neither the present one nor the renewal.
+        """
         self.conversation.restart(prompt, reason=reason, detail=detail)
         self.run.repeats.forget()
-        if self.renewal is not None and prompt.head is self.renewal.head:
-            self.kit, self.renewal = self.renewal.kit, None
+        if kit is None and self.renewal is not None and prompt.head is self.renewal.head:
+            kit = self.renewal.kit
+        if kit is not None:
+            self.kit, self.renewal = kit, None
 
     def move(self, host: Host, cwd: str, policy: PolicyBox) -> None:
         """Work in another place from now on, by the rules that hold there."""

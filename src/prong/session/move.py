@@ -7,7 +7,6 @@ from typing import Literal
 import msgspec
 
 from prong.agent import Agent
-from prong.agent.agent import Renewal
 from prong.agent.compact import carried
 from prong.config.model import Chosen, choose, render_head
 from prong.config.place import Place
@@ -29,8 +28,7 @@ def move(
     kit, prompt = agent.next_kit, agent.conversation.prompt
     before = prompt.head.spec
     head = render_head(place, chosen, kit.specs(), cache_key=before.cache_key, effort=before.effort)
-    agent.renewal = Renewal(head, kit)
-    agent.restart(Prompt(head).append(*carried(prompt)), reason=reason, detail=detail)
+    agent.restart(Prompt(head).append(*carried(prompt)), reason=reason, detail=detail, kit=kit)
     agent.context.see(images=chosen.images)
 
 
@@ -68,6 +66,5 @@ def change_effort(agent: Agent, effort: str) -> None:
         raise NotPossibleNow(f"the effort is {effort} already")
     spec = msgspec.structs.replace(agent.next_head.spec, effort=effort)
     detail = f"effort from {head.spec.effort or 'the usual'} to {effort}"
-    agent.renewal = Renewal(Head(head.dialect, spec), agent.next_kit)
-    fresh = Prompt(agent.renewal.head).append(*carried(agent.conversation.prompt))
-    agent.restart(fresh, reason="model", detail=detail)
+    fresh = Prompt(Head(head.dialect, spec)).append(*carried(agent.conversation.prompt))
+    agent.restart(fresh, reason="model", detail=detail, kit=agent.next_kit)

@@ -19,16 +19,19 @@ from prong.provider import is_local
 from prong.session.crew import Crew
 from prong.session.mcp_servers import McpServers, fitting
 from prong.session.parts import Parts
+from prong.tools.filter import is_mcp
+from prong.tools.mcp import McpResources, McpTool, full_name
 from prong.tools.mcp_search import SEARCH
 from prong.wire.brief import readable
 
 _MOST = 20
-"""Changes of a server's list that are told."""
+"""Changes that are told: of a server's list, and tools in one line."""
 
 
 async def follow_servers(parts: Parts, crew: Crew, servers: McpServers) -> None:
     """Take in what servers tell, one after the other, until the session ends."""
     late = set(servers.starting)
+    catch_up(parts, crew, servers)
     if late:
         _tell(parts, _waiting(servers.starting, parts))
     changes: Counter[str] = Counter()
@@ -51,6 +54,23 @@ async def follow_servers(parts: Parts, crew: Crew, servers: McpServers) -> None:
             if changes[name] <= _MOST:
                 more = "; no more is said of it" if changes[name] == _MOST else ""
                 _tell(parts, f"MCP server {name!r} has changed its tools ({detail}); {how}{more}")
+
+
+def catch_up(parts: Parts, crew: Crew, servers: McpServers) -> None:
+    """See what has changed since the head of a resumed session was made, and say it."""
+    names = parts.agent.conversation.prompt.head.tools
+    told = {name for name in names if is_mcp(name)}
+    have = {tool.name for tool in crew.pool if isinstance(tool, McpTool | McpResources)}
+    came = set[str]() if SEARCH in names else have - told
+    ready = [full_name(one.spec.name, "") for one in servers.servers if one.state == "ready"]
+    went = {name for name in told - have if any(name.startswith(lead) for lead in ready)}
+    if crew.coordinates or not (came or went):
+        return
+    listed = [*(f"+{name}" for name in sorted(came)), *(f"-{name}" for name in sorted(went))]
+    more = f" and {len(listed) - _MOST} more" if len(listed) > _MOST else ""
+    changes = f"{', '.join(listed[:_MOST])}{more}"
+    how = renew(parts, crew, servers)
+    _tell(parts, f"tools of MCP servers since this session began: {changes}; {how}")
 
 
 def _tell(parts: Parts, text: str) -> None:
