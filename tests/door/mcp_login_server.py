@@ -1,7 +1,7 @@
 """An MCP server that wants a login, and the place to log in, for tests: `... PORT [WORD ...]`.
 
-Words make it worse: `denies`, `wrong_state`, `twice`, `elsewhere` (metadata leads to another
-address), `other_resource`, `other_issuer`, `short` (tokens end at once), `no_refresh`, `sse`.
+Words make it worse: `denies`, `elsewhere`, `far_token` and `far_register` (metadata leads to another
+machine), `other_resource`, `other_issuer`, `short` (tokens end at once), `no_refresh`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 PORT, WORDS = int(sys.argv[1]), set(sys.argv[2:])
 BASE = f"http://127.0.0.1:{PORT}"
+FAR = "http://169.254.169.254"
 codes: dict[str, str] = {}
 tokens: set[str] = set()
 refreshes: set[str] = set()
@@ -40,13 +41,13 @@ async def resource(_: Request) -> Response:
 
 
 async def metadata(_: Request) -> Response:
-    away = "http://169.254.169.254" if "elsewhere" in WORDS else BASE
+    away = FAR if "elsewhere" in WORDS else BASE
     return JSONResponse(
         {
             "issuer": "https://other.example" if "other_issuer" in WORDS else BASE,
             "authorization_endpoint": f"{away}/authorize",
-            "token_endpoint": f"{BASE}/token",
-            "registration_endpoint": f"{BASE}/register",
+            "token_endpoint": f"{FAR if 'far_token' in WORDS else BASE}/token",
+            "registration_endpoint": f"{FAR if 'far_register' in WORDS else BASE}/register",
             "response_types_supported": ["code"],
             "code_challenge_methods_supported": ["S256"],
             "grant_types_supported": ["authorization_code", "refresh_token"],
@@ -63,10 +64,9 @@ async def authorize(request: Request) -> Response:
     given = request.query_params
     code = secrets.token_urlsafe(8)
     codes[code] = given["code_challenge"]
-    state = "guessed" if "wrong_state" in WORDS else given["state"]
-    answer = {"code": code, "state": state}
+    answer = {"code": code, "state": given["state"]}
     if "denies" in WORDS:
-        answer = {"error": "access_denied", "state": state}
+        answer = {"error": "access_denied", "state": given["state"]}
     return RedirectResponse(f"{given['redirect_uri']}?{urlencode(answer)}")
 
 

@@ -152,6 +152,8 @@ async def test_a_token_that_was_taken_back_is_refreshed_or_said(tmp_path: Path) 
     [
         ("denies", "access_denied"),
         ("elsewhere", "where it may not go"),
+        ("far_token", "where it may not go"),
+        ("far_register", "where it may not go"),
         ("other_resource", "does not match"),
         ("other_issuer", "issuer"),
     ],

@@ -110,6 +110,8 @@ def _explained() -> str:
             lines.append(f"{form:{_NAME}} {one.help}")
     lines.append(f"{'!COMMAND':{_NAME}} run a command yourself; the model is told what it gave")
     lines.append(f"{'@PATH':{_NAME}} name a file; Tab completes it")
+    lines.append(f"{'@SERVER:URI':{_NAME}} put a resource of an MCP server into the message")
+    lines.append(f"{'/mcp__SERVER__NAME':{_NAME}} a prompt of an MCP server")
     for keys, told in TOLD:
         first, *rest = textwrap.wrap(told, _WIDE - _NAME - 1)
         lines.append(f"{keys:{_NAME}} {first}")
