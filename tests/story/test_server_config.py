@@ -190,3 +190,14 @@ def test_servers_of_a_config_toml_are_read(place: Place) -> None:
     assert [server.name for server in place.read(trusted=False).servers] == ["u", "web"]
     place.write("~/.codex/config.toml", "[mcp_servers.u")
     assert "not valid TOML" in place.read().problems[0].why
+
+
+def test_names_that_cannot_be_told_apart_are_said(place: Place) -> None:
+    """Two servers whose tools would have one name: one is left out; a wider name is warned of."""
+    names = ("a.b", "a_b", "a", "a__c")
+    inner = ", ".join(f'"{name}": {{"command": "x"}}' for name in names)
+    place.write("~/.prong/mcp.json", f'{{"mcpServers": {{{inner}}}}}')
+    found = place.read()
+    assert [server.name for server in found.servers] == ["a", "a.b", "a__c"]
+    assert "'a_b' is left out" in found.problems[0].why
+    assert found.warnings == ["rules about mcp__a speak of the tools of the server 'a__c' too"]

@@ -17,6 +17,7 @@ from prong.config.document import Document, parse_document, read_document, read_
 from prong.config.server import SECTION, ServerSpec, parse_servers
 from prong.config.setting import Settings
 from prong.errors import ConfigError
+from prong.tools.mcp import full_name
 
 PROJECT_FILE = ".mcp.json"
 USER_FILE = ".prong/mcp.json"
@@ -70,7 +71,7 @@ def configured_servers(
         if problems:
             raise problems[0]
         search.taken.update({server.name: server for server in servers})
-    search.found.servers = tuple(server for _, server in sorted(search.taken.items()))
+    search.settle()
     return search.found
 
 
@@ -96,6 +97,23 @@ class _ServerSearch:
                 self.take(*parse_servers(document, self.env, *steps, scope="local"))
         for name in off & self.taken.keys():
             del self.taken[name]
+
+    def settle(self) -> None:
+        """Sort the servers, and see that the names of their tools can be told apart."""
+        leads: dict[str, ServerSpec] = {}
+        for _, server in sorted(self.taken.items()):
+            lead = full_name(server.name, "")
+            if (other := leads.setdefault(lead, server)) is not server:
+                why = f"server {server.name!r} is left out: its tools would be called like those of"
+                problem = ConfigError(server.path, f"{why} {other.name!r}", line=server.line)
+                self.found.problems.append(problem)
+        for lead, server in leads.items():
+            wider = [one for near, one in leads.items() if near != lead and lead.startswith(near)]
+            self.found.warnings += [
+                f"rules about mcp__{one.name} speak of the tools of the server {server.name!r} too"
+                for one in wider
+            ]
+        self.found.servers = tuple(leads.values())
 
     def _look_in_project(self, settings: Settings, *, trusted: bool, off: frozenset[str]) -> None:
         for document in project_documents(self.root):

@@ -101,6 +101,12 @@ class McpServers(msgspec.Struct, frozen=True):
         """Find a server by its name."""
         return next((one for one in self.servers if one.spec.name == name), None)
 
+    def owner(self, name: str) -> McpServer | None:
+        """Find the server of a tool or prompt by its full name, be it there yet or not."""
+        leads = ((full_name(one.spec.name, ""), one) for one in self.servers)
+        found = [(len(lead), one) for lead, one in leads if name.startswith(lead)]
+        return max(found, key=lambda pair: pair[0])[1] if found else None
+
     async def aclose(self) -> None:
         """End all connections and processes, all at once."""
         async with anyio.create_task_group() as group:
@@ -178,22 +184,20 @@ def fitting(pool: Kit, told: Sequence[ToolSpec], servers: McpServers) -> Kit:
 
 def _awaited(spec: ToolSpec, servers: McpServers) -> list[ServedTool]:
     """Make a tool of what a head tells of it, if its server is one of the session's."""
-    for server in servers.servers:
-        lead = full_name(server.spec.name, "")
-        if not spec.name.startswith(lead):
-            continue
-        own = spec.name.removeprefix(lead)
-        if re.fullmatch(rf"{RESOURCES}(_[0-9a-f]{{8}})?", own):
-            return [McpResources(connection=server, server=server.spec.name, name=spec.name)]
-        return [
-            McpTool(
-                connection=server,
-                server=server.spec.name,
-                tool=own,
-                name=spec.name,
-                description=spec.description,
-                raw_schema=spec.schema,
-                effect="writes",
-            )
-        ]
-    return []
+    server = servers.owner(spec.name)
+    if server is None:
+        return []
+    own = spec.name.removeprefix(full_name(server.spec.name, ""))
+    if re.fullmatch(rf"{RESOURCES}(_[0-9a-f]{{8}})?", own):
+        return [McpResources(connection=server, server=server.spec.name, name=spec.name)]
+    return [
+        McpTool(
+            connection=server,
+            server=server.spec.name,
+            tool=own,
+            name=spec.name,
+            description=spec.description,
+            raw_schema=spec.schema,
+            effect="writes",
+        )
+    ]

@@ -11,7 +11,7 @@ from prong.command import Refused
 from prong.entry import Part, Text
 from prong.event import Warned
 from prong.session.parts import Parts
-from prong.tools.mcp import content_part, full_name, resource_part
+from prong.tools.mcp import content_part, resource_part
 from prong.tools.tool import Failed
 
 if TYPE_CHECKING:
@@ -27,19 +27,12 @@ _LONGEST = 100_000
 
 def is_server_prompt(parts: Parts, name: str) -> bool:
     """Whether a name after a slash is that of a server's prompt, be the server there yet or not."""
-    return _server_of(parts, name) is not None
-
-
-def _server_of(parts: Parts, name: str) -> McpServer | None:
-    for server in parts.servers.servers if parts.servers is not None else ():
-        if name.startswith(full_name(server.spec.name, "")):
-            return server
-    return None
+    return parts.servers is not None and parts.servers.owner(name) is not None
 
 
 async def server_prompt(parts: Parts, name: str, words: str) -> tuple[Part, ...] | Refused:
     """Have a server write its prompt, with the words that follow its name as arguments."""
-    server = _server_of(parts, name)
+    server = parts.servers.owner(name) if parts.servers is not None else None
     assert server is not None
     assert parts.servers is not None
     await server.wait_settled()
