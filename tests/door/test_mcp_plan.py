@@ -63,3 +63,19 @@ async def test_nobody_is_shown_an_exit_that_is_closed(mode: str) -> None:
 
         names = {tool["name"] for tool in of(w, "BRIEF")[0]["tools"]}
         assert names & {"ExitPlanMode", "EnterPlanMode"} == set()
+
+
+async def test_a_type_names_servers_as_they_are_configured() -> None:
+    """`mcpServers` of a type means a server by its own name, whatever its tools are called."""
+    config = msgspec.json.encode(
+        {"mcpServers": {"tiny.one": {"command": sys.executable, "args": [SCRIPT]}}}
+    ).decode()
+    types = '{"t": {"description": "d", "prompt": "p", "mcpServers": ["tiny.one"]}}'
+    steps = Script([agent("BRIEF", "t"), say("W."), say("D.")], {"BRIEF": [say("ok")]})
+    async with world(
+        steps, agents=types, mcp_config=(config,), settings={"mcp": {"wait": 60}}
+    ) as w:
+        await w.session.run("Go")
+
+        names = {tool["name"] for tool in of(w, "BRIEF")[0]["tools"]}
+        assert "mcp__tiny_one__say" in names

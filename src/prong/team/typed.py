@@ -34,7 +34,7 @@ from prong.tools.filter import (
     is_mcp,
 )
 from prong.tools.kit import Kit
-from prong.tools.mcp import McpResources, McpTool, clean_name
+from prong.tools.mcp import McpResources, McpTool, full_name
 from prong.tools.mcp_search import CALL, SEARCH, searchable
 from prong.tools.policy import Policy, usable_in_plan
 from prong.tools.skill import find_skill
@@ -101,9 +101,9 @@ def filtered(
             for n in names
             if is_brought(n) and usable_in_plan(policy, n, reads=is_function(n) and n in readers)
         )
-    wanted = None if servers is None else {clean_name(server) for server in servers}
+    leads = tuple(full_name(server, "") for server in servers or ())
     shared = without_private(names, private, kind.name)
-    offered = [n for n in shared if wanted is None or not is_mcp(n) or n.split("__")[1] in wanted]
+    offered = [n for n in shared if servers is None or not is_mcp(n) or n.startswith(leads)]
     return filter_kit(
         offered,
         Request(
@@ -197,8 +197,9 @@ class TypeResolver(Struct, kw_only=True):
             readers={tool.name for tool in pool if tool.effect == "reads"},
             private=self.place.servers.private,
         )
-        here = {name.split("__")[1] for name in self.kit.names if is_mcp(name)}
-        missing = [name for name in kind.mcp_servers or () if clean_name(name) not in here]
+        named = [(one, full_name(one, "")) for one in kind.mcp_servers or ()]
+        here = [name for name in self.kit.names if is_mcp(name)]
+        missing = [one for one, lead in named if not any(n.startswith(lead) for n in here)]
         warnings += [f"the type names the MCP server {s!r}, which is not there" for s in missing]
         absent = absent_tools(kind.tool_names or (), [tool.name for tool in pool])
         if absent:
