@@ -101,6 +101,28 @@ async def test_a_type_names_the_machine(world: Worlds, tmp_path: Path) -> None:
         assert started(w) == [("remote", "hut"), ("remote", "box")]
 
 
+async def test_a_file_of_a_type_names_the_machine(world: Worlds, tmp_path: Path) -> None:
+    """Front matter takes the same word; one that means nothing is told of, with its line."""
+    head = "---\nname: {}\ndescription: Builds.\nisolation: {}\n---\nYou build.\n"
+    files = {
+        "~/.prong/agents/builder.md": head.format("builder", "remote:hut"),
+        "~/.prong/agents/wrong.md": head.format("wrong", "remote:no way"),
+    }
+    script = Script([agent("ONE", "builder")], {"ONE": [say("one")]}, forever=say("ok"))
+    far = tmp_path / "far"
+    given = {"settings": several_targets(far, "box", "hut"), "files": files}
+    async with remote_world(world, script, far, **given) as (w, _):
+        await w.session.run("Go")
+        await w.session.wait_settled()
+
+        assert started(w) == [("remote", "hut")]
+        assert any(
+            "wrong.md:4: isolation 'remote:no way' must be 'worktree', 'remote', or 'remote:NAME'"
+            in text
+            for text in w.warnings
+        )
+
+
 async def test_a_program_and_a_user_name_the_machine(world: Worlds, tmp_path: Path) -> None:
     """`session.fork`, `session.agent`, the command and `/fork --remote:NAME` all take the same word."""
     script = Script([say("hello")], {f"P{n}": [report()] for n in range(4)}, forever=say("ok"))
