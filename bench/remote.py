@@ -1,4 +1,4 @@
-"""Forks on another machine: memory of their worker, bytes on the line, and the start of one.
+"""Forks on another machine: their start, events and delay, memory, and bytes on the line.
 
 python bench/remote.py
 """
@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,32 @@ from fork_prong import entries
 from measure import Row, show
 
 from prong.event import TextDelta
+from prong.host import LocalHost
+from prong.host.bundle import offer, pack
+from prong.host.git import Git
+from prong.host.worktree import reserve
 from prong.session import Session, open_session
-from prong.testing import Options, Script, ServerProcess, call, inside, report, say
+from prong.testing import (
+    Options,
+    Script,
+    Server,
+    ServerProcess,
+    Step,
+    call,
+    delay,
+    inside,
+    report,
+    say,
+)
+from prong.testing.request import Request
 
 TOKENS = 500_000
 MANY = (1, 8, 32)
 STREAMS = 20
 WORDS = 3_000
+TICKS = 12
+REPOSITORY = 20
+BUNDLE = 10_000
 _MB = 1024 * 1024
 WAIT = call("Bash", {"command": "touch began; while [ ! -e ../go ]; do sleep 0.2; done"})
 
@@ -149,12 +169,65 @@ async def pour(session: Session, isolation: Any, many: int) -> float:
     return count / (last - first)
 
 
+def tell_time(request: Request) -> Step:
+    """Answer by what time it is: all machines here have one clock."""
+    if not any(rb"Directive:\nTICK-" in one.raw for one in request.blocks):
+        return say("Ok.")
+    done = sum(one.kind == "tool_use" for one in request.blocks)
+    if done >= TICKS:
+        return report()
+    return say(f"{time.time()} ", then=call("Bash", {"command": f"sleep 0.4; : {done}"}))
+
+
+async def serve_time() -> None:
+    async with Server(tell_time, options=Options(keep_bodies=False)) as server:
+        print(server.url, flush=True)
+        await anyio.sleep_forever()
+
+
+@contextmanager
+def clock() -> Generator[str]:
+    """Give the address of a server that says what time it is, in a process of its own."""
+    words = [sys.executable, __file__, "clock"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+async def tick(session: Session, isolation: Any, many: int) -> list[float]:
+    """Give the seconds from a server's word to its event here, with so many forks at once."""
+    await session.run("Are you ready?")
+    took: list[float] = []
+    async with anyio.create_task_group() as group:
+
+        async def read() -> None:
+            async for one in session.events():
+                # The last of each is its report.
+                if isinstance(one.event, TextDelta) and one.event.text[0].isdigit():
+                    took.append(time.time() - float(one.event.text))  # noqa: PERF401 - never ends
+
+        group.start_soon(read)
+        directives = [f"TICK-{number}. Say." for number in range(1, many + 1)]
+        await session.start_forks(directives, isolation=isolation)
+        await session.wait_settled()
+        group.cancel_scope.cancel()
+    assert [one.status for one in session.receipts()] == ["completed"] * many
+    return sorted(took)
+
+
 async def timed(url: str, folder: Path, target: dict[str, Any], isolation: Any) -> dict[str, Any]:
     async with opened(url, folder / "one", target) as session:
         took = await start(session, isolation, 4)
     async with opened(url, folder / "two", target) as session:
         rate = await pour(session, isolation, STREAMS)
-    return {"cold": took[0], "warm": min(took[1:]), "rate": rate}
+    with clock() as url:
+        async with opened(url, folder / "three", target) as session:
+            late = await tick(session, isolation, STREAMS)
+    half, most = late[len(late) // 2], late[len(late) * 99 // 100]
+    return {"cold": took[0], "warm": min(took[1:]), "rate": rate, "half": half, "most": most}
 
 
 def launchers(folder: Path) -> Iterator[tuple[str, dict[str, Any], str | None]]:
@@ -194,7 +267,9 @@ def compared() -> Iterator[Row]:
     """Compare ways to start a fork, in one process after the other."""
     plain = {f"PLAIN-{number}.": [report()] for number in range(1, 9)}
     text = " ".join(f"word{number}" for number in range(WORDS))
-    streams = {f"POUR-{number}.": [say(text)] for number in range(1, STREAMS + 1)}
+    # Pieces that arrive together become one event.
+    apart = delay(between=0.001, then=say(text))
+    streams = {f"POUR-{number}.": [apart] for number in range(1, STREAMS + 1)}
     given = Script([], {**plain, **streams}, forever=say("Ok."))
     with tempfile.TemporaryDirectory() as folder:
         for name, target, isolation in launchers(Path(folder)):
@@ -204,10 +279,50 @@ def compared() -> Iterator[Row]:
             took = f"{found['cold']:.2f} s, then {found['warm']:.2f} s"
             yield Row(f"remote: {name}, wish to first request", took)
             rate = f"{found['rate']:,.0f} per second"
-            yield Row(f"remote: {name}, pieces of text of {STREAMS} forks at once", rate)
+            yield Row(f"remote: {name}, events of {STREAMS} forks at once", rate)
+            late = (
+                f"{found['half'] * 1e3:.0f} ms, for one in a hundred {found['most'] * 1e3:.0f} ms"
+            )
+            yield Row(f"remote: {name}, delay of events of {STREAMS} forks at once", late)
+
+
+async def bundled(folder: Path) -> tuple[int, int]:
+    """Give the bytes of all of a repository, and of three changed files of it, as they are sent."""
+    project = folder / "project"
+    repository(project)
+    for number in range(REPOSITORY * 10):
+        (project / f"{number}.bin").write_bytes(os.urandom(_MB // 10))
+    for number in range(3):
+        lines = (f"a{number}_{n} = {n * 7919 % 1_000}\n" for n in range(2_000))
+        (project / f"{number}.py").write_text("".join(lines))
+    git = Git(LocalHost(str(project)), str(project))
+    who = ("-c", "user.name=T", "-c", "user.email=t@example.invalid")
+    await git.run("add", ".")
+    await git.run(*who, "commit", "-qm", "large")
+    there = await git.run("rev-parse", "HEAD")
+    for number in range(3):
+        with (project / f"{number}.py").open("a") as file:
+            file.write(f"changed = {number}\n")
+    near = await reserve(LocalHost(str(project)), "it", base="snapshot")
+    start = near.snapshot_commit
+    offered = await offer(git, start)
+    assert there in offered
+    whole, changed = folder / "whole", folder / "changed"
+    await pack(git, "it", start, (), str(whole))
+    await pack(git, "it", start, (there,), str(changed))
+    return whole.stat().st_size, changed.stat().st_size
+
+
+def sent() -> Row:
+    with tempfile.TemporaryDirectory() as folder:
+        whole, changed = anyio.run(bundled, Path(folder))
+    text = f"{changed:,} bytes; all of it {whole / _MB:.1f} MB"
+    what = f"remote: 3 changed files of a repository of {REPOSITORY} MB"
+    return Row(what, text, f"< {BUNDLE // 1000} kB", changed < BUNDLE)
 
 
 def rows() -> Iterator[Row]:
+    yield sent()
     yield from compared()
     found = {many: measured(many) for many in MANY}
     one = found[1]
@@ -224,7 +339,9 @@ def rows() -> Iterator[Row]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
+    if sys.argv[1:] == ["clock"]:
+        anyio.run(serve_time)
+    elif sys.argv[1:]:
         print(json.dumps(anyio.run(work, sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))))
     else:
         raise SystemExit(show(rows()))
