@@ -27,6 +27,7 @@ import anyio.abc
 import msgspec
 
 from prong.entry import Reply, Results
+from prong.event import MAIN
 from prong.journal.note import ChildSpec
 from prong.journal.replay import read_journal
 from prong.journal.verify import verify
@@ -267,8 +268,8 @@ def _judge(w: World, repo: Repo, far: Path) -> str:
         return "the journal is missing or damaged"
     replay = read_journal(path)
     specs = [spec for one in replay.agents if (spec := replay.last(one, ChildSpec))]
-    if (many := len(specs)) not in {0, FORKS}:
-        return f"{many} forks were started"
+    if wrong := _unstarted(replay.agents[MAIN], {spec.call_id for spec in specs}):
+        return wrong
     noted = _noted(repo, far)
     if twice := [name for name, times in noted.items() if times > 1]:
         return f"run twice: {twice}"
@@ -276,6 +277,24 @@ def _judge(w: World, repo: Repo, far: Path) -> str:
     if lost := sorted(done - set(noted)):
         return f"lost: {lost}"
     return untold(replay)
+
+
+def _unstarted(prompt: Prompt, begun: set[str]) -> str:
+    """Say which calls for forks led to none and were not reported as interrupted.
+
+    A session may be killed when it has started one of several, and never starts a call twice.
+    """
+    asked: set[str] = set()
+    failed: set[str] = set()
+    for _, entry in prompt.entries():
+        if isinstance(entry, Reply):
+            asked |= {one.id for one in entry.calls}
+        elif isinstance(entry, Results):
+            failed |= {one.call_id for one in entry.results if one.failed}
+    if len(begun) > FORKS:
+        return f"{len(begun)} forks were started"
+    lost = asked - begun - failed
+    return f"calls that led to nothing: {sorted(lost)}" if lost else ""
 
 
 def _noted(repo: Repo, far: Path) -> Counter[str]:
