@@ -301,3 +301,44 @@ async def test_an_option_of_the_library_is_named_too(name: str, meant: str) -> N
     wrong: Any = {name: "x"}
     with pytest.raises(prong.UsageError, match=f"no option '{name}'; did you mean {meant}"):
         prong.open_session(**wrong)
+
+
+@SEVERAL
+async def test_a_resumed_session_says_what_of_its_head_it_keeps(
+    world: Worlds, program: Any
+) -> None:
+    """A type's prompt and betas that the head has not are said to be left out."""
+    agents = ("--agents", '{"reader": {"description": "d", "prompt": "You read."}}')
+    async with world(Script(forever=say("Yes.")), opens=False) as w:
+        await program.run(w, "-p", "Hi")
+        done = await program.run(w, "-p", "-c", "Hi", *agents, "--agent", "reader", "--betas", "b")
+        assert b"the prompt of 'reader' is left out" in done.stderr
+        assert b"--betas is left out" in done.stderr
+
+        await program.run(w, "-p", "Hi", *agents, "--agent", "reader")
+        done = await program.run(w, "-p", "-c", "Hi", *agents, "--agent", "reader")
+        assert b"left out" not in done.stderr
+
+
+async def test_nothing_is_kept_of_a_session_that_is_not_to_be(world: Worlds, program: Any) -> None:
+    """`--no-session-persistence` leaves no journal, no events and no outputs; it cannot resume."""
+    async with world(Script(forever=say("Yes.")), opens=False) as w:
+        done = await program.run(w, "-p", "Hi", "--no-session-persistence")
+        assert (done.returncode, done.stdout) == (0, b"Yes.\n")
+        kept = [path for path in (w.store / "projects").rglob("*") if path.is_file()]
+        assert not [path for path in kept if path.suffix in {".jsonl", ".txt"}]
+        gone = await program.run(w, "-p", "-c", "Hi")
+        assert gone.returncode != 0
+        both = await program.run(w, "-p", "-c", "Hi", "--no-session-persistence")
+        assert both.returncode == 2
+
+
+async def test_skills_can_be_left_out(world: Worlds, program: Any) -> None:
+    """With `--disable-slash-commands` no skill is offered, and none is started by its name."""
+    skill = "---\nname: greet\ndescription: greets\n---\nSay hello to $ARGUMENTS.\n"
+    files = {"~/.prong/skills/greet/SKILL.md": skill}
+    async with world([say("Hi.")], opens=False, files=files) as w:
+        await program.run(w, "-p", "/greet you", "--disable-slash-commands")
+        (body,) = w.bodies()
+        assert "Skill" not in [tool["name"] for tool in body["tools"]]
+        assert "Say hello" not in str(body["messages"])

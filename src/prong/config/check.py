@@ -155,6 +155,8 @@ def _check_session(options: Options) -> None:
         raise BadInput("--resume names a session and --continue means the last; give one")
     if options.fork_session and not resumes:
         raise BadInput("--fork-session copies a session: say which with --resume or --continue")
+    if resumes and not options.persist and not options.fork_session:
+        raise BadInput("a resumed session is kept; add --fork-session for a copy that is not")
     if options.worktree is not None and resumes:
         raise BadInput("a resumed session stays in its folder; leave out --worktree")
     if options.agent is not None and options.coordinator:

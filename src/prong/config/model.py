@@ -147,6 +147,7 @@ def left_out(options: Options, head: HeadSpec) -> list[str]:
         and options.append_system not in head.system,
         "--effort": options.effort is not None and options.effort != head.effort,
         "--thinking": options.thinking is not None and options.thinking != head.thinking,
+        "--betas": bool(options.betas) and tuple(options.betas) != head.betas,
         **changed(options, head.extra),
     }
     return [

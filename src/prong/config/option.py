@@ -40,6 +40,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Go on in a copy, and leave the resumed session as it is."""
     session_id: str | None = None
     """Id for a new session."""
+    persist: bool = True
+    """Whether the session is kept when it has ended, and can be resumed."""
     name: str | None = None
     """A name by which the session can be found again."""
     mode: str | None = None
@@ -66,6 +68,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Further folders the agent may work in."""
     tools: Sequence[str | Callable[..., Any]] | None = None
     """Functions that are tools beside Prong's own; names choose among those: only these."""
+    skills: bool = True
+    """Whether skills and commands of files are offered."""
     hooks: Sequence[Callable[[Any], Any]] = ()
     """Functions that are told of events and may object, beside the commands of settings."""
     system: str | None = None
@@ -132,6 +136,7 @@ class OptionKeywords(TypedDict, total=False):
     continue_last: bool
     fork_session: bool
     session_id: str | None
+    persist: bool
     name: str | None
     mode: str | None
     permission_prompt_tool: str | None
@@ -146,6 +151,7 @@ class OptionKeywords(TypedDict, total=False):
     deny: Sequence[str]
     add_dirs: Sequence[str | os.PathLike[str]]
     tools: Sequence[str | Callable[..., Any]] | None
+    skills: bool
     hooks: Sequence[Callable[[Any], Any]]
     system: str | None
     append_system: str

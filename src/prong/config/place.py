@@ -107,14 +107,15 @@ def look_around(options: Options, *, cwd: str | None = None) -> Place:
     kept = Path(options.store).absolute() if options.store else store.home(env)
     policy = _reading_policy(options, settings, root=root, home=home, kept=kept, env=env)
     plugins = _plugins(home, cwd, options)
-    brought = [place for plugin in plugins.plugins for place in plugin.skills]
+    brought = [place for plugin in plugins.plugins for place in plugin.skills if options.skills]
     instructions, skills = None, find_brought(brought, policy=policy)
     if not options.bare:
         notes = str(note_file(root, kept).folder) if remembers(options, settings) else ""
         instructions = collect_instructions(
             home, root, cwd, trusted=trusted, memory=notes, policy=policy
         )
-        skills = find_skills(home, root, cwd, trusted=trusted, policy=policy, brought=brought)
+        if options.skills:
+            skills = find_skills(home, root, cwd, trusted=trusted, policy=policy, brought=brought)
     strict = options.strict_mcp or options.bare
     servers = configured_servers(
         home,

@@ -117,6 +117,7 @@ def options_of(args: argparse.Namespace) -> Options:
         continue_last=args.continue_last,
         fork_session=args.fork_session,
         session_id=args.session_id,
+        persist=not args.no_session_persistence,
         name=args.name,
         mode="bypassPermissions" if args.skip_permissions else args.permission_mode,
         permission_prompt_tool=args.permission_prompt_tool,
@@ -130,6 +131,7 @@ def options_of(args: argparse.Namespace) -> Options:
         deny=_rules(args.disallowed_tools),
         add_dirs=tuple(args.add_dir),
         tools=_rules(args.tools) if args.tools is not None else None,
+        skills=not args.disable_slash_commands,
         system=_system(args),
         append_system=_appended(args),
         max_turns=args.max_turns,
@@ -258,6 +260,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("--debug", action="store_true", help="with -p, tell of requests and hooks as well")
     told = "for other programs' scripts: stream-json always has them"
     add("--include-partial-messages", action="store_true", help=told)
+    told = "likewise: it always tells what was taken in"
+    add("--replay-user-messages", action="store_true", help=told)
     add("--json-schema", metavar="JSON|FILE", help="answer with an object of this JSON schema")
     add("--max-turns", type=int, metavar="N", help="requests to the model at most")
     add("--max-budget-usd", type=float, metavar="USD", help="money to spend at most")
@@ -308,6 +312,7 @@ def _add_session(parser: argparse.ArgumentParser) -> None:
     add("--fork-session", action="store_true", help="go on in a copy of it")
     add("--session-id", metavar="ID", help="id for a new session")
     add("-n", "--name", help="a name to find the session by")
+    add("--no-session-persistence", action="store_true", help="keep nothing of it in the end")
 
 
 def _add_permission(parser: argparse.ArgumentParser) -> None:
@@ -356,6 +361,7 @@ def _add_context(parser: argparse.ArgumentParser) -> None:
         help="a plug-in's folder, for this session",
     )
     add("--memory", choices=("on", "off"), help="keep and read notes for later sessions, or not")
+    add("--disable-slash-commands", action="store_true", help="no skills, no commands of files")
     add("--bare", action="store_true", help="no instructions, hooks, skills or servers")
 
 

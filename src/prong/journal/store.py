@@ -193,6 +193,14 @@ def discard(path: Path) -> None:
         folder.rmdir()
 
 
+def remove(path: Path) -> None:
+    """Remove a session that is not to be kept: its journal, and all that lies beside it."""
+    import shutil
+
+    path.unlink(missing_ok=True)
+    shutil.rmtree(path.with_suffix(""), ignore_errors=True)
+
+
 def inspect(path: Path) -> SessionInfo | None:
     """Read what a list shows of a session; None if the file is no journal.
 

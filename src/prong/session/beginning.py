@@ -125,6 +125,8 @@ def _compare(agent: Agent, base: Foundation) -> None:
         move(agent, place, chosen, f"from {head.model} to {chosen.model}")
         return
     place.warn(*left_out(place.options, head.spec))
+    if (kind := place.acts_as) is not None and kind.prompt not in head.spec.system:
+        place.warn(f"the prompt of {kind.name!r} is left out: a resumed session keeps its own")
     specs = agent.kit.specs()
     if answer_schema(specs) not in (None, answer_schema(head.spec.tools)):
         _tell_cost(agent, "tools")

@@ -213,6 +213,8 @@ class _Maker:
         self._closers: list[Callable[[], Any]] = []
         self._created: Path | None = None
         """The journal this start has made; it goes again if the start fails."""
+        self._passing: Path | None = None
+        """The journal of a session that is not to be kept."""
 
     @property
     def parts(self) -> Parts:
@@ -311,6 +313,7 @@ class _Maker:
         place = self._place
         entered = enter(place)
         journal, replay, self._created = entered.journal, entered.replay, entered.made
+        self._passing = None if place.options.persist else entered.made
         if replay is not None and MAIN in replay.agents:
             place = replace(place, options=kept(place.options, replay.agents[MAIN].head.spec))
         self._closers.append(journal.close)
@@ -462,6 +465,8 @@ class _Maker:
                 cancelled = error
         if self._created is not None:
             store.discard(self._created)
+        if self._passing is not None:
+            store.remove(self._passing)
         if cancelled is not None:
             raise cancelled
         return failures[0] if failures else None
