@@ -342,3 +342,16 @@ async def test_skills_can_be_left_out(world: Worlds, program: Any) -> None:
         (body,) = w.bodies()
         assert "Skill" not in [tool["name"] for tool in body["tools"]]
         assert "Say hello" not in str(body["messages"])
+
+
+async def test_a_worktree_that_is_kept_is_told_in_the_terminal_too(
+    world: Worlds, program: Any
+) -> None:
+    """Line by line, what only the end of the session tells is told when it is left."""
+    made = call("Write", {"file_path": "new.txt", "content": "new\n"})
+    async with world([made, say("Done.")], opens=False) as w:
+        Repo(w.root).git("init", "-q")
+        words = ("--plain", "-w", "mine", "--dangerously-skip-permissions", "Write it")
+        done = await program.run(w, *words, stdin=b"/exit\n")
+
+    assert b"work kept on prong/mine (0 commits, 1 file, not all committed)" in done.stdout

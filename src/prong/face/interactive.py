@@ -7,6 +7,7 @@ opened, and what is left to do when the user leaves is done here, whichever face
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import AsyncGenerator, Iterable
@@ -16,7 +17,7 @@ import anyio
 import msgspec
 
 from prong.command import Remember, SetMemory
-from prong.event import MAIN, AgentRested, Envelope, MemoryKept, Warned
+from prong.event import MAIN, AgentRested, Envelope, MemoryKept, Warned, WorkKept
 from prong.face.composer import LineReader
 from prong.face.draw.phrase import dollars
 from prong.face.garbage import look_seldom
@@ -67,7 +68,8 @@ async def _run(options: Options, first: str, wanted: str, terminal: Terminal) ->
         _say_way_back(session.view(), left)
         match left:
             case Following():
-                options, start = _resumed(options, left.id), FaceStart("", left.draft, left.note)
+                options = _resumed(options, left.id, session.view().cwd)
+                start = FaceStart("", left.draft, left.note)
                 wanted = shown.face
             case _:
                 with suppress(OSError):
@@ -101,9 +103,17 @@ async def _wait_told(events: Subscription) -> None:
                 os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _resumed(options: Options, session_id: str) -> Options:
+def _resumed(options: Options, session_id: str, cwd: str) -> Options:
+    """Give the options of a session that follows; a worktree that was left is not made again."""
     return msgspec.structs.replace(
-        options, resume=session_id, continue_last=False, fork_session=False, session_id=None
+        options,
+        cwd=cwd if options.worktree is not None and os.path.isdir(cwd) else options.cwd,  # noqa: PTH112 - a text
+        worktree=None,
+        persist=True,
+        resume=session_id,
+        continue_last=False,
+        fork_session=False,
+        session_id=None,
     )
 
 
@@ -251,7 +261,7 @@ def _say_rest(missed: Iterable[Envelope]) -> None:
     """Say what no face has told and no conversation has."""
     screen = Screen()
     for envelope in missed:
-        if isinstance(envelope.event, MemoryKept | Warned):
+        if isinstance(envelope.event, MemoryKept | Warned | WorkKept):
             for text, style in describe(envelope.event):
                 screen.line(text, style=style)
 
@@ -259,7 +269,9 @@ def _say_rest(missed: Iterable[Envelope]) -> None:
 def _say_way_back(view: View, left: Handover) -> None:
     """Say what it cost, and how to go on with it another time."""
     if isinstance(left, Left) and left.asked and view.main.transcript and sys.stdout.isatty():
-        told = f"({dollars(view.cost)}; prong --resume {view.session_id} goes on with it)"
+        elsewhere = os.path.realpath(view.cwd) != os.path.realpath(".")
+        where = f"-C {shlex.quote(view.cwd)} " if elsewhere else ""
+        told = f"({dollars(view.cost)}; prong {where}--resume {view.session_id} goes on with it)"
         Screen().line(told, style="dim")
 
 
