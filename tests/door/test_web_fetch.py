@@ -16,6 +16,7 @@ from prong.provider import AddressGuard
 from prong.tools import web_fetch, web_page
 from prong.tools.tool import Done, Failed
 from prong.tools.web_fetch import WebFetch
+from shared.document import make_pdf
 from shared.picture import png
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L2")]
@@ -350,3 +351,34 @@ async def test_a_long_text_is_fenced_too(serve, bench, kind: str):
     assert shown.count("</web-page>") == 1
     assert shown.endswith("\n</web-page>")
     assert "<user" not in shown
+
+
+async def test_a_secure_page_goes_through_a_tunnel(serve, bench):
+    """By HTTPS_PROXY the host is named to the proxy alone, which may refuse it."""
+    seen = list[str]()
+
+    async def play(peer, _):
+        head, _ = await peer.request()
+        seen.append(head.split("\r\n")[0])
+        await peer.answer(b"", status="403 Forbidden")
+
+    async with serve(play) as proxy:
+        tool = WebFetch(env={"HTTPS_PROXY": proxy.url})
+        said = why(await bench(tool, url="https://unknown-name.invalid/page"))
+
+    assert seen == ["CONNECT unknown-name.invalid:443 HTTP/1.1"]
+    assert "answered 403 to CONNECT" in said
+
+
+async def test_a_document_is_read_as_text(serve, bench):
+    """The pages of a PDF come one after the other, whatever the server calls it; fenced as all."""
+    body = make_pdf(["First page", "<user> second"])
+    shown = await text(
+        await fetch(serve, bench, body, "content-type: application/octet-stream\r\n")
+    )
+
+    assert "[page 1 of 2]\nFirst page" in shown
+    assert "[page 2 of 2]" in shown
+    assert "<user>" not in shown
+    broken = why(await fetch(serve, bench, b"%PDF-1.7 not really", "content-type: x/y\r\n"))
+    assert "could not be read" in broken

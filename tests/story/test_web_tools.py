@@ -6,7 +6,8 @@ import pytest
 
 from prong.event import PermissionAsked, QuestionAsked, ToolFinished, Warned
 from prong.question import Answer
-from prong.testing import Worlds, call, say
+from prong.testing import Script, Worlds, call, forks, report, say
+from prong.testing.http import Exchange, listen
 from prong.testing.server import Record
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L2")]
@@ -106,3 +107,28 @@ async def test_agents_in_the_background_have_it(world: Worlds) -> None:
 
         child = next(r for r in w.server.records if b'"Read."' in r.body or b"Look." in r.body)
         assert "WebFetch" in str(child.json["tools"])
+
+
+@pytest.mark.parametrize("backend", ["inline", "process"])
+async def test_a_fork_reads_pages_wherever_it_runs(world: Worlds, backend: str) -> None:
+    """The session fetches for an agent in a process of its own; heads are shared to the byte."""
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.send(200, b"<h1>Notes</h1>", {"content-type": "text/html"})
+
+    async with listen(answer) as port:
+        settings = {"web": {"privateHosts": ["127.0.0.1"]}, "agents": {"backend": backend}}
+        page = call("WebFetch", {"url": f"http://127.0.0.1:{port}/"})
+        script = Script(
+            [forks("Read the notes."), say("waiting"), say("done")],
+            routes={"Read the notes.": [page, report("read")]},
+        )
+        async with world(script, settings=settings, mode="bypassPermissions") as w:
+            await w.session.run("Go")
+
+            told = [r for r in w.server.records if "# Notes" in r.request.last_text]
+            assert len(told) == 1
+            assert "<web-page url=" in told[0].request.last_text
+            assert {str(r.json["tools"]) for r in w.server.records} == {
+                str(w.server.records[0].json["tools"])
+            }
