@@ -242,6 +242,20 @@ def test_events_of_another_program_are_named_in_one_line() -> None:
     assert not declared.fatal
 
 
+def test_what_has_no_effect_there_has_none_here() -> None:
+    """Keys that the program does not know whose file it is stop nothing; in our own they do."""
+    entry = {"command": "x", "_comment": "guards", "continueOnError": True, "once": True}
+    declared = declare({"PreToolUse": [{"hooks": [entry]}]}, foreign=True)
+    assert [hook.command for hook in declared.hooks] == ["x"]
+    assert declared.warnings == ("s.json: keys of hooks without effect: continueOnError, once",)
+    assert not declared.problems
+    assert declare({"PreToolUse": [{"hooks": [entry]}]}).fatal
+    for key in ("prompt", "url", "asyncRewake"):
+        assert declare(
+            {"PreToolUse": [{"hooks": [{"command": "x", key: "y"}]}]}, foreign=True
+        ).fatal
+
+
 @pytest.mark.parametrize("event", ["UserPromptSubmit", "Stop", "SessionStart"])
 def test_a_condition_that_never_holds_is_no_hook(event: str) -> None:
     """`if` chooses calls: on an event without one it would never run, which is said at once."""

@@ -59,10 +59,10 @@ async def test_a_guard_that_cannot_be_honoured_stops_the_start(world: Worlds, pl
 
 async def test_hooks_of_an_untrusted_folder_stop_nothing(world: Worlds) -> None:
     """What is wrong with hooks that would not run anyway is a warning."""
-    files = {".claude/settings.json": settings("PreToolUse", {"command": "x", "once": True})}
+    files = {".claude/settings.json": settings("PreToolUse", {"command": "x", "shell": "zsh"})}
     async with world([say("Hello.")], files=files) as w:
         assert (await w.session.run("Hi")).text == "Hello."
-        assert any("'once'" in warning for warning in w.warnings)
+        assert any("'shell'" in warning for warning in w.warnings)
 
 
 class Meddling:

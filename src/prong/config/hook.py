@@ -65,6 +65,10 @@ _DEFAULTS: dict[str, tuple[object, ...]] = {
 }
 """Keys of a hook of which only these values can be honoured."""
 _OTHER_KEYS = frozenset({"command", "args", "timeout", "statusMessage", "description", "if"})
+_THEIR_KEYS = frozenset({"url", "headers", "allowedEnvVars", "prompt", "model"}) | frozenset(
+    {"server", "tool", "input", "continueOnBlock"}
+)
+"""Keys that mean something to another program; any others in its files mean nothing there, too."""
 _OLD_NAMES = {"Agent": "Task"}
 """Tools that older matchers know by another name."""
 _PLACES = ("CLAUDE_PROJECT_DIR", "PRONG_PROJECT_DIR")
@@ -147,8 +151,11 @@ class Declared(msgspec.Struct, frozen=True):
 class _HookReader:
     """Hooks in the making."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, *, foreign: bool) -> None:
         self._document = document
+        self._foreign = foreign
+        self.idle: list[str] = []
+        """Keys of another program's file that it does not know itself."""
         self.hooks: list[Hook] = []
         self.problems: list[ConfigError] = []
         self.fatal: list[ConfigError] = []
@@ -178,12 +185,19 @@ class _HookReader:
             return
         for position, item in enumerate(cast("list[object]", commands)):
             entry = cast("dict[str, object]", item) if isinstance(item, dict) else {}
+            entry = self._meant(entry) if self._foreign else entry
             if (found := _fault(event, entry)) is not None:
                 why, key = found
                 steps = ("hooks", position, *([key] if key else []))
                 self.wrong(why, event, event, number, *steps)
             else:
                 self.hooks.append(_hook(self._document.path, event, matcher, entry))
+
+    def _meant(self, entry: dict[str, object]) -> dict[str, object]:
+        """Leave out what has no effect in the program whose file it is."""
+        known = (_OTHER_KEYS | _THEIR_KEYS | _DEFAULTS.keys()) - {"once"}
+        self.idle += [key for key in entry if key not in known and not key.startswith(("_", "/"))]
+        return {key: value for key, value in entry.items() if key in known}
 
 
 def parse_hooks(document: Document, *, foreign: bool) -> Declared:
@@ -195,7 +209,7 @@ def parse_hooks(document: Document, *, foreign: bool) -> Declared:
     if not isinstance(value, dict):
         problem = document.problem("'hooks' must be an object of events", "hooks")
         return Declared(problems=(problem,), fatal=(problem,))
-    reading = _HookReader(document)
+    reading = _HookReader(document, foreign=foreign)
     elsewhere: list[str] = []
     for event, groups in cast("dict[str, object]", value).items():
         if event not in EVENTS:
@@ -211,8 +225,10 @@ def parse_hooks(document: Document, *, foreign: bool) -> Declared:
         else:
             for number, group in enumerate(cast("list[object]", groups)):
                 reading.group(event, number, group)
-    named = f"{document.path}: hooks of {', '.join(elsewhere)}: that never happens here"
-    warnings = (named,) if elsewhere else ()
+    never = f"hooks of {', '.join(elsewhere)}: that never happens here" if elsewhere else ""
+    idle = f"keys of hooks without effect: {', '.join(dict.fromkeys(reading.idle))}"
+    left = [never, idle if reading.idle else ""]
+    warnings = tuple(f"{document.path}: {what}" for what in left if what)
     return Declared(tuple(reading.hooks), tuple(reading.problems), tuple(reading.fatal), warnings)
 
 
