@@ -182,7 +182,6 @@ NOT_HONOURED: dict[str, dict[str, Any]] = {
     "condition is no rule": {"command": "x", "if": "Bash(git"},
     "condition is no text": {"command": "x", "if": ["Bash(git *)"]},
     "async is no yes": {"command": "x", "async": "yes"},
-    "wakes": {"command": "x", "asyncRewake": True},
     "shell": {"command": "x", "shell": "powershell"},
     "once": {"command": "x", "once": True},
     "of a plug-in": {"command": "sh", "args": ["${CLAUDE_PLUGIN_ROOT}/x.sh"]},
@@ -250,7 +249,7 @@ def test_what_has_no_effect_there_has_none_here() -> None:
     assert declared.warnings == ("s.json: keys of hooks without effect: continueOnError, once",)
     assert not declared.problems
     assert declare({"PreToolUse": [{"hooks": [entry]}]}).fatal
-    for key in ("prompt", "url", "asyncRewake"):
+    for key in ("prompt", "url", "shell"):
         assert declare(
             {"PreToolUse": [{"hooks": [{"command": "x", key: "y"}]}]}, foreign=True
         ).fatal

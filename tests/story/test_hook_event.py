@@ -146,6 +146,28 @@ async def test_nothing_waits_for_a_hook_that_is_async(world: Worlds) -> None:
     assert any("nothing waited for it" in warning for warning in w.warnings)
 
 
+async def test_a_hook_beside_the_work_wakes_who_is_done(world: Worlds) -> None:
+    """With `asyncRewake` exit code 2 is put before the agent, which goes on though its turn ended."""
+    once = "[ -e once ] || { touch once; sleep 0.2; echo LOOK AGAIN >&2; exit 2; }"
+    files = hooked("Stop", once, matcher="", asyncRewake=True)
+    async with world([say("Done."), say("I looked.")], files=files) as w:
+        assert (await w.session.run("Go")).text == "Done."
+        with anyio.fail_after(20):
+            while len(w.server.records) < 2:
+                await anyio.sleep(0.02)
+        await w.session.wait_settled()
+        assert "LOOK AGAIN" in w.server.records[1].request.last_text
+
+
+async def test_an_objection_that_comes_too_late_is_said(world: Worlds) -> None:
+    """What such a hook objects to when the session ends is told to the user."""
+    files = hooked("Stop", "sleep 0.3; echo TOO LATE >&2; exit 2", matcher="", asyncRewake=True)
+    async with world([say("Done.")], files=files) as w:
+        await w.session.run("Go")
+    assert any("TOO LATE" in warning for warning in w.warnings)
+    assert len(w.server.records) == 1
+
+
 async def test_what_runs_beside_the_work_may_end(world: Worlds) -> None:
     """The end of a session waits a moment for hooks that nobody has waited for."""
     files = hooked("Stop", "sleep 0.3; touch rung", matcher="", **{"async": True})

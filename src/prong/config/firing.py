@@ -69,12 +69,12 @@ class UserHooks(msgspec.Struct, frozen=True, kw_only=True):
         said: list[Verdict] = [Verdict()] * len(chosen)
 
         async def run(position: int) -> None:
-            said[position] = await self._run(chosen[position], told)
+            said[position] = await self._run(chosen[position], told, agent)
 
         async with anyio.create_task_group() as group:
             for position, hook in enumerate(chosen):
                 if not _is_awaited(hook) and self.late is not None:
-                    self.late.start(agent, partial(self._run, hook, told))
+                    self.late.start(agent, partial(self._run, hook, told, agent))
                 else:
                     group.start_soon(run, position)
         said += [late] if late is not None else []
@@ -98,11 +98,15 @@ class UserHooks(msgspec.Struct, frozen=True, kw_only=True):
         told = {**common, "cwd": self.host.root, **payload, "hook_event_name": event}
         return msgspec.json.encode(told)
 
-    async def _run(self, hook: AnyHook, told: bytes) -> Verdict:
+    async def _run(self, hook: AnyHook, told: bytes, agent: str) -> Verdict:
         if isinstance(hook, Hook):
             verdict = await self._run_command(hook, told)
         else:
             verdict = await _call(hook, told)
+        if isinstance(hook, Hook) and hook.wakes and self.late is not None and verdict.block:
+            lead = f"A {hook.event} hook that ran beside the work objects"
+            self.late.object(agent, self._cut(f"{lead}: {verdict.block}"))
+            verdict = msgspec.structs.replace(verdict, block=None)
         return verdict if _is_awaited(hook) else without_a_say(hook, verdict)
 
     async def _run_command(self, hook: Hook, stdin: bytes) -> Verdict:

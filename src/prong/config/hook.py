@@ -60,7 +60,7 @@ _DEFAULTS: dict[str, tuple[object, ...]] = {
     "type": ("command",),
     "shell": ("bash",),
     "async": (False, True),
-    "asyncRewake": (False,),
+    "asyncRewake": (False, True),
     "once": (False,),
 }
 """Keys of a hook of which only these values can be honoured."""
@@ -107,6 +107,8 @@ class Hook(msgspec.Struct, frozen=True):
     """What a call must do for the hook to be run; None for whatever it does."""
     waits: bool = True
     """Whether what it is told of waits for it; one that does not can forbid nothing."""
+    wakes: bool = False
+    """Whether an agent is told, and woken, if such a hook objects."""
 
     def matches(self, event: str, name: str) -> bool:
         """Say whether this hook is for the event."""
@@ -133,7 +135,8 @@ class Hook(msgspec.Struct, frozen=True):
     @property
     def terms(self) -> str:
         """Show when it is run beside what its matcher says, and how."""
-        told = (f"if {self.rule}" if self.rule is not None else "", "" if self.waits else "async")
+        beside = "" if self.waits else "async, wakes" if self.wakes else "async"
+        told = (f"if {self.rule}" if self.rule is not None else "", beside)
         return ", ".join(one for one in told if one)
 
 
@@ -260,7 +263,8 @@ def _hook(path: str, event: str, matcher: str, entry: dict[str, object]) -> Hook
         path,
         None if args is None else tuple(args),
         rule,
-        waits=not entry.get("async"),
+        waits=not (entry.get("async") or entry.get("asyncRewake")),
+        wakes=entry.get("asyncRewake") is True,
     )
 
 

@@ -27,6 +27,8 @@ class LateHooks:
         self._running = 0
         self._none_runs = anyio.Event()
         self._said: dict[str, list[Verdict]] = {}
+        self._objected: list[tuple[str, str]] = []
+        self._any_objected = anyio.Event()
 
     def start(self, agent: str, run: Callable[[], Awaitable[Verdict]]) -> None:
         """Run a hook."""
@@ -45,6 +47,18 @@ class LateHooks:
             if not self._running:
                 self._none_runs.set()
 
+    def object(self, agent: str, why: str) -> None:
+        """Have an agent told that a hook objects to what has happened."""
+        self._objected.append((agent, why))
+        self._any_objected.set()
+
+    async def wait_objections(self) -> list[tuple[str, str]]:
+        """Wait until hooks object; gives the ids of agents and what each is to be told."""
+        await self._any_objected.wait()
+        self._any_objected = anyio.Event()
+        found, self._objected = self._objected, []
+        return found
+
     def take(self, agent: str) -> Verdict | None:
         """Give what they have said since, once; None if they have said nothing."""
         said = self._said.pop(agent, None)
@@ -56,6 +70,8 @@ class LateHooks:
             while self._running:
                 await self._none_runs.wait()
         said = [one for every in self._said.values() for one in every]
+        unheard = [f"{why} (nobody was told any more)" for _, why in self._objected]
+        said.append(Verdict(warnings=tuple(unheard)))
         self._said.clear()
         if scope.cancelled_caught:
             left = f"{self._running} hooks that ran beside the work did not end, and are stopped"

@@ -5,18 +5,55 @@ from __future__ import annotations
 import math
 
 import anyio
+import anyio.abc
 
-from prong.event import MAIN, Envelope, PermissionAsked, QuestionAsked, TurnFinished, TurnStarted
+from prong.config.late_hook import LateHooks
+from prong.entry import Text, User
+from prong.event import (
+    MAIN,
+    Envelope,
+    PermissionAsked,
+    QuestionAsked,
+    TurnFinished,
+    TurnStarted,
+    Warned,
+)
 from prong.session.parts import Parts
 
 IDLE = 60.0
 """Seconds after the end of a turn in which nobody has said anything."""
 
 
+def attend(group: anyio.abc.TaskGroup, parts: Parts) -> None:
+    """Look on for the hooks of the session, and of the agents that it starts."""
+    if any(hook.event == "Notification" for hook in parts.hooks.hooks):
+        group.start_soon(notify, parts)
+    if parts.hooks.late is not None:
+        group.start_soon(_wake, parts, parts.hooks.late)
+
+
+async def _wake(parts: Parts, late: LateHooks) -> None:
+    """Put before agents what hooks object to that ran beside their work; who waits is woken.
+
+    Of an agent that is over the main agent is told.
+    """
+    while True:
+        for agent_id, why in await late.wait_objections():
+            if parts.life.stopped:
+                parts.agent.emit(Warned(text=f"{why} (no agent is told any more)"))
+                continue
+            at_work = (
+                child.agent
+                for child in parts.supervisor.children
+                if child.spec.task_id == agent_id and child.status == "running"
+            )
+            agent = next(at_work, parts.agent)
+            kind = "directive" if agent.lineage.is_fork else "reminder"
+            agent.inbox.put(User((Text(why),), kind))
+
+
 async def notify(parts: Parts, *, idle: float = IDLE) -> None:
-    """Look on until the session ends; without a hook that wants to know, not at all."""
-    if all(hook.event != "Notification" for hook in parts.hooks.hooks):
-        return
+    """Tell hooks until the session ends."""
     due = math.inf
     with parts.bus.subscribe(None) as events:
         while not parts.bus.closed:

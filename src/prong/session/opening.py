@@ -58,7 +58,7 @@ from prong.session.intake import Intake
 from prong.session.lifetime import Opening
 from prong.session.main import first_prompt, make_agent, make_planner
 from prong.session.move import fall_back, switch
-from prong.session.notification import notify
+from prong.session.notification import attend
 from prong.session.own_worktree import OwnWorktree, start_worktree
 from prong.session.parts import Parts
 from prong.session.preference import (
@@ -151,7 +151,7 @@ async def _live(
         try:
             parts = await maker.make()
             group.start_soon(_drive, parts)
-            group.start_soon(notify, parts)
+            attend(group, parts)
             yield parts
             await remember_last(parts)
         except anyio.get_cancelled_exc_class():
