@@ -1,4 +1,7 @@
-"""An MCP server of the older kind for tests, by hand: it shakes hands, asks, and changes."""
+"""An MCP server of the older kind for tests, by hand: it shakes hands, asks, and changes.
+
+With a number as its argument it has so many tools more.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ FORM = {
     },
     "required": ["color"],
 }
-names = ["form", "grow"]
+names = ["form", "grow", *(f"tool_{number}" for number in range(int(*sys.argv[1:2] or [0])))]
 
 
 def send(message: dict[str, Any]) -> None:
