@@ -27,7 +27,7 @@ async def test_servers_are_the_sessions(world: Worlds, backend: str) -> None:
     )
     async with world(
         script,
-        settings=msgspec.json.encode({"agents": {"backend": backend}}).decode(),
+        settings={"agents": {"backend": backend}, "mcp": {"wait": 60}},
         mcp_config=(msgspec.json.encode(servers).decode(),),
         mode="bypassPermissions",
     ) as w:

@@ -216,7 +216,11 @@ async def test_an_opening_that_is_cancelled_leaves_nothing(tmp_path):
         (tmp_path / "project" / "slow.json").write_text(
             '{"mcpServers": {"slow": {"command": "sleep", "args": ["600"]}}}'
         )
-        slow: OptionKeywords = {**given, "mcp_config": (str(tmp_path / "project" / "slow.json"),)}
+        slow: OptionKeywords = {
+            **given,
+            "mcp_config": (str(tmp_path / "project" / "slow.json"),),
+            "settings": {"mcp": {"wait": 60}},
+        }
         tasks = len(asyncio.all_tasks())
         opening = asyncio.get_running_loop().create_task(opened(prong.open_session(**slow)))
         while not list((tmp_path / "store").rglob("*.jsonl")):
