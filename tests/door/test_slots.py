@@ -339,8 +339,8 @@ async def test_a_session_forks_through_the_server(
     async with open_session(options) as session:
         await session.run("Remember it.")
         results = await session.fork(["Say yes.", "Say no."])
-        counted = inside(session).agent.conversation.last.usage.input
         agent = inside(session).agent
+        counted = agent.conversation.last.usage.input
         window = agent.client.window(agent.conversation.prompt.head)
 
     assert counted > 200

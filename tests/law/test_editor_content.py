@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prong.config.document import parse_document
-from prong.config.server import _parse
+from prong.config.server import parse_servers
 from prong.entry import CallId, Usage
 from prong.event import (
     MAIN,
@@ -88,7 +88,7 @@ def test_a_server_gets_what_the_editor_wrote(text: str) -> None:
     """No variable of our environment finds its way into the words of an editor's server."""
     server = EditorServerSpec(name="x", command="run", args=(text,))
     document = parse_document("x", json.dumps(server_config([server])))
-    servers, problems = _parse(document, {"A": "secret", "B": "secret", "AB": "secret"})
+    servers, problems = parse_servers(document, {"A": "secret", "B": "secret", "AB": "secret"})
 
     assert problems == []
     assert servers[0].args == (text,)

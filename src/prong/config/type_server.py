@@ -37,7 +37,7 @@ def join_servers(
                 told = f"{kind.path}: the server {server.name} of the agent type {kind.name} is "
                 warnings.append(f"{told}left out, since another has that name")
                 continue
-            private[name] = kind.name
+            private[server.name] = kind.name
     listed = tuple(sorted(taken.values(), key=lambda server: server.name))
     return Configured(listed, problems, warnings, private)
 

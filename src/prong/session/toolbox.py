@@ -17,7 +17,7 @@ from prong.team.typed import describe_agent_tool, offered, without_private
 from prong.text import load_text
 from prong.tools.filter import absent_tools, is_mcp, listed
 from prong.tools.kit import Kit
-from prong.tools.mcp import ServedTool, clean_name
+from prong.tools.mcp import ServedTool, full_name
 from prong.tools.mcp_search import CALL, SEARCH, LateServers, deferred, searchable
 from prong.tools.structured import StructuredOutput
 from prong.tools.tool import Tool
@@ -181,8 +181,8 @@ class MainChoice(msgspec.Struct, frozen=True):
         kept = listed(shared, kind.tool_names, tuple(kind.disallowed_tools))
         if kind.mcp_servers is None:
             return set(kept)
-        servers = {clean_name(name) for name in kind.mcp_servers}
-        return {name for name in kept if not is_mcp(name) or name.split("__")[1] in servers}
+        leads = tuple(full_name(name, "") for name in kind.mcp_servers)
+        return {name for name in kept if not is_mcp(name) or name.startswith(leads)}
 
 
 class ChosenServers(msgspec.Struct, frozen=True):
@@ -191,8 +191,13 @@ class ChosenServers(msgspec.Struct, frozen=True):
     late: LateServers
     choice: MainChoice
 
-    async def wait_tools(self) -> Sequence[ServedTool]:
+    @property
+    def starting(self) -> tuple[str, ...]:
+        """The names of those that are not there yet."""
+        return self.late.starting
+
+    async def wait_tools(self, seconds: float) -> Sequence[ServedTool]:
         """Wait for all of them; gives the tools that are chosen."""
-        tools = await self.late.wait_tools()
+        tools = await self.late.wait_tools(seconds)
         kept = self.choice.keep([tool.name for tool in tools])
         return [tool for tool in tools if tool.name in kept]

@@ -120,9 +120,8 @@ def filtered(
 
 def without_private(names: Iterable[str], private: Mapping[str, str], kind: str) -> list[str]:
     """Leave out the tools of servers that are of other types than this one."""
-    return [
-        name for name in names if not is_mcp(name) or private.get(name.split("__")[1], kind) == kind
-    ]
+    others = tuple(full_name(server, "") for server, owner in private.items() if owner != kind)
+    return [name for name in names if not is_mcp(name) or not name.startswith(others)]
 
 
 class TypedParts(Struct, frozen=True, kw_only=True):
