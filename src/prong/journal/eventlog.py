@@ -92,7 +92,7 @@ class EventLog:
         lost = 0
         self._length = _whole(self.path)
         for line in _backwards(self.path, self._length):
-            self.last = _read(line)
+            self.last = read_envelope(line)
             if self.last is not None:
                 break
             lost += 1
@@ -148,7 +148,7 @@ class EventLog:
             yield from [each for each in self._recent if since < each.seq <= until]
             return
         for line in self._lines(since):
-            envelope = _read(line)
+            envelope = read_envelope(line)
             if envelope is None or not since < envelope.seq <= until:
                 continue
             if envelope.seq > expected:
@@ -200,7 +200,8 @@ def skipped(until: int, at: float) -> Envelope:
     return Envelope(0, at, MAIN, EventsSkipped(until=until))
 
 
-def _read(line: bytes) -> Envelope | None:
+def read_envelope(line: bytes) -> Envelope | None:
+    """Read a line; None if it holds no event."""
     try:
         return _decoder().decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError):

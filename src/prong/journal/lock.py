@@ -104,6 +104,14 @@ def held(path: Path) -> Generator[bool, None, None]:
         os.close(fd)
 
 
+def has_writer(path: Path) -> bool:
+    """Say whether the process that last took a journal's lock lives.
+
+    A look only: to try the lock itself could keep a session from opening.
+    """
+    return bool(_whose(path))
+
+
 def _whose(path: Path) -> str:
     try:
         pid = int(holder(path).read_text())

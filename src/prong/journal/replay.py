@@ -294,14 +294,28 @@ class _Version(msgspec.Struct):
     version: int = VERSION
 
 
-def _fill(replay: Replay, lines: Lines, dialects: Dialects) -> Damage | None:
+def _fill(replay: Replay, lines: Lines, dialects: Dialects, start: int = 0) -> Damage | None:
+    """Take lines in; they begin `start` bytes after the beginning of the file."""
     for line in lines:
         try:
             replay.take(lines.number, decode(line), dialects)
         except (ValueError, LookupError, RecursionError, ProngError) as error:
             return Damage(lines.number, replay.length, _sentence(error))
-        replay.lines, replay.length, replay.chain = lines.number, lines.length, lines.chain
-    return lines.damage
+        replay.lines, replay.length, replay.chain = lines.number, start + lines.length, lines.chain
+    damage = lines.damage
+    return None if damage is None else Damage(damage.line, start + damage.offset, damage.why)
+
+
+def take_more(replay: Replay, data: bytes, dialects: Dialects = dialect) -> Damage | None:
+    """Take in what was written to a journal after the lines that a replay has."""
+    if replay.unended and data:
+        if not data.startswith(b"\n"):
+            return Damage(replay.lines + 1, replay.length, "the newline before it is missing")
+        data, replay.length = data[1:], replay.length + 1
+    lines = Lines(data, chain=replay.chain, number=replay.lines)
+    damage = _fill(replay, lines, dialects, start=replay.length)
+    replay.torn, replay.unended = lines.torn, lines.unended
+    return damage
 
 
 def _sentence(error: Exception) -> str:
@@ -316,11 +330,11 @@ class Lines:
     When it is exhausted, `damage`, `torn` and `unended` tell what came after the last of them.
     """
 
-    def __init__(self, data: bytes, *, chain: int = 0) -> None:
-        """Read from the first line, or from any, given the checksum of the line before."""
+    def __init__(self, data: bytes, *, chain: int = 0, number: int = 0) -> None:
+        """Read from the first line, or from any, given checksum and number of the line before."""
         self.data = data
         self.chain = chain
-        self.number = 0
+        self.number = number
         self.length = 0
         self.damage: Damage | None = None
         self.torn = 0

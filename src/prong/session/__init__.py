@@ -27,6 +27,8 @@ if TYPE_CHECKING:
         saving,
     )
     from prong.cost.schedule import Rates
+    from prong.host.http_server import Answering, HttpExchange, HttpRequest
+    from prong.host.http_server import listen as listen_http
     from prong.journal.book import Books, CostLine
     from prong.journal.compare import Explanation
     from prong.journal.entry_trail import StoredEntry, WholeSession
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
         forecast,
         jsonl_of,
         list_sessions,
+        open_feed,
         outlines,
         recorded_events,
         unknown_servers,
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     )
     from prong.session.cleaning import CleanReport, clean_sessions
     from prong.session.diagnosis import Checkup, diagnose
+    from prong.session.feed import SessionFeed
     from prong.session.importing import Importable, ImportedSession, import_session, importable
     from prong.session.integration import describe_cleanup, describe_merge
     from prong.session.member_start import take_start
@@ -110,6 +114,7 @@ _HOMES = {
     "AgentType": "agent.spec",
     "AgentTypes": "agent.spec",
     "Books": "journal.book",
+    "Answering": "host.http_server",
     "BreakEven": "cost.breakeven",
     "PluginRequest": "config.plugin_store",
     "Checkup": "session.diagnosis",
@@ -122,6 +127,8 @@ _HOMES = {
     "Forecast": "session.catalogue",
     "Importable": "session.importing",
     "ImportedSession": "session.importing",
+    "HttpExchange": "host.http_server",
+    "HttpRequest": "host.http_server",
     "LIFETIME": "cost.mark",
     "MemoryState": "config.memory",
     "Options": "config.option",
@@ -132,6 +139,7 @@ _HOMES = {
     "ResumingCost": "session.moving_cost",
     "ServerReport": "session.server_admin",
     "Session": "session.session",
+    "SessionFeed": "session.feed",
     "SessionInfo": "journal.store",
     "StoredEntry": "journal.entry_trail",
     "Subscription": "session.bus",
@@ -174,6 +182,7 @@ _HOMES = {
     "list_plugins": "session.plugin_catalogue",
     "list_servers": "session.server_admin",
     "list_sessions": "session.catalogue",
+    "listen_http": "host.http_server:listen",
     "list_shared_tasks": "session.team_report",
     "list_teams": "session.team_report",
     "log_in_at": "session.server_admin",
@@ -182,6 +191,7 @@ _HOMES = {
     "missing_key": "session.project",
     "money": "cost.receipt",
     "offered_plugins": "session.plugin_catalogue",
+    "open_feed": "session.catalogue",
     "open_session": "session.opening",
     "open_trust": "session.project",
     "outlines": "session.catalogue",
@@ -210,6 +220,7 @@ __all__ = [
     "LIFETIME",
     "AgentType",
     "AgentTypes",
+    "Answering",
     "Books",
     "BreakEven",
     "Checkup",
@@ -220,6 +231,8 @@ __all__ = [
     "FanReceipt",
     "FolderTrust",
     "Forecast",
+    "HttpExchange",
+    "HttpRequest",
     "Importable",
     "ImportedSession",
     "MemoryState",
@@ -232,6 +245,7 @@ __all__ = [
     "ResumingCost",
     "ServerReport",
     "Session",
+    "SessionFeed",
     "SessionInfo",
     "StoredEntry",
     "Subscription",
@@ -276,12 +290,14 @@ __all__ = [
     "list_sessions",
     "list_shared_tasks",
     "list_teams",
+    "listen_http",
     "log_in_at",
     "log_out_of",
     "merge_children",
     "missing_key",
     "money",
     "offered_plugins",
+    "open_feed",
     "open_session",
     "open_trust",
     "outlines",

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -27,6 +27,9 @@ from prong.journal.jsonl_form import jsonl_lines
 from prong.journal.replay import Replay, examine, read_journal
 from prong.journal.store import SessionInfo
 from prong.journal.verify import VerifyReport, verify
+
+if TYPE_CHECKING:
+    from prong.session.feed import SessionFeed
 
 Say = Callable[[str], None]
 
@@ -101,6 +104,13 @@ def jsonl_of(whole: WholeSession) -> Iterator[bytes]:
         for stored in entries:
             for line in jsonl_lines(whole.opened, stored):
                 yield msgspec.json.encode(line) + b"\n"
+
+
+def open_feed(wanted: str | None, say: Say) -> SessionFeed:
+    """Follow a session, whether a process has it open or not."""
+    from prong.session.feed import SessionFeed
+
+    return SessionFeed(_journal(wanted, say), _prices())
 
 
 def books_of(wanted: str | None, say: Say) -> Books:
