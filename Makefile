@@ -1,6 +1,6 @@
 # Everything a developer runs. All of it needs Python 3.11, git and make; the tests of
-# the terminal also need tmux, those of remote workers sshd, those of completion zsh and fish; `make
-# test` installs them if it runs as root on Debian.
+# the terminal also need tmux, those of remote workers sshd, those of completion zsh and fish, those
+# of the page chromium; `make test` installs them if it runs as root on Debian.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,7 +9,7 @@ PLAYABLE := $(VENV)/.playable
 READY := $(VENV)/.ready
 RIVALS := .venv-rivals
 
-.PHONY: help demo story tmux sshd shells editors test torture lint check bench walk docs site dist format clean
+.PHONY: help demo story tmux sshd shells editors chromium test torture lint check bench walk docs site dist format clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -27,6 +27,7 @@ $(READY): $(PLAYABLE)
 	@$(PIP) --group dev -e '.[mcp,pdf,bedrock,vertex]'
 	@$(PIP) --group editors || echo "No client of editors: the tests that need it are skipped"
 	@$(PIP) --group ray || echo "Ray cannot be installed now: the tests that need it are skipped"
+	@$(PIP) --group browser || echo "playwright cannot be installed now: tests of the page are skipped"
 	@touch $@
 
 demo: $(PLAYABLE) ## Four forks of a real model on this machine; no key, no network
@@ -67,7 +68,15 @@ editors: $(READY)
 	          @agentclientprotocol/sdk@2.4.0 >/dev/null 2>&1; } \
 	|| echo "The protocol's package for node is not there: the tests that need it are skipped"
 
-test: $(READY) tmux sshd shells editors ## Run all tests
+# Likewise those of the page, which is looked at with a real browser.
+chromium:
+	@command -v chromium >/dev/null \
+	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	     && { apt-get install -qq -y chromium \
+	          || { apt-get update -qq && apt-get install -qq -y chromium; }; } >/dev/null 2>&1; } \
+	|| echo "chromium is not installed: the tests that need it are skipped"
+
+test: $(READY) tmux sshd shells editors chromium ## Run all tests
 	@$(BIN)/python -m pytest -q -n 2
 
 torture: $(READY) ## Campaigns: kills, torn files, hostile servers, lines and content (nine minutes)
@@ -79,7 +88,7 @@ lint: $(READY) ## Format, lint, types and layers
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
-check: lint tmux sshd shells editors ## Format, lint, types, layers, tests with coverage, and the long tail
+check: lint tmux sshd shells editors chromium ## Format, lint, types, layers, tests with coverage, and the long tail
 	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=term:skip-covered --cov-fail-under=90
 	@$(BIN)/python bench/tail.py
 

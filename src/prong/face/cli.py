@@ -44,6 +44,7 @@ _ACCOUNTS = {
     "receipt": "what a session's forks shared, paid and saved",
     "explain": "where two requests part, and what that costs",
     "trace": "when its agents did what, as a file for Chrome's and Perfetto's viewers",
+    "web": "show a session in a browser: shared bytes, agents, times, cost",
     "plan-fork": "what a fork, fresh agents and working alone would cost",
 }
 COMMANDS = {**_COMMANDS, **_FILES, **_ROSTER, **_ACCOUNTS}
@@ -58,6 +59,7 @@ _PROGRAMS = {
     "remote": "remote_command:run_remote",
     "team": "team_command:run_team",
     "trace": "trace_command:run_trace",
+    "web": "web.web_command:run_web",
 }
 """Commands that are programs of their own, and the functions that run them."""
 

@@ -9,6 +9,7 @@ queue: a reader that is slow gets less often, and what it missed in between in o
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections.abc import Callable
 from pathlib import Path
@@ -219,7 +220,9 @@ class SessionFeed:
         sides = [numbered(replay, "", each, f"{name}:{each}") for each in (left, right)]
         told = msgspec.to_builtins(compare(sides[0], sides[1], self._prices))
         one, other = (replay.known[replay.requests[each - 1].row.digest] for each in (left, right))
-        return {**told, "shared_body_bytes": shared_bytes(one, other)}
+        shared = shared_bytes(one, other)
+        rest = os.path.commonprefix([one.open()[shared:], other.open()[shared:]])  # noqa: RUF071 - no paths
+        return {**told, "first_byte": shared + len(rest)}
 
     def cost(self) -> list[Any]:
         """Say what the session cost: by agent, by fan-out, and in all."""

@@ -1,0 +1,192 @@
+// The byte map: a row per request, x = offset in its body. Equal bytes in equal places are one
+// stretch with one colour, so what siblings share is a band that runs down all of them.
+
+import { colours, el, fill, inFrame, lineWindow, scrolledCanvas } from "./dom.js";
+import { count, money, partOf, percent, shareOf } from "./model.js";
+
+const ROW = 18;
+const LEFT = 170;
+const TABLE = 500;
+const KINDS = ["head", "user", "reply", "results", "notice", "directive"];
+
+export function mountBytes(section, source) {
+  const chosen = [];
+  const rows = source.state.rows;
+  let tabled = "";
+  const hovered = el("p", { class: "hovered" }, "Point at a stretch; press two rows to compare them.");
+  const verdict = el("div", { class: "verdict", role: "status" });
+  const table = el("tbody");
+  const picture = scrolledCanvas("Byte map: a row per request", draw);
+  const across = lineWindow(picture.paint);
+  fill(section,
+    el("div", { class: "bar" }, across.controls("byte map"), legend()),
+    picture.box, hovered, verdict,
+    el("details", {}, el("summary", {}, "As a table"),
+      el("table", {}, el("caption", {}, "Requests whose bodies are stored"),
+        el("thead", {}, el("tr", {}, ["Request", "Agent", "Bytes", "Shared with the one before",
+          "Read", "Written", "Cost", "Compare"].map((name) => el("th", { scope: "col" }, name)))),
+        table)));
+  across.listen(picture.box, (event) => byteAt(event.offsetX));
+  picture.box.addEventListener("mousemove", point);
+  picture.box.addEventListener("click", (event) => {
+    const row = rowAt(event);
+    if (row) choose(row.number);
+  });
+
+  function byteAt(x) {
+    const { from, to } = across.view;
+    return from + ((x - LEFT) / Math.max(1, picture.box.clientWidth - LEFT)) * (to - from);
+  }
+
+  function rowAt(event) {
+    const y = event.clientY - picture.canvas.getBoundingClientRect().top + picture.box.scrollTop;
+    return rows[Math.floor(y / ROW)];
+  }
+
+  function draw(pen, { width, height, top }) {
+    const colour = colours();
+    const { from, to } = across.view;
+    const scale = (width - LEFT) / (to - from);
+    const first = Math.max(0, Math.floor(top / ROW));
+    const last = Math.min(rows.length, Math.ceil((top + height) / ROW));
+    pen.font = "12px ui-monospace, monospace";
+    pen.textBaseline = "middle";
+    for (let place = first; place < last; place += 1) {
+      drawRow(pen, colour, rows[place], place * ROW - top, { from, to, scale, width });
+    }
+  }
+
+  function drawRow(pen, colour, row, y, { from, to, scale, width }) {
+    const x = (byte) => LEFT + (byte - from) * scale;
+    pen.save();
+    pen.beginPath();
+    pen.rect(LEFT, y, width - LEFT, ROW);
+    pen.clip();
+    let drawn = -Infinity;
+    for (const segment of row.segments) {
+      const [start, end] = [segment.offset, segment.offset + segment.size];
+      if (end < from || start > to) continue;
+      const right = x(end);
+      // Many small ones in one pixel are one pixel; what only this request has is never lost.
+      if ((segment.uses > 1) && right - drawn < 0.5) continue;
+      const left = Math.max(x(start), (segment.uses > 1) ? drawn : -Infinity);
+      pen.fillStyle = colour(`${kindOf(segment)}${segment.number % 2 ? "-b" : "-a"}`);
+      const high = (segment.uses > 1) ? ROW - 2 : ROW / 2 - 1;
+      pen.fillRect((segment.uses > 1) ? left : Math.min(left, x(to) - 2), y + ROW - 1 - high,
+        Math.max((segment.uses > 1) ? 0.5 : 2, right - left), high);
+      drawn = right;
+    }
+    pen.fillStyle = colour("ink");
+    for (const mark of row.marks || []) pen.fillRect(x(mark) - 1, y, 2, 5);
+    if (row.readTo !== null) pen.fillRect(x(0), y + ROW - 3, (row.readTo) * scale, 2);
+    if (row.writtenTo !== null && row.writtenTo > row.readTo) {
+      pen.setLineDash([3, 3]);
+      pen.strokeStyle = colour("ink");
+      pen.beginPath();
+      pen.moveTo(x(row.readTo), y + ROW - 2);
+      pen.lineTo(x(row.writtenTo), y + ROW - 2);
+      pen.stroke();
+    }
+    pen.restore();
+    pen.fillStyle = colour("ink");
+    const sign = chosen.includes(row.number) ? "▸" : " ";
+    const missed = source.state.agents.get(row.agent)?.missed ? "!" : " ";
+    pen.fillText(`${sign}${row.number}${missed}${row.agent}`.slice(0, 23), 2, y + ROW / 2);
+  }
+
+  function point(event) {
+    const row = rowAt(event);
+    const byte = byteAt(event.clientX - picture.canvas.getBoundingClientRect().left);
+    const segment = row?.segments.find((each) => byte >= each.offset && byte < each.offset + each.size);
+    if (!segment) return;
+    const share = shareOf(source.state, row.request, segment);
+    const read = row.readTo === null ? "not told"
+      : segment.offset + segment.size <= row.readTo ? "read" : segment.offset < row.readTo ? "read in part"
+      : segment.offset < row.writtenTo ? "written" : "neither read nor written";
+    hovered.textContent = `Request ${row.number} of ${row.agent}: ${segment.kind} at byte ${count(segment.offset)}, `
+      + `${count(segment.size)} bytes, about ${count(share.tokens)} tokens, ${read}, about ${money(share.cost)}; `
+      + `in ${segment.uses} of ${rows.length} requests. Byte ${count(Math.floor(byte))}. `
+      + `The request: ${count(row.request.input)} tokens, ${money(row.request.cost)}.`;
+  }
+
+  async function choose(number) {
+    const known = chosen.indexOf(number);
+    if (known >= 0) chosen.splice(known, 1);
+    else chosen.push(number);
+    if (chosen.length > 2) chosen.shift();
+    refresh();
+    if (chosen.length < 2) {
+      fill(verdict);
+      return;
+    }
+    const [a, b] = chosen;
+    const [left, right] = [a, b].map((each) => source.state.requests[each - 1]);
+    const part = partOf(source.state, left, right);
+    fill(verdict, ...partWords(left, right, part));
+    const told = await source.explain(a, b);
+    if (told && chosen[0] === a && chosen[1] === b) fill(verdict, ...partWords(left, right, part), ...explainWords(told));
+  }
+
+  function partWords(left, right, part) {
+    const rest = Math.max(left.size, right.size) - part.offset;
+    const margin = Math.max(20, rest);
+    return [
+      el("p", {}, `Requests ${left.number} (${left.agent}) and ${right.number} (${right.agent}) share `
+        + `their first ${part.entries} stretches, ${count(part.offset)} bytes (${percent(part.offset / Math.max(1, right.size))} of the second)`
+        + (part.whole ? "; they are the same." : `; they part in what begins at byte ${count(part.offset)}.`)),
+      part.whole ? null : el("button", { type: "button", on: {
+        click: () => across.set(part.offset - margin, part.offset + margin) } }, "Look at that place"),
+    ];
+  }
+
+  function explainWords(told) {
+    const found = told.difference;
+    const words = [];
+    if (told.relation !== "same") words.push(el("p", {}, `The first differing byte is ${count(told.first_byte)}.`));
+    if (found) {
+      const where = found.byte >= 0 ? `, byte ${count(found.byte)} of it` : "";
+      words.push(el("p", {}, `First difference in ${found.section}: ${found.path}${where}`));
+      words.push(el("dl", {}, el("dt", {}, "A"), el("dd", {}, found.left || "(nothing)"),
+        el("dt", {}, "B"), el("dd", {}, found.right || "(nothing)")));
+    }
+    if (told.relation === "differs") {
+      words.push(el("p", {}, `Written instead of read: ${count(told.rewritten_tokens)} tokens, ${money(told.cost)} more.`));
+    } else if (told.relation === "extends") {
+      words.push(el("p", {}, "The second goes on where the first ends: all of the first can be read."));
+    } else if (told.relation === "extended") {
+      words.push(el("p", {}, "The second is the beginning of the first: all of it can be read."));
+    }
+    return words;
+  }
+
+  const refresh = inFrame(() => {
+    across.setEnd(Math.max(1, ...rows.map((row) => row.size)));
+    picture.setHeight(rows.length * ROW);
+    picture.paint();
+    const now = `${rows.length} ${chosen}`;
+    if (now === tabled) return;
+    tabled = now;
+    const beside = source.state.requests.length - rows.length;
+    fill(table, ...rows.slice(-TABLE).map((row) => el("tr", {},
+      el("th", { scope: "row" }, String(row.number)), el("td", {}, row.agent), el("td", {}, count(row.size)),
+      el("td", {}, `${count(row.sharedWithPrevious)} (${percent(row.sharedWithPrevious / Math.max(1, row.size))})`),
+      el("td", {}, row.request.usage.silent ? "not told" : count(row.request.usage.read)),
+      el("td", {}, count(row.request.written)), el("td", {}, money(row.request.cost)),
+      el("td", {}, el("button", { type: "button", "aria-pressed": String(chosen.includes(row.number)),
+        "aria-label": `Compare request ${row.number}`, on: { click: () => choose(row.number) } }, "compare")))),
+    rows.length > TABLE ? el("tr", {}, el("td", { colspan: "8" }, `${count(rows.length - TABLE)} earlier ones are in the picture alone.`)) : null,
+    beside ? el("tr", {}, el("td", { colspan: "8" }, `${count(beside)} requests beside the conversations are not stored.`)) : null);
+  });
+  return { refresh, choose };
+}
+
+function kindOf(segment) {
+  return KINDS.includes(segment.kind) ? segment.kind : segment.role === "assistant" ? "reply" : "user";
+}
+
+function legend() {
+  const names = { head: "head", user: "user", reply: "replies", results: "results", notice: "notices", directive: "directives" };
+  return el("span", { class: "legend" },
+    Object.entries(names).map(([kind, name]) => el("span", { class: `key ${kind}` }, name)),
+    el("span", {}, "full height: shared · half: of this request alone · line below: read · dashes: written · ticks above: marks"));
+}

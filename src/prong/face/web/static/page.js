@@ -1,0 +1,41 @@
+// The page: one session, or two beside each other.
+
+import { mountColumn } from "./column.js";
+import { liveSource, storedSource } from "./source.js";
+
+const place = document.getElementById("columns");
+const embedded = document.getElementById("session-data");
+const shown = [];
+
+function open(id, { beside }) {
+  if (!beside) for (const each of shown.splice(0)) remove(each);
+  if (shown.length > 1) remove(shown.pop());
+  const entry = {};
+  const changed = () => entry.column?.refresh();
+  entry.source = embedded ? storedSource(JSON.parse(embedded.textContent)) : liveSource(id, changed);
+  entry.column = mountColumn(place, entry.source, open, () => {
+    shown.splice(shown.indexOf(entry), 1);
+    remove(entry);
+    settle();
+  });
+  shown.push(entry);
+  entry.column.refresh();
+  settle();
+}
+
+function remove({ source, column }) {
+  source.close();
+  column.remove();
+}
+
+function settle() {
+  for (const { column } of shown) column.closable(shown.length > 1);
+}
+
+open("", { beside: false });
+
+// For programs that look at the page, tests among them: the model behind the pictures.
+window.__prong = {
+  rows: (number = 0) => shown[number].source.state.rows,
+  state: (number = 0) => shown[number].source.state,
+};

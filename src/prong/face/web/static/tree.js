@@ -1,0 +1,32 @@
+// The agents of a session, each below the one that started it, with what it is at and has cost.
+
+import { el, fill, inFrame } from "./dom.js";
+import { count, money, percent, treeOf } from "./model.js";
+
+const SIGNS = { waiting: "○", idle: "●", working: "◐", asking: "?", completed: "✓", failed: "✗", killed: "✗" };
+
+export function mountTree(section, source, open) {
+  const list = el("ul", { class: "tree", "aria-label": "Agents" });
+  fill(section, list);
+
+  function branch({ agent, children }) {
+    const facts = [agent.state, agent.doing, `${count(agent.requests)} requests`, `cache ${percent(agent.cached)}`,
+      agent.last_cached === null ? "" : `last ${percent(agent.last_cached)}`, money(agent.cost),
+      agent.target ? `on ${agent.target}` : "", agent.missed ? `missed: ${agent.missed}` : ""];
+    return el("li", {},
+      el("button", { type: "button", class: agent.state, on: { click: () => open(agent.path) } },
+        el("span", { class: "sign", "aria-hidden": "true" }, SIGNS[agent.state] || "·"),
+        el("span", { class: "path" }, agent.path), " ",
+        el("span", { class: "title" }, agent.title || agent.type || agent.kind), " ",
+        el("span", { class: "facts" }, facts.filter(Boolean).join(" · "))),
+      children.length ? el("ul", {}, children.map(branch)) : null);
+  }
+
+  return { refresh: inFrame(() => {
+    const held = list.contains(document.activeElement) && document.activeElement.querySelector(".path")?.textContent;
+    fill(list, ...treeOf(source.state).map(branch));
+    if (!source.state.agents.size) fill(list, el("li", {}, "No events of this session were recorded; its bytes and its cost are known from the journal."));
+    // Made anew under a keyboard user's hands: what had the focus has it again.
+    if (held) [...list.querySelectorAll("button")].find((each) => each.querySelector(".path").textContent === held)?.focus();
+  }) };
+}

@@ -1,0 +1,247 @@
+"""The page's server: who is let in, and what it tells."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any, Self
+
+import anyio
+import msgspec
+import pytest
+
+from prong.testing import Worlds, say
+from shared.page import HOSTILE, Served, fan_script, served
+
+pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("X3")]
+
+ROUTES = (
+    "/",
+    "/static/page.js",
+    "/api/session",
+    "/api/events",
+    "/api/cost",
+    "/api/sessions",
+    "/api/explain?a=1&b=2",
+    "/api/entry/00",
+    "/trace.json",
+    "/enter",
+    "/enter?wrong",
+    "/nothing",
+)
+
+
+async def check_refused(page: Served, headers: dict[str, str], status: int) -> None:
+    """Demand that no route answers, and that none tells anything of the session."""
+    for route in ROUTES:
+        reply = await page.ask(route, headers)
+        assert reply.status == status, (route, headers, reply)
+        assert b"main" not in reply.body
+
+
+async def check_outsiders(page: Served) -> None:
+    """Try every way in but the right one."""
+    await check_refused(page, {}, 403)
+    for cookie in ("prong=" + page.secret, f"prong-{page.port}=guess", f"prong-{page.port}="):
+        await check_refused(page, {"cookie": cookie}, 403)
+    twice = f"prong-{page.port}={page.secret}; prong-{page.port}=guess"
+    await check_refused(page, {"cookie": twice}, 403)
+    for host in ("evil.example", f"evil.example:{page.port}", "127.0.0.1", "", "127.0.0.1:1"):
+        await check_refused(page, {**page.cookie, "host": host}, 421)
+    doubled = f"127.0.0.1:{page.port}\r\nhost: evil.example"
+    await check_refused(page, {**page.cookie, "host": doubled}, 421)
+    for origin in ("https://evil.example", "null", "http://127.0.0.1:1", "http://localhost"):
+        await check_refused(page, {**page.cookie, "origin": origin}, 403)
+    for site in ("cross-site", "same-site", "nonsense"):
+        await check_refused(page, {**page.cookie, "sec-fetch-site": site}, 403)
+        entered = await page.ask(f"/enter?{page.secret}", {"sec-fetch-site": site})
+        assert entered.status == 403
+
+
+async def check_insiders(page: Served) -> None:
+    """Come in as a browser does, and look at what every answer says."""
+    entered = await page.ask(f"/enter?{page.secret}", {"sec-fetch-site": "none"})
+    assert (entered.status, entered.headers["location"], entered.body) == (303, "/", b"")
+    words = entered.headers["set-cookie"].split("; ")
+    assert words[0] == page.cookie["cookie"]
+    assert set(words[1:]) == {"HttpOnly", "SameSite=Strict", "Path=/"}
+    for route in ("/", "/nothing", "/api/session"):
+        own = {**page.cookie, "origin": f"http://127.0.0.1:{page.port}"}
+        reply = await page.ask(route, {**own, "sec-fetch-site": "same-origin"})
+        assert reply.status == (404 if route == "/nothing" else 200)
+        assert "unsafe" not in reply.headers["content-security-policy"]
+        assert "default-src 'none'; script-src 'self'" in reply.headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in reply.headers["content-security-policy"]
+        assert reply.headers["x-content-type-options"] == "nosniff"
+        assert reply.headers["referrer-policy"] == "no-referrer"
+        assert reply.headers["cache-control"] == "no-store"
+        assert reply.headers["cross-origin-resource-policy"] == "same-origin"
+        assert reply.headers["cross-origin-opener-policy"] == "same-origin"
+    for method in ("POST", "PUT", "DELETE", "OPTIONS", "HEAD"):
+        assert (await page.ask("/api/session", page.cookie, method=method)).status == 405
+    for path in ("/static/../web_server.py", "/static/%2e%2e/web_server.py", "//etc/passwd"):
+        assert (await page.ask(path, page.cookie)).status == 404
+
+
+async def test_nobody_is_let_in_who_does_not_have_the_address(world: Worlds, program: Any) -> None:
+    """Token, cookie by port, host, origin and site are each enough to be refused."""
+    async with world([say("One.")], opens=False) as w:
+        await program.run(w, "-p", "First")
+        async with served(program, w) as page:
+            await check_outsiders(page)
+            await check_insiders(page)
+
+
+async def test_the_page_is_of_this_machine_alone(world: Worlds, program: Any) -> None:
+    """Nothing listens at the port on other addresses of the machine."""
+    async with world([say("One.")], opens=False) as w:
+        await program.run(w, "-p", "First")
+        async with served(program, w) as page:
+            with socket.socket() as other:
+                assert other.connect_ex(("127.0.0.2", page.port)) != 0
+
+
+async def test_it_tells_a_stored_session(world: Worlds, program: Any) -> None:
+    """Requests by their stretches, agents, items, spans, costs and explanations are told."""
+    async with world(fan_script(HOSTILE), opens=False, mode="bypassPermissions") as w:
+        async with w.open() as session:
+            await session.run("Go")
+            await session.wait_settled()
+        async with served(program, w) as page:
+            told = await page.get("/api/session")
+            assert len(told["agents"]) == 4
+            assert {one["state"] for one in told["agents"]} == {"completed"}
+            assert not told["session"]["live"]
+            requests = told["requests"]["rows"]
+            assert [one["number"] for one in requests] == [*range(1, len(requests) + 1)]
+            assert all(one["marked"] is not None for one in requests)
+            check_stretches(told)
+            parted = await page.get("/api/explain?a=2&b=3")
+            assert parted["relation"] == "differs"
+            bodies = [await body_of(page, told, number) for number in (2, 3)]
+            assert bodies[0][: parted["first_byte"]] == bodies[1][: parted["first_byte"]]
+            assert bodies[0][parted["first_byte"]] != bodies[1][parted["first_byte"]]
+            costs = await page.get("/api/cost")
+            assert [one["kind"] for one in costs][-2:] == ["fan", "session"]
+            sessions = await page.get("/api/sessions")
+            assert [one["id"] for one in sessions["sessions"]] == [told["session"]["id"]]
+            digest = told["stretches"]["rows"][-1][4]
+            entry = await page.ask(f"/api/entry/{digest}", page.cookie)
+            assert entry.headers["content-type"].startswith("text/plain")
+            assert len(entry.body) == told["stretches"]["rows"][-1][1]
+            trace = await page.get("/trace.json")
+            assert trace["traceEvents"]
+            for wrong in ("/api/explain?a=1&b=99", "/api/explain?a=x&b=1", "/api/entry/../x"):
+                assert (await page.ask(wrong, page.cookie)).status in {400, 404}
+            other = await page.ask("/api/session?session=../../x", page.cookie)
+            assert other.status == 404
+
+
+async def body_of(page: Served, told: dict[str, Any], number: int) -> bytes:
+    """Put the body of a request together from its stretches."""
+    rows, at, body = told["stretches"]["rows"], told["requests"]["rows"][number - 1]["last"], b""
+    while at >= 0:
+        body = (await page.ask(f"/api/entry/{rows[at][4]}", page.cookie)).body + body
+        at = rows[at][0]
+    return body
+
+
+def check_stretches(told: dict[str, Any]) -> None:
+    """Demand that a request's stretches make up its body, and that siblings share all but one."""
+    rows = told["stretches"]["rows"]
+    for request in told["requests"]["rows"]:
+        total, at = 0, request["last"]
+        while at >= 0:
+            total, at = total + rows[at][1], rows[at][0]
+        assert total == request["size"]
+    first: dict[str, int] = {}
+    for request in told["requests"]["rows"]:
+        first.setdefault(request["agent"], request["last"])
+    above = {rows[last][0] for agent, last in first.items() if agent != "main"}
+    assert len(above) == 1, "the first requests of the forks part after one common stretch"
+
+
+async def test_a_session_is_followed_while_it_is_written(world: Worlds, program: Any) -> None:
+    """A stream gives what is there, then what comes, and goes on after the last id it gave."""
+    async with world([say("One."), say("Two."), say("Three.")], opens=False) as w, w.open() as s:
+        await s.run("First")
+        async with served(program, w) as page:
+            async with Stream(page, 0) as stream:
+                known = await stream.next()
+                assert known["session"]["live"]
+                assert len(known["requests"]["rows"]) == 1
+                await s.run("Second")
+                more = await stream.until(lambda one: one["requests"]["rows"])
+                assert [one["number"] for one in more["requests"]["rows"]] == [2]
+                assert more["requests"]["from"] == 1
+                seen = more["revision"]
+            await s.run("Third")
+            async with Stream(page, seen) as stream:
+                rest = await stream.until(lambda one: one["requests"]["rows"])
+                assert [one["number"] for one in rest["requests"]["rows"]] == [3]
+
+
+class Stream:
+    """A stream of changes after a revision, resumed as a browser does it."""
+
+    def __init__(self, page: Served, after: int) -> None:
+        self.page, self.after, self._held = page, after, b""
+
+    async def __aenter__(self) -> Self:
+        self._stream = await anyio.connect_tcp("127.0.0.1", self.page.port)
+        head = f"GET /api/events HTTP/1.1\r\nhost: 127.0.0.1:{self.page.port}\r\n"
+        cookie = f"cookie: {self.page.cookie['cookie']}\r\nlast-event-id: {self.after}\r\n\r\n"
+        await self._stream.send((head + cookie).encode())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stream.aclose()
+
+    async def next(self) -> Any:
+        with anyio.fail_after(20):
+            while b"\n\n" not in self._held:
+                self._held += await self._stream.receive()
+        block, _, self._held = self._held.partition(b"\n\n")
+        return msgspec.json.decode(block.partition(b"data: ")[2])
+
+    async def until(self, fits: Any) -> Any:
+        while not fits(one := await self.next()):
+            pass
+        return one
+
+
+async def test_a_browser_is_given_an_address_that_lets_in_once(world: Worlds, program: Any) -> None:
+    """What stands on a browser's command line is used up by the browser."""
+    async with world([say("One.")], opens=False) as w:
+        await program.run(w, "-p", "First")
+        browser, noted = w.root / "browser", w.root / "opened"
+        browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {noted}\n')
+        browser.chmod(0o700)
+        process = await program.start(w, "web", BROWSER=f"{browser} %s")
+        try:
+            with anyio.fail_after(30):
+                while not (noted.exists() and noted.read_text()):
+                    await anyio.sleep(0.02)
+            opened = Served(noted.read_text())
+            path = f"/enter?{opened.secret}"
+            assert (await opened.ask(path)).status == 303
+            assert (await opened.ask(path)).status == 403
+        finally:
+            process.terminate()
+            await process.wait()
+            await process.aclose()
+
+
+async def test_a_killed_session_is_not_live(world: Worlds, program: Any) -> None:
+    """Events without an end do not make a session live: its process must be."""
+    async with world([say("One.")], opens=False) as w:
+        await program.run(w, "-p", "First")
+        (journal,) = w.store.glob("projects/*/*.jsonl")
+        events = journal.with_suffix("") / "events.jsonl"
+        lines = events.read_bytes().splitlines(keepends=True)
+        kept = [line for line in lines if b'"session_finished"' not in line]
+        assert len(kept) < len(lines)
+        events.write_bytes(b"".join(kept))
+        journal.with_suffix(".lock").write_text(f"{2**22 + os.getpid()}\n")
+        async with served(program, w) as page:
+            assert not (await page.get("/api/session"))["session"]["live"]
