@@ -163,6 +163,36 @@ async def test_the_page_follows_a_session_at_work(world: Worlds, program: Any) -
             assert wrong == []
 
 
+@pytest.mark.parametrize("text", ["left out", "included"])
+async def test_an_exported_page_opens_from_disk(world: Worlds, program: Any, text: str) -> None:
+    """One file, without a server, shows it all; what was said is in it only if that was asked for."""
+    async with world(fan_script(f"secret {HOSTILE}"), opens=False, mode="bypassPermissions") as w:
+        async with w.open() as session:
+            await session.run("Go with a secret")
+            await session.wait_settled()
+        words = ["--with-text"] if text == "included" else []
+        done = await program.run(w, "web", "--export", "out.html", *words)
+        assert done.returncode == 0, done.stderr
+        data = (w.root / "out.html").read_text("utf-8")
+        assert ("secret" in data) == (text == "included")
+        assert str(w.root) not in data or text == "included"
+        async with browsed(offline=True) as (page, wrong):
+            await page.goto(f"file://{w.root}/out.html")
+            await page.get_by_text("9 requests").wait_for()
+            assert len(await page.evaluate("window.__prong.rows()")) == 9
+            for row in (3, 4):
+                await page.locator(".bytes canvas").click(position={"x": 400, "y": 18 * row - 9})
+            await page.get_by_text("they part in what begins at byte").wait_for()
+            await page.get_by_role("tab", name="Cost").click()
+            await page.get_by_role("row", name="3 forks of main").wait_for()
+            await page.get_by_role("tab", name="Transcript").click()
+            shown = page.get_by_role("tabpanel", name="Transcript")
+            said = "Go with a secret" if text == "included" else "(16 characters)"
+            await shown.get_by_text(said).wait_for()
+            assert await page.get_by_role("tab", name="Sessions").count() == 0
+            assert wrong == []
+
+
 def test_no_text_can_become_markup() -> None:
     """Nothing of the page makes elements of text, runs text, or loads from elsewhere."""
     import prong.face.web.static_file as page_files

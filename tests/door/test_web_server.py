@@ -245,3 +245,16 @@ async def test_a_killed_session_is_not_live(world: Worlds, program: Any) -> None
         journal.with_suffix(".lock").write_text(f"{2**22 + os.getpid()}\n")
         async with served(program, w) as page:
             assert not (await page.get("/api/session"))["session"]["live"]
+
+
+async def test_what_cannot_be_exported_is_told(world: Worlds, program: Any) -> None:
+    """A file that cannot be written, a flag without its other and no session are each a sentence."""
+    async with world([say("One.")], opens=False) as w:
+        none = await program.run(w, "web", "--no-open")
+        assert none.returncode == 1
+        assert b"no session in" in none.stderr
+        await program.run(w, "-p", "First")
+        nowhere = await program.run(w, "web", "--export", "no/such/out.html")
+        assert (nowhere.returncode, b"--export" in nowhere.stderr) == (2, True)
+        alone = await program.run(w, "web", "--with-text")
+        assert (alone.returncode, b"--export FILE" in alone.stderr) == (2, True)
