@@ -14,7 +14,7 @@ from measure import Row
 FIGURES = (
     "rope", "fan", "sse", "resume", "start", "request", "fork", "command", "agents", "worktree",
     "local", "slots", "events", "draw", "screen", "sandbox", "mail", "team", "remote", "sessions",
-    "models",
+    "models", "web",
 )  # fmt: skip
 COMPARED = ("prong", "msgspec", "anyio", "anthropic", "openai", "httpx2")
 

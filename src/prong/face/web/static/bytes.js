@@ -160,7 +160,7 @@ export function mountBytes(section, source) {
   }
 
   const refresh = inFrame(() => {
-    across.setEnd(Math.max(1, ...rows.map((row) => row.size)));
+    across.setEnd(rows.reduce((most, row) => Math.max(most, row.size), 1));
     picture.setHeight(rows.length * ROW);
     picture.paint();
     const now = `${rows.length} ${chosen}`;

@@ -127,9 +127,9 @@ export function lanesOf(state) {
   const lanes = [];
   const byAgent = new Map();
   const spans = [...state.spans.values()].sort((a, b) => a.opened.at - b.opened.at);
-  const last = Math.max(state.session.at || 0, ...spans.map((span) => span.closed?.at || 0));
+  const last = spans.reduce((end, span) => Math.max(end, span.closed?.at || 0), state.session.at || 0);
   for (const { opened, closed } of spans) {
-    if (!byAgent.has(opened.agent)) byAgent.set(opened.agent, []);
+    if (!byAgent.has(opened.agent)) byAgent.set(opened.agent, { bars: [], free: [] });
     const own = byAgent.get(opened.agent);
     const [start, end] = [opened.at, closed ? closed.at : last];
     const nests = opened.kind === "agent" || opened.kind === "turn" || opened.kind === "fanout";
@@ -138,14 +138,14 @@ export function lanesOf(state) {
     if (nests) {
       bar.level = -1;
     } else {
-      while (own.some((each) => each.level === bar.level && each.end > start && each.start < end)) {
-        bar.level += 1;
-      }
+      // They come in the order in which they begin, so a level is free once its last has ended.
+      while (own.free[bar.level] > start) bar.level += 1;
+      own.free[bar.level] = end;
     }
-    own.push(bar);
+    own.bars.push(bar);
   }
-  for (const [agent, bars] of byAgent) {
-    lanes.push({ agent, bars, depth: 1 + Math.max(0, ...bars.map((bar) => bar.level)) });
+  for (const [agent, { bars, free }] of byAgent) {
+    lanes.push({ agent, bars, depth: Math.max(1, free.length) });
   }
   return { lanes, start: spans.length ? spans[0].opened.at : 0, end: last };
 }

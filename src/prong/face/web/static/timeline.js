@@ -15,11 +15,12 @@ export function mountTimeline(section, source) {
   const picture = scrolledCanvas("Timeline: a lane per agent", draw);
   const across = lineWindow(picture.paint);
   const table = el("tbody");
+  const details = el("details", { on: { toggle: () => refresh() } }, el("summary", {}, "As a table"),
+    el("table", {}, el("caption", {}, "What agents did"),
+      el("thead", {}, el("tr", {}, ["Agent", "What", "Began after", "Took"].map((name) => el("th", { scope: "col" }, name)))), table));
   fill(section, el("div", { class: "bar" }, across.controls("timeline"),
     el("span", { class: "legend" }, ["waiting", "streaming", "tool", "asks", "held"].map((name) => el("span", { class: `key ${name}` }, name)))),
-  picture.box, hovered,
-  el("details", {}, el("summary", {}, "As a table"), el("table", {}, el("caption", {}, "What agents did"),
-    el("thead", {}, el("tr", {}, ["Agent", "What", "Began after", "Took"].map((name) => el("th", { scope: "col" }, name)))), table)));
+  picture.box, hovered, details);
   across.listen(picture.box, (event) => timeAt(event.offsetX));
   picture.box.addEventListener("mousemove", (event) => {
     const box = picture.canvas.getBoundingClientRect();
@@ -129,6 +130,7 @@ export function mountTimeline(section, source) {
     across.setEnd(Math.max(0.001, found.end - found.start));
     picture.setHeight(found.lanes.reduce((sum, lane) => sum + lane.depth * (BAR + 2) + GAP + 6, 2 * GAP));
     picture.paint();
+    if (!details.open) return;
     const bars = found.lanes.flatMap((lane) => lane.bars).sort((a, b) => a.start - b.start);
     fill(table, ...bars.slice(-300).map((bar) => el("tr", {}, el("th", { scope: "row" }, bar.agent),
       el("td", {}, `${bar.kind} ${bar.name}`), el("td", {}, seconds(bar.start - found.start)),
