@@ -86,6 +86,8 @@ async def check_map(page: Any) -> None:
     verdict = page.locator(".verdict")
     await verdict.get_by_text("first differing byte").wait_for()
     await verdict.get_by_text("Written instead of read").wait_for()
+    await page.get_by_text("Bytes of request 3").click()
+    await page.get_by_text("Directive:").first.wait_for()
     await page.locator(".bytes canvas").hover(position={"x": 400, "y": 9})
     await page.locator(".bytes .hovered").get_by_text("Request 1 of main").wait_for()
     await page.locator(".bytes canvas").click(position={"x": 400, "y": 9})

@@ -37,7 +37,7 @@ from prong.timeline import (
 from prong.view import AgentView, Item, Series, View, fold
 
 _T = TypeVar("_T")
-_LONGEST = 20_000
+_LONGEST = 8_000
 """Characters of a text that are shown at once; an entry's bytes can be had by themselves."""
 
 

@@ -15,12 +15,13 @@ export function mountBytes(section, source) {
   let tabled = "";
   const hovered = el("p", { class: "hovered" }, "Point at a stretch; press two rows to compare them.");
   const verdict = el("div", { class: "verdict", role: "status" });
+  const peek = el("div");
   const table = el("tbody");
   const picture = scrolledCanvas("Byte map: a row per request", draw);
   const across = lineWindow(picture.paint);
   fill(section,
     el("div", { class: "bar" }, across.controls("byte map"), legend()),
-    picture.box, hovered, verdict,
+    picture.box, hovered, verdict, peek,
     el("details", {}, el("summary", {}, "As a table"),
       el("table", {}, el("caption", {}, "Requests whose bodies are stored"),
         el("thead", {}, el("tr", {}, ["Request", "Agent", "Bytes", "Shared with the one before",
@@ -30,7 +31,9 @@ export function mountBytes(section, source) {
   picture.box.addEventListener("mousemove", point);
   picture.box.addEventListener("click", (event) => {
     const row = rowAt(event);
-    if (row) choose(row.number);
+    if (!row) return;
+    look(row, segmentAt(row, event) || row.segments.at(-1));
+    choose(row.number);
   });
 
   function byteAt(x) {
@@ -41,6 +44,20 @@ export function mountBytes(section, source) {
   function rowAt(event) {
     const y = event.clientY - picture.canvas.getBoundingClientRect().top + picture.box.scrollTop;
     return rows[Math.floor(y / ROW)];
+  }
+
+  function segmentAt(row, event) {
+    const byte = byteAt(event.clientX - picture.canvas.getBoundingClientRect().left);
+    return row?.segments.find((each) => byte >= each.offset && byte < each.offset + each.size);
+  }
+
+  // Offers the bytes of a stretch; they are asked for when somebody opens them.
+  function look(row, segment) {
+    if (source.stored) return;
+    const text = el("pre");
+    fill(peek, el("details", { on: { toggle: async () => {
+      if (!text.textContent) text.textContent = await source.entry(segment.digest);
+    } } }, el("summary", {}, `Bytes of request ${row.number} from ${count(segment.offset)} on: ${segment.kind}, ${count(segment.size)} bytes`), text));
   }
 
   function draw(pen, { width, height, top }) {
@@ -97,7 +114,7 @@ export function mountBytes(section, source) {
   function point(event) {
     const row = rowAt(event);
     const byte = byteAt(event.clientX - picture.canvas.getBoundingClientRect().left);
-    const segment = row?.segments.find((each) => byte >= each.offset && byte < each.offset + each.size);
+    const segment = segmentAt(row, event);
     if (!segment) return;
     const share = shareOf(source.state, row.request, segment);
     const read = row.readTo === null ? "not told"
@@ -173,7 +190,10 @@ export function mountBytes(section, source) {
       el("td", {}, row.request.usage.silent ? "not told" : count(row.request.usage.read)),
       el("td", {}, count(row.request.written)), el("td", {}, money(row.request.cost)),
       el("td", {}, el("button", { type: "button", "aria-pressed": String(chosen.includes(row.number)),
-        "aria-label": `Compare request ${row.number}`, on: { click: () => choose(row.number) } }, "compare")))),
+        "aria-label": `Compare request ${row.number}`, on: { click: () => {
+          look(row, row.segments.at(-1));
+          choose(row.number);
+        } } }, "compare")))),
     rows.length > TABLE ? el("tr", {}, el("td", { colspan: "8" }, `${count(rows.length - TABLE)} earlier ones are in the picture alone.`)) : null,
     beside ? el("tr", {}, el("td", { colspan: "8" }, `${count(beside)} requests beside the conversations are not stored.`)) : null);
   });

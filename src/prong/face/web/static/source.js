@@ -25,6 +25,7 @@ export function liveSource(id, changed) {
   };
   return Object.assign(source, {
     explain: (a, b) => get(`/api/explain?a=${a}&b=${b}${query}`).catch(() => null),
+    entry: async (digest) => (await fetch(`/api/entry/${digest}?x=1${query}`)).text(),
     cost: () => get(`/api/cost?x=1${query}`),
     sessions: async () => (await get("/api/sessions")).sessions,
     close: () => stream.close(),
