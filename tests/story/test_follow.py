@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from prong.cost import Prices
+from prong.face.slash import Show, read_slash
+from prong.face.wish import shown
 from prong.journal.byte_map import ByteMap
 from prong.journal.follow import FollowedEvents, FollowedJournal
 from prong.journal.replay import examine
 from prong.session import SessionFeed
-from prong.testing import Worlds
+from prong.testing import Worlds, say
 from shared.page import fan_script
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("X3")]
@@ -131,3 +133,18 @@ async def test_every_body_is_its_stretches(world: Worlds) -> None:
         assert digests[:-1] == [node.digest.hex() for node in reversed(prompt.nodes())]
         assert digests[-1] == prompt.head.digest.hex()
         assert request.size == len(prompt.open())
+
+
+async def test_the_terminal_writes_the_page(world: Worlds, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`/web` writes the page of the open session, without texts, and says how to see it live."""
+    async with world([say("One secret.")]) as w:
+        monkeypatch.setenv("PRONG_HOME", str(w.store))
+        await w.session.run("A secret")
+        (step,) = read_slash("/web talk.html", w.session.view())
+        assert step == Show("web", "talk.html")
+        lines = await shown(w.session, step)
+        assert lines[0].endswith("talk.html, texts left out")
+        assert f"prong web {w.session.view().session_id}" in lines[1]
+        data = (w.root / "talk.html").read_text("utf-8")
+        assert "secret" not in data
+        assert '"requests":{"from":0,"rows":[{"number":1' in data

@@ -62,6 +62,7 @@ COMMANDS: tuple[Slash, ...] = (
     Slash("branch", "", "go on in a copy of this session; this one stays as it is"),
     Slash("export", "[FILE]", "write what was said to a file: .md, .html or .jsonl"),
     Slash("trace", "[FILE]", "write when agents did what, for Chrome's and Perfetto's viewers"),
+    Slash("web", "[FILE]", "write the session as a page, without texts; 'prong web' shows it live"),
     Slash("agents", "[name]", "the types of agents, or one with its tools", "type"),
     Slash("fork", "TEXT", "split off a fork that works in the background"),
     Slash("fork", "ONE / TWO", "split off several"),
@@ -135,6 +136,7 @@ SHOWN = frozenset(
         "rewind",
         "export",
         "trace",
+        "web",
     }
     | {"agents", "tasks", "receipt", "permissions", "hooks", "mcp", "outline"}
     | {"memory", "doctor", "report", "todos"}

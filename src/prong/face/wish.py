@@ -38,6 +38,8 @@ async def shown(session: Session, wish: Show) -> list[str]:
             return [await _export(session, wish.rest)]
         case "trace":
             return [await _trace(session, wish.rest)]
+        case "web":
+            return await _page(session, wish.rest)
         case _:
             return [*_SHOWN.get(wish.what, _tasks)(session, wish.rest)]
 
@@ -68,6 +70,23 @@ async def _trace(session: Session, name: str) -> str:
         lambda: msgspec.json.encode(chrome_trace(timeline(events)))
     )
     return await _written(Path(view.cwd, name or f"trace-{view.session_id}.json"), data)
+
+
+async def _page(session: Session, name: str) -> list[str]:
+    """Write the session's page to a file."""
+    from prong.face.web.standalone import standalone
+    from prong.session import open_feed
+
+    view = session.view()
+    told: list[str] = []
+
+    def made() -> bytes:
+        return standalone(open_feed(view.session_id, told.append), with_text=False)
+
+    data = await anyio.to_thread.run_sync(made)
+    written = await _written(Path(view.cwd, name or f"prong-{view.session_id}.html"), data)
+    live = f"'prong web {view.session_id}' in another terminal shows it live, with texts"
+    return [*told, f"{written}, texts left out", live]
 
 
 async def _written(path: Path, data: bytes) -> str:
