@@ -142,7 +142,7 @@ async def test_the_terminal_writes_the_page(world: Worlds, monkeypatch: pytest.M
         await w.session.run("A secret")
         (step,) = read_slash("/web talk.html", w.session.view())
         assert step == Show("web", "talk.html")
-        lines = await shown(w.session, step)
+        lines = await shown(w.session, Show("web", "talk.html"))
         assert lines[0].endswith("talk.html, texts left out")
         assert f"prong web {w.session.view().session_id}" in lines[1]
         data = (w.root / "talk.html").read_text("utf-8")
