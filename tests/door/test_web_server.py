@@ -10,8 +10,9 @@ import anyio
 import msgspec
 import pytest
 
+from prong.face.web.static_file import STATIC
 from prong.testing import Worlds, say
-from shared.page import HOSTILE, Served, fan_script, served
+from shared.page import HOSTILE, Served, Unanswered, fan_script, served
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("X3")]
 
@@ -79,6 +80,9 @@ async def check_insiders(page: Served) -> None:
         assert reply.headers["cross-origin-opener-policy"] == "same-origin"
     for method in ("POST", "PUT", "DELETE", "OPTIONS", "HEAD"):
         assert (await page.ask("/api/session", page.cookie, method=method)).status == 405
+    for body in ({"content-length": "1"}, {"transfer-encoding": "chunked\r\n\r\n5\r\nhello"}):
+        with pytest.raises(Unanswered):
+            await page.ask("/api/session", {**page.cookie, **body}, method="POST")
     for path in ("/static/../web_server.py", "/static/%2e%2e/web_server.py", "//etc/passwd"):
         assert (await page.ask(path, page.cookie)).status == 404
 
@@ -258,3 +262,12 @@ async def test_what_cannot_be_exported_is_told(world: Worlds, program: Any) -> N
         assert (nowhere.returncode, b"--export" in nowhere.stderr) == (2, True)
         alone = await program.run(w, "web", "--with-text")
         assert (alone.returncode, b"--export FILE" in alone.stderr) == (2, True)
+
+
+async def test_no_text_can_become_markup() -> None:
+    """Nothing of the page makes elements of text, runs text, or loads from elsewhere."""
+    for path in STATIC.iterdir():
+        text = path.read_text("utf-8")
+        for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
+            assert word not in text, (path.name, word)
+        assert "//" not in text.replace("// ", "").replace("//\n", ""), path.name

@@ -16,6 +16,10 @@ PARTS = ("Part 1.", "Part 2.", "Part 3.")
 HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script>\u202e\x00"
 
 
+class Unanswered(Exception):
+    """The server hung up."""
+
+
 class Reply(msgspec.Struct):
     """What the server answered."""
 
@@ -53,6 +57,8 @@ class Served(msgspec.Struct):
             with anyio.fail_after(20):
                 async for piece in stream:
                     data += piece
+        if not data:
+            raise Unanswered(target)
         head, _, body = bytes(data).partition(b"\r\n\r\n")
         first, *rest = head.decode().split("\r\n")
         found = dict(line.split(": ", 1) for line in rest)

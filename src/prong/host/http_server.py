@@ -110,8 +110,13 @@ Answering: TypeAlias = Callable[[HttpExchange], Awaitable[None]]
 
 
 @asynccontextmanager
-async def listen(answering: Answering, port: int = 0) -> AsyncGenerator[int]:
-    """Serve on the loopback interface and give the port."""
+async def listen(
+    answering: Answering, port: int = 0, *, longest: int = MAX_BODY
+) -> AsyncGenerator[int]:
+    """Serve on the loopback interface and give the port.
+
+    Who sends a body of more bytes than the longest is hung up on, before anybody reads it.
+    """
     tasks: set[asyncio.Task[None]] = set()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -121,7 +126,7 @@ async def listen(answering: Answering, port: int = 0) -> AsyncGenerator[int]:
         try:
             # A reset, a torn request or a wanted hang-up all end the connection and nothing else.
             with suppress(Hangup, ConnectionError, asyncio.IncompleteReadError):
-                await _converse(answering, reader, writer)
+                await _converse(answering, reader, writer, longest)
         except asyncio.CancelledError:
             pass
         finally:
@@ -142,10 +147,10 @@ async def listen(answering: Answering, port: int = 0) -> AsyncGenerator[int]:
 
 
 async def _converse(
-    answering: Answering, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    answering: Answering, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, longest: int
 ) -> None:
     while True:
-        incoming = await _receive(reader, writer)
+        incoming = await _receive(reader, writer, longest)
         if incoming is None:
             return
         await answering(HttpExchange(incoming, reader, writer))
@@ -154,7 +159,7 @@ async def _converse(
 
 
 async def _receive(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, longest: int
 ) -> HttpRequest | None:
     try:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -173,19 +178,19 @@ async def _receive(
     if headers.get("expect", "").lower() == "100-continue":
         writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     if "chunked" in headers.get("transfer-encoding", "").lower():
-        body = await _chunked(reader)
+        body = await _chunked(reader, longest)
     else:
-        body = await _sized(reader, headers.get("content-length", "0"))
+        body = await _sized(reader, headers.get("content-length", "0"), longest)
     return HttpRequest(words[0], words[1], headers, body)
 
 
-async def _sized(reader: asyncio.StreamReader, length: str) -> bytes:
-    if not length.isdecimal() or int(length) > MAX_BODY:
+async def _sized(reader: asyncio.StreamReader, length: str, longest: int) -> bytes:
+    if not length.isdecimal() or int(length) > longest:
         raise Hangup
     return await reader.readexactly(int(length))
 
 
-async def _chunked(reader: asyncio.StreamReader) -> bytes:
+async def _chunked(reader: asyncio.StreamReader, longest: int) -> bytes:
     body = bytearray()
     while True:
         line = await reader.readline()
@@ -193,7 +198,7 @@ async def _chunked(reader: asyncio.StreamReader) -> bytes:
             size = int(line.split(b";")[0], 16)
         except ValueError:
             raise Hangup from None
-        if size < 0 or len(body) + size > MAX_BODY:
+        if size < 0 or len(body) + size > longest:
             raise Hangup
         if size == 0:
             while await reader.readline() not in (b"\r\n", b""):

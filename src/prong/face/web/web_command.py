@@ -59,7 +59,7 @@ def _export(feed: SessionFeed, path: Path, *, with_text: bool) -> None:
 
 async def _serve(feed: SessionFeed, *, opens: bool) -> None:
     secret = PageSecret()
-    async with listen_http(WebServer(feed, secret).answer) as port:
+    async with listen_http(WebServer(feed, secret).answer, longest=0) as port:
         show(secret.address(port))
         # At once: a program that reads this waits for the line, and so does whoever looks on.
         flush()

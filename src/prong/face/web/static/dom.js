@@ -32,7 +32,7 @@ export function inFrame(draw) {
 export function scrolledCanvas(label, draw) {
   const canvas = el("canvas", { role: "img", "aria-label": label });
   const space = el("div", { class: "space" });
-  const box = el("div", { class: "scrolled", tabindex: "0", "aria-label": label }, canvas, space);
+  const box = el("div", { class: "scrolled", role: "group", tabindex: "0", "aria-label": label }, canvas, space);
   const paint = inFrame(() => {
     const [width, height] = [box.clientWidth, box.clientHeight];
     if (!width || !height) return;
