@@ -9,6 +9,7 @@ import pytest
 
 from prong.cost import Prices
 from prong.face.slash import Show, read_slash
+from prong.face.web.standalone import standalone
 from prong.face.wish import shown
 from prong.journal.byte_map import ByteMap
 from prong.journal.follow import FollowedEvents, FollowedJournal
@@ -141,10 +142,25 @@ async def test_the_terminal_writes_the_page(world: Worlds, monkeypatch: pytest.M
         monkeypatch.setenv("PRONG_HOME", str(w.store))
         await w.session.run("A secret")
         (step,) = read_slash("/web talk.html", w.session.view())
-        assert step == Show("web", "talk.html")
-        lines = await shown(w.session, Show("web", "talk.html"))
+        assert isinstance(step, Show)
+        assert (step.what, step.rest) == ("web", "talk.html")
+        lines = await shown(w.session, step)
         assert lines[0].endswith("talk.html, texts left out")
         assert f"prong web {w.session.view().session_id}" in lines[1]
         data = (w.root / "talk.html").read_text("utf-8")
         assert "secret" not in data
         assert '"requests":{"from":0,"rows":[{"number":1' in data
+
+
+async def test_long_texts_are_cut_unless_they_are_exported(world: Worlds) -> None:
+    """The page is sent the beginning of a long text; an exported one has all of it, or its length."""
+    async with world([say("long " * 4_000)], opens=False) as w:
+        async with w.open() as session:
+            await session.run("Go")
+        (path,) = w.store.glob("projects/*/*.jsonl")
+    feed = SessionFeed(path, Prices())
+    (reply,) = [item for _, _, item in feed.since(0)["items"] if item["type"] == "replied"]
+    assert len(reply["text"]) < 8_100
+    assert reply["text"].endswith("(12,000 more characters)")
+    assert b"long " * 4_000 in standalone(feed, with_text=True)
+    assert b"(20,000 characters)" in standalone(feed, with_text=False)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         saving,
     )
     from prong.cost.schedule import Rates
-    from prong.host.http_server import Answering, HttpExchange, HttpRequest
+    from prong.host.http_server import HttpExchange
     from prong.host.http_server import listen as listen_http
     from prong.journal.book import Books, CostLine
     from prong.journal.compare import Explanation
@@ -114,7 +114,6 @@ _HOMES = {
     "AgentType": "agent.spec",
     "AgentTypes": "agent.spec",
     "Books": "journal.book",
-    "Answering": "host.http_server",
     "BreakEven": "cost.breakeven",
     "PluginRequest": "config.plugin_store",
     "Checkup": "session.diagnosis",
@@ -128,7 +127,6 @@ _HOMES = {
     "Importable": "session.importing",
     "ImportedSession": "session.importing",
     "HttpExchange": "host.http_server",
-    "HttpRequest": "host.http_server",
     "LIFETIME": "cost.mark",
     "MemoryState": "config.memory",
     "Options": "config.option",
@@ -220,7 +218,6 @@ __all__ = [
     "LIFETIME",
     "AgentType",
     "AgentTypes",
-    "Answering",
     "Books",
     "BreakEven",
     "Checkup",
@@ -232,7 +229,6 @@ __all__ = [
     "FolderTrust",
     "Forecast",
     "HttpExchange",
-    "HttpRequest",
     "Importable",
     "ImportedSession",
     "MemoryState",

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
@@ -139,8 +138,11 @@ class SessionFeed:
             for place in agent.transcript.differing(known.transcript if known else Series()):
                 items[place : place + 1] = [self.revision]
 
-    def since(self, revision: int) -> dict[str, Any]:
-        """Give everything that has changed after a revision, as it is now; 0 for all."""
+    def since(self, revision: int, *, whole: bool = False) -> dict[str, Any]:
+        """Give everything that has changed after a revision, as it is now; 0 for all.
+
+        Long texts are cut, unless the whole of them is wanted.
+        """
         view, stretches, requests = self.view, *self._mapped
         lines = self._timeline
         first = bisect_right(stretches, revision), bisect_right(requests, revision)
@@ -170,7 +172,7 @@ class SessionFeed:
                 if changed > revision
             ],
             "items": [
-                [path, place, _plain(view.agents[path].transcript[place])]
+                [path, place, _plain(view.agents[path].transcript[place], whole=whole)]
                 for path, changed in self._items.items()
                 if self._agents[path] > revision
                 for place, when in enumerate(changed)
@@ -256,26 +258,19 @@ def _described(view: View, agent: AgentView) -> dict[str, Any]:
     }
 
 
-def _plain(item: Item) -> Any:
-    """Give an item as JSON has it, with its long texts cut."""
-    return cut_texts(msgspec.json.decode(msgspec.json.encode(item)), _cut)
+def _plain(item: Item, *, whole: bool) -> Any:
+    """Give an item as JSON has it, with its long texts cut if it need not be whole."""
+    value = msgspec.json.decode(msgspec.json.encode(item))
+    return value if whole else _cut(value)
 
 
-def cut_texts(value: Any, shorten: Callable[[str], str]) -> Any:
-    """Give a value of JSON with each of its texts shortened."""
+def _cut(value: Any) -> Any:
     match value:
-        case str():
-            return shorten(value)
+        case str() if len(value) > _LONGEST:
+            return f"{value[:_LONGEST]}\n… ({len(value) - _LONGEST:,} more characters)"
         case dict():
-            fields = cast("dict[str, Any]", value)
-            return {name: cut_texts(each, shorten) for name, each in fields.items()}
+            return {name: _cut(each) for name, each in cast("dict[str, Any]", value).items()}
         case list():
-            return [cut_texts(each, shorten) for each in cast("list[Any]", value)]
+            return [_cut(each) for each in cast("list[Any]", value)]
         case _:
             return value
-
-
-def _cut(text: str) -> str:
-    if len(text) <= _LONGEST:
-        return text
-    return f"{text[:_LONGEST]}\n… ({len(text) - _LONGEST:,} more characters)"

@@ -24,7 +24,7 @@ _EXPORT = re.compile(r"^export (?:async )?(?:function|const) (\w+)", re.MULTILIN
 
 def standalone(feed: SessionFeed, *, with_text: bool) -> bytes:
     """Give the page with a session as it is now, and with what was said only if that is wanted."""
-    change: Any = msgspec.json.decode(msgspec.json.encode(feed.since(0)))
+    change: Any = msgspec.json.decode(msgspec.json.encode(feed.since(0, whole=True)))
     change["session"]["live"] = False
     data = {"change": change if with_text else redacted(change), "cost": feed.cost()}
     # An escape in a string of JSON means the same, and no text can end the element it stands in.
