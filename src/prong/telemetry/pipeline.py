@@ -30,7 +30,7 @@ _PATIENCE: Final = 3.0
 """Seconds in which a collector must have taken what it is sent, all tries together."""
 
 
-class Collected(SpanProcessor):
+class EndedSpans(SpanProcessor):
     """Keeps the spans that have ended until they are sent."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Pipeline:
 
     def __init__(self, env: Mapping[str, str], endpoint: str = "") -> None:
         """Use the host program's providers if it has set some, else an exporter of our own."""
-        self._collected = Collected()
+        self._collected = EndedSpans()
         self.sent = 0
         self.problem = ""
         """Why something could not be sent."""

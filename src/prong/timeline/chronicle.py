@@ -43,7 +43,7 @@ from prong.ids import AgentPath
 SpanKind: TypeAlias = Literal[
     "agent", "turn", "request", "tool", "permission", "question", "task", "fanout", "held"
 ]
-Detail: TypeAlias = str | int | float | bool | None
+SpanDetail: TypeAlias = str | int | float | bool | None
 
 
 class SpanOpened(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class SpanOpened(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     parent: str = ""
     """The key of the span that it is a part of, or that it came of."""
-    details: Mapping[str, Detail] = {}
+    details: Mapping[str, SpanDetail] = {}
 
 
 class SpanClosed(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +68,7 @@ class SpanClosed(msgspec.Struct, frozen=True, kw_only=True):
     failed: bool = False
     first: float = 0.0
     """Of a request: when its response began."""
-    details: Mapping[str, Detail] = {}
+    details: Mapping[str, SpanDetail] = {}
 
 
 class Marked(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class Marked(msgspec.Struct, frozen=True, kw_only=True):
     agent: AgentPath
     at: float
     name: str
-    details: Mapping[str, Detail] = {}
+    details: Mapping[str, SpanDetail] = {}
 
 
 class Linked(msgspec.Struct, frozen=True, kw_only=True):
@@ -308,7 +308,7 @@ class Chronicle:
                 yield from self._remark(agent, event)
 
     def _remark(self, agent: AgentPath, event: Event) -> _Changes:
-        details: Mapping[str, Detail]
+        details: Mapping[str, SpanDetail]
         match event:
             case InputTaken(kind="notice", text=text):
                 yield from self._notice(agent, text)
@@ -391,7 +391,7 @@ class Chronicle:
         turn = f"turn {agent}"
         return turn if turn in self._open else f"agent {agent}"
 
-    def _end_agent(self, agent: AgentPath, details: Mapping[str, Detail]) -> _Changes:
+    def _end_agent(self, agent: AgentPath, details: Mapping[str, SpanDetail]) -> _Changes:
         child = self._children.get(agent)
         told = details if child is None else {**details, "receipt": child.receipt}
         yield from self._end("agent", agent, failed=details["status"] != "completed", details=told)
@@ -411,7 +411,7 @@ class Chronicle:
         name: str,
         *,
         parent: str = "",
-        details: Mapping[str, Detail] = {},
+        details: Mapping[str, SpanDetail] = {},
     ) -> _Changes:
         spoken = f"{kind} {known}"
         if spoken in self._open:
@@ -436,7 +436,7 @@ class Chronicle:
         *,
         failed: bool = False,
         first: float = 0.0,
-        details: Mapping[str, Detail] = {},
+        details: Mapping[str, SpanDetail] = {},
     ) -> _Changes:
         key = self._open.pop(f"{kind} {known}", None)
         if key is not None:
@@ -450,11 +450,11 @@ class Chronicle:
         yield Counted(at=self._now, cost=self._cost, read=self._read)
 
 
-def _told(details: Mapping[str, Detail]) -> dict[str, Detail]:
+def _told(details: Mapping[str, SpanDetail]) -> dict[str, SpanDetail]:
     return {word: value for word, value in details.items() if value not in {"", None}}
 
 
-def _billed(event: ReplyFinished | RequestFailed) -> dict[str, Detail]:
+def _billed(event: ReplyFinished | RequestFailed) -> dict[str, SpanDetail]:
     usage = event.usage
     return {
         "input_tokens": usage.input,

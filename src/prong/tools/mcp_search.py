@@ -32,14 +32,14 @@ _PATIENCE = 5.0
 """Seconds that a search waits for late servers if it has found something."""
 
 
-class CallArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class McpCallArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What McpCall is called with."""
 
     tool: Annotated[str, Meta(description="Its full name, mcp__server__tool, as found")]
     arguments: Annotated[dict[str, Any], Meta(description="What its own schema asks for")] = {}
 
 
-class SearchArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class McpSearchArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What McpSearch is called with."""
 
     query: Annotated[str, Meta(description="Words for what it should do, or names of tools")]
@@ -104,7 +104,7 @@ class McpSearch:
 
     name = SEARCH
     effect: SideEffect = "reads"
-    arguments: type[msgspec.Struct] = SearchArguments
+    arguments: type[msgspec.Struct] = McpSearchArguments
     budget = 50_000
 
     def __init__(self, tools: Sequence[ServedTool], late: LateServers | None = None) -> None:
@@ -122,16 +122,16 @@ class McpSearch:
         late = "; others are still starting" if self._late is not None else ""
         return f"{load_text('tool/McpSearch').rstrip()}\n\nServers: {listed or 'none yet'}{late}."
 
-    def title(self, args: SearchArguments) -> str:
+    def title(self, args: McpSearchArguments) -> str:
         """Say what is looked for."""
         return f"Find MCP tools: {args.query}"
 
-    def access(self, args: SearchArguments, context: Context) -> Sequence[Access]:
+    def access(self, args: McpSearchArguments, context: Context) -> Sequence[Access]:
         """Touch nothing."""
         del args, context
         return ()
 
-    async def run(self, call_id: CallId, args: SearchArguments, context: Context) -> CallOutcome:
+    async def run(self, call_id: CallId, args: McpSearchArguments, context: Context) -> CallOutcome:
         """Find tools, the best first, with all that is needed to call them."""
         del call_id, context
         tools, more = self._tools, ""
@@ -154,19 +154,19 @@ class McpCall:
 
     name = CALL
     effect: SideEffect = "writes"
-    arguments: type[msgspec.Struct] = CallArguments
+    arguments: type[msgspec.Struct] = McpCallArguments
     budget = 50_000
 
-    def title(self, args: CallArguments) -> str:
+    def title(self, args: McpCallArguments) -> str:
         """Name what was meant."""
         return f"call of {args.tool}"
 
-    def access(self, args: CallArguments, context: Context) -> Sequence[Access]:
+    def access(self, args: McpCallArguments, context: Context) -> Sequence[Access]:
         """Touch nothing: it only comes to this if no tool was meant that could be."""
         del args, context
         return ()
 
-    async def run(self, call_id: CallId, args: CallArguments, context: Context) -> CallOutcome:
+    async def run(self, call_id: CallId, args: McpCallArguments, context: Context) -> CallOutcome:
         """Say why there is nothing to call."""
         del call_id, context
         return Failed(f"{args.tool!r} is no tool of a server; find its full name with {SEARCH}")

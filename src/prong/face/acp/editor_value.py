@@ -132,7 +132,7 @@ class CancelParams(_FromEditor, frozen=True, kw_only=True):
     request_id: int | str | None
 
 
-class ResourceContents(_FromEditor, frozen=True, kw_only=True):
+class EmbeddedResource(_FromEditor, frozen=True, kw_only=True):
     """A file, or something like it, that a message brings along."""
 
     uri: str
@@ -150,7 +150,7 @@ class PromptBlock(_FromEditor, frozen=True, kw_only=True):
     mime_type: str | None = None
     name: str = ""
     uri: str | None = None
-    resource: ResourceContents | None = None
+    resource: EmbeddedResource | None = None
 
 
 class PromptParams(_FromEditor, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from typing import Any
 
 from prong.entry import Image, Part, Text
 from prong.errors import BadInput
-from prong.face.acp.editor_value import EditorServerSpec, PromptBlock, ResourceContents
+from prong.face.acp.editor_value import EditorServerSpec, EmbeddedResource, PromptBlock
 
 _FILE = "file://"
 
@@ -52,7 +52,7 @@ def path_of(uri: str) -> str:
     return f"{unquote(path)}{mark}{place}"
 
 
-def _resource(resource: ResourceContents) -> Part:
+def _resource(resource: EmbeddedResource) -> Part:
     kind = resource.mime_type or ""
     if resource.blob is not None and kind.startswith("image/"):
         return Image(kind, resource.blob)
