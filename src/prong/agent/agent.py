@@ -70,35 +70,9 @@ class Agent(Struct, kw_only=True):
     """What waits for the next new prompt; a head that was sent never changes."""
 
     @property
-    def next_head(self) -> Head:
-        """The head that a new prompt begins with."""
-        return self.renewal.head if self.renewal is not None else self.conversation.prompt.head
-
-    @property
-    def next_kit(self) -> Kit:
-        """The tools that go with it."""
-        return self.renewal.kit if self.renewal is not None else self.kit
-
-    async def inform(
-        self,
-        event: str,
-        payload: dict[str, Any],
-        matcher: str = "",
-        call: CallMatch | None = None,
-    ) -> Verdict:
-        """Tell the hooks of an event, with what is known of the agent it is about."""
-        return await self.hooks.fire(event, {**self.known(), **payload}, matcher, call)
-
-    def known(self) -> dict[str, Any]:
-        """Give what hooks are told of an agent, whatever has happened to it."""
-        mode = self.policy.policy.mode
-        cwd = self.context.cwd or self.context.host.root
-        known: dict[str, Any] = {"cwd": cwd, "permission_mode": mode}
-        if self.run.prompt_id:
-            known["prompt_id"] = self.run.prompt_id
-        if self.lineage.parent:
-            known |= {"agent_id": task_of(self.path), "agent_type": self.lineage.type}
-        return known
+    def upcoming(self) -> Renewal:
+        """What a new prompt begins with, and the tools that go with it."""
+        return self.renewal or Renewal(self.conversation.prompt.head, self.kit)
 
     async def consult(
         self,
@@ -106,19 +80,22 @@ class Agent(Struct, kw_only=True):
         payload: dict[str, Any],
         matcher: str = "",
         call: CallMatch | None = None,
+        *,
+        heeds: bool = True,
     ) -> Verdict:
-        """Ask the hooks; what they have to say is told to the user, and may end the run."""
-        verdict = await self.inform(event, payload, matcher, call)
+        """Ask the hooks, and tell them what is known of the agent.
+
+        What they have to say is told to the user, and may end the run; unless somebody else is to
+        heed it.
+        """
+        verdict = await self.hooks.fire(event, {**known_of(self), **payload}, matcher, call)
+        if not heeds:
+            return verdict
         for text in verdict.warnings:
             self.emit(Warned(text=text))
         if verdict.stop is not None:
             self.run.halt(verdict.stop)
         return verdict
-
-    def equip(self) -> None:
-        """Find out before the first command what the system holds; what it does not is said."""
-        if why := self.policy.equip(self.context.host):
-            self.emit(Warned(text=why))
 
     def restart(
         self, prompt: Prompt, *, reason: Reason, detail: str, kit: Kit | None = None
@@ -157,3 +134,21 @@ class Agent(Struct, kw_only=True):
             return spent
         why = self.client.billing.spent(self.conversation.prompt.head.model)
         return None if why is None else Spent("budget", why)
+
+
+def equip(agent: Agent) -> None:
+    """Find out before the first command what the system holds; what it does not is said."""
+    if why := agent.policy.equip(agent.context.host):
+        agent.emit(Warned(text=why))
+
+
+def known_of(agent: Agent) -> dict[str, Any]:
+    """Give what hooks are told of an agent, whatever has happened to it."""
+    mode = agent.policy.policy.mode
+    cwd = agent.context.cwd or agent.context.host.root
+    known: dict[str, Any] = {"cwd": cwd, "permission_mode": mode}
+    if agent.run.prompt_id:
+        known["prompt_id"] = agent.run.prompt_id
+    if agent.lineage.parent:
+        known |= {"agent_id": task_of(agent.path), "agent_type": agent.lineage.type}
+    return known

@@ -160,8 +160,8 @@ def _shortened(agent: Agent, begin: list[User], rest: list[Entry]) -> Prompt:
             break
         rest = [_cut(agent, entry, limit) for entry in rest]
         fresh = Prompt(head).append(*begin, *rest)
-    if len(fresh) + len(agent.next_head.data) - len(head.data) < min(before, room):
-        fresh = Prompt(agent.next_head).append(*begin, *rest)
+    if len(fresh) + len(agent.upcoming.head.data) - len(head.data) < min(before, room):
+        fresh = Prompt(agent.upcoming.head).append(*begin, *rest)
     if len(fresh) >= before:
         raise ContextOverflow(
             f"a summary would make the conversation no shorter ({len(fresh)} bytes instead of "

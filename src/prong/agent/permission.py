@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from prong.agent.agent import Agent
+from prong.agent.agent import Agent, equip
 from prong.agent.call_match import CallMatch
 from prong.agent.gate import CheckedCall
 from prong.agent.hook_payload import call_payload
@@ -92,7 +92,7 @@ def _refuse(checked: CheckedCall, why: str) -> CheckedCall:
 def _decide(agent: Agent, checked: CheckedCall) -> tuple[Allow | Ask | Deny, Sequence[Access]]:
     accesses = checked.tool.access(checked.args, agent.context)
     if any(isinstance(access, Running) for access in accesses):
-        agent.equip()
+        equip(agent)
     resolve = agent.context.host.follow
     return agent.policy.decide(checked.call.name, accesses, resolve=resolve), accesses
 

@@ -100,6 +100,14 @@ def tell(text: str, *, lead: str = "prong: ") -> None:
     print(lead + printable(text).replace("\n", "\n  "), file=sys.stderr)
 
 
+def confirm(question: str) -> bool:
+    """Ask somebody at a terminal; anything but a yes is a no."""
+    try:
+        return input(f"{flat(question)} [y/N] ").strip().lower() in {"y", "yes"}
+    except EOFError:
+        return False
+
+
 def draw(bar: str) -> None:
     """Draw over the last line of standard error."""
     print(f"\r\x1b[K{printable(bar)}", end="", file=sys.stderr, flush=True)

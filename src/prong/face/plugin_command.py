@@ -7,7 +7,7 @@ import sys
 
 import msgspec
 
-from prong.face.output import flat, show, show_json, tell
+from prong.face.output import confirm, flat, show, show_json, tell
 from prong.session import (
     PluginRequest,
     add_plugins,
@@ -98,7 +98,4 @@ class _PluginPrompt:
         if not sys.stdin.isatty():
             tell("nobody is here to approve that; --yes does")
             return False
-        try:
-            return input("add it? [y/N] ").strip().lower() in {"y", "yes"}
-        except EOFError:
-            return False
+        return confirm("add it?")

@@ -18,6 +18,8 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Literal
 
+from prong.face.output import feed
+
 _SCRIPT = r"""# Puts the terminal back, once Prong is gone without having done so.
 trap '' HUP INT QUIT TERM TSTP TTOU
 exec 3>&1
@@ -50,7 +52,7 @@ class TerminalWatch:
         if self._pipe >= 0:
             # A watcher that is gone watches no more, and is no reason to stop.
             with suppress(OSError):
-                os.write(self._pipe, f"{face}\n".encode())
+                feed(self._pipe, f"{face}\n".encode())
 
 
 @contextmanager

@@ -39,7 +39,7 @@ async def tell_start(parts: Parts, source: SessionSource) -> None:
     told: dict[str, Any] = {"source": source, "model": agent.conversation.prompt.head.model}
     if source in ("resume", "fork"):
         told |= _taken_up(parts)
-    verdict = await agent.inform("SessionStart", told, matcher=source)
+    verdict = await agent.consult("SessionStart", told, matcher=source, heeds=False)
     parts.intake.heed(verdict)
     if verdict.block is not None:
         why = f"a SessionStart hook cannot stop the session, which goes on: {verdict.block}"
@@ -62,7 +62,9 @@ def _taken_up(parts: Parts) -> dict[str, Any]:
 
 async def tell_cleared(parts: Parts) -> None:
     """Tell the hooks that one conversation is over and another begins."""
-    over = await parts.agent.inform("SessionEnd", {"reason": "clear"}, matcher="clear")
+    over = await parts.agent.consult(
+        "SessionEnd", {"reason": "clear"}, matcher="clear", heeds=False
+    )
     for text in over.warnings:
         parts.agent.emit(Warned(text=text))
     await tell_start(parts, "clear")
@@ -75,7 +77,7 @@ async def switch_model(parts: Parts, model: str) -> None:
     """
     agent = parts.agent
     told = switch_told(agent, model)
-    verdict = await agent.inform("PreModelSwitch", told, matcher=model)
+    verdict = await agent.consult("PreModelSwitch", told, matcher=model, heeds=False)
     for text in verdict.warnings:
         agent.emit(Warned(text=text))
     # Hooks may take their time.
@@ -91,7 +93,7 @@ async def tell_switched(parts: Parts, told: dict[str, Any]) -> None:
     agent = parts.agent
     model = agent.conversation.prompt.head.model
     now = told | {"to_model": model}
-    parts.intake.heed(await agent.inform("PostModelSwitch", now, matcher=model))
+    parts.intake.heed(await agent.consult("PostModelSwitch", now, matcher=model, heeds=False))
 
 
 def switch_told(agent: Agent, model: str) -> dict[str, Any]:
@@ -116,7 +118,7 @@ async def tell_end(parts: Parts) -> None:
     """Tell the hooks that the session ends, and wait a moment for those that run beside it."""
     agent = parts.agent
     reason = "prompt_input_exit" if agent.questions.attended else "other"
-    verdict = await agent.inform("SessionEnd", {"reason": reason}, matcher=reason)
+    verdict = await agent.consult("SessionEnd", {"reason": reason}, matcher=reason, heeds=False)
     late = await parts.hooks.close()
     for text in (*verdict.warnings, *late.warnings):
         agent.emit(Warned(text=text))

@@ -32,7 +32,7 @@ class Intake:
     async def consult(self, message: Sequence[Part], prompt_id: str) -> str | None:
         """Ask the hooks about a message; gives why it is refused, if it is."""
         told = {"prompt": plain(tuple(message)), "prompt_id": prompt_id}
-        verdict = await self._agent.inform("UserPromptSubmit", told)
+        verdict = await self._agent.consult("UserPromptSubmit", told, heeds=False)
         if verdict.block is None:
             self.heed(verdict)
             return None

@@ -25,7 +25,7 @@ def move(
     reason: Literal["model", "tools"] = "model",
 ) -> None:
     """Give an agent a new head; `detail` says why."""
-    kit, prompt = agent.next_kit, agent.conversation.prompt
+    kit, prompt = agent.upcoming.kit, agent.conversation.prompt
     before = prompt.head.spec
     head = render_head(place, chosen, kit.specs(), cache_key=before.cache_key, effort=before.effort)
     agent.restart(Prompt(head).append(*carried(prompt)), reason=reason, detail=detail, kit=kit)
@@ -64,7 +64,7 @@ def change_effort(agent: Agent, effort: str) -> None:
         raise BadInput("say how hard to think in one word, such as low, medium or high")
     if effort == head.spec.effort:
         raise NotPossibleNow(f"the effort is {effort} already")
-    spec = msgspec.structs.replace(agent.next_head.spec, effort=effort)
+    spec = msgspec.structs.replace(agent.upcoming.head.spec, effort=effort)
     detail = f"effort from {head.spec.effort or 'the usual'} to {effort}"
     fresh = Prompt(Head(head.dialect, spec)).append(*carried(agent.conversation.prompt))
-    agent.restart(fresh, reason="model", detail=detail, kit=agent.next_kit)
+    agent.restart(fresh, reason="model", detail=detail, kit=agent.upcoming.kit)

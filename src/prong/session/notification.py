@@ -89,4 +89,4 @@ async def _asked(parts: Parts, envelope: Envelope) -> None:
 
 async def _tell(parts: Parts, kind: str, message: str, title: str) -> None:
     told = {"message": message, "title": title, "notification_type": kind}
-    await parts.agent.inform("Notification", told, matcher=kind)
+    await parts.agent.consult("Notification", told, matcher=kind, heeds=False)

@@ -477,7 +477,7 @@ def _clear(parts: Parts) -> Outcome:
     if not agent.conversation.prompt.depth:
         return Refused("there is nothing to clear")
     parts.memory.begin(parts.snapshot)
-    agent.restart(Prompt(agent.next_head), reason="clear", detail="the user cleared it")
+    agent.restart(Prompt(agent.upcoming.head), reason="clear", detail="the user cleared it")
     had_todos = bool(context.todos)
     context.forget()
     if had_todos:

@@ -206,9 +206,9 @@ class Session:
         parts = self._parts
 
         def at_work() -> bool:
-            return parts.tasks.busy() if commands else parts.tasks.agents_work()
+            return parts.busy or parts.tasks.busy(commands=commands) or parts.owed
 
-        await parts.bus.until(lambda: not (parts.busy or at_work() or parts.owed))
+        await parts.bus.until(lambda: not at_work())
 
     @overload
     async def fork(

@@ -232,7 +232,7 @@ async def _announce(
     }
     if event == "SubagentStop":
         payload["last_assistant_message"] = child.text
-    verdict = await child.agent.inform(event, payload, matcher=spec.type)
+    verdict = await child.agent.consult(event, payload, matcher=spec.type, heeds=False)
     for told in verdict.warnings:
         child.agent.emit(Warned(text=told))
     return verdict

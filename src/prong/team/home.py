@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from prong.agent import Agent, Turn, Verdict
+from prong.agent.agent import known_of
 from prong.agent.answer import interrupted, unanswered
 from prong.agent.gate import CheckedCall
 from prong.agent.lineage import contained
@@ -296,8 +297,8 @@ class Home:
         call = self._granted.get(CallId(_text(ask.payload.get("tool_use_id"))))
         if call is not None and not isinstance(parsed := agent.kit.parse(call), Failed):
             match = match_of(agent, CheckedCall(call, *parsed))
-        told = {**ask.payload, **agent.known()}
-        return await agent.hooks.fire(ask.event, told, ask.matcher, match)
+        told = {**ask.payload, **known_of(agent)}
+        return await agent.consult(ask.event, told, ask.matcher, match, heeds=False)
 
     async def _may_run(self, ask: MayRun) -> Granted:
         agent = self._agent

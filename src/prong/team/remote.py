@@ -15,6 +15,7 @@ import anyio
 import msgspec
 
 from prong.agent import Agent, Turn
+from prong.agent.agent import equip
 from prong.errors import NotPossibleNow, ProngError, WorkerFailed
 from prong.event import LineChanged, Warned, WorktreeEntered
 from prong.host import Host, make_private
@@ -153,7 +154,7 @@ def _move(
     main = worktree.parent.partition(f"/{FOLDER}/")[0]
     inherited = tuple(dict.fromkeys((worktree.parent, *own.inherited, main)))
     # The tree's own commands are held by this machine, which is asked first.
-    agent.equip()
+    equip(agent)
     host = FarHost(
         placed.cwd,
         bounds=placed.path,

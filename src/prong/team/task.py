@@ -249,20 +249,18 @@ class TaskBoard:
         """
         return sum(self._ending(agent))
 
-    def busy(self, agent: str | None = None) -> bool:
-        """Whether a task runs, as `running` counts them; hundreds are not gone through for it."""
-        return any(self._ending(agent))
+    def busy(self, agent: str | None = None, *, commands: bool = True) -> bool:
+        """Whether a task runs, as `running` counts them; hundreds are not gone through for it.
 
-    def agents_work(self) -> bool:
-        """Whether an agent runs that will end by itself, whoever started it."""
-        tasks = self._tasks.values()
-        return any(task.work.kind != "shell" and not task.work.endless for task in tasks)
+        Without `commands` only agents count.
+        """
+        return any(self._ending(agent, commands=commands))
 
-    def _ending(self, agent: str | None) -> Iterator[bool]:
+    def _ending(self, agent: str | None, *, commands: bool = True) -> Iterator[bool]:
         """Go through the tasks, of one agent or all, by whether they end by themselves."""
         tasks = self._tasks if agent is None else self._owned.get(agent, {})
         for task in tasks.values():
-            yield not task.work.endless
+            yield not task.work.endless and (commands or task.work.kind != "shell")
 
     @property
     def closing(self) -> bool:

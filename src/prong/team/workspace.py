@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from prong.agent import Agent
+from prong.agent.agent import equip
 from prong.errors import BadInput, JournalError, NotPossibleNow, ProngError
 from prong.event import Warned, WorkKept, WorktreeEntered
 from prong.host import Host
@@ -137,7 +138,7 @@ async def _confine(
         folders=tuple(f for f in opened if _is_apart(f, inherited)),
     )
     own = common = ""
-    agent.equip()
+    equip(agent)
     policy = agent.policy.policy
     if policy.sandbox.active:
         own, common = await own_folder(Git(maker, worktree.parent), worktree.path)
