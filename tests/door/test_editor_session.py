@@ -158,13 +158,16 @@ async def test_a_fork_that_could_not_share(world: Worlds, program: Program, tmp_
         assert [one["sessionId"] for one in listed] == [source]
 
 
+PATIENT = '{"titles": false, "mcp": {"wait": 60}}'
+
+
 async def test_servers_of_the_editor(world: Worlds, program: Program) -> None:
     """A session has the tools of the servers it was given, and its fork has them too."""
     pytest.importorskip("mcp")
     script = [call("mcp__echo__say", {"text": "${HOME}"}, "c1"), say("Said."), say("Again.")]
     async with (
         world(script, opens=False, serving=SEVERAL) as w,
-        open_editor(program, w) as editor,
+        open_editor(program, w, "--settings", PATIENT) as editor,
     ):
         session = await editor.open(w, mcpServers=[ECHO])
         await editor.say(session, "Say it")

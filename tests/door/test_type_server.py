@@ -10,6 +10,7 @@ import pytest
 
 from prong.config.trust import needs_trust
 from prong.testing import Script, World, Worlds, call, say
+from shared.served import patient
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("S3", "L11")]
 
@@ -35,7 +36,7 @@ async def test_a_server_of_a_type_is_for_that_type_alone(world: Worlds) -> None:
     routes = {"As echoer.": [say("e")], "As plain.": [say("p")]}
     script = Script([start("echoer"), start("plain"), say("end")], routes)
     files: dict[str, str | bytes] = {".claude/agents/e.md": OWN, ".claude/agents/p.md": ALONE}
-    async with world(script, files=files, trusted=True) as w:
+    async with world(script, files=files, trusted=True, settings=patient()) as w:
         await w.session.run("Go")
 
         assert "mcp__own__say" in tools(w, "As echoer.")
@@ -48,7 +49,9 @@ async def test_a_type_that_names_tools_that_are_not_there_is_told_and_so_is_the_
 ) -> None:
     """The agent reads it in its prompt, its parent in the result, the user once in a warning."""
     script = Script([start("echoer"), start("echoer"), say("end")], {"As echoer.": [say("e")] * 2})
-    async with world(script, files={".claude/agents/e.md": OWN}, trusted=True) as w:
+    async with world(
+        script, files={".claude/agents/e.md": OWN}, trusted=True, settings=patient()
+    ) as w:
         await w.session.run("Go")
         told = [text for text in w.warnings if "tools that are not there" in text]
         body = next(body for body in w.bodies() if "As echoer." in str(body["messages"][0]))

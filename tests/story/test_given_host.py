@@ -145,7 +145,7 @@ async def test_a_host_that_shows_keys_is_refused(
 
 
 def test_hosts_are_named_at_the_root_alone() -> None:
-    """Above `host` only the root does, the doors to folders and teams, a trial of machines."""
+    """Above `host` only the root does, and what it stands in; doors to folders, teams, machines."""
     package = Path(prong.__file__).parent
     named = {
         str(path.relative_to(package))
@@ -156,7 +156,7 @@ def test_hosts_are_named_at_the_root_alone() -> None:
     above = {name for name in named if not name.startswith(("host/", "testing/"))}
 
     doors = {"session/project.py", "session/team_end.py", "session/remote_check.py"}
-    assert above == {"session/opening.py", *doors}
+    assert above == {"session/opening.py", "session/own_worktree.py", *doors}
 
 
 @pytest.mark.parametrize(

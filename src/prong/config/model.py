@@ -104,7 +104,7 @@ def choose(place: Place, named: str | None, before: ModelChosen | None = None) -
         raise UnknownName(f"{error}{nearest(short, values)}") from None
     patience = msgspec.convert(dict(values.retry), Patience)
     asks = values.cache_diagnostics and _diagnoses(endpoint)
-    asked = tuple(dict.fromkeys([*betas(model, long=full.long), *options.betas]))
+    asked = betas(model, long=full.long)
     return Chosen(name, model, endpoint, base_url, api, patience, asks, asked)
 
 
@@ -132,7 +132,7 @@ def render_head(
         effort=effort or options.effort or place.settings.values.effort,
         thinking=options.thinking,
         extra=sampling(place, chosen.endpoint.dialect),
-        betas=chosen.betas,
+        betas=tuple(dict.fromkeys([*chosen.betas, *options.betas])),
         cache_key=cache_key,
         explicit_marks=chosen.endpoint.explicit,
     )
@@ -147,7 +147,7 @@ def left_out(options: Options, head: HeadSpec) -> list[str]:
         and options.append_system not in head.system,
         "--effort": options.effort is not None and options.effort != head.effort,
         "--thinking": options.thinking is not None and options.thinking != head.thinking,
-        "--betas": bool(options.betas) and tuple(options.betas) != head.betas,
+        "--betas": not {*options.betas} <= {*head.betas},
         **changed(options, head.extra),
     }
     return [

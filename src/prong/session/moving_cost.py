@@ -17,6 +17,7 @@ from prong.config.model import Chosen, choose
 from prong.config.option import Options
 from prong.config.place import Place, look_around
 from prong.cost import Prices
+from prong.cost.fact import LONG_BETA
 from prong.cost.loss import Loss, Move, Standing, foresee
 from prong.cost.mark import ttl_of
 from prong.errors import ProngError
@@ -64,8 +65,8 @@ def confirm_above(place: Place) -> float:
 
 def other_model(head: Head, chosen: Chosen) -> bool:
     """Whether a conversation needs a new head to be answered by a model."""
-    here = (head.model, head.dialect.name, head.spec.betas)
-    return here != (chosen.model, chosen.endpoint.dialect, chosen.betas)
+    here = (head.model, head.dialect.name, LONG_BETA in head.spec.betas)
+    return here != (chosen.model, chosen.endpoint.dialect, LONG_BETA in chosen.betas)
 
 
 def resuming_cost(

@@ -69,6 +69,7 @@ from prong.session.preference import (
     patience,
     remote_workers,
     runner,
+    server_wait,
     structured_output,
     wakes_once,
 )
@@ -390,7 +391,7 @@ class _Maker:
             self._group,
             reach_of(base.place),
             asker=Elicitations(base.questions, base.emit),
-            wait=base.place.settings.values.mcp.wait,
+            wait=server_wait(base.place),
         )
         self._closers.append(servers.aclose)
         return servers

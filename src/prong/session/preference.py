@@ -171,6 +171,10 @@ def proxied(place: Place) -> Mapping[str, str]:
     return {**place.env, "HTTPS_PROXY": proxy, "HTTP_PROXY": proxy} if proxy else place.env
 
 
+_GUARDED = 60.0
+"""Seconds in which a server whose tool answers for permission must have started."""
+
+
 def exports(place: Place) -> bool:
     """Whether settings or the environment ask for telemetry."""
     wanted = place.settings.values.telemetry.enabled
@@ -179,3 +183,9 @@ def exports(place: Place) -> bool:
     env = {**place.env, **place.settings.values.env}
     names = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
     return any(map(env.get, names)) and env.get("OTEL_SDK_DISABLED", "").lower() != "true"
+
+
+def server_wait(place: Place) -> float:
+    """Give the seconds that a start waits for servers: as long as they take for one that guards."""
+    wait = place.settings.values.mcp.wait
+    return wait if place.options.permission_prompt_tool is None else max(wait, _GUARDED)

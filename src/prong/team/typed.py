@@ -17,6 +17,7 @@ from prong.config.guard import Guard
 from prong.config.model import Chosen, choose, notes_of_servers, surroundings
 from prong.config.place import Place
 from prong.config.sampling import sampling
+from prong.cost.fact import LONG_BETA
 from prong.entry import ToolSpec
 from prong.errors import UnknownName
 from prong.journal.note import MemberSpec
@@ -255,7 +256,8 @@ class TypeResolver(Struct, kw_only=True):
             # What its parent has been reached by so far is where its family is, too.
             name = f"{cloud}:{name}"
         chosen = choose(self.place, name)
-        same = (chosen.model, chosen.betas) == (head.model, head.spec.betas)
+        long = LONG_BETA in head.spec.betas
+        same = (chosen.model, LONG_BETA in chosen.betas) == (head.model, long)
         return None if same and chosen.endpoint.dialect == head.dialect.name else chosen
 
     def _tools(self, pool: Sequence[Tool], found: Filtered, *, waits: bool) -> list[Tool]:
