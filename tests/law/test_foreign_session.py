@@ -93,7 +93,7 @@ def test_a_reply_in_several_lines_is_one(tmp_path: Path) -> None:
         "results:[c1=one][c2=two]",
         "reply:Done.",
     ]
-    assert (found.title, found.model, found.cwd, found.notes) == ("A title", "claude-x", "/w", [])
+    assert (found.title, found.model, found.cwd, found.notes) == ("A title", "claude-x", "/w", ())
 
 
 def test_what_was_taken_back_is_not_taken_over(tmp_path: Path) -> None:
@@ -151,11 +151,11 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
         "reply:[c1]",
         "results:[c1=No result of this call is recorded.]",
     ]
-    assert found.notes == [
+    assert found.notes == (
         "2 lines could not be read and are left out",
         "its last line is torn and is left out",
         "not known here, and left out: hologram (2)",
-    ]
+    )
 
 
 @pytest.mark.parametrize("version", ["3.0.0", "17.1"])
@@ -215,7 +215,7 @@ def test_items_of_codex_become_entries(tmp_path: Path) -> None:
     assert isinstance(entries[2], Results)
     assert [one.failed for one in entries[2].results] == [False, True]
     assert (found.model, found.cwd) == ("gpt-x", "/w")
-    assert found.notes == ["not known here, and left out: later_record (1)"]
+    assert found.notes == ("not known here, and left out: later_record (1)",)
 
 
 def test_what_codex_summarised_begins_anew(tmp_path: Path) -> None:

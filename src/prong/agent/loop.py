@@ -19,14 +19,9 @@ from prong.agent.dispatch import answer
 from prong.agent.request import request
 from prong.entry import Text, User
 from prong.errors import ContextOverflow
-from prong.event import Warned
 from prong.wire import Ended
 
 LoopEnd: TypeAlias = Literal["done", "limit", "budget", "refused", "cut_off", "loop"]
-
-
-STOP_REFUSALS = 8
-"""How often hooks may keep an agent from ending that does nothing in between."""
 _SILENT = "the last reply had no text"
 
 
@@ -46,7 +41,7 @@ async def run(agent: Agent) -> Stopped:
 
     Raises ProviderError when the model cannot be reached, JournalFull when nothing can be stored.
     """
-    turns, text, refused = 0, "", 0
+    turns, text = 0, ""
     agent.run.begin()
     while True:
         agent.take_inbox()
@@ -62,16 +57,14 @@ async def run(agent: Agent) -> Stopped:
         if reply.stop == "refusal":
             return _refused(agent, ended, text, turns)
         if reply.calls:
-            refused = min(refused, 1)
+            agent.run.refusals.worked()
             await answer(agent, reply.calls)
             if (stopped := _called_off(agent, text, turns)) is not None:
                 return stopped
         elif reply.stop == "length":
             return Stopped(text, "cut_off", "the reply reached the output limit", turns)
-        elif reply.stop != "pause" and not agent.inbox:
-            if await _may_stop(agent, text, refused):
-                return Stopped(text, "done", "" if reply.text.strip() else _SILENT, turns)
-            refused += 1
+        elif reply.stop != "pause" and not agent.inbox and await _may_stop(agent, text):
+            return Stopped(text, "done", "" if reply.text.strip() else _SILENT, turns)
 
 
 def _called_off(agent: Agent, text: str, turns: int) -> Stopped | None:
@@ -84,23 +77,17 @@ def _called_off(agent: Agent, text: str, turns: int) -> Stopped | None:
     return Stopped(text, "loop", stuck, turns) if stuck else None
 
 
-async def _may_stop(agent: Agent, text: str, refused: int) -> bool:
-    """Ask the hooks whether the work may end; if not, the model is told why.
-
-    They have refused it so many times since something was last done.
-    """
+async def _may_stop(agent: Agent, text: str) -> bool:
+    """Ask the hooks whether the work may end; if not, the model is told why."""
     if agent.lineage.parent:
         # A child's end is its supervisor's: hooks are asked there, by another name.
         return True
-    told = {"stop_hook_active": refused > 0, "last_assistant_message": text}
-    verdict = await agent.consult("Stop", told)
-    if verdict.stop is not None or verdict.block is None:
-        return True
-    if refused >= STOP_REFUSALS:
-        agent.emit(Warned(text=f"hooks refused the end {refused} times in a row; it ends now"))
-        return True
-    agent.conversation.append(User((Text(verdict.block),), "reminder"))
-    return False
+    refusals = agent.run.refusals
+    told = {"stop_hook_active": refusals.active, "last_assistant_message": text}
+    why = refusals.refusal(await agent.consult("Stop", told), agent.emit)
+    if why is not None:
+        agent.conversation.append(User((Text(why),), "reminder"))
+    return why is None
 
 
 def _refused(agent: Agent, ended: Ended, text: str, turns: int) -> Stopped:

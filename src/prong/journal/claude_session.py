@@ -46,61 +46,78 @@ def read_claude(path: Path) -> ForeignSession:
 
     Raises BadInput if the file is of a program that is not known yet, or nothing was said in it.
     """
-    found = ForeignSession(program="Claude Code")
-    unknown: Counter[str] = Counter()
-    reader = ObjectLines(path)
-    lines: list[JsonObject] = []
-    for line in reader:
-        _look(path, found, line)
-        lines.append(line)
-    found.notes = reader.notes()
-    agents = {"main": [line for line in lines if not line.get("isSidechain")]}
-    for line in lines:
-        if line.get("isSidechain") and (agent := _agent_id(line)):
-            agents.setdefault(agent, []).append(line)
-    agents |= _agent_files(path, found)
-    read = {name: _entries(own, unknown) for name, own in list(agents.items())[: _MOST + 1]}
-    found.agents = {name: entries for name, entries in read.items() if entries}
-    if len(agents) > _MOST + 1:
-        found.notes = [*found.notes, f"only the first {_MOST} of its agents are taken over"]
-    if not found.agents.get("main"):
-        raise BadInput(f"{path}: nothing was said in it that could be taken over")
-    found.notes = [*found.notes, *left_out(unknown)]
-    return found
+    return _ClaudeReader(path).read()
 
 
-def _look(path: Path, found: ForeignSession, line: JsonObject) -> None:
-    """Take what a line says of the session."""
-    version = texts(line.get("version"))
-    major = re.match(r"(\d{1,9})\.", version)
-    if major and int(major[1]) > _NEWEST:
-        raise BadInput(
-            f"{path} was written by Claude Code {version[:20]}; files up to version {_NEWEST} are "
-            "understood: upgrade prong"
+class _ClaudeReader:
+    """Collects what the lines of a session say, its own and those of its agents' files."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._cwd = self._model = self._title = ""
+        self._notes: list[str] = []
+        self._unknown: Counter[str] = Counter()
+
+    def read(self) -> ForeignSession:
+        """Read all there is; raises BadInput if that is nothing, or not known yet."""
+        agents = self._own_lines() | self._agent_files()
+        read = {
+            name: _entries(lines, self._unknown)
+            for name, lines in list(agents.items())[: _MOST + 1]
+        }
+        if len(agents) > _MOST + 1:
+            self._notes.append(f"only the first {_MOST} of its agents are taken over")
+        if not read["main"]:
+            raise BadInput(f"{self._path}: nothing was said in it that could be taken over")
+        return ForeignSession(
+            program="Claude Code",
+            cwd=self._cwd,
+            model=self._model,
+            title=self._title,
+            agents={name: entries for name, entries in read.items() if entries},
+            notes=(*self._notes, *left_out(self._unknown)),
         )
-    found.session = texts(line.get("sessionId")) or found.session
-    found.cwd = found.cwd or texts(line.get("cwd"))
-    for key in ("summary", "aiTitle", "customTitle"):
-        if title := texts(line.get(key)):
-            found.title = title
-    model = texts(members(line.get("message")).get("model"))
-    if model and not model.startswith("<") and not line.get("isSidechain"):
-        found.model = model
+
+    def _own_lines(self) -> dict[str, list[JsonObject]]:
+        """Read the session's own file, which may have lines of agents, too."""
+        reader = ObjectLines(self._path)
+        agents: dict[str, list[JsonObject]] = {"main": []}
+        for line in reader:
+            self._look(line)
+            name = _agent_id(line) if line.get("isSidechain") else "main"
+            agents.setdefault(name, []).append(line)
+        self._notes += reader.notes()
+        return agents
+
+    def _agent_files(self) -> dict[str, list[JsonObject]]:
+        """Read the files of agents that stand beside a session's."""
+        agents: dict[str, list[JsonObject]] = {}
+        for file in sorted(self._path.with_suffix("").glob("subagents/**/agent-*.jsonl")):
+            reader = ObjectLines(file)
+            name = _agent_id({"agentId": file.stem.removeprefix("agent-")})
+            agents[name] = list(reader)
+            self._notes += [f"{name}: {note}" for note in reader.notes()]
+        return agents
+
+    def _look(self, line: JsonObject) -> None:
+        """Take what a line says of the session."""
+        version = texts(line.get("version"))
+        major = re.match(r"(\d{1,9})\.", version)
+        if major and int(major[1]) > _NEWEST:
+            raise BadInput(
+                f"{self._path} was written by Claude Code {version[:20]}; files up to version "
+                f"{_NEWEST} are understood: upgrade prong"
+            )
+        self._cwd = self._cwd or texts(line.get("cwd"))
+        for key in ("summary", "aiTitle", "customTitle"):
+            self._title = texts(line.get(key)) or self._title
+        model = texts(members(line.get("message")).get("model"))
+        if model and not model.startswith("<") and not line.get("isSidechain"):
+            self._model = model
 
 
 def _agent_id(line: JsonObject) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "-", texts(line.get("agentId")))[:60] or "agent"
-
-
-def _agent_files(path: Path, found: ForeignSession) -> dict[str, list[JsonObject]]:
-    """Read the files of agents that stand beside a session's."""
-    agents: dict[str, list[JsonObject]] = {}
-    for file in sorted(path.with_suffix("").glob("subagents/**/agent-*.jsonl")):
-        reader = ObjectLines(file)
-        name = _agent_id({"agentId": file.stem.removeprefix("agent-")})
-        agents[name] = list(reader)
-        found.notes = [*found.notes, *(f"{name}: {note}" for note in reader.notes())]
-    return agents
 
 
 def _entries(lines: Sequence[JsonObject], unknown: Counter[str]) -> tuple[Entry, ...]:

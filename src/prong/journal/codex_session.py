@@ -50,19 +50,20 @@ def parent_thread(meta: JsonObject) -> str:
     return texts(spawned.get("parent_thread_id"))
 
 
-def _agents(path: Path, found: ForeignSession) -> dict[str, tuple[Entry, ...]]:
-    """Read the agents of a session, whose files stand beside its own."""
+def _agents(path: Path, session: str) -> tuple[dict[str, tuple[Entry, ...]], list[str]]:
+    """Read the agents of a session, whose files stand beside its own; and say which cannot be."""
     agents: dict[str, tuple[Entry, ...]] = {}
+    notes: list[str] = []
     for file in sorted(path.parent.glob("rollout-*.jsonl"))[:_MOST]:
         first = next(iter(ObjectLines(file)), None)
         meta = members(first.get("payload")) if first is not None else {}
-        if file != path and found.session and parent_thread(meta) == found.session:
+        if file != path and session and parent_thread(meta) == session:
             name = re.sub(r"[^A-Za-z0-9_-]", "-", texts(meta.get("id")))[:60] or "agent"
             try:
                 agents[name] = read_codex(file, children=False).agents["main"]
             except BadInput as error:
-                found.notes = [*found.notes, str(error)]
-    return agents
+                notes.append(str(error))
+    return agents, notes
 
 
 def read_codex(path: Path, *, children: bool = True) -> ForeignSession:
@@ -70,25 +71,28 @@ def read_codex(path: Path, *, children: bool = True) -> ForeignSession:
 
     Raises BadInput if the file is of a program that is not known yet, or nothing was said in it.
     """
-    found, reader = ForeignSession(program="Codex"), ObjectLines(path)
-    rollout = _Rollout(path, found)
+    reader, rollout = ObjectLines(path), _Rollout(path)
     for line in reader:
         rollout.take(line)
-    if entries := rollout.entries():
-        found.agents = {"main": entries}
-        found.notes = [*reader.notes(), *left_out(rollout.unknown)]
-        if children:
-            found.agents |= _agents(path, found)
-        return found
-    raise BadInput(f"{path}: nothing was said in it that could be taken over")
+    entries = rollout.entries()
+    if not entries:
+        raise BadInput(f"{path}: nothing was said in it that could be taken over")
+    agents, notes = _agents(path, rollout.thread) if children else ({}, [])
+    return ForeignSession(
+        program="Codex",
+        cwd=rollout.cwd,
+        model=rollout.model,
+        agents={"main": entries} | agents,
+        notes=(*reader.notes(), *left_out(rollout.unknown), *notes),
+    )
 
 
 class _Rollout:
     """A session in the making."""
 
-    def __init__(self, path: Path, found: ForeignSession) -> None:
+    def __init__(self, path: Path) -> None:
+        self.thread = self.cwd = self.model = ""
         self._path = path
-        self._found = found
         self._log = StepLog()
         self._told: list[ForeignInput] = []
         """Those steps that only the record of events has."""
@@ -112,7 +116,7 @@ class _Rollout:
             case "compacted":
                 self._compacted(payload)
             case "turn_context":
-                self._found.model = texts(payload.get("model")) or self._found.model
+                self.model = texts(payload.get("model")) or self.model
             case "event_msg":
                 self._event(payload)
             case str(kind) if kind in _QUIET:
@@ -127,9 +131,7 @@ class _Rollout:
     def entries(self) -> tuple[Entry, ...]:
         """Put together what was said."""
         if self._typed:
-            self._log.steps = [
-                one for one in self._log.steps if all(one is not t for t in self._told)
-            ]
+            self._log.leave_out(self._told)
         return self._log.entries()
 
     def _begin(self, payload: JsonObject) -> None:
@@ -140,10 +142,10 @@ class _Rollout:
                 f"{self._path} was written by Codex {version[:20]}; files up to version "
                 f"{_NEWEST} are understood: upgrade prong"
             )
-        if not self._found.session:
+        if not self.thread:
             # A second one is of the session that an agent was started from.
-            self._found.session = texts(payload.get("id"))
-            self._found.cwd = texts(payload.get("cwd"))
+            self.thread = texts(payload.get("id"))
+            self.cwd = texts(payload.get("cwd"))
             if parent_thread(payload):
                 self._began = texts(payload.get("timestamp"))
 

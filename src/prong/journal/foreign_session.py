@@ -9,7 +9,7 @@ for bytes that are not ours. Whatever is left out is counted and said.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
@@ -26,17 +26,16 @@ _BEFORE = "[What came before is not in the file.]"
 JsonObject: TypeAlias = dict[str, Any]
 
 
-class ForeignSession(msgspec.Struct, kw_only=True):
+class ForeignSession(msgspec.Struct, frozen=True, kw_only=True):
     """A session of another program."""
 
     program: Literal["Claude Code", "Codex"]
-    session: str = ""
-    cwd: str = ""
-    model: str = ""
+    cwd: str
+    model: str
     title: str = ""
-    agents: dict[str, tuple[Entry, ...]] = {}
+    agents: dict[str, tuple[Entry, ...]]
     """What each agent said and was told; the main one is `main`."""
-    notes: list[str] = []
+    notes: tuple[str, ...]
     """What was left out, a sentence each."""
 
 
@@ -70,6 +69,10 @@ class StepLog:
         """Take the result of a call; the first counts."""
         found = Result(CallId(call_id), parts or (Text(""),), failed=failed)
         self.results.setdefault(call_id, found)
+
+    def leave_out(self, steps: Sequence[ForeignStep]) -> None:
+        """Forget these very steps; others that say the same stay."""
+        self.steps = [one for one in self.steps if all(one is not step for step in steps)]
 
     def entries(self) -> tuple[Entry, ...]:
         """Put the steps together so that a model's API takes them."""

@@ -74,7 +74,7 @@ def import_session(
         agents=children,
         text=f"{found.program}: {count} entries{more} taken over; go on with: prong --resume "
         f"{session}. It begins a new prompt: nothing of it is cached, and agents can only be read.",
-        notes=tuple(found.notes),
+        notes=found.notes,
     )
 
 

@@ -64,7 +64,7 @@ class Intake:
             taken = self._queue(entry, taken)
 
         def begin() -> None:
-            self._agent.run.prompt_id = prompt_id
+            self._agent.run.take_up(prompt_id)
             if taken is not None:
                 taken()
 

@@ -17,7 +17,7 @@ import msgspec
 
 from prong.agent import Verdict
 from prong.agent.life import Turn
-from prong.agent.loop import STOP_REFUSALS
+from prong.agent.limit import StopRefusals
 from prong.agent.speaker import speaking
 from prong.cost.receipt import issued
 from prong.entry import Text, User, user_text
@@ -173,10 +173,10 @@ class _StopDecision(msgspec.Struct):
     child: Child
     joined: Joined | None = None
     """It as a member of a team, if it is one: such a child stops when it has agreed to."""
-    refused: int = 0
-    """How often hooks have kept it from stopping since it last did something."""
+    refusals: StopRefusals = msgspec.field(default_factory=StopRefusals)
+    """How hooks keep it from stopping, over all its turns."""
     uses: int = 0
-    """How many calls it had made then."""
+    """How many calls it had made when it was last asked."""
 
     async def is_over(self, turn: Turn) -> bool:
         """Say whether a turn was the last; a child that hooks keep from stopping is told why."""
@@ -189,19 +189,16 @@ class _StopDecision(msgspec.Struct):
         if self.joined is not None and not await self.joined.is_leaving(turn):
             return False
         if child.emitter.tool_uses != self.uses:
-            self.uses, self.refused = child.emitter.tool_uses, min(self.refused, 1)
+            self.uses = child.emitter.tool_uses
+            self.refusals.worked()
         verdict = await _announce(
-            child, "SubagentStop", status="completed", stop_hook_active=self.refused > 0
+            child, "SubagentStop", status="completed", stop_hook_active=self.refusals.active
         )
-        if verdict.stop is not None or verdict.block is None:
+        why = self.refusals.refusal(verdict, agent.emit)
+        if why is None:
             return not agent.inbox
-        if self.refused >= STOP_REFUSALS:
-            often = f"hooks refused its end {self.refused} times in a row; it ends now"
-            agent.emit(Warned(text=often))
-            return True
-        self.refused += 1
         kind = "directive" if child.spec.kind == "fork" else "reminder"
-        agent.inbox.put(User((Text(verdict.block),), kind))
+        agent.inbox.put(User((Text(why),), kind))
         return False
 
 
