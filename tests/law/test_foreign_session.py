@@ -96,6 +96,21 @@ def test_a_reply_in_several_lines_is_one(tmp_path: Path) -> None:
     assert (found.title, found.model, found.cwd, found.notes) == ("A title", "claude-x", "/w", ())
 
 
+def test_replies_do_not_meet_where_a_call_is_told_twice(tmp_path: Path) -> None:
+    """A reply whose calls were all made before is joined with the reply that follows on it."""
+    path = written(
+        tmp_path / "s.jsonl",
+        line("u1", None, "user", "Go"),
+        line("a1", "u1", "assistant", [use("c1")], id="m1"),
+        line("u2", "a1", "user", "And?"),
+        line("a2", "u2", "assistant", [text("Again."), use("c1")], id="m2"),
+        line("a3", "a2", "assistant", [text("Done.")], id="m3"),
+    )
+    entries = read_claude(path).agents["main"]
+    assert is_valid(entries)
+    assert shape(entries)[3:] == ["user:And?", "reply:Again.\n\nDone."]
+
+
 def test_what_was_taken_back_is_not_taken_over(tmp_path: Path) -> None:
     """Of branches the last counts, and of a conversation that was summarised what came since."""
     path = written(

@@ -9,7 +9,7 @@ for bytes that are not ours. Whatever is left out is counted and said.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
@@ -77,17 +77,13 @@ class StepLog:
     def entries(self) -> tuple[Entry, ...]:
         """Put the steps together so that a model's API takes them."""
         made: list[Entry] = []
-        called: set[str] = set()
-        for step in _joined(self.steps):
+        for step in _joined(_once(self.steps)):
             if isinstance(step, ForeignInput):
                 made.append(User(step.parts, step.kind))
                 continue
             if not made:
                 made.append(User((Text(_BEFORE),), "reminder"))
-            calls = tuple(call for call in _once(step.calls) if call.id not in called)
-            called.update(call.id for call in calls)
-            if not step.text.strip() and not calls:
-                continue
+            calls = step.calls
             made.append(Reply((), "", step.text, "", calls, "calls" if calls else "end"))
             if calls:
                 made.append(Results(tuple(self._result(call) for call in calls)))
@@ -98,11 +94,20 @@ class StepLog:
         return self.results.get(call.id, none)
 
 
-def _once(calls: tuple[Call, ...]) -> list[Call]:
-    return list({call.id: call for call in reversed(calls)}.values())[::-1]
+def _once(steps: Sequence[ForeignStep]) -> Iterator[ForeignStep]:
+    """Give each call where it was first made, and no part of a reply that then says nothing."""
+    called: set[str] = set()
+    for step in steps:
+        if isinstance(step, ForeignInput):
+            yield step
+            continue
+        calls = {call.id: call for call in reversed(step.calls) if call.id not in called}
+        called.update(calls)
+        if calls or step.text.strip():
+            yield ForeignReply(step.key, step.text, tuple(calls.values())[::-1])
 
 
-def _joined(steps: list[ForeignStep]) -> list[ForeignStep]:
+def _joined(steps: Iterable[ForeignStep]) -> list[ForeignStep]:
     """Join the parts of one reply, and replies between which nothing happened."""
     joined: list[ForeignStep] = []
     for step in steps:
