@@ -14,7 +14,7 @@ import anyio.abc
 import pytest
 
 from prong.config.server import ServerSpec
-from prong.session import mcp_server
+from prong.session import server_features
 from prong.session.mcp_reach import ServerReach
 from prong.session.mcp_servers import McpServers, open_servers
 from prong.testing import call, say, world
@@ -160,7 +160,7 @@ async def test_a_server_that_will_not_end_is_killed(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(mcp_stdio, "_GRACE", 0.2)
     async with opened("stubborn") as servers:
-        link = servers.servers[0]._link
+        link = servers.servers[0]._connection.link
         assert link is not None
         assert link._process is not None
         pid = link._process._process.pid
@@ -172,8 +172,8 @@ async def test_too_many_tools_are_cut_and_said() -> None:
     """Of a server with ten thousand tools the first by name count, and that is known."""
     async with opened("10000", script=OLD, start_seconds=300) as servers:
         (server,) = servers.servers
-        assert len(server.tools) == mcp_server.MOST_TOOLS
-        assert server.notes == ["of its tools the first 5,000 by name count"]
+        assert len(server.features.tools) == server_features.MOST_TOOLS
+        assert server.features.notes == ("of its tools the first 5,000 by name count",)
 
 
 GARBAGE = """

@@ -8,18 +8,29 @@ may have had effects, and is connected again once.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, cast
 
 import anyio
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from prong.about import __version__
 from prong.config.server import ServerSpec
 from prong.errors import ConfigError
 from prong.session.mcp_reach import Link, ServerReach, open_link
+from prong.session.server_features import (
+    ServerFeatures,
+    differences,
+    has_resources,
+    introduced,
+    list_resources,
+    with_prompts,
+    with_tools,
+)
 from prong.session.server_news import NewsKind, NewsQueue, ServerNews
-from prong.tools.mcp import ResourceContents, full_name
+from prong.tools.mcp import ResourceContents
 from prong.tools.tool import Failed
 
 if TYPE_CHECKING:
@@ -32,14 +43,8 @@ if TYPE_CHECKING:
         ElicitRequestParams,
         ElicitResult,
         GetPromptResult,
-        Prompt,
-        Tool,
     )
 
-_PAGES = 100
-MOST_TOOLS = 5_000
-_LISTED = 200
-"""Resources that are listed at most."""
 _SETTLE = 0.2
 """Seconds in which changes of a list are taken together."""
 _SHOWN = 0.1
@@ -57,6 +62,33 @@ class Asker(Protocol):
         ...
 
 
+class _ServerConnection(Struct):
+    """One connection to a server, from the attempt to make it until it is left."""
+
+    client: Client | None = None
+    """To ask by; None while it is being made, and when it broke."""
+    link: Link | None = None
+    """The line; until there is one that of the connection before, for what it had to say."""
+    attempt: anyio.CancelScope | None = None
+    """An attempt that has not ended; whoever closes need not wait for it."""
+    leave: anyio.Event = field(default_factory=anyio.Event)
+    """Tells the task to leave the connection it is in."""
+
+    def end(self) -> None:
+        """Have it left, be it made yet or not."""
+        self.leave.set()
+        if self.attempt is not None:
+            self.attempt.cancel()
+
+    def last_words(self) -> str:
+        """Give what the server did and printed last."""
+        return self.link.last_words() if self.link is not None else ""
+
+    def refused(self) -> str:
+        """Say what to do about a refusal; empty if there was none."""
+        return self.link.refused() if self.link is not None else ""
+
+
 class McpServer:
     """One server and the task that keeps it."""
 
@@ -70,16 +102,7 @@ class McpServer:
     ) -> None:
         """Take what is configured, who asks the user, and where to tell what happens."""
         self.spec = spec
-        self.tools: dict[str, Tool] = {}
-        """Its tools by their full names."""
-        self.prompts: tuple[Prompt, ...] = ()
-        self.resources = False
-        """Whether it has resources."""
-        self.instructions = ""
-        self.about = ""
-        """What it says it is: name and version."""
-        self.notes: list[str] = []
-        """What of it was left out."""
+        self.features = ServerFeatures()
         self.failure = ""
         """Why there is no connection; empty while there is one."""
         self.seconds = 0.0
@@ -87,15 +110,10 @@ class McpServer:
         self._reach = reach
         self._asker = asker
         self._news = news
-        self._client: Client | None = None
-        self._link: Link | None = None
+        self._connection = _ServerConnection()
         # Set when an attempt to connect has ended, well or not.
         self._settled = anyio.Event()
-        # Tells the task to leave the connection it is in.
-        self._leave = anyio.Event()
         self._changed = anyio.Event()
-        # An attempt to connect that has not ended; whoever closes need not wait for it.
-        self._attempt: anyio.CancelScope | None = None
         self._ended = anyio.Event()
         self._closing = False
         # Whether a broken connection may be made once more.
@@ -114,10 +132,10 @@ class McpServer:
         """Connect, wait, connect again if it broke; runs in the session's task group."""
         try:
             while not self._closing and not self.failure:
-                self._leave = anyio.Event()
-                await self._connect()
+                self._connection = _ServerConnection(link=self._connection.link)
+                await self._connect(self._connection)
         finally:
-            self._client = None
+            self._connection.client = None
             first = not self._settled.is_set()
             self.failure = self.failure or "the session is closing"
             self._settled.set()
@@ -132,9 +150,7 @@ class McpServer:
     async def aclose(self) -> None:
         """End the connection and the server's process."""
         self._closing = True
-        self._leave.set()
-        if self._attempt is not None:
-            self._attempt.cancel()
+        self._connection.end()
         await self._ended.wait()
 
     async def call(
@@ -142,7 +158,7 @@ class McpServer:
     ) -> CallToolResult | Failed:
         """Call a tool by its full name."""
         await self._settled.wait()
-        tool = self.tools.get(name)
+        tool = self.features.tools.get(name)
         if tool is None and not self.failure:
             return Failed(f"MCP server {self.spec.name!r} has no tool {name} any more")
         own = tool.name if tool is not None else name
@@ -158,7 +174,7 @@ class McpServer:
         """Read a resource; without an address, list what there is."""
         with self._timed():
             if not uri:
-                return await self._ask(_listed_resources)
+                return await self._ask(list_resources)
             found = await self._ask(lambda client: client.read_resource(uri))
             return found if isinstance(found, Failed) else found.contents
         return self._gave_up()
@@ -196,31 +212,31 @@ class McpServer:
         from mcp_types import CONNECTION_CLOSED
 
         await self._settled.wait()
-        client, leave = self._client, self._leave
-        if client is None:
+        connection = self._connection
+        if connection.client is None:
             return Failed(f"MCP server {self.spec.name!r} is not connected: {self.failure}")
         try:
-            answer = await request(client)
+            answer = await request(connection.client)
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
-                return await self._fail_call(leave)
-            return Failed(f"MCP server {self.spec.name!r}: {self._refused() or error}")
+                return await self._fail_call(connection)
+            return Failed(f"MCP server {self.spec.name!r}: {self._connection.refused() or error}")
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
-            return await self._fail_call(leave)
+            return await self._fail_call(connection)
         except (ValueError, RuntimeError) as error:
             return Failed(f"MCP server {self.spec.name!r} gave an invalid answer: {error}")
         self._again = True
         return answer
 
-    async def _fail_call(self, leave: anyio.Event) -> Failed:
+    async def _fail_call(self, connection: _ServerConnection) -> Failed:
         """Have the connection made again and say what happened."""
-        words = self._last_words()
+        words = self._connection.last_words()
         # Calls that break together must not ask for more than one new connection.
-        if leave is self._leave and not leave.is_set():
+        if connection is self._connection and not connection.leave.is_set():
             self._break("it ended twice in a row")
-            leave.set()
+            connection.leave.set()
         await self._settled.wait()
-        if self._client is None:
+        if self._connection.client is None:
             advice = f"it is not available any more: {self.failure}"
         else:
             advice = "it was started again, so the call may be repeated if that does no harm"
@@ -228,53 +244,47 @@ class McpServer:
 
     def _break(self, why: str) -> None:
         """Give the connection up; it is made again unless that was tried just before."""
-        self._client = None
+        self._connection.client = None
         if self._again:
             self._again = False
             self._settled = anyio.Event()
         else:
             self.failure = why
 
-    def _last_words(self) -> str:
-        return self._link.last_words() if self._link is not None else ""
-
-    def _refused(self) -> str:
-        return self._link.refused() if self._link is not None else ""
-
     def _tell(self, what: NewsKind, detail: str = "") -> None:
         if self._news is not None:
             self._news.put(ServerNews(self.spec.name, what, detail))
 
-    async def _connect(self) -> None:
+    async def _connect(self, connection: _ServerConnection) -> None:
         """Stay connected until told to leave."""
         # The scope spans the whole connection, because contexts must nest; the deadline is
         # lifted once the server has answered.
         begun = anyio.current_time()
         scope = anyio.CancelScope(deadline=begun + self._reach.start_seconds)
-        self._attempt, connected = scope, False
+        connection.attempt, connected = scope, False
         try:
             with scope:
                 async with AsyncExitStack() as stack:
-                    self._link = await open_link(stack, self.spec, self._reach)
-                    client = await self._enter(stack, self._link)
+                    connection.link = await open_link(stack, self.spec, self._reach)
+                    client = await self._enter(stack, connection.link)
                     await self._learn(client)
                     scope.deadline = float("inf")
-                    self._attempt, connected = None, True
-                    self._client = client
+                    connection.attempt, connected = None, True
+                    connection.client = client
                     first = not self.seconds
                     self.seconds = anyio.current_time() - begun
                     self._settled.set()
                     if first:
                         self._tell("ready")
-                    await self._stay(client)
+                    await self._stay(client, connection.leave)
         except Exception as error:  # noqa: BLE001 # whatever a server does must not end the session
             if not connected:
-                self.failure = f"{self._refused() or plainly(error)}{self._last_words()}"
-            elif not self._leave.is_set():
+                self.failure = f"{connection.refused() or plainly(error)}{connection.last_words()}"
+            elif not connection.leave.is_set():
                 self._break(plainly(error))
         if scope.cancelled_caught and not connected:
             late = f"no answer within {self._reach.start_seconds:g} s (MCP_TIMEOUT sets the time)"
-            self.failure = f"{self._refused() or late}{self._last_words()}"
+            self.failure = f"{connection.refused() or late}{connection.last_words()}"
 
     async def _enter(self, stack: AsyncExitStack, link: Link) -> Client:
         from mcp import Client
@@ -292,32 +302,22 @@ class McpServer:
 
     async def _learn(self, client: Client) -> None:
         """Find out what the server has; after a new start it is what it was."""
-        offers, about = client.server_capabilities, client.server_info
-        self.about = f"{about.name} {about.version}".strip() if about is not None else ""
-        self.instructions = (client.instructions or "").strip()
-        self.resources = offers.resources is not None and await _has_resources(client)
-        if not self.tools and offers.tools is not None:
-            self.tools = await self._all_tools(client)
-        if not self.prompts and offers.prompts is not None:
-            self.prompts = tuple([one async for one in _pages(client.list_prompts, "prompts")])
+        offers = client.server_capabilities
+        # One after the other: of a server that fails on the way is known what it said before.
+        self.features = introduced(self.features, client)
+        some = offers.resources is not None and await has_resources(client)
+        self.features = replace(self.features, resources=some)
+        if not self.features.tools and offers.tools is not None:
+            self.features = await with_tools(self.features, client, self.spec.name)
+        if not self.features.prompts and offers.prompts is not None:
+            self.features = await with_prompts(self.features, client)
 
-    async def _all_tools(self, client: Client) -> dict[str, Tool]:
-        found: list[Tool] = [one async for one in _pages(client.list_tools, "tools")]
-        found.sort(key=lambda tool: tool.name)
-        self.notes = []
-        if len(found) > MOST_TOOLS:
-            self.notes.append(f"of its tools the first {MOST_TOOLS:,} by name count")
-        named: dict[str, Tool] = {}
-        for tool in found[:MOST_TOOLS]:
-            named[full_name(self.spec.name, tool.name, taken=named)] = tool
-        return named
-
-    async def _stay(self, client: Client) -> None:
+    async def _stay(self, client: Client, leave: anyio.Event) -> None:
         """Keep the connection until told to leave, and see what changes."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._follow_changes, client)
             group.start_soon(_subscribe, client)
-            await self._leave.wait()
+            await leave.wait()
             group.cancel_scope.cancel()
 
     async def _hear(self, message: IncomingMessage) -> None:
@@ -336,11 +336,11 @@ class McpServer:
             self._changed = anyio.Event()
             try:
                 with anyio.fail_after(self._reach.start_seconds):
-                    now = await self._all_tools(client)
+                    now = await with_tools(self.features, client, self.spec.name)
             except (MCPError, TimeoutError, ValueError, RuntimeError):
                 continue
-            before, self.tools = self.tools, now
-            if changes := _differences(before, now):
+            before, self.features = self.features, now
+            if changes := differences(before.tools, now.tools):
                 self._tell("changed", changes)
 
     async def _elicit(
@@ -380,45 +380,6 @@ class _Progress:
             self._show(f"{text}\n")
 
 
-async def _pages(fetch: Callable[..., Awaitable[Any]], field: str) -> AsyncGenerator[Any, None]:
-    """Go through a list page by page, as far as is sensible."""
-    cursor: str | None = None
-    for _ in range(_PAGES):
-        page = await fetch(cursor=cursor)
-        for one in getattr(page, field):
-            yield one
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-
-
-async def _has_resources(client: Client) -> bool:
-    """Whether there is any resource: many servers say that they could have some."""
-    from mcp import MCPError
-
-    try:
-        if (await client.list_resources()).resources:
-            return True
-        return bool((await client.list_resource_templates()).resource_templates)
-    except (MCPError, ValueError, RuntimeError):
-        return False
-
-
-async def _listed_resources(client: Client) -> ResourceContents:
-    """List resources and templates, as one text."""
-    from mcp_types import TextResourceContents
-
-    found = [(one.uri, one) async for one in _pages(client.list_resources, "resources")]
-    templates = _pages(client.list_resource_templates, "resource_templates")
-    found += [(one.uri_template, one) async for one in templates]
-    lines = [f"{uri}  {one.name}  {one.description or ''}".rstrip() for uri, one in found]
-    more = len(lines) - _LISTED
-    shown = [*lines[:_LISTED], *([f"… and {more:,} more"] if more > 0 else [])]
-    if not shown:
-        return ()
-    return (TextResourceContents(uri="resources", text="\n".join(shown)),)
-
-
 async def _subscribe(client: Client) -> None:
     """Ask a server of the newer kind to say when its tools change; it tells the handler."""
     from mcp import MCPError
@@ -430,16 +391,6 @@ async def _subscribe(client: Client) -> None:
                 pass
     except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
         return
-
-
-def _differences(before: dict[str, Tool], now: dict[str, Tool]) -> str:
-    """Say which tools came, went and changed."""
-    came = [f"+{name}" for name in now if name not in before]
-    went = [f"-{name}" for name in before if name not in now]
-    other = [f"~{name}" for name, tool in now.items() if name in before and before[name] != tool]
-    listed = [*came, *went, *other]
-    more = len(listed) - 5
-    return ", ".join((*listed[:5], *([f"and {more} more"] if more > 0 else [])))
 
 
 def plainly(error: BaseException) -> str:

@@ -82,7 +82,7 @@ class McpServers(msgspec.Struct, frozen=True):
         found: list[tuple[str, str]] = []
         room = _ALL_INSTRUCTIONS
         for server in self.servers:
-            text = server.instructions if server.state == "ready" else ""
+            text = server.features.instructions if server.state == "ready" else ""
             if text and room:
                 kept = text[: min(room, _LONGEST_INSTRUCTIONS)]
                 room -= len(kept)
@@ -94,7 +94,7 @@ class McpServers(msgspec.Struct, frozen=True):
         return {
             full_name(server.spec.name, prompt.name): (server, prompt)
             for server in self.servers
-            for prompt in server.prompts
+            for prompt in server.features.prompts
         }
 
     def named(self, name: str) -> McpServer | None:
@@ -138,7 +138,7 @@ async def open_servers(
 def served_tools(server: McpServer) -> list[ServedTool]:
     """Make tools of ours of what a server has."""
     made: list[ServedTool] = []
-    for name, tool in server.tools.items():
+    for name, tool in server.features.tools.items():
         hint = tool.annotations.read_only_hint if tool.annotations else None
         description = tool.description or tool.title or tool.name
         schema, further = usable_schema(tool.input_schema)
@@ -154,8 +154,8 @@ def served_tools(server: McpServer) -> list[ServedTool]:
                 required=required_keys(schema),
             )
         )
-    if server.resources:
-        name = full_name(server.spec.name, RESOURCES, taken=server.tools)
+    if server.features.resources:
+        name = full_name(server.spec.name, RESOURCES, taken=server.features.tools)
         made.append(McpResources(connection=server, server=server.spec.name, name=name))
     return made
 

@@ -47,18 +47,18 @@ class ServerReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def report_on(server: McpServer) -> ServerReport:
     """Say how a server stands."""
-    tools = served_tools(server)
+    tools, features = served_tools(server), server.features
     return msgspec.structs.replace(
         _configured(server.spec),
         state=server.state,
-        why="; ".join((server.failure, *server.notes)).strip("; "),
-        about=server.about,
+        why="; ".join((server.failure, *features.notes)).strip("; "),
+        about=features.about,
         seconds=server.seconds,
         tools=tuple(tool.name for tool in tools),
         bytes=size_of(tools),
-        prompts=tuple(full_name(server.spec.name, prompt.name) for prompt in server.prompts),
-        resources=server.resources,
-        instructions=len(server.instructions),
+        prompts=tuple(full_name(server.spec.name, prompt.name) for prompt in features.prompts),
+        resources=features.resources,
+        instructions=len(features.instructions),
     )
 
 

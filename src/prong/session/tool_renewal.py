@@ -90,8 +90,9 @@ def _ready(servers: McpServers, names: list[str]) -> str:
     for name in names:
         server = servers.named(name)
         assert server is not None
-        tools = f"{len(server.tools):,} tool{'' if len(server.tools) == 1 else 's'}"
-        told.append(f"{name} ({', '.join((tools, *server.notes))})")
+        count, notes = len(server.features.tools), server.features.notes
+        tools = f"{count:,} tool{'' if count == 1 else 's'}"
+        told.append(f"{name} ({', '.join((tools, *notes))})")
     return f"ready: MCP server {', '.join(told)}"
 
 
