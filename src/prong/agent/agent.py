@@ -111,6 +111,10 @@ class Agent(Struct, kw_only=True):
         if kit is not None:
             self.kit, self.renewal = kit, None
 
+    def renew(self, kit: Kit, renewal: Renewal | None) -> None:
+        """Have these tools under the present prompt, and begin the next new one with a renewal."""
+        self.kit, self.renewal = kit, renewal
+
     def move(self, host: Host, cwd: str, policy: PolicyBox) -> None:
         """Work in another place from now on, by the rules that hold there."""
         self.context.move(host, cwd, policy.keeps_back)

@@ -99,8 +99,7 @@ def _ready(servers: McpServers, names: list[str]) -> str:
 def renew(parts: Parts, crew: Crew, servers: McpServers) -> str:
     """Let agents have the tools that servers have by now; gives when the main agent has them."""
     agent, fresh = parts.agent, crew.renewed()
-    resolver = parts.supervisor.resolver
-    resolver.kit, resolver.place = fresh.pool, fresh.place
+    parts.supervisor.resolver.renew(fresh.pool, fresh.place)
     if crew.coordinates:
         return "the next worker has its tools"
     prompt = agent.conversation.prompt
@@ -111,13 +110,15 @@ def renew(parts: Parts, crew: Crew, servers: McpServers) -> str:
         system=system_of(fresh.place),
     )
     if spec.tools == prompt.head.spec.tools:
-        agent.kit = fitting(fresh.pool, spec.tools, servers)
+        agent.renew(fitting(fresh.pool, spec.tools, servers), agent.renewal)
         return "the prompt tells of its tools already"
-    agent.renewal = Renewal(Head(prompt.head.dialect, spec), fresh.pool)
+    head = Head(prompt.head.dialect, spec)
     if not prompt.depth and not parts.busy:
-        agent.restart(Prompt(agent.renewal.head), reason="tools", detail="servers became ready")
+        detail = "servers became ready"
+        agent.restart(Prompt(head), reason="tools", detail=detail, kit=fresh.pool)
         return "its tools stand in the prompt, of which nothing was sent yet"
-    agent.kit = fitting(fresh.pool, prompt.head.spec.tools, servers)
+    kit = fitting(fresh.pool, prompt.head.spec.tools, servers)
+    agent.renew(kit, Renewal(head, fresh.pool))
     if SEARCH in prompt.head.tools:
         return "McpSearch finds its tools now, and the next new prompt has them"
     return "its tools come with the next new prompt: /clear, /compact, another model"

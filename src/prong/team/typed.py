@@ -163,6 +163,10 @@ class TypeResolver(Struct, kw_only=True):
     cache_key: str
     _heads: dict[tuple[object, ...], Head] = field(default_factory=dict[tuple[object, ...], Head])
 
+    def renew(self, kit: Kit, place: Place) -> None:
+        """Choose from other tools from now on; agents that are there keep theirs."""
+        self.kit, self.place = kit, place
+
     def resolve(
         self,
         parent: Agent,
