@@ -151,5 +151,6 @@ async def test_an_agent_that_misses_a_tool_is_told_and_so_is_the_user(world: Wor
         child = next(r for r in w.server.records if "Scout." in str(r.json.get("system")))
         assert "These tools are not there, whatever is said of them: WebSearch." in str(child.json)
         warned = [told.text for told in w.told(Warned)]
-        assert "scout: the type names tools that are not there: WebSearch" in warned
+        said = "the agent scout-1: the type names tools that are not there: WebSearch"
+        assert said in warned
         assert not any("LS" in text for text in warned)

@@ -132,13 +132,6 @@ class Agent(Struct, kw_only=True):
                 taken()
         return len(items)
 
-    def spent(self, turns: int) -> Spent | None:
-        """Say which bound has been reached or cannot be kept; asked before every request."""
-        if spent := self.run.limits.spent(turns):
-            return spent
-        why = self.client.billing.spent(self.conversation.prompt.head.model)
-        return None if why is None else Spent("budget", why)
-
 
 def equip(agent: Agent) -> None:
     """Find out before the first command what the system holds; what it does not is said."""
@@ -156,3 +149,11 @@ def known_of(agent: Agent) -> dict[str, Any]:
     if agent.lineage.parent:
         known |= {"agent_id": task_of(agent.path), "agent_type": agent.lineage.type}
     return known
+
+
+def spent_by(agent: Agent, turns: int) -> Spent | None:
+    """Say which bound has been reached or cannot be kept; asked before every request."""
+    if spent := agent.run.limits.spent(turns):
+        return spent
+    why = agent.client.billing.spent(agent.conversation.prompt.head.model)
+    return None if why is None else Spent("budget", why)

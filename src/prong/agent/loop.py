@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from prong.agent.agent import Agent
+from prong.agent.agent import Agent, spent_by
 from prong.agent.answer import interrupted
 from prong.agent.compact import compact_if_due, shrink
 from prong.agent.dispatch import answer
@@ -45,7 +45,7 @@ async def run(agent: Agent) -> Stopped:
     agent.run.begin()
     while True:
         agent.take_inbox()
-        if spent := agent.spent(turns):
+        if spent := spent_by(agent, turns):
             return Stopped(text, spent.why, spent.detail, turns)
         await compact_if_due(agent)
         ended = await _request(agent)

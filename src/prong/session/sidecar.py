@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from prong.agent import Agent, request
+from prong.agent.agent import spent_by
 from prong.agent.answer import unanswered
 from prong.entry import Text, User
 from prong.errors import BrokenReply, BudgetSpent
@@ -25,7 +26,7 @@ def must_afford(agent: Agent) -> None:
 
     Raises BudgetSpent.
     """
-    if spent := agent.spent(0):
+    if spent := spent_by(agent, 0):
         raise BudgetSpent(f"{spent.detail}; nothing more is asked of the model")
 
 

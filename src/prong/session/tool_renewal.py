@@ -17,7 +17,7 @@ from prong.event import Warned
 from prong.prompt import Head, Prompt
 from prong.provider import is_local
 from prong.session.crew import Crew
-from prong.session.mcp_servers import McpServers, fitting
+from prong.session.mcp_servers import McpServers
 from prong.session.parts import Parts
 from prong.tools.filter import is_mcp
 from prong.tools.mcp import McpResources, McpTool, full_name
@@ -46,7 +46,7 @@ async def follow_servers(parts: Parts, crew: Crew, servers: McpServers) -> None:
         changed = {news.server: news.detail for news in came if news.what == "changed"}
         if not ready and not changed:
             continue
-        how = renew(parts, crew, servers)
+        how = renew(parts, crew)
         if ready:
             _tell(parts, f"{_ready(servers, ready)}; {how}")
         for name, detail in changed.items():
@@ -60,7 +60,8 @@ def catch_up(parts: Parts, crew: Crew, servers: McpServers) -> None:
     """See what has changed since the head of a resumed session was made, and say it."""
     names = parts.agent.conversation.prompt.head.tools
     told = {name for name in names if is_mcp(name)}
-    have = {tool.name for tool in crew.pool if isinstance(tool, McpTool | McpResources)}
+    served = (tool for tool in crew.renewed().kit if isinstance(tool, McpTool | McpResources))
+    have = {tool.name for tool in served}
     came = set[str]() if SEARCH in names else have - told
     ready = [full_name(one.spec.name, "") for one in servers.servers if one.state == "ready"]
     went = {name for name in told - have if any(name.startswith(lead) for lead in ready)}
@@ -69,7 +70,7 @@ def catch_up(parts: Parts, crew: Crew, servers: McpServers) -> None:
     listed = [*(f"+{name}" for name in sorted(came)), *(f"-{name}" for name in sorted(went))]
     more = f" and {len(listed) - _MOST} more" if len(listed) > _MOST else ""
     changes = f"{', '.join(listed[:_MOST])}{more}"
-    how = renew(parts, crew, servers)
+    how = renew(parts, crew)
     _tell(parts, f"tools of MCP servers since this session began: {changes}; {how}")
 
 
@@ -96,7 +97,7 @@ def _ready(servers: McpServers, names: list[str]) -> str:
     return f"ready: MCP server {', '.join(told)}"
 
 
-def renew(parts: Parts, crew: Crew, servers: McpServers) -> str:
+def renew(parts: Parts, crew: Crew) -> str:
     """Let agents have the tools that servers have by now; gives when the main agent has them."""
     agent, fresh = parts.agent, crew.renewed()
     parts.supervisor.resolver.renew(fresh.pool, fresh.place)
@@ -106,19 +107,18 @@ def renew(parts: Parts, crew: Crew, servers: McpServers) -> str:
     window = None if is_local(prompt.head.model) else fresh.place.options.context_tokens
     spec = replace(
         prompt.head.spec,
-        tools=readable(fresh.pool.specs(), window),
+        tools=readable(fresh.kit.specs(), window),
         system=system_of(fresh.place),
     )
     if spec.tools == prompt.head.spec.tools:
-        agent.renew(fitting(fresh.pool, spec.tools, servers), agent.renewal)
+        agent.renew(fresh.fitted(prompt.head).kit, agent.renewal)
         return "the prompt tells of its tools already"
     head = Head(prompt.head.dialect, spec)
     if not prompt.depth and not parts.busy:
         detail = "servers became ready"
-        agent.restart(Prompt(head), reason="tools", detail=detail, kit=fresh.pool)
+        agent.restart(Prompt(head), reason="tools", detail=detail, kit=fresh.kit)
         return "its tools stand in the prompt, of which nothing was sent yet"
-    kit = fitting(fresh.pool, prompt.head.spec.tools, servers)
-    agent.renew(kit, Renewal(head, fresh.pool))
+    agent.renew(fresh.fitted(prompt.head).kit, Renewal(head, fresh.kit))
     if SEARCH in prompt.head.tools:
         return "McpSearch finds its tools now, and the next new prompt has them"
     return "its tools come with the next new prompt: /clear, /compact, another model"

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from prong.agent import Agent, Turn, Verdict
-from prong.agent.agent import known_of
+from prong.agent.agent import known_of, spent_by
 from prong.agent.answer import interrupted, unanswered
 from prong.agent.gate import CheckedCall
 from prong.agent.lineage import contained
@@ -280,7 +280,7 @@ class Home:
         match ask:
             case MaySend():
                 await self._agent.client.observer.before()
-                spent = self._agent.spent(0)
+                spent = spent_by(self._agent, 0)
                 return spent.detail if spent is not None else ""
             case MayRun():
                 return await self._may_run(ask)

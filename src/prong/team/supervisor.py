@@ -303,8 +303,6 @@ class Supervisor(msgspec.Struct, kw_only=True):
         made = self.resolver.resolve(
             parent, kind, model=args.model, background=background, member=member
         )
-        for warning in made.warnings:
-            parent.emit(Warned(text=f"{kind.name}: {warning.strip('[]')}"))
         budget = self._budget(parent, task_id)
         if isinstance(budget, str):
             return Failed(f"no agent was started: {budget}")
