@@ -13,7 +13,9 @@ from prong.command import Accepted, Clear, Compact, Refused, Say, SetModel, UseS
 from prong.event import MAIN, PermissionAsked, PromptMoved, QuestionAsked, ToolFinished, ToolOutput
 from prong.face.slash import Show
 from prong.face.wish import shown
+from prong.journal.writer import Journal
 from prong.question import Answer
+from prong.session.server_news import NewsQueue, ServerNews
 from prong.testing import World, call, say, world
 from shared.served import old_config, patient, server_config
 
@@ -295,6 +297,29 @@ async def test_states_are_shown(tmp_path: Path) -> None:
         assert lines[0].startswith("+ many  many")
         assert "lookup" in lines[1]
         assert "/mcp__many__review" in lines[1]
+
+
+async def test_what_servers_tell_while_a_session_closes_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """News that come when the journal is closed end nothing; no prompt is begun for them."""
+    queues: list[NewsQueue] = []
+    close = Journal.close
+
+    async def close_with_news(journal: Journal) -> None:
+        close(journal)
+        (news,) = queues
+        news.put(ServerNews("many", "changed", "-mcp__many__lookup"))
+        with anyio.move_on_after(10):
+            await news.wait_taken()
+
+    monkeypatch.setattr(Journal, "close", close_with_news)
+    async with world([], mcp_config=server_config(), settings=patient()) as w:
+        servers = w.session._parts.servers
+        assert servers is not None
+        queues.append(servers.news)
+
+    assert not w.told(PromptMoved)
 
 
 async def test_a_message_waits_for_no_server_that_it_does_not_name(tmp_path: Path) -> None:

@@ -73,6 +73,11 @@ class Parts(Struct, frozen=True, kw_only=True):
         return self.life.working or len(self.agent.inbox) > 0
 
     @property
+    def over(self) -> bool:
+        """Whether the session does nothing any more but close."""
+        return self.life.stopped or self.bus.closed
+
+    @property
     def snapshot(self) -> Prompt:
         """The conversation as it stood when the last turn ended."""
         now, before = self.agent.conversation.prompt, self.life.snapshot
@@ -90,7 +95,7 @@ class Parts(Struct, frozen=True, kw_only=True):
 
         Raises SessionEnded if it has ended.
         """
-        if self.life.stopped or self.bus.closed:
+        if self.over:
             raise SessionEnded("the session has ended; open another, or resume it")
 
     def must_be_idle(self, what: str) -> None:

@@ -38,6 +38,9 @@ async def follow_servers(parts: Parts, crew: Crew, servers: McpServers) -> None:
     while True:
         # What was there before the first prompt is no news.
         came = [n for n in await servers.news.next() if n.what == "changed" or n.server in late]
+        if parts.over:
+            # Servers are being ended; what they lose by it is no change of the session's tools.
+            continue
         late -= {news.server for news in came}
         for news in came:
             if news.what == "failed":
@@ -65,7 +68,7 @@ def catch_up(parts: Parts, crew: Crew, servers: McpServers) -> None:
     came = set[str]() if SEARCH in names else have - told
     ready = [full_name(one.spec.name, "") for one in servers.servers if one.state == "ready"]
     went = {name for name in told - have if any(name.startswith(lead) for lead in ready)}
-    if crew.coordinates or not (came or went):
+    if parts.over or crew.coordinates or not (came or went):
         return
     listed = [*(f"+{name}" for name in sorted(came)), *(f"-{name}" for name in sorted(went))]
     more = f" and {len(listed) - _MOST} more" if len(listed) > _MOST else ""
