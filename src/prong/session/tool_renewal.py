@@ -114,7 +114,13 @@ def renew(parts: Parts, crew: Crew) -> str:
         system=system_of(fresh.place),
     )
     if spec.tools == prompt.head.spec.tools:
-        agent.renew(fresh.fitted(prompt.head).kit, agent.renewal)
+        # What waited may have been taken back; what servers say of themselves may be new.
+        waits = (
+            None
+            if spec == prompt.head.spec
+            else Renewal(Head(prompt.head.dialect, spec), fresh.kit)
+        )
+        agent.renew(fresh.fitted(prompt.head).kit, waits)
         return "the prompt tells of its tools already"
     head = Head(prompt.head.dialect, spec)
     if not prompt.depth and not parts.busy:
