@@ -74,10 +74,15 @@ class SetModel(_Command, frozen=True, tag="set_model"):
     model: str
 
 
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""Words by which models are told how hard to think; each knows some of them."""
+
+
 class SetEffort(_Command, frozen=True, tag="set_effort"):
     """Let the model think harder or less hard; it has to read the conversation anew."""
 
     effort: str
+    """One of `EFFORTS`, or a word that only the server knows."""
 
 
 class Branch(_Command, frozen=True, tag="branch"):
@@ -129,9 +134,11 @@ class LeadTeam(_Command, frozen=True, tag="lead_team"):
 
 
 class Background(_Command, frozen=True, tag="background"):
-    """Let the agent that is waited for, or all of them, go on in the background."""
+    """Let what is waited for go on in the background: agents, and commands of the main agent."""
 
     task_id: str | None = None
+    """Only this: an agent; a command, by the id of its call; or the commands that an agent waits
+    for which nobody waits for itself."""
 
 
 class MergeBranches(_Command, frozen=True, tag="merge"):

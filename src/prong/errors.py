@@ -22,9 +22,11 @@ ProngError
 │   ├── JournalBusy          another process has the session open
 │   ├── JournalFull          a record could not be written
 │   └── NoSuchSession        no session of that name
+├── OutcomeUnknown       a session went away before it said what came of a command
 ├── NoAnswer             the model gave no answer of the type that was asked for
 ├── GitFailed            git did not do what was asked; carries its own words
 ├── PaneFailed           a terminal program did not do what was asked; carries its own words
+├── WorkerFailed         a process that ran an agent ended, or did what it may not
 ├── BudgetSpent          a bound on tokens, money or time was reached before a single request
 └── Contained            a fork kept asking for what is closed to it
 
@@ -175,6 +177,10 @@ class JournalFull(JournalError):
 
 class NoSuchSession(JournalError):
     """There is no session of that name."""
+
+
+class OutcomeUnknown(ProngError):
+    """A session went away before it said what came of a command; it may have been carried out."""
 
 
 class NoAnswer(ProngError):

@@ -121,6 +121,16 @@ class MessageUnqueued(_Event, tag="message_unqueued", frozen=True):
     """Whether it was put before the model, taken back, or the session ended before either."""
 
 
+class RecalledCall(msgspec.Struct, frozen=True):
+    """A call as a conversation tells it."""
+
+    call_id: CallId
+    name: str
+    title: str
+    arguments: str
+    failed: bool
+
+
 class EntryRecalled(_Event, tag="entry_recalled", frozen=True):
     """An entry that stood in the conversation before its events were recorded.
 
@@ -130,6 +140,8 @@ class EntryRecalled(_Event, tag="entry_recalled", frozen=True):
 
     kind: EntryKind
     text: str
+    call: RecalledCall | None = None
+    """What gave the text, if it is the result of a call that stands there."""
 
 
 class TurnStarted(_Event, tag="turn_started", frozen=True):
@@ -267,6 +279,7 @@ class ToolFinished(_Event, tag="tool_finished", frozen=True):
     shown: str = ""
     """What people should see instead: a diff, say, or what it had printed when it was cut off."""
     duration: float = 0.0
+    """Seconds since it began to run; 0 if it never did."""
     refused: bool = False
     interrupted: bool = False
     """Whether it was not allowed to run, or was cut off, by somebody or by a failure of ours."""
@@ -369,6 +382,8 @@ class WorkKept(_Event, tag="work_kept", frozen=True):
     """The child's own, the oldest first, and the paths that it changed, committed or not."""
     uncommitted: bool = False
     """Whether some of it is not committed."""
+    away: bool = False
+    """Whether it is still on the other machine: nothing else is known of it then."""
 
 
 class CacheMissed(_Event, tag="cache_missed", frozen=True):
@@ -428,6 +443,27 @@ class MemoryKept(_Event, tag="memory_kept", frozen=True):
     """Of the question, in dollars; None when the model's price is unknown."""
     left_out: str = ""
     """What was not kept, and why."""
+
+
+class ControlChanged(_Event, tag="control_changed", frozen=True):
+    """Another process may act in this session from now on, or no longer."""
+
+    pid: int
+    code: str
+    """What it showed to its user when it was let in."""
+    acts: bool
+
+
+class CommandTaken(_Event, tag="command_taken", frozen=True):
+    """Another process has sent a command, and it was carried out; who typed here sends no such."""
+
+    pid: int
+    command: str
+    """Its name: `say`, `tell`, `answer`, `interrupt`, `stop`."""
+    target: str = ""
+    """For whom or what it was: the agent or task, or the request that was answered, and how."""
+    text: str = ""
+    """What was said by it."""
 
 
 class Warned(_Event, tag="warned", frozen=True):
@@ -499,6 +535,8 @@ Event: TypeAlias = (
     | PromptMoved
     | TitleChanged
     | MemoryKept
+    | ControlChanged
+    | CommandTaken
     | Warned
     | TurnFinished
     | AgentFinished

@@ -30,6 +30,7 @@ from prong.event import (
     Progressed,
     PromptMoved,
     QuestionAsked,
+    RecalledCall,
     ReceiptIssued,
     ReplyDiscarded,
     ReplyFinished,
@@ -53,6 +54,7 @@ from prong.event import (
     WorkKept,
     WorktreeEntered,
 )
+from prong.foreign_json import NOT_JSON
 from prong.ids import parent_of
 from prong.view.state import (
     Accounted,
@@ -170,7 +172,7 @@ def _work(view: View, envelope: Envelope, event: Event) -> View:
             )
             return replace(view, tasks=_put(view.tasks, task_id, task))
         case PermissionAsked() | QuestionAsked():
-            asked = AskedView(envelope.agent, event, envelope.at)
+            asked = AskedView(envelope.agent, event, envelope.at, envelope.seq)
             return replace(view, questions=_put(view.questions, event.request_id, asked))
         case RequestSettled(request_id=request_id):
             return replace(view, questions=_without(view.questions, request_id))
@@ -181,9 +183,8 @@ def _work(view: View, envelope: Envelope, event: Event) -> View:
             return replace(view, queued=_without(view.queued, message_id))
         case ReceiptIssued():
             return _accounted(view, envelope, event)
-        case WorkKept(path=path):
-            # What came back from another machine has no folder here.
-            return replace(view, works=_put(view.works, path or event.branch, event))
+        case WorkKept():
+            return replace(view, works=_put(view.works, envelope.agent, event))
         case _:
             return view
 
@@ -192,7 +193,7 @@ def _accounted(view: View, envelope: Envelope, event: ReceiptIssued) -> View:
     """Put a receipt beside those of its siblings, into the transcript of whoever sent them out."""
     try:
         paid = msgspec.json.decode(event.receipt, type=Figures)
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         paid = Figures(task_id=event.task_id)
     receipt = ReceiptView(event.text, event.receipt, paid)
     view = replace(view, receipts=_put(view.receipts, event.task_id, receipt))
@@ -236,6 +237,10 @@ def _agent(agent: AgentView, event: Event, at: float) -> AgentView:
             return replace(agent, rests=waits)
         case TurnFinished():
             return _turned(agent, event, at)
+        case EntryRecalled(call=RecalledCall() as call, text=text):
+            state = "failed" if call.failed else "done"
+            item = Called(at, call.call_id, call.name, call.title, call.arguments, state, text)
+            return replace(agent, transcript=agent.transcript.add(item))
         case InputTaken(kind=kind, text=text) | EntryRecalled(kind=kind, text=text):
             return replace(agent, transcript=agent.transcript.add(Said(at, kind, text)))
         case PromptMoved():
@@ -257,11 +262,12 @@ def _noted(agent: AgentView, event: Event, at: float) -> AgentView:
         case TodosChanged(todos=todos):
             return replace(agent, todos=todos)
         case WorktreeEntered(branch=branch, node=node):
-            return replace(agent, branch=branch, kept=False, node=node)
+            # Whatever was the matter with what leads there, the agent is there now.
+            return replace(agent, branch=branch, kept=False, away=False, node=node, line="")
         case LineChanged(text=text):
             return replace(agent, line=text)
-        case WorkKept(branch=branch):
-            return replace(agent, branch=branch, kept=True)
+        case WorkKept(branch=branch, away=away):
+            return replace(agent, branch=branch, kept=not away, away=away)
         case CacheMissed(why=why):
             return replace(agent, missed=why)
         case _:
@@ -314,7 +320,7 @@ def _exchange(agent: AgentView, event: Event, at: float) -> AgentView:
             return replace(agent, open_requests=opened, sent_at=sent_at, lives=lives)
         case ReplyDiscarded():
             tried = tuple(
-                replace(one, tries=one.tries + 1, void=event.why)
+                replace(one, tries=one.tries + 1, void=event.why, again_at=at + event.retry_in)
                 if one.id == event.request_id
                 else one
                 for one in agent.open_requests

@@ -21,6 +21,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     status: str = ""
     fan: str = ""
     """Task id of the first of the siblings."""
+    siblings: int = 0
+    """How many there are; 0 where that is not known."""
     bytes_shared: int = 0
     tokens_shared: int = 0
     read: int = 0
@@ -136,6 +138,8 @@ class OpenRequest(msgspec.Struct, frozen=True):
     tries: int = 1
     void: str = ""
     """Why the last try was given up, if one was."""
+    again_at: float = 0.0
+    """When the next one is made, or was."""
 
 
 State: TypeAlias = Literal["waiting", "idle", "working", "asking", "completed", "failed", "killed"]
@@ -165,6 +169,8 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     """That of its worktree, for as long as that is there."""
     kept: bool = False
     """Whether there is work in it that stays."""
+    away: bool = False
+    """Whether its work has not come back from the machine that it worked on."""
     member: str = ""
     colour: str = ""
     """Its name in a team, if it is a member of one, and by what members are told apart."""
@@ -234,20 +240,37 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
         """What it does now, in a few words; empty if nothing."""
         if self.ended:
             return ""
-        for index in reversed(list(self.open_calls.values())):
-            call = self.transcript[index]
-            if isinstance(call, Called):
-                return call.title or call.name
+        if (call := self.open_call) is not None:
+            return call.title or call.name
         if not self.open_requests:
             return ""
         if self.live is not None and self.live.writing:
             return f"writes {self.live.writing}"
         if self.live is not None and self.live.text:
             return "writes"
-        request = self.open_requests[-1]
-        if request.void:
+        if (request := self.retried) is not None:
             return f"tries again: {request.void}"
-        return request.sidecar or "thinks"
+        return self.open_requests[-1].sidecar or "thinks"
+
+    @property
+    def doing_since(self) -> float | None:
+        """When that began; None if it does nothing."""
+        if (call := self.open_call) is not None:
+            return call.at
+        return self.open_requests[-1].at if self.open_requests else None
+
+    @property
+    def open_call(self) -> Called | None:
+        """The call that was begun last of those that run."""
+        calls = (self.transcript[index] for index in reversed(list(self.open_calls.values())))
+        return next((call for call in calls if isinstance(call, Called)), None)
+
+    @property
+    def retried(self) -> OpenRequest | None:
+        """The request that is tried again, as long as nothing has come of that."""
+        request = self.open_requests[-1] if self.open_requests else None
+        writes = self.live is not None and (self.live.writing or self.live.text)
+        return request if request is not None and request.void and not writes else None
 
 
 class TaskView(msgspec.Struct, frozen=True, kw_only=True):
@@ -271,6 +294,8 @@ class AskedView(msgspec.Struct, frozen=True):
     agent: AgentPath
     asked: PermissionAsked | QuestionAsked
     at: float
+    seq: int = 0
+    """The number of the event that asked: ids of requests begin anew with each process."""
 
 
 class QueuedView(msgspec.Struct, frozen=True):
@@ -307,7 +332,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     receipts: Mapping[str, ReceiptView] = {}
     """By task id."""
     works: Mapping[str, WorkKept] = {}
-    """Worktrees with work in them, by path."""
+    """Work that agents left, by the path of each."""
     warnings: Series[str] = Series()
     usage: Usage = Usage()
     """All tokens, sidecars included."""

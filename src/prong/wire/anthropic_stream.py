@@ -22,7 +22,7 @@ from prong.wire.dialect import (
     TextPiece,
     ThinkingPiece,
 )
-from prong.wire.fault import stream_fault
+from prong.wire.fault import foreign_fault, stream_fault
 from prong.wire.grown import Grown
 from prong.wire.raw import Fields, arguments, dump, fields_of, list_of, present, raw, string, tidy
 from prong.wire.sse import Payload, Stream, broken
@@ -186,6 +186,9 @@ class AnthropicStream(Stream):
         message = _message(body)
         if message.type == "error" or present(message.error):
             self._end(stream_fault(message.error))
+            return
+        if not present(message.content):
+            self._end(foreign_fault(body, "content"))
             return
         self._begin(message)
         self._stop, self._details = message.stop_reason, message.stop_details

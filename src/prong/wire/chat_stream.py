@@ -23,7 +23,7 @@ from prong.wire.dialect import (
     TextPiece,
     ThinkingPiece,
 )
-from prong.wire.fault import stream_fault
+from prong.wire.fault import foreign_fault, stream_fault
 from prong.wire.grown import Grown
 from prong.wire.raw import Fields, arguments, dump, fields_of, list_of, present, raw, string, tidy
 from prong.wire.sse import Payload, Stream, broken
@@ -194,8 +194,11 @@ class ChatStream(Stream):
 
     def _whole(self, body: bytes) -> None:
         chunk = _chunk(body)
-        if present(chunk.error) or not chunk.choices:
+        if present(chunk.error):
             self._end(stream_fault(msgspec.Raw(body)))
+            return
+        if not chunk.choices:
+            self._end(foreign_fault(body, "choices"))
             return
         self._note(chunk)
         self._choose(chunk.choices[0], chunk.choices[0].message)

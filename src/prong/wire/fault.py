@@ -28,6 +28,7 @@ _PASSING: Final = frozenset(
 )
 _PASSING_STATUS: Final = frozenset({408, 409, 425, 429})
 _LONGEST: Final = 200
+_UNEXPLAINED: Final = "no explanation was given"
 
 
 def read_fault(status: int, body: bytes) -> tuple[str, str]:
@@ -36,9 +37,9 @@ def read_fault(status: int, body: bytes) -> tuple[str, str]:
     try:
         value: Any = msgspec.json.decode(body)
     except (ValueError, RecursionError):
-        return fallback, _prose(body) or "no explanation was given"
+        return fallback, _prose(body) or _UNEXPLAINED
     kind, message, _ = _explain(value)
-    return kind or fallback, message or _prose(body) or "no explanation was given"
+    return kind or fallback, message or _prose(body) or _UNEXPLAINED
 
 
 def stream_fault(error: msgspec.Raw) -> Fault:
@@ -52,7 +53,16 @@ def stream_fault(error: msgspec.Raw) -> Fault:
         and (code >= 500 or code in _PASSING_STATUS)
         and kind != "insufficient_quota"
     )
-    return Fault(kind or "error", message or "no explanation was given", retryable=passing)
+    return Fault(kind or "error", message or _UNEXPLAINED, retryable=passing)
+
+
+def foreign_fault(body: bytes, lacks: str) -> Fault:
+    """Turn a whole response that lacks what makes it a reply into a fault; the next is no other."""
+    found = stream_fault(msgspec.Raw(body))
+    if found.message != _UNEXPLAINED:
+        return found
+    why = f"the response has no {lacks}, so it is none of this API"
+    return Fault("malformed", why, retryable=False)
 
 
 def _explain(value: Any) -> tuple[str, str, int | None]:

@@ -58,6 +58,8 @@ _CONFIG: Final = frozenset(
     }
 )  # fmt: skip
 """Fields that stand in the configuration of a request and not in the request itself."""
+_LEVELS: Final = {"none": "minimal", "xhigh": "high", "max": "high"}
+"""Efforts that only other vendors' models know, as the nearest that there is here."""
 _BUDGETS: Final = {"minimal": 512, "low": 2_048, "medium": 8_192, "high": 24_576}
 """Efforts in tokens, for models that know no others."""
 _ROLES: Final[dict[Role, bytes]] = {"user": b"user", "assistant": b"model"}
@@ -103,9 +105,9 @@ class Gemini(msgspec.Struct, frozen=True):
         return "gemini"
 
     def path(self, model: str, *, stream: bool) -> str:
-        """Say where requests go, below the base URL."""
+        """Say where requests go, below the base URL, which may name another version."""
         verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
-        return f"/models/{quote(model.removeprefix('models/'), safe='')}:{verb}"
+        return f"/v1beta/models/{quote(model.removeprefix('models/'), safe='')}:{verb}"
 
     def head(self, spec: HeadSpec) -> Encoded:
         """Render everything before the first entry, ending inside the array of contents."""
@@ -250,9 +252,15 @@ def _thinking(spec: HeadSpec) -> dict[str, Any]:
     if spec.thinking is not None and spec.thinking is not True:
         config["thinkingBudget"] = spec.thinking
     elif spec.effort is not None:
-        known = spec.effort if spec.effort in _BUDGETS else "high"
-        config |= {"thinkingLevel": known} if levels else {"thinkingBudget": _BUDGETS[known]}
+        config |= _effort(_LEVELS.get(spec.effort, spec.effort), levels=levels)
     return config
+
+
+def _effort(word: str, *, levels: bool) -> dict[str, Any]:
+    """Ask for an effort: by its word, or by its tokens if it has any."""
+    if levels:
+        return {"thinkingLevel": word}
+    return {"thinkingBudget": _BUDGETS[word]} if word in _BUDGETS else {}
 
 
 def _written(part: Part) -> bytes:

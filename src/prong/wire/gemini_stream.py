@@ -22,7 +22,7 @@ from prong.wire.dialect import (
     TextPiece,
     ThinkingPiece,
 )
-from prong.wire.fault import stream_fault
+from prong.wire.fault import foreign_fault, stream_fault
 from prong.wire.gemini import call_id, reply_of
 from prong.wire.grown import Grown
 from prong.wire.raw import Fields, arguments, dump, fields_of, list_of, present, raw, string, tidy
@@ -99,6 +99,10 @@ class GeminiStream(Stream):
         self._add(payload.data)
 
     def _whole(self, body: bytes) -> None:
+        chunk = _chunk(body)
+        if chunk.candidates is None and chunk.prompt_feedback is None and not present(chunk.error):
+            self._end(foreign_fault(body, "candidates"))
+            return
         self._add(body)
         if not self._over:
             self._finish()

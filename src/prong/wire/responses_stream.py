@@ -22,7 +22,7 @@ from prong.wire.dialect import (
     TextPiece,
     ThinkingPiece,
 )
-from prong.wire.fault import stream_fault
+from prong.wire.fault import foreign_fault, stream_fault
 from prong.wire.raw import list_of, present, tidy
 from prong.wire.responses import reply_of, sendable
 from prong.wire.sse import Payload, Stream, broken
@@ -153,6 +153,9 @@ class ResponsesStream(Stream):
         response = _response(body)
         if present(response.error) or response.status in {"failed", "cancelled"}:
             self._end(_failure(response))
+            return
+        if not present(response.output):
+            self._end(foreign_fault(body, "output"))
             return
         self._begin(response)
         for index, data in enumerate(list_of(response.output)):
