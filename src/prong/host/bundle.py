@@ -7,14 +7,15 @@ index, files and HEAD are never touched, and what comes is checked by git before
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Sequence
 
 import msgspec
 
 from prong.errors import GitFailed, NotPossibleNow
-from prong.host.git import Git, Repository, legible, names
+from prong.host.git import Git, Repository, legible, must, names
+from prong.host.stale_lock import free_locks
 from prong.host.worktree import BASES, BRANCHES, REMOTES, Worktree
+from prong.system.identity import machine_name
 
 RESULTS = "refs/prong/result/"
 """What a workspace has to give back, by slug; there alone."""
@@ -40,10 +41,15 @@ class Shipment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def check_sendable(git: Git) -> None:
-    """Look for what keeps a repository from being sent.
+    """Look for what keeps a repository from being sent, or work from coming back to it.
 
     Raises NotPossibleNow with the remedy.
     """
+    if await git.find(BRANCHES.removesuffix("/")):
+        raise NotPossibleNow(
+            "a branch is named 'prong', and git has none below the name of another, such as "
+            "prong/fork-1: rename it, 'git branch -m prong NAME'"
+        )
     if await git.run("rev-parse", "--is-shallow-repository") == "true":
         raise NotPossibleNow(
             "this repository is shallow, so its commits cannot be sent: run 'git fetch --unshallow'"
@@ -58,8 +64,36 @@ async def check_sendable(git: Git) -> None:
 
 
 async def mark_away(git: Git, worktree: Worktree) -> None:
-    """Keep a workspace's name for as long as it is elsewhere, which whoever asked has stored."""
-    await git.run("update-ref", REMOTES + worktree.slug, worktree.snapshot_commit)
+    """Keep a workspace's name for as long as it is elsewhere, which whoever asked has stored.
+
+    Its base too, which a sweep may have taken for one that nobody uses.
+
+    Raises NotPossibleNow if the name is another's by now, GitFailed.
+    """
+    slug, start = worktree.slug, worktree.snapshot_commit
+    if await git.find(BASES + slug) not in {"", start}:
+        raise NotPossibleNow(f"prong/{slug} is another agent's by now: start this one anew")
+    await _free_refs(git, slug)
+    lines = f"update {REMOTES}{slug} {start}\nupdate {BASES}{slug} {start}\n"
+    await git.run("update-ref", "--stdin", stdin=lines.encode())
+
+
+async def _free_refs(git: Git, slug: str) -> None:
+    """Let the refs of a workspace be changed again, after a git that was killed as it did so."""
+    common = await git.run("rev-parse", "--path-format=absolute", "--git-common-dir")
+    kinds = (BRANCHES, BASES, REMOTES)
+    await free_locks(git.host, [f"{common}/{kind}{slug}.lock" for kind in kinds])
+
+
+async def write_bundle(git: Git, file: str, lines: Sequence[str]) -> None:
+    """Write a bundle of what these lines name; the file is the caller's alone.
+
+    Raises GitFailed.
+    """
+    # A git that was killed at this leaves a lock.
+    await must(git.host, "rm", "-f", "--", file, f"{file}.lock")
+    given = "".join(f"{line}\n" for line in lines).encode()
+    await git.run("bundle", "create", "--quiet", file, "--stdin", stdin=given)
 
 
 async def ship(git: Git, repository: Repository, worktree: Worktree) -> Shipment:
@@ -68,7 +102,7 @@ async def ship(git: Git, repository: Repository, worktree: Worktree) -> Shipment
     Raises GitFailed.
     """
     common = await git.run("rev-parse", "--path-format=absolute", "--git-common-dir")
-    whose = f"{os.uname().nodename}\0{common}".encode(errors="surrogateescape")
+    whose = f"{machine_name()}\0{common}".encode(errors="surrogateescape")
     start = await git.find(BRANCHES + worktree.slug) or worktree.snapshot_commit
     name, mail = [await git.ask("config", f"user.{key}") for key in ("name", "email")]
     return Shipment(
@@ -102,8 +136,7 @@ async def pack(git: Git, slug: str, start: str, known: Sequence[str], file: str)
         return False
     branch = await git.find(BRANCHES + slug)
     ref = BRANCHES + slug if branch == start else BASES + slug
-    lines = "".join(f"{one}\n" for one in (ref, *(f"^{one}" for one in known))).encode()
-    await git.run("bundle", "create", "--quiet", file, "--stdin", stdin=lines)
+    await write_bundle(git, file, [ref, *(f"^{one}" for one in known)])
     return True
 
 
@@ -113,6 +146,7 @@ async def unpack(git: Git, worktree: Worktree, file: str, tip: str) -> None:
     Raises GitFailed.
     """
     slug, start = worktree.slug, worktree.snapshot_commit
+    await _free_refs(git, slug)
     checks = ("-c", "fetch.fsckObjects=true")
     quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
     await git.run(*checks, "fetch", *quiet, file, f"{RESULTS}{slug}:{BRANCHES}{slug}")

@@ -60,15 +60,18 @@ class FarProcess(Protocol):
         ...
 
 
-async def carry(far: FarProcess, source: int, sink: int, *, patience: float = PATIENCE) -> Pulled:
+async def carry(
+    far: FarProcess, source: int, sink: int, *, first: bytes = b"", patience: float = PATIENCE
+) -> Pulled:
     """Carry until the process has ended, or the source has; then the process is ended.
 
-    Gives how it ended. Raises WorkerFailed if it is gone, LineLost if nothing gets through, and
-    OSError if nobody reads any more on this side; then it is let be.
+    What was read of the source before goes first. Gives how it ended. Raises WorkerFailed if it is
+    gone, LineLost if nothing gets through, and OSError if nobody reads any more on this side; then
+    it is let be.
     """
     carrier = _ByteCarrier(far, source, sink, patience)
     async with anyio.create_task_group() as group:
-        for work in (carrier.down, carrier.up):
+        for work in (partial(carrier.down, first), carrier.up):
             group.start_soon(carrier.guarded, work, group.cancel_scope)
     if carrier.failure is not None:
         raise carrier.failure
@@ -94,19 +97,20 @@ class _ByteCarrier:
             self.failure = self.failure or error
         scope.cancel()
 
-    async def down(self) -> None:
+    async def down(self, data: bytes) -> None:
         """Carry what this side says, and then that it has nothing more to say."""
         at = 0
-        while True:
-            await anyio.wait_readable(self._source)
-            if not (data := os.read(self._source, PART)):
-                break
+        while data or (data := await self._read()):
             written = await self._stubborn(partial(self._far.push, at, data))
             if written < at + len(data):
                 # It listens no more; what it has to say is still read.
                 await anyio.sleep_forever()
-            at = written
+            at, data = written, b""
         await self._stubborn(self._far.end)
+
+    async def _read(self) -> bytes:
+        await anyio.wait_readable(self._source)
+        return os.read(self._source, PART)
 
     async def up(self) -> None:
         """Carry what the process says until it has ended."""

@@ -5,7 +5,8 @@ made of it is, or if the current branch has all its changes anyway. Everything e
 the reason: what is not merged, not committed, ignored but nowhere else, in use, or checked out.
 
 The folder goes first, and git looks for itself once more; then all refs at once, each only if it is
-still where it was seen. Whatever strikes in between, the next time goes on from there.
+still where it was seen, and with them what the last merge could be taken back by, if the child is
+in it. Whatever strikes in between, the next time goes on from there.
 """
 
 from __future__ import annotations
@@ -17,8 +18,16 @@ from prong.host import threeway
 from prong.host.git import Git, Repository, locate
 from prong.host.host import Host
 from prong.host.merge import APPLIED, MERGED, UNDO, ChildBranch, children
-from prong.host.remains import examine, remove_folder
-from prong.host.worktree import BASES, BRANCHES, WorktreeInfo, listed, main_folder
+from prong.host.remains import examine, remove_folder, sweep_removed
+from prong.host.worktree import (
+    BASES,
+    BRANCHES,
+    FOLDER,
+    WorktreeInfo,
+    listed,
+    main_folder,
+    unfinished,
+)
 
 
 class Cleared(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,26 +59,32 @@ async def clean(host: Host, *, dry_run: bool = False) -> Cleanup:
     """
     repository = await locate(host)
     git = Git(host, repository.top)
+    if not dry_run:
+        await sweep_removed(host, f"{main_folder(repository.top)}/{FOLDER}")
     places = await listed(git)
     items: list[Cleared] = []
-    gone: list[ChildBranch] = []
+    undo = ""
     found = await children(git)
     for child in found:
         merged = await _merged(git, repository, child)
         kept = await _reason(git, repository, child, places, merged=bool(merged))
-        if not kept and not dry_run and not await _remove(git, child, places):
-            kept = "git did not remove it"
-        if not kept:
-            gone.append(child)
+        if not kept and not dry_run:
+            record, before = await _last_merge(git, child)
+            if not await _remove(git, child, places, record):
+                kept = "git did not remove it"
+            elif before:
+                undo = before
         items.append(_cleared(child, kept or merged, removed=not kept))
     known = {child.slug for child in found}
+    begun = await unfinished(git)
     for place in places:
         if place.slug and place.slug not in known:
             why = "its branch is gone; look at it, and 'git worktree remove' throws it away"
+            if place.slug in begun:
+                why = "it is being made, or a crash came before its end: sessions remove those"
             branch = f"prong/{place.slug}"
             lost = Cleared(slug=place.slug, branch=branch, path=place.path, removed=False, why=why)
             items.append(lost)
-    undo = "" if dry_run else await _forget(git, gone)
     return Cleanup(items=tuple(items), undo=undo)
 
 
@@ -137,7 +152,7 @@ async def _is_in(git: Git, commit: str) -> bool:
     return any(not ref.startswith(BRANCHES) for ref in (await git.run(*words)).split())
 
 
-async def _remove(git: Git, child: ChildBranch, places: list[WorktreeInfo]) -> bool:
+async def _remove(git: Git, child: ChildBranch, places: list[WorktreeInfo], record: str) -> bool:
     own = next((place for place in places if place.slug == child.slug), None)
     if own is not None:
         if own.locked:
@@ -148,25 +163,20 @@ async def _remove(git: Git, child: ChildBranch, places: list[WorktreeInfo]) -> b
     lines = [f"delete {BRANCHES}{child.slug} {child.tip}"]
     refs = [prefix + child.slug for prefix in (BASES, MERGED, APPLIED)]
     at = {ref: await git.find(ref) for ref in refs}
+    if record:
+        at[UNDO] = record
     lines += [f"delete {ref} {commit}" for ref, commit in at.items() if commit]
-    return await _change(git, lines)
-
-
-async def _forget(git: Git, gone: list[ChildBranch]) -> str:
-    """Give the last merge up for taking back if one of its branches is gone; says what was before.
-
-    Were it taken back, the work would be nowhere.
-    """
-    record = await git.find(UNDO)
-    if not record or not gone:
-        return ""
-    told = (await git.run("log", "-1", "--format=%b", record)).split("\n")
-    if not {child.slug for child in gone} & {line.partition(" ")[0] for line in told}:
-        return ""
-    before = (await git.run("log", "-1", "--format=%P", record)).split()[0]
-    return before if await _change(git, [f"delete {UNDO} {record}"]) else ""
-
-
-async def _change(git: Git, lines: list[str]) -> bool:
     text = "".join(f"{line}\n" for line in lines).encode()
     return (await git.ask("update-ref", "--stdin", stdin=text)).code == 0
+
+
+async def _last_merge(git: Git, child: ChildBranch) -> tuple[str, str]:
+    """Give the record of the last merge and what was before it; nothing if the child is not in it.
+
+    Were it taken back without the child's branch, the work would be nowhere.
+    """
+    record = await git.find(UNDO)
+    told = (await git.run("log", "-1", "--format=%b", record)).split("\n") if record else []
+    if child.slug not in {line.partition(" ")[0] for line in told}:
+        return "", ""
+    return record, (await git.run("log", "-1", "--format=%P", record)).split()[0]

@@ -10,6 +10,7 @@ from contextlib import aclosing
 import anyio
 
 from prong.host.process import Group, Pipe, Streams
+from prong.system.pipe_end import PipeSink
 
 
 class Dialogue:
@@ -29,8 +30,8 @@ class Dialogue:
         Raises OSError.
         """
         self._pipe = Pipe()
-        source, self._sink = os.pipe()
-        os.set_blocking(self._sink, False)
+        source, sink = os.pipe()
+        self._sink: PipeSink | None = PipeSink(sink)
         self._floor = anyio.Lock()
         self.sent = 0
         """Bytes that went to it."""
@@ -46,7 +47,7 @@ class Dialogue:
             )
         except BaseException:
             self._pipe.close()
-            os.close(self._sink)
+            self._sink.close()
             raise
         finally:
             os.close(source)
@@ -69,18 +70,15 @@ class Dialogue:
         """
         async with self._floor:
             rest = memoryview(data)
-            while rest and self._sink >= 0:
-                try:
-                    written = os.write(self._sink, rest)
-                    rest, self.sent = rest[written:], self.sent + written
-                except BlockingIOError:
-                    await anyio.wait_writable(self._sink)
+            while rest and self._sink is not None:
+                written = await self._sink.write(rest)
+                rest, self.sent = rest[written:], self.sent + written
 
     def hang_up(self) -> None:
         """Say nothing any more, by which it knows that it is to end."""
-        if self._sink >= 0:
-            sink, self._sink = self._sink, -1
-            os.close(sink)
+        sink, self._sink = self._sink, None
+        if sink is not None:
+            sink.close()
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Stream what it says until it has ended."""

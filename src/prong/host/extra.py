@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from prong.errors import BadInput, GitFailed
 from prong.host.git import Git, complaint, names
+from prong.system.path_form import normal_path
 
 LISTING = ".worktreeinclude"
 _AT_ONCE = 200
@@ -30,7 +31,7 @@ async def add_extras(
 
 
 def _checked(name: str) -> str:
-    plain = os.path.normpath(name)
+    plain = normal_path(name)
     if not name or plain in {".", ".."} or plain.startswith(("/", "../", "-")) or "\0" in plain:
         raise BadInput(f"worktree.symlinkDirectories: {name!r} is no folder inside the project")
     return plain

@@ -4,7 +4,7 @@ Nothing that runs inside Prong can do that, so a small shell does: started with 
 it reads from a pipe which process groups there are, and acts when the pipe ends. Prong alone holds
 the other end, and the kernel closes it however Prong goes. In a session of its own the guardian
 outlives a Ctrl+C and a closed terminal; when all is over in the ordinary way, it ends with the last
-host.
+host. Where processes end with the one that started them, as on Windows, there is none.
 
 A group's number may be given to others once the group is empty, so the guardian is told when one
 is. Between the end of a group's leader and the end of the rest nobody is told anything, but the
@@ -14,6 +14,8 @@ number, the group is a stranger's.
 A process runs a moment before Prong knows its number, and a kill may come in that moment. Therefore
 a command is given a mark in its environment, of which the guardian knows before; where there is
 no /proc to find it by, such a command lives on.
+
+What Prong makes for a while is in one folder, which the guardian removes if Prong cannot.
 """
 
 from __future__ import annotations
@@ -22,9 +24,12 @@ import os
 import subprocess
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Literal, Protocol, TypeAlias
 from weakref import WeakSet
+
+from prong.host.private import is_own_folder, remove_tree
+from prong.system.descriptor import make_nonblocking
+from prong.system.process_tree import ENDS_BY_ITSELF, call_in_copies, detached
 
 Sign: TypeAlias = Literal["+", "=", "-"]
 """What there is of a group: its leader, the rest without it, nothing."""
@@ -34,7 +39,7 @@ MARK = "PRONG_SPAWN"
 
 SCRIPT = r"""# Ends what Prong has started, once Prong is gone.
 trap '' HUP INT QUIT TERM
-all=' ' due=
+all=' ' due= folder=
 drop() { case $all in *" $1 "*) all="${all%%" $1 "*} ${all#*" $1 "}" ;; esac; }
 tell() {
   found=1
@@ -45,6 +50,14 @@ tell() {
   done
   return $found
 }
+end() {
+  tell TERM || return
+  for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    sleep 0.1
+    tell 0 || return
+  done
+  tell KILL
+}
 while read -r sign group; do
   drop "$group"
   drop "=$group"
@@ -52,6 +65,7 @@ while read -r sign group; do
     +) all="$all$group " due= ;;
     =) all="$all=$group " ;;
     '?') due=$group ;;
+    /) folder=$group ;;
   esac
 done
 if [ -n "$due" ]; then
@@ -61,12 +75,10 @@ if [ -n "$due" ]; then
     all="$all${one%/environ} "
   done
 fi
-if tell TERM; then
-  for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-    sleep 0.1
-    tell 0 || exit 0
-  done
-  tell KILL
+end
+if [ -d "$folder" ]; then
+  # Again, as what is being ended may still have written to it.
+  rm -rf -- "$folder" || { sleep 0.1; rm -rf -- "$folder"; }
 fi
 """
 
@@ -87,12 +99,13 @@ class Guardian:
         """Start nothing yet."""
         self._holders = WeakSet[Holder]()
         self._groups: dict[int, Sign] = {}
+        self._folder = ""
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe = -1
         self._broken = False
         self._lock = threading.RLock()
         # A copy of this process would keep the pipe open after the original's end.
-        os.register_at_fork(after_in_child=self._forget)
+        call_in_copies(self._forget)
 
     @property
     def pid(self) -> int | None:
@@ -122,8 +135,27 @@ class Guardian:
     def ready(self) -> None:
         """Start the guardian if there is none, so that a group is told of as soon as it is."""
         with self._lock:
-            if self._process is None and not self._broken:
+            if self._process is None and not self._broken and not ENDS_BY_ITSELF:
                 self._start()
+
+    def folder(self) -> str:
+        """Give the folder for what this process makes for a while, which nobody else can open.
+
+        It is there until nobody needs the guardian any more. Raises OSError.
+        """
+        with self._lock:
+            # Programs that tidy up remove old ones, and then anybody can make one of that name.
+            if not (self._folder and is_own_folder(self._folder)):
+                import tempfile
+
+                temp = os.path.realpath(tempfile.gettempdir())
+                self._folder = f"{temp}/prong-{os.urandom(8).hex()}"
+                self.ready()
+                # Told before it is there: a kill may come in between.
+                if not self._write(self._told_folder()):
+                    self._replace()
+                os.mkdir(self._folder, 0o700)  # noqa: PTH102
+            return self._folder
 
     def expect(self) -> str:
         """Announce a group that is about to be started; gives the value of its mark."""
@@ -154,7 +186,7 @@ class Guardian:
     def _start(self) -> None:
         try:
             source, self._pipe = os.pipe()
-            os.set_blocking(self._pipe, False)
+            make_nonblocking(self._pipe)
             with os.fdopen(source, "rb", buffering=0) as stdin:
                 self._process = subprocess.Popen(
                     ["sh", "-c", SCRIPT],
@@ -163,12 +195,17 @@ class Guardian:
                     stdin=stdin,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
-                    start_new_session=True,
+                    **detached(),
                 )
         except (OSError, ValueError) as error:
             self._fail(str(error))
-        if not self._write("".join(f"{sign} {n}\n" for n, sign in self._groups.items())):
+        groups = "".join(f"{sign} {n}\n" for n, sign in self._groups.items())
+        if not self._write(groups + self._told_folder()):
             self._fail("it ended at once")
+
+    def _told_folder(self) -> str:
+        """Give what the guardian is told of the folder; nothing of one that no line can hold."""
+        return f"/ {self._folder}\n" if self._folder and "\n" not in self._folder else ""
 
     def _replace(self) -> None:
         """Start another in place of one that somebody has ended or halted."""
@@ -182,7 +219,7 @@ class Guardian:
         """Write to the pipe if there is one; False if nobody reads it."""
         if self._pipe < 0:
             return True
-        data = text.encode()
+        data = os.fsencode(text)
         try:
             # Never waits: a guardian that has been halted must not halt Prong.
             return os.write(self._pipe, data) == len(data)
@@ -201,6 +238,9 @@ class Guardian:
 
     def _end_if_idle(self) -> None:
         if self.idle:
+            folder, self._folder = self._folder, ""
+            if folder:
+                remove_tree(folder)
             self._end()
             self._broken = False
 
@@ -209,15 +249,20 @@ class Guardian:
         if pipe >= 0:
             os.close(pipe)
         process, self._process = self._process, None
-        if process is not None:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(_PATIENCE)
+        if process is None:
+            return
+        try:
+            process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            # Halted, or short of time: it must neither outlive us nor keep us from ending.
+            process.kill()
+            process.wait()
 
     def _forget(self) -> None:
         if self._pipe >= 0:
             os.close(self._pipe)
         self._pipe, self._process = -1, None
-        self._groups = {}
+        self._groups, self._folder = {}, ""
 
 
 GUARDIAN = Guardian()

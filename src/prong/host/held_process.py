@@ -7,7 +7,6 @@ So a line to it may be cut at any moment, and neither side notices more than a p
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -15,6 +14,9 @@ from contextlib import suppress
 
 import anyio
 import msgspec
+
+from prong.system.descriptor import make_nonblocking
+from prong.system.process_tree import ProcessTree, apart
 
 PART = 64 * 1024
 """Bytes that are sent or given at once."""
@@ -48,14 +50,15 @@ class HeldProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            start_new_session=True,
             bufsize=0,
+            **apart(),
         )
+        self._tree = ProcessTree(self._process.pid)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._sink, self._source = self._process.stdin.fileno(), self._process.stdout.fileno()
-        os.set_blocking(self._sink, False)
-        os.set_blocking(self._source, False)
+        make_nonblocking(self._sink)
+        make_nonblocking(self._source)
         self._written = 0
         self._begun = 0
         """Where in all that it said the unacknowledged part begins."""
@@ -151,5 +154,4 @@ class HeldProcess:
 
     def kill(self) -> None:
         """End it, and all of its group, at once."""
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._tree.force()

@@ -10,6 +10,8 @@ from typing import TypeAlias
 import anyio
 import msgspec
 
+from prong.foreign_number import whole_number
+
 MAX_BODY = 64 << 20
 _REASONS = {
     200: "OK", 303: "See Other", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden",
@@ -185,26 +187,34 @@ async def _receive(
 
 
 async def _sized(reader: asyncio.StreamReader, length: str, longest: int) -> bytes:
-    if not length.isdecimal() or int(length) > longest:
+    size = whole_number(length)
+    if size is None or size > longest:
         raise Hangup
-    return await reader.readexactly(int(length))
+    return await reader.readexactly(size)
 
 
 async def _chunked(reader: asyncio.StreamReader, longest: int) -> bytes:
     body = bytearray()
     while True:
-        line = await reader.readline()
         try:
-            size = int(line.split(b";")[0], 16)
+            # A line that never ends is a ValueError as well.
+            size = int((await reader.readline()).split(b";")[0], 16)
         except ValueError:
             raise Hangup from None
         if size < 0 or len(body) + size > longest:
             raise Hangup
         if size == 0:
-            while await reader.readline() not in (b"\r\n", b""):
-                pass
+            await _skip_trailers(reader)
             return bytes(body)
         body += (await reader.readexactly(size + 2))[:-2]
+
+
+async def _skip_trailers(reader: asyncio.StreamReader) -> None:
+    try:
+        while await reader.readline() not in (b"\r\n", b""):
+            pass
+    except ValueError:
+        raise Hangup from None
 
 
 def _head(status: int, headers: Mapping[str, str]) -> bytes:

@@ -12,7 +12,7 @@ from typing import Protocol, cast
 import msgspec
 
 from prong.errors import NotInstalled, UnknownName
-from prong.extension import find_extension
+from prong.extension import Extension, find_extension
 from prong.host.ray_placement import CUT, RayPlacement
 from prong.host.target import RemoteTarget
 
@@ -21,6 +21,14 @@ WORKER = ("-P", "-m", "prong", "worker", "--stdio")
 
 VOLUME = "/var/prong"
 """Where a container has the volume that outlives it."""
+
+_RUN = (
+    *("run", "-i", "--rm", "--init", "--pull=never"),
+    # The engine would keep what agents say, and hold back bytes that are keys at a terminal.
+    *("--log-driver=none", "--detach-keys="),
+)
+_RUN_OF_PODMAN = ("--http-proxy=false",)
+"""Or it would hand on this machine's proxies, and the passwords in their addresses."""
 
 _SSH = (
     *("BatchMode=yes", "ConnectTimeout=15", "ServerAliveInterval=15", "ServerAliveCountMax=3"),
@@ -37,7 +45,7 @@ _UNTOLD = ("-u", "SSH_CLIENT", "-u", "SSH2_CLIENT")
 _SSH_FAULTS = (
     (
         "identification has changed",
-        "the host key has changed: find out why; if that is right, 'ssh-keygen -R {host}'",
+        "the host key has changed: find out why; if that is right, 'ssh-keygen -R {known}'",
     ),
     (
         "host key verification failed",
@@ -51,17 +59,39 @@ _SSH_FAULTS = (
     ("connection refused", "nothing listens there for ssh"),
     ("timed out", "it does not answer: try 'ssh {host}'"),
 )
+_NO_PROGRAM = "there is no {python} in the image: name it with 'python'"
+_IDLE_ENGINE = "the engine does not run: start it, or name another with 'engine'"
+_NO_IMAGE = "the image {image!r} is not on this machine: build or pull it first"
+_NO_INIT = "podman lacks the program that it starts containers by: install catatonit"
 _ENGINE_FAULTS = (
-    ("cannot connect to the docker daemon", "the engine does not run: start it"),
-    ("no such image", "the image {image!r} is not on this machine: build or pull it first"),
-    ("image not known", "the image {image!r} is not on this machine: build or pull it first"),
-    ("executable file not found", "there is no {python} in the image: name it with 'python'"),
+    (
+        "permission denied while trying to connect to the docker",
+        "this user may not use docker: let that be allowed, or name another with 'engine'",
+    ),
+    ("cannot connect to the docker daemon", _IDLE_ENGINE),
+    ("failed to connect to the docker api", _IDLE_ENGINE),
+    ("cannot connect to podman", _IDLE_ENGINE),
+    ("no such image", _NO_IMAGE),
+    ("image not known", _NO_IMAGE),
+    # Of the engine's own program it is also said that its file was not found.
+    ("lookup init binary", _NO_INIT),
+    ("container-init binary not found", _NO_INIT),
+    ("executable file not found", _NO_PROGRAM),
+    ("failed to exec pid1: no such file", _NO_PROGRAM),
+    ("unknown flag", "the engine does not know one of the target's 'options'"),
+)
+_NO_PYTHON = "there is no {python} there: name the Python that has Prong with 'python'"
+_RAY_FAULTS = (
+    (
+        "placed: modulenotfounderror: no module named prong",
+        "Prong is not installed for the Python that runs Ray there: install it",
+    ),
+    ("[errno 2] no such file or directory", _NO_PYTHON),
 )
 _FAULTS = (
     ("no module named prong", "Prong is not installed for {python} there: install it"),
     ("no space left on device", "the disk over there is full"),
 )
-_NO_PYTHON = "there is no {python} there: name the Python that has Prong with 'python'"
 
 
 class WorkerPlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +100,11 @@ class WorkerPlace(msgspec.Struct, frozen=True, kw_only=True):
     session: str = ""
     """The session's name, which stays when it is resumed."""
     owner: str = ""
-    """The process of the session: it has others that are not to be taken for this one."""
+    """The process of the session."""
+    line: int = 0
+    """The number of the line to it among those of that process, which are counted up."""
+    open_lines: tuple[int, ...] = ()
+    """The earlier lines of that process that are still held: what they have is theirs."""
     node: str = ""
     """The machine that it must be on, as an earlier worker named it; empty if any will do."""
 
@@ -153,7 +187,9 @@ class SshLauncher:
 
     def remedy(self, target: RemoteTarget, code: int, errors: str) -> str:
         """Say what a worker means that ended before its first word."""
-        return _remedy(_SSH_FAULTS, target, _python(target), code, errors)
+        # With another code it has got there, and what is said is said by what it has started.
+        own = _SSH_FAULTS if code == _SSH_LOST else ()
+        return _remedy(own, target, _python(target), code, errors)
 
     def folder(self, target: RemoteTarget) -> str:
         """Give the folder for copies of repositories."""
@@ -180,10 +216,10 @@ class ContainerLauncher:
         engine = target.engine or next((e for e in ("docker", "podman") if shutil.which(e)), "")
         if not engine or shutil.which(engine) is None:
             raise NotInstalled(f"there is no {engine or 'docker and no podman'} here: install it")
-        volume = f"prong-{name}:{self.folder(target)}"
-        options = ("-i", "--rm", "--init", "--pull=never", "--volume", volume)
+        own = _RUN_OF_PODMAN if engine == "podman" else ()
+        volume = ("--volume", f"prong-{name}:{self.folder(target)}")
         python = ("--entrypoint", _python(target))
-        return (engine, "run", *options, *python, target.image, *WORKER)
+        return (engine, *_RUN, *own, *target.options, *volume, *python, target.image, *WORKER)
 
     def remedy(self, target: RemoteTarget, code: int, errors: str) -> str:
         """Say what a worker means that ended before its first word."""
@@ -217,6 +253,8 @@ class RayLauncher:
             address=target.address,
             actor=f"{place.session or place.owner}:{name}",
             owner=place.owner,
+            line=place.line,
+            open_lines=place.open_lines,
             node=place.node,
             resources=target.resources,
             labels=target.labels,
@@ -227,7 +265,7 @@ class RayLauncher:
 
     def remedy(self, target: RemoteTarget, code: int, errors: str) -> str:
         """Say what a worker means that ended before its first word."""
-        return _remedy((), target, target.python or "python", code, errors)
+        return _remedy(_RAY_FAULTS, target, target.python or "python", code, errors)
 
     def folder(self, target: RemoteTarget) -> str:
         """Give the folder for copies of repositories."""
@@ -256,13 +294,33 @@ def make_launcher(name: str) -> Launcher:
             return _load(name)
 
 
-def _load(name: str) -> Launcher:
+def launcher_fault(name: str) -> str:
+    """Say why there is no launcher of a name, without loading any; empty if there is one."""
+    if name in ("process", "ssh", "container", "ray"):
+        return ""
+    try:
+        _find(name)
+    except (UnknownName, NotInstalled) as error:
+        return str(error)
+    return ""
+
+
+def _find(name: str) -> Extension:
+    """Find the launcher that a package brings.
+
+    Raises UnknownName if none does, NotInstalled if several do.
+    """
     found = find_extension("prong.launchers", name)
     if found is None:
         raise UnknownName(
             f"there is no launcher {name!r}, and no package brings one; ours are process, ssh, "
             "container and ray"
         )
+    return found
+
+
+def _load(name: str) -> Launcher:
+    found = _find(name)
     loaded = found.load()
     try:
         made: object = loaded() if callable(loaded) else loaded
@@ -293,11 +351,24 @@ def _for_shell(path: str) -> str:
     return f"~/{shlex.quote(path[2:])}" if path.startswith("~/") else shlex.quote(path)
 
 
+def _known_host(errors: str) -> str:
+    """Find the name by which ssh knows a host whose key has changed: often not the one it is told.
+
+    In quotes for a shell; empty if there is none.
+    """
+    import re
+    import shlex
+
+    found = re.search(r"^Host key for ([\w.:\[\]-]+) has changed", errors, re.MULTILINE)
+    return shlex.quote(found[1]) if found else ""
+
+
 def _remedy(
     own: tuple[tuple[str, str], ...], target: RemoteTarget, python: str, code: int, errors: str
 ) -> str:
     said = errors.lower().replace("'", "")
     for words, means in (*own, *_FAULTS):
         if words in said:
-            return means.format(host=target.host, image=target.image, python=python)
+            known = _known_host(errors) or target.host
+            return means.format(host=target.host, known=known, image=target.image, python=python)
     return _NO_PYTHON.format(python=python) if code == 127 else ""

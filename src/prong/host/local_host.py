@@ -18,7 +18,7 @@ import errno
 import os
 import stat as modes
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
@@ -28,9 +28,9 @@ from prong.host.host import Finished, Host, Process, Stat
 from prong.host.machine import INLINE, Machine
 from prong.host.sandbox import NONE, Ability, Profile
 from prong.host.write_bounds import WriteBounds, is_inside
-
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+from prong.system.descriptor import copy_rights
+from prong.system.held_folder import HeldFolder
+from prong.system.path_form import normal_path, real_path, why_refused
 
 
 class LocalHost(Machine):
@@ -89,9 +89,9 @@ class ConfinedHost(LocalHost):
         super().__init__(root, home, withhold=withhold, storage=storage, ability=ability)
         opened = (*((storage,) if storage else ()), *folders)
         self._bounds = WriteBounds.of(
-            os.path.realpath(bounds or root),
-            [os.path.realpath(folder) for folder in inherited],
-            [os.path.realpath(folder) for folder in opened],
+            real_path(bounds or root),
+            [real_path(folder) for folder in inherited],
+            [real_path(folder) for folder in opened],
         )
         assert is_inside(self._root, self._bounds.root)
 
@@ -132,7 +132,7 @@ class ConfinedHost(LocalHost):
 
         Raises PermissionError if it was checked as one in the worktree and now leads out of it.
         """
-        return self._bounds.hold(os.path.normpath(path), self.resolve(path))
+        return self._bounds.hold(normal_path(path), self.resolve(path))
 
     async def stat(self, path: str) -> Stat | None:
         """Say what is there; None if nothing is."""
@@ -152,6 +152,8 @@ class ConfinedHost(LocalHost):
         Raises OSError, also if it lies outside.
         """
         target = self._used(path)
+        if why := why_refused(target):
+            raise OSError(errno.EINVAL, f"not used, as {why}", target)
         place = self._bounds.hold_written(target)
         if "\0" in target:
             raise OSError(errno.EINVAL, "not a possible path", target)
@@ -204,43 +206,33 @@ if TYPE_CHECKING:
 
 def _replace(place: str, parts: Sequence[str], data: bytes) -> None:
     """Write a file below a folder, reached part by part from there without following a link."""
-    folder = os.open(place, _FOLDER)
-    try:
+    with ExitStack() as held:
+        folder = held.enter_context(HeldFolder(place))
         for part in parts[:-1]:
-            deeper = _enter(folder, part)
-            os.close(folder)
-            folder = deeper
+            with suppress(FileExistsError):
+                folder.make(part)
+            folder = held.enter_context(folder.enter(part))
         _put(folder, parts[-1], data)
-    finally:
-        os.close(folder)
 
 
-def _enter(folder: int, name: str) -> int:
-    with suppress(FileExistsError):
-        os.mkdir(name, dir_fd=folder)
-    return os.open(name, _FOLDER, dir_fd=folder)
-
-
-def _put(folder: int, name: str, data: bytes) -> None:
+def _put(folder: HeldFolder, name: str, data: bytes) -> None:
     mode = None
     with suppress(FileNotFoundError):
         # Opened for writing, so that what may not be written is not replaced either.
-        held = os.open(
-            name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder
-        )
+        held = folder.open(name, os.O_WRONLY)
         mode = os.fstat(held).st_mode
         os.close(held)
         if not modes.S_ISREG(mode):
             raise OSError(errno.EINVAL, "Not a regular file", name)
     temporary = f".prong-{os.urandom(8).hex()}.tmp"
-    fd = os.open(temporary, _NEW, 0o666, dir_fd=folder)
+    fd = folder.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(data)
             if mode is not None:
-                os.fchmod(fd, modes.S_IMODE(mode))
-        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                copy_rights(fd, mode)
+        folder.replace(temporary, name)
     except BaseException:
         with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=folder)
+            folder.remove(temporary)
         raise

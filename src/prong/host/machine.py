@@ -23,6 +23,8 @@ from prong.host.sandbox.places import NAMING
 from prong.host.sandbox.room import Room, allowed, dissolve, furnish
 from prong.host.sandbox.starter import STARTER
 from prong.host.storage import LocalStorage
+from prong.system.descriptor import copy_rights, is_link, open_own, open_unlinked
+from prong.system.path_form import from_shell, normal_path, real_path, user_home, why_refused
 
 INLINE = 1 << 20
 """Bytes up to which files are handled on the spot: a thread costs more than it saves."""
@@ -51,8 +53,8 @@ class Machine:
         what is started here would outlive a killed Prong. `ability` is what a sandbox shall use,
         if that is not all that this system has.
         """
-        self._root = os.path.realpath(root)
-        self._home = home or os.path.expanduser("~")  # noqa: PTH111 - strings throughout
+        self._root = real_path(root)
+        self._home = home or user_home()
         self.withheld = frozenset(withhold)
         """Environment variables that processes do not see."""
         self.warn = warn
@@ -100,20 +102,24 @@ class Machine:
     def follow(self, path: str) -> str:
         """Make a path absolute (`~` and the root applied) and follow symbolic links.
 
-        A path that no file can have (a NUL in it) is only made absolute; using it raises OSError.
+        A path that no file can have (a NUL in it) is only made absolute, and one that cannot be
+        judged by its text (on Windows) stays as it is; using either raises OSError.
         """
         if path == "~" or path.startswith("~/"):
             path = self._home + path[1:]
+        path = from_shell(path)
+        if why_refused(path):
+            return path
         whole = os.path.join(self._root, path)  # noqa: PTH118 - strings throughout
         try:
-            return os.path.realpath(whole)
+            return real_path(whole)
         except ValueError:
-            return os.path.normpath(whole)
+            return normal_path(whole)
 
     async def stat(self, path: str) -> Stat | None:
         """Say what is there; None if nothing is."""
         try:
-            found = _checked(os.stat, self.resolve(path))
+            found = _checked(os.stat, _usable(self.resolve(path)))
         except (FileNotFoundError, NotADirectoryError):
             return None
         executable = modes.S_ISREG(found.st_mode) and bool(found.st_mode & 0o111)
@@ -121,7 +127,7 @@ class Machine:
 
     async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
         """Read a file from byte `offset` on, at most `limit` bytes of it."""
-        fd, size = _checked(_open, self.resolve(path))
+        fd, size = _checked(_open, _usable(self.resolve(path)))
         try:
             if min(size - offset, size if limit is None else limit) <= INLINE:
                 return _read(fd, offset, limit)
@@ -131,7 +137,7 @@ class Machine:
 
     async def write(self, path: str, data: bytes) -> None:
         """Replace a file in one step, keeping its permission bits; makes missing folders."""
-        target = self.resolve(path)
+        target = _usable(self.resolve(path))
         allowed(target)
         if len(data) <= INLINE:
             _checked(_replace, target, data)
@@ -140,7 +146,7 @@ class Machine:
 
     async def list(self, path: str) -> list[str]:
         """Name what a folder holds, sorted."""
-        return sorted(_checked(os.listdir, self.resolve(path)))
+        return sorted(_checked(os.listdir, _usable(self.resolve(path))))
 
     async def run(
         self,
@@ -250,10 +256,20 @@ def _checked(use: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         raise OSError(errno.EINVAL, f"not a possible path: {error}") from error
 
 
+def _usable(path: str) -> str:
+    """Give a path back that is about to be used.
+
+    Raises OSError if nobody can tell by its text what it names.
+    """
+    if why := why_refused(path):
+        raise OSError(errno.EINVAL, f"not used, as {why}", path)
+    return path
+
+
 def _open(path: str) -> tuple[int, int]:
     """Open a regular file without following a link or waiting for a pipe's writer."""
     _regular(path, os.lstat(path))
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    fd = open_unlinked(path, os.O_RDONLY)
     try:
         found = os.fstat(fd)
         _regular(path, found)
@@ -266,7 +282,7 @@ def _open(path: str) -> tuple[int, int]:
 def _regular(path: str, found: os.stat_result) -> None:
     if modes.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    if modes.S_ISLNK(found.st_mode):
+    if is_link(found):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
     if not modes.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "Not a regular file", path)
@@ -301,17 +317,14 @@ def _replace(target: str, data: bytes) -> None:
     folder = os.path.dirname(target)  # noqa: PTH120 - strings throughout
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - strings throughout
     temporary = f"{folder}/.prong-{os.urandom(8).hex()}.tmp"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    fd = open_own(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(fd, "wb", buffering=0) as file:
             view = memoryview(data)
             while view:
                 view = view[file.write(view) :]
             if old is not None:
-                # The owner first: changing it may clear permission bits.
-                with suppress(PermissionError):
-                    os.fchown(fd, old.st_uid, old.st_gid)
-                os.fchmod(fd, modes.S_IMODE(old.st_mode))
+                copy_rights(fd, old.st_mode, (old.st_uid, old.st_gid))
         os.replace(temporary, target)  # noqa: PTH105 - strings throughout
     except BaseException:
         with suppress(FileNotFoundError):

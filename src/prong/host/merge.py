@@ -7,7 +7,8 @@ commit of its own changes, since its branch also holds the snapshot of what was 
 What a child has left uncommitted becomes a commit of its branch first, unless that is not wanted.
 
 `refs/prong/merged/<slug>` remembers how far a branch was taken over, `refs/prong/applied/<slug>`
-the commit that did so, `refs/prong/undo` the state before the last merge and after it.
+the commit that did so, `refs/prong/undo` the state before the last merge and after it. What a kill
+in that one move leaves is put right by the next merge, or by taking back.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ import msgspec
 
 from prong.errors import GitFailed, NotPossibleNow, UnknownName
 from prong.host import rehash, threeway
-from prong.host.checkout import change_refs, move, read_state
+from prong.host.checkout import read_state
 from prong.host.git import Git, Repository, legible, locate, names, working_index
 from prong.host.host import Host
 from prong.host.residue import UNDER_WAY, Residue, Unfit, followed, gather
 from prong.host.slug import check_slug
 from prong.host.threeway import UserTrees
-from prong.host.worktree import BASES, BRANCHES, listed
+from prong.host.user_move import Recovered, UserMove, carry_out, recover
+from prong.host.worktree import BASES, BRANCHES, listed, unfinished
 
 MERGED = "refs/prong/merged/"
 APPLIED = "refs/prong/applied/"
@@ -84,6 +86,8 @@ class MergeReport(msgspec.Struct, frozen=True):
     after: str
     stopped: bool
     """Not every child could be merged."""
+    recovered: Recovered | None = None
+    """What a merge that was killed had left, and what became of it before this one."""
 
 
 class _Fitted(msgspec.Struct, frozen=True):
@@ -107,17 +111,21 @@ class _MergeRun(msgspec.Struct):
 
 
 async def children(git: Git) -> list[ChildBranch]:
-    """List the branches of children, the one that was worked on longest ago first."""
+    """List the branches of children by name, as people count: fork-2 comes before fork-10.
+
+    When they were worked on says nothing: a merge itself commits what one of them has left.
+    """
     places = {place.slug: place for place in await listed(git) if place.slug}
+    begun = await unfinished(git)
     # The tip as the branch has it: whether it can be read is seen when it is to be merged.
     form = "--format=%(objectname) %(refname)"
-    words = ("for-each-ref", "--sort=refname", "--sort=committerdate", form)
+    words = ("for-each-ref", "--sort=version:refname", form)
     found: list[ChildBranch] = []
     for line in (await git.run(*words, BRANCHES)).splitlines():
         tip, ref = line.split(" ", 1)
         slug = ref.removeprefix(BRANCHES)
         base = await git.find(MERGED + slug) or await git.find(BASES + slug)
-        if base:
+        if base and slug not in begun:
             place = places.get(slug)
             path = place.path if place and await git.host.stat(place.path) is not None else ""
             running = place is not None and place.running
@@ -139,6 +147,7 @@ async def merge(
     """
     repository = await _ready(host)
     git = Git(host, repository.top)
+    recovered = await recover(git, repository, dry_run=dry_run)
     wanted = await _wanted(git, slugs)
     async with working_index(git, repository) as index:
         state = await read_state(git, repository, index)
@@ -153,7 +162,7 @@ async def merge(
             await _carry_out(course, index)
     bad = any(step.status not in {"merged", "would merge", "nothing new"} for step in steps)
     after = repository.head if dry_run else course.head
-    return MergeReport(tuple(steps), repository.head, after, bad)
+    return MergeReport(tuple(steps), repository.head, after, bad, recovered)
 
 
 async def _ready(host: Host) -> Repository:
@@ -327,15 +336,15 @@ async def _commit(git: Git, head: str, tree: str, child: ChildBranch) -> str:
 async def _carry_out(course: _MergeRun, index: str) -> None:
     """Move files, indexes and refs, once; what has begun is not broken off."""
     git = course.git
+    way = await _way(course)
     residues = [one.child.residue for one in course.applied if one.child.residue]
     with anyio.CancelScope(shield=True):
         async with followed(git, course.repository, residues):
-            await move(git, index, course.first, course.state)
-            await _record(course, index)
+            await carry_out(git, course.repository, index, way)
 
 
-async def _record(course: _MergeRun, index: str) -> None:
-    """Move HEAD and the children's branches, and remember how to go back; all refs at once."""
+async def _way(course: _MergeRun) -> UserMove:
+    """Say how HEAD and the children's branches move, and what remembers how to go back."""
     git, repository, lines, slugs = course.git, course.repository, list[str](), list[str]()
     for one in course.applied:
         child = one.child
@@ -358,20 +367,30 @@ async def _record(course: _MergeRun, index: str) -> None:
     tree = course.first.commit
     parents = [repository.head, course.head, *kept]
     undo = await git.commit(tree, parents, "\n".join(["prong merge", "", *slugs, ""]))
-    lines += [f"update HEAD {course.head} {repository.head}", f"update {UNDO} {undo}"]
-    told = "prong merge: " + ", ".join(one.child.slug for one in course.applied)
-    await change_refs(git, lines, told, index, (course.state, course.first))
+    return UserMove(
+        kind="merge",
+        slugs=tuple(one.child.slug for one in course.applied),
+        before=repository.head,
+        after=course.head,
+        old=course.first,
+        new=course.state,
+        lines=(*lines, f"update {UNDO} {undo}"),
+    )
 
 
 async def undo(host: Host) -> tuple[str, ...]:
     """Take the last merge back, exactly; gives the names of the children it had merged.
 
-    What was committed on a child's own branch stays there: it is the child's work.
+    If it was killed, what it had done so far. What was committed on a child's own branch stays
+    there: it is the child's work.
 
     Raises UsageError if anything has changed since.
     """
     repository = await locate(host)
     git = Git(host, repository.top)
+    found = await recover(git, repository)
+    if found and (found.kind == "undo") == found.complete:
+        return found.slugs
     record = await git.find(UNDO)
     if not record:
         raise NotPossibleNow("there is no merge to take back")
@@ -385,12 +404,21 @@ async def undo(host: Host) -> tuple[str, ...]:
                 "there were changes or commits since the merge, so it is not taken back; commit "
                 f"or stash them, and go back yourself with 'git reset --keep {before[:12]}'"
             )
-        await move(git, index, new, old)
         pairs = [line.split() for line in told if line]
-        lines = [f"update HEAD {before} {after}", f"delete {UNDO}"]
+        lines = [f"delete {UNDO}"]
         for slug, earlier in pairs:
             gone = earlier == "-"
             lines.append(f"delete {MERGED}{slug}" if gone else f"update {MERGED}{slug} {earlier}")
             lines.append(f"delete {APPLIED}{slug}")
-        await change_refs(git, lines, "prong merge: undo", index, (old, new))
-    return tuple(slug for slug, _ in pairs)
+        slugs = tuple(slug for slug, _ in pairs)
+        way = UserMove(
+            kind="undo",
+            slugs=slugs,
+            before=after,
+            after=before,
+            old=new,
+            new=old,
+            lines=tuple(lines),
+        )
+        await carry_out(git, repository, index, way)
+    return slugs

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from contextlib import suppress
-from pathlib import Path
+
+from prong.foreign_number import whole_number
+from prong.system.identity import machine_name, presence, started
 
 _REASON = r"(?s)prong: in use by process (\d+) \(started (\d+)\) on (.*)"
 
@@ -14,7 +15,13 @@ _REASON = r"(?s)prong: in use by process (\d+) \(started (\d+)\) on (.*)"
 def reason() -> str:
     """Name this process so that another can tell whether it still lives."""
     pid = os.getpid()
-    return f"prong: in use by process {pid} (started {started(pid)}) on {os.uname().nodename}"
+    return f"prong: in use by process {pid} (started {started(pid)}) on {machine_name()}"
+
+
+def is_elsewhere(text: str) -> bool:
+    """Whether a lock's reason names a process of another machine, or nobody that can be known."""
+    found = re.fullmatch(_REASON, text)
+    return found is None or found[3] != machine_name()
 
 
 def is_gone(text: str) -> bool:
@@ -23,54 +30,25 @@ def is_gone(text: str) -> bool:
     Of another machine's process nothing is certain, nor of a lock somebody else has set.
     """
     found = re.fullmatch(_REASON, text)
-    if found is None or found[3] != os.uname().nodename:
+    if found is None or is_elsewhere(text):
         return False
-    pid = int(found[1])
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
+    pid, then = int(found[1]), int(found[2])
+    if presence(pid) == "gone":
         return True
-    except PermissionError:
-        pass
-    # The number may have been given to another process since.
-    return started(pid) != int(found[2])
+    now = started(pid)
+    # The number may have been given to another process since; without both moments nobody knows.
+    return now != then and 0 not in (now, then)
 
 
 def tag() -> str:
     """Name this process and machine in a part of a file's name."""
-    return f"{zlib.crc32(os.uname().nodename.encode()):08x}-{os.getpid()}"
+    return f"{zlib.crc32(machine_name().encode()):08x}-{os.getpid()}"
 
 
 def is_gone_tag(text: str) -> bool:
     """Whether the process of such a name was one of this machine and has ended."""
-    machine, _, pid = text.rpartition("-")
-    if machine != tag().rpartition("-")[0]:
+    machine, _, digits = text.rpartition("-")
+    pid = whole_number(digits)
+    if machine != tag().rpartition("-")[0] or pid is None:
         return False
-    try:
-        os.kill(int(pid), 0)
-    except (ProcessLookupError, OverflowError):
-        return True
-    except PermissionError:
-        pass
-    return False
-
-
-def is_alive(pid: int, since: int) -> bool:
-    """Whether a process that was started at that moment still runs; a zombie does not."""
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        pass
-    with suppress(OSError, IndexError):
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        return fields[0] not in {b"Z", b"X"} and started(pid) == since
-    return started(pid) == since
-
-
-def started(pid: int) -> int:
-    """Give the moment a process was started, in the kernel's ticks; 0 where there is no /proc."""
-    with suppress(OSError, ValueError, IndexError):
-        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
-    return 0
+    return presence(pid) == "gone"

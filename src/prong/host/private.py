@@ -6,8 +6,13 @@ import errno
 import os
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+
+from prong.system.descriptor import is_open_to_others
+from prong.system.identity import user_id
+from prong.system.path_form import normal_path
 
 
 def close_to_others(folder: Path) -> bool:
@@ -17,13 +22,13 @@ def close_to_others(folder: Path) -> bool:
     """
     try:
         found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != user_id():
             return False
-        if not found.st_mode & 0o077:
+        if not is_open_to_others(found):
             return False
         folder.chmod(0o700)
         # Some file systems know no rights, and say nothing.
-        return not folder.stat().st_mode & 0o077
+        return not is_open_to_others(folder.stat())
     except OSError:
         return False
 
@@ -43,9 +48,35 @@ def make_private(folder: Path) -> None:
             raise NotADirectoryError(errno.ENOTDIR, why, str(folder)) from error
 
 
+def is_own_folder(folder: str) -> bool:
+    """Whether there is a folder of that name that belongs to us."""
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == user_id()
+
+
+def remove_tree(folder: str) -> None:
+    """Remove a folder with all that is in it, as far as that can be."""
+    try:
+        os.rmdir(folder)  # noqa: PTH106 - most are empty
+    except OSError:
+        import shutil
+
+        shutil.rmtree(folder, onerror=_remove_closed)
+
+
+def _remove_closed(way: object, path: str, info: object) -> None:
+    """Remove what could not be looked into: an empty folder needs not be."""
+    del way, info
+    with suppress(OSError):
+        os.rmdir(path)  # noqa: PTH106 - strings throughout
+
+
 def socket_folders(env: Mapping[str, str]) -> tuple[str, ...]:
     """Name where sockets for the user's own processes are made, the best first."""
-    return _socket_folders(os.getuid(), env.get("XDG_RUNTIME_DIR"), env.get("TMPDIR"))
+    return _socket_folders(user_id(), env.get("XDG_RUNTIME_DIR"), env.get("TMPDIR"))
 
 
 @lru_cache(maxsize=8)
@@ -56,4 +87,4 @@ def _socket_folders(uid: int, run: str | None, temp: str | None) -> tuple[str, .
         f"{temp}/prong-{uid}" if temp else "",
         f"/tmp/prong-{uid}",  # noqa: S108 - ours alone, and checked by who uses it
     )
-    return tuple(dict.fromkeys(os.path.normpath(one) for one in named if one.startswith("/")))
+    return tuple(dict.fromkeys(normal_path(one) for one in named if one.startswith("/")))

@@ -16,10 +16,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import signal
 import subprocess
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -28,17 +27,23 @@ import anyio
 import anyio.lowlevel
 from msgspec import Struct
 
+from prong.host.exit_output import ExitFile, ExitPipe, open_exit_output
 from prong.host.guardian import GUARDIAN, MARK
 from prong.host.host import Finished
-from prong.host.sandbox.room import Given, Room
+from prong.host.sandbox.room import Room
 from prong.host.sandbox.starter import Started
+from prong.system.bash_program import bash_program
+from prong.system.identity import presence
+from prong.system.pipe_end import CHUNK, PipeSource
+from prong.system.process_tree import KILLED, ProcessTree, apart, exit_descriptor
+from prong.system.program_path import program_path
 
 GRACE = 2.0
 """Seconds between asking a group to end and forcing it."""
 LINGER = 0.2
 """Seconds a pipe is read after its process has ended."""
-CHUNK = 1 << 16
-"""Bytes read at once; also what a pipe can hold."""
+_MOMENT = 0.05
+"""Seconds in which most processes end when they are asked to."""
 
 
 class Streams(Struct, frozen=True):
@@ -80,25 +85,9 @@ class Group:
         whole = {**os.environ, **own}
         for name in withhold:
             whole.pop(name, None)
-        given = Given(
-            cwd=cwd,
-            env=whole,
-            stdin=streams.stdin,
-            stdout=streams.stdout,
-            stderr=streams.stderr,
-            pass_fds=streams.others,
-            start_new_session=True,
-        )
         try:
-            if room is None:
-                self._process: subprocess.Popen[bytes] | Started = subprocess.Popen(
-                    list(argv), **given
-                )
-            else:
-                # Most sessions never run a command.
-                from prong.host.sandbox.spawn import spawn
-
-                self._process = spawn(argv, room, **given)
+            self._process = _spawn(argv, cwd, whole, streams, room)
+            self._tree = ProcessTree(self._process.pid)
         except (OSError, ValueError) as error:
             GUARDIAN.give_up()
             if isinstance(error, OSError):
@@ -126,13 +115,11 @@ class Group:
         if isinstance(self._process, Started):
             self._watch_descriptor(loop, self._process.fileno())
             return
-        try:
-            pidfd = os.pidfd_open(self.pid)
-        except (AttributeError, OSError):  # not Linux, or a sandbox that lacks the call
+        descriptor = exit_descriptor(self.pid)
+        if descriptor is None:
             self._watch_in_thread(loop)
-            return
-
-        self._watch_descriptor(loop, pidfd, own=True)
+        else:
+            self._watch_descriptor(loop, descriptor, own=True)
 
     def _watch_descriptor(
         self, loop: asyncio.AbstractEventLoop, descriptor: int, *, own: bool = False
@@ -164,15 +151,22 @@ class Group:
 
     def alive(self) -> bool:
         """Tell whether anything of the group is left."""
-        return self.signal(0)
+        return self._tell(self._tree.exists)
 
-    def signal(self, number: int) -> bool:
-        """Signal the whole group; False if nothing of it is left."""
+    def ask(self) -> bool:
+        """Ask the whole group to end; False if nothing of it is left."""
+        return self._tell(self._tree.ask)
+
+    def force(self) -> bool:
+        """End the whole group at once; False if nothing of it is left."""
+        return self._tell(self._tree.force)
+
+    def _tell(self, way: Callable[[], bool]) -> bool:
         if self.empty:
             return False
         led = self._process.returncode is None
         # No process gets the number of a group that has members: if there is one, ours has none.
-        if (led or not _exists(self.pid)) and _signal(self.pid, number):
+        if (led or presence(self.pid) == "gone") and way():
             return True
         if not led:
             self._clear()
@@ -180,6 +174,7 @@ class Group:
 
     def _clear(self) -> None:
         self.empty = True
+        self._tree.close()
         GUARDIAN.tell("-", self.pid)
 
     async def kill(self) -> None:
@@ -187,60 +182,59 @@ class Group:
         if self.empty:
             return
         with anyio.CancelScope(shield=True):
-            if self.signal(signal.SIGTERM):
+            if self.ask():
                 with anyio.move_on_after(GRACE):
                     await self._wait_empty()
             # Always: a look at the members may miss one that was being born, the signal cannot.
-            if self.signal(signal.SIGKILL):
+            if self.force():
                 with anyio.move_on_after(GRACE):
                     await self._wait_empty()
                     # Zombies that a slow init has not reaped yet are nobody's concern.
                     self._clear()
 
     async def _wait_empty(self) -> None:
-        await self.exited.wait()
+        with anyio.move_on_after(_MOMENT):
+            await self.exited.wait()
         pause = 0.005
-        while self.alive() and _has_live_member(self.pid):
+        while self.alive() and self._tree.has_live_member():
+            self._tree.ask_unheard()
             await anyio.sleep(pause)
             pause = min(pause * 2, 0.1)
+        await self.exited.wait()
 
 
-def _signal(group: int, number: int) -> bool:
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
+def _spawn(
+    argv: Sequence[str], cwd: str, env: dict[str, str], streams: Streams, room: Room | None
+) -> subprocess.Popen[bytes] | Started:
+    if room is not None and room.ability.kind == "seatbelt":
+        from prong.host.sandbox.seatbelt import profile_text
 
+        argv = ["/usr/bin/sandbox-exec", "-p", profile_text(room.profile, room.temp), *argv]
+    if room is None or room.ability.kind == "seatbelt":
+        return subprocess.Popen(
+            [program_path(argv[0]), *argv[1:]],
+            cwd=cwd,
+            env=env,
+            stdin=streams.stdin,
+            stdout=streams.stdout,
+            stderr=streams.stderr,
+            pass_fds=streams.others,
+            **apart(),
+        )
+    # Most sessions never run a command.
+    from prong.host.sandbox.spawn import spawn
 
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _has_live_member(group: int) -> bool:
-    """Tell whether a group has members besides zombies that a slow init has not reaped yet.
-
-    Taken for granted where there is no /proc.
-    """
-    try:
-        names = [name for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 - many, quick
-    except FileNotFoundError:
-        return True
-    for name in names:
-        with suppress(OSError):
-            # The second field is the program's name in brackets and may hold anything.
-            state, _, number, *_ = (
-                Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split()
-            )
-            if int(number) == group and state not in {b"Z", b"X"}:
-                return True
-    return False
+    return spawn(
+        argv,
+        room,
+        cwd=cwd,
+        env=env,
+        stdin=streams.stdin,
+        stdout=streams.stdout,
+        stderr=streams.stderr,
+        pass_fds=streams.others,
+        start_new_session=True,
+    )
 
 
 class Pipe:
@@ -248,18 +242,13 @@ class Pipe:
 
     def __init__(self) -> None:
         """Open both ends; `sink` is for the child and is closed here once it has started."""
-        self.source, self.sink = os.pipe()
-        os.set_blocking(self.source, False)
+        source, self.sink = os.pipe()
+        self._source = PipeSource(source)
         self.open = True
 
     def read_nowait(self) -> bytes | None:
         """Take what is there: None if nothing is yet, empty at the end."""
-        if not self.open:
-            return b""
-        try:
-            return os.read(self.source, CHUNK)
-        except BlockingIOError:
-            return None
+        return self._source.read_nowait() if self.open else b""
 
     def close_sink(self) -> None:
         """Give up the child's end, so that the end of the child ends the pipe."""
@@ -272,13 +261,13 @@ class Pipe:
         self.close_sink()
         if self.open:
             self.open = False
-            os.close(self.source)
+            self._source.close()
 
     async def wait(self, group: Group) -> None:
         """Wait until there is something to read, the process has ended, or its time is up."""
         loop = asyncio.get_running_loop()
         ready = anyio.Event()
-        loop.add_reader(self.source, ready.set)
+        self._source.watch(ready.set)
         try:
             if group.exited.is_set():
                 with anyio.move_on_after(group.deadline - loop.time()):
@@ -288,7 +277,7 @@ class Pipe:
                 await ready.wait()
         finally:
             group.waiting.discard(ready)
-            loop.remove_reader(self.source)
+            self._source.unwatch()
 
     async def chunks(self, group: Group) -> AsyncGenerator[bytes, None]:
         """Stream what the group prints until its process has ended.
@@ -316,7 +305,11 @@ class LocalProcess:
     """A shell command of this machine, its output merged into one pipe."""
 
     def __init__(
-        self, group: Group, pipe: Pipe, room: Room | None = None, last: Pipe | None = None
+        self,
+        group: Group,
+        pipe: Pipe,
+        room: Room | None = None,
+        last: ExitPipe | ExitFile | None = None,
     ) -> None:
         """Take over a started group and the room it is in.
 
@@ -357,11 +350,7 @@ class LocalProcess:
     def exit_output(self) -> str:
         """Give what its shell printed `at_exit`, the first time that it is asked."""
         last, self._last = self._last, None
-        if last is None:
-            return ""
-        data = last.read_nowait()
-        last.close()
-        return os.fsdecode(data or b"")
+        return "" if last is None else os.fsdecode(last.take())
 
     def leave(self) -> list[str]:
         """See to what is left after its end; gives what had to be undone."""
@@ -384,17 +373,15 @@ def start(
     Raises OSError.
     """
     pipe = Pipe()
-    last: Pipe | None = None
+    last: ExitPipe | ExitFile | None = None
     others = tuple[int, ...]()
     try:
         if at_exit:
-            last = Pipe()
-            others = (last.sink,)
-            # What fills it must not keep the shell from its end.
-            os.set_blocking(last.sink, False)
-            command = _trapped(command, at_exit, last.sink)
+            last = open_exit_output()
+            others = last.descriptors
+            command = _trapped(command, at_exit, last.target)
         group = Group(
-            ["bash", "-c", command],
+            [bash_program(), "-c", command],
             cwd=cwd,
             env=env,
             streams=Streams(subprocess.DEVNULL, pipe.sink, pipe.sink, others),
@@ -410,16 +397,16 @@ def start(
         raise
     pipe.close_sink()
     if last is not None:
-        last.close_sink()
+        last.begin()
     return LocalProcess(group, pipe, room, last)
 
 
-def _trapped(command: str, at_exit: str, sink: int) -> str:
+def _trapped(command: str, at_exit: str, target: str) -> str:
     """Put a trap in front, on the same line so that line numbers in messages stay right."""
     import shlex
 
     # Inside the outer braces nothing shows up under `set -x`, nor that a command closed the pipe.
-    said = f"{{ {{ {at_exit}; }} >&{sink}; }} 2>/dev/null || :"
+    said = f"{{ {{ {at_exit}; }} {target}; }} 2>/dev/null || :"
     return f"trap {shlex.quote(said)} EXIT; {command}"
 
 
@@ -456,9 +443,15 @@ async def collect(
             await group.kill()
         out.close()
         err.close()
-    code = group.code if group.exited.is_set() else -signal.SIGKILL
+    code = group.code if group.exited.is_set() else KILLED
     cut = kept.cut or errors.cut
     return Finished(code, bytes(kept.data), bytes(errors.data), timed_out=timed_out, cut=cut)
+
+
+def _temporary() -> IO[bytes]:
+    import tempfile  # most programs are given nothing
+
+    return tempfile.TemporaryFile()
 
 
 def launch(
@@ -473,12 +466,10 @@ def launch(
 
     Raises OSError.
     """
-    import tempfile
-
     out, err = Pipe(), Pipe()
     try:
         # A file as standard input cannot deadlock with the output, however much either holds.
-        with tempfile.TemporaryFile() if stdin else Path(os.devnull).open("rb") as source:
+        with _temporary() if stdin else Path(os.devnull).open("rb") as source:
             if stdin:
                 source.write(stdin)
                 source.seek(0)

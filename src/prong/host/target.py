@@ -10,10 +10,13 @@ import msgspec
 
 from prong.errors import BadInput, NotPossibleNow, UnknownName
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_WORD = re.compile(r"[^\s\x00-\x1f\x7f-][^\s\x00-\x1f\x7f]*")
+# Patterns are texts: they are compiled where there are other machines.
+_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
+_VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+_WORD = r"[^\s\x00-\x1f\x7f-][^\s\x00-\x1f\x7f]*"
 """What a program takes for a host or an image, and never for an option."""
+_OPTION = r"--[a-z][a-z0-9-]*(=[^\x00-\x1f\x7f]*)?"
+"""What a program takes for an option, and never for an image or for the value of another."""
 
 
 IsolationKind: TypeAlias = Literal["", "worktree", "remote"]
@@ -33,7 +36,7 @@ def read_isolation(text: str) -> ChosenIsolation:
     Raises BadInput.
     """
     kind, named, target = text.partition(":")
-    if kind == "remote" and (not named or _NAME.fullmatch(target)):
+    if kind == "remote" and (not named or re.fullmatch(_NAME, target)):
         return ChosenIsolation("remote", target)
     if text in {"", "worktree"}:
         return ChosenIsolation("worktree" if text else "")
@@ -54,6 +57,8 @@ class RemoteTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """For `container`."""
     engine: Literal["", "docker", "podman"] = ""
     """For `container`; empty for the first that is installed."""
+    options: tuple[str, ...] = ()
+    """For `container`: further options of the engine's `run`."""
     address: str = ""
     """For `ray`: the cluster's, as `ray.init` takes it."""
     resources: dict[str, Annotated[float, msgspec.Meta(ge=0)]] = {}
@@ -61,7 +66,7 @@ class RemoteTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     labels: dict[str, str] = {}
     """For `ray`: labels that the machine must have."""
     workers: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 1
-    """For `ray`: how many workers, on as many machines as there are, share the agents."""
+    """For `ray`: for how many workers room is held, on as many machines as there are."""
     slots: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 0
     """How many agents of a session work there at once; others wait. 0 for any number."""
     python: str = ""
@@ -78,6 +83,7 @@ _OWN = {
     "host": "ssh",
     "image": "container",
     "engine": "container",
+    "options": "container",
     "address": "ray",
     "resources": "ray",
     "labels": "ray",
@@ -103,15 +109,15 @@ def read_target(name: str, given: Mapping[str, Any]) -> RemoteTarget:
 
 
 def _fault(name: str, target: RemoteTarget) -> str:
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(_NAME, name):
         return "its name must be 1 to 64 letters, digits, '.', '_' or '-'"
     for field in ("launcher", "host", "image", "address"):
         text = str(getattr(target, field))
-        if text and not _WORD.fullmatch(text):
+        if text and not re.fullmatch(_WORD, text):
             return f"{field} {text!r} must be one word that does not begin with '-'"
     if why := _fault_of_launcher(target):
         return why
-    if wrong := [one for one in target.env if not _VARIABLE.fullmatch(one)]:
+    if wrong := [one for one in target.env if not re.fullmatch(_VARIABLE, one)]:
         return f"env takes names of variables, without values, and {wrong[0]!r} is none"
     if not target.python.isprintable() or target.python.startswith("-"):
         return f"python {target.python!r} must be a program"
@@ -134,8 +140,14 @@ def _fault_of_launcher(target: RemoteTarget) -> str:
     for field, whose in _OWN.items():
         if whose != target.launcher and getattr(target, field) != getattr(_PLAIN, field):
             return f"the launcher {target.launcher} has no use for {field!r}"
-    if target.launcher == "container" and target.folder.startswith("~"):
-        return "folder must be an absolute path: it is where a volume is mounted"
+    return _fault_of_container(target) if target.launcher == "container" else ""
+
+
+def _fault_of_container(target: RemoteTarget) -> str:
+    if target.folder.startswith("~") or ":" in target.folder:
+        return "folder must be an absolute path without ':': it is where a volume is mounted"
+    if wrong := [one for one in target.options if not re.fullmatch(_OPTION, one)]:
+        return f"options must each be one word like '--network=host', and {wrong[0]!r} is not"
     return ""
 
 
@@ -148,14 +160,14 @@ def choose_target(
     """
     if not targets:
         raise NotPossibleNow(
-            "there are no remote workers: name a machine in the setting remote.targets, or use "
-            'isolation "worktree" for a working copy of its own'
+            "there are no remote workers: the setting remote.targets names no machine; 'worktree' "
+            "gives an agent a working copy of its own on this one"
         )
     known = ", ".join(sorted(targets))
     wanted = name or default or (next(iter(targets)) if len(targets) == 1 else "")
     if not wanted:
         raise UnknownName(
-            f"which machine is meant? Say isolation 'remote:NAME' with one of: {known}; or set "
+            f"which machine is meant? Name it, as 'remote:NAME', with one of: {known}; or set "
             "remote.default"
         )
     if wanted not in targets:

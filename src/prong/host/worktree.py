@@ -26,7 +26,7 @@ from prong.host import owner
 from prong.host.extra import add_extras
 from prong.host.git import Git, Repository, locate, names, sweep_indexes, working_index
 from prong.host.host import Host
-from prong.host.remains import Findings, examine, remove
+from prong.host.remains import Findings, examine, free_name, remove, sweep_removed
 from prong.host.slug import check_slug, numbered
 
 FOLDER = ".prong/worktrees"
@@ -34,8 +34,12 @@ BRANCHES = "refs/heads/prong/"
 BASES = "refs/prong/base/"
 REMOTES = "refs/prong/remote/"
 """Names of workspaces on other machines, whose work has not arrived."""
+MAKING = "refs/prong/making/"
+"""Names of worktrees that are not complete, by their maker: nobody has worked in them yet."""
 _FORSAKEN = 3600.0
 """Seconds after which nobody is between taking a name and using it."""
+_TRIES = 5
+"""How often a name is asked for that is neither given nor anybody's."""
 _MOST = 1000
 """Worktrees of one name at most."""
 
@@ -80,6 +84,8 @@ class Kept(msgspec.Struct, frozen=True, tag=True):
     """Paths that differ from the snapshot, committed or not."""
     uncommitted: bool
     why: str
+    away: bool = False
+    """Whether it has not come back from another machine, so that nothing else is known of it."""
 
 
 class Leftover(msgspec.Struct, frozen=True):
@@ -116,27 +122,33 @@ async def create(
     git = Git(host, parent.top)
     folder = await _home(host, parent.top)
     start = await _start(git, parent, slug, base)
-    name = await _add(git, folder, slug, start)
+    name = await _take_name(git, folder, slug, start, BASES, making())
     path = f"{folder}/{name}"
-    worktree = Worktree(
+    cwd = f"{path}/{parent.prefix}".rstrip("/")
+    try:
+        await git.run(
+            *("worktree", "add", "--quiet", "--lock", "--reason", owner.reason()),
+            *("-b", f"prong/{name}", path, start),
+        )
+        if cwd != path:
+            # Git keeps no empty folders, but the child has to start somewhere.
+            await host.run(["mkdir", "-p", "--", cwd])
+        extras = await add_extras(git, parent.top, path, link=link, include=include)
+        await git.run("update-ref", "-d", making() + name)
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await abandon(git, path, making() + name)
+        raise
+    return Worktree(
         slug=name,
         path=path,
-        cwd=f"{path}/{parent.prefix}".rstrip("/"),
+        cwd=cwd,
         branch=f"prong/{name}",
         base_commit=parent.head,
         snapshot_commit=start,
         parent=parent.top,
+        extras=extras,
     )
-    try:
-        if worktree.cwd != path:
-            # Git keeps no empty folders, but the child has to start somewhere.
-            await host.run(["mkdir", "-p", "--", worktree.cwd])
-        extras = await add_extras(git, parent.top, path, link=link, include=include)
-    except BaseException:
-        with anyio.CancelScope(shield=True):
-            await finish(host, worktree)
-        raise
-    return msgspec.structs.replace(worktree, extras=extras)
 
 
 async def reserve(host: Host, slug: str, *, base: Base = "snapshot") -> Worktree:
@@ -149,27 +161,21 @@ async def reserve(host: Host, slug: str, *, base: Base = "snapshot") -> Worktree
     git = Git(host, parent.top)
     folder = await _home(host, parent.top)
     start = await _start(git, parent, slug, base)
-    for number in range(1, _MOST):
-        name = numbered(slug, number)
-        taken = await host.stat(f"{folder}/{name}") is not None
-        if taken or await git.find(BRANCHES + name) or not await _reserve(git, name, start):
-            continue
-        return Worktree(
-            slug=name,
-            path="",
-            cwd="",
-            branch=f"prong/{name}",
-            base_commit=parent.head,
-            snapshot_commit=start,
-            parent=parent.top,
-        )
-    raise NotPossibleNow(f"there are {_MOST} worktrees named {slug}: choose another name")
+    name = await _take_name(git, folder, slug, start, BASES)
+    return Worktree(
+        slug=name,
+        path="",
+        cwd="",
+        branch=f"prong/{name}",
+        base_commit=parent.head,
+        snapshot_commit=start,
+        parent=parent.top,
+    )
 
 
 async def _home(host: Host, top: str) -> str:
     """Give the folder for worktrees, made so that git does not see it."""
-    main, found, _ = top.partition(f"/{FOLDER}/")
-    folder = f"{main if found else top}/{FOLDER}"
+    folder = f"{main_folder(top)}/{FOLDER}"
     if host.resolve(folder) != folder:
         raise NotPossibleNow(f"{folder} is a link, or lies behind one: put a real folder there")
     ignored = f"{folder}/.gitignore"
@@ -193,43 +199,48 @@ async def _start(git: Git, parent: Repository, slug: str, base: Base) -> str:
     return await git.commit(tree, parents, f"Uncommitted changes, as prong/{slug} found them\n")
 
 
-async def _add(git: Git, folder: str, slug: str, start: str) -> str:
-    """Add a worktree under the first name that is free; gives the name."""
+async def _take_name(git: Git, folder: str, slug: str, start: str, *kinds: str) -> str:
+    """Take the first name that is free, by refs of these kinds; gives it."""
     for number in range(1, _MOST):
         name = numbered(slug, number)
-        if await git.host.stat(f"{folder}/{name}") is not None:
+        if await git.host.stat(f"{folder}/{name}") or await git.find(BRANCHES + name):
             continue
-        if await git.find(BRANCHES + name) or not await _reserve(git, name, start):
-            continue
-        try:
-            await git.run(
-                *("worktree", "add", "--quiet", "--lock", "--reason", owner.reason()),
-                *("-b", f"prong/{name}", f"{folder}/{name}", start),
-            )
-        except BaseException:
-            with anyio.CancelScope(shield=True):
-                await _abandon(git, f"{folder}/{name}", name, start)
-            raise
-        return name
-    raise NotPossibleNow(f"{folder} holds {_MOST} worktrees named {slug}: choose another name")
+        if await _make_refs(git, [kind + name for kind in kinds], start):
+            return name
+    raise NotPossibleNow(f"there are {_MOST} worktrees named {slug}: choose another name")
 
 
-async def _reserve(git: Git, name: str, start: str) -> bool:
-    """Take a name; False if another was quicker. Making a ref is the one step git makes atomic."""
-    line = f"create {BASES}{name} {start}\n".encode()
-    ended = await git.ask("update-ref", "--stdin", stdin=line)
-    if ended.code == 0:
-        return True
-    if await git.find(BASES + name):
+async def _make_refs(git: Git, refs: Sequence[str], start: str) -> bool:
+    """Make all of them; False if another was quicker. It is the one step that git makes atomic."""
+    lines, why = "".join(f"create {ref} {start}\n" for ref in refs).encode(), b""
+    for _ in range(_TRIES):
+        ended = await git.ask("update-ref", "--stdin", stdin=lines)
+        if ended.code == 0:
+            return True
+        if any([await git.find(ref) for ref in refs]):
+            return False
+        # Whoever had it has given it up meanwhile, or git cannot.
+        why = ended.errors
+    if b".lock': File exists" in why:
+        # Another is about to take it, or git was killed when it did.
         return False
-    raise GitFailed(f"git cannot make {BASES}{name}: {ended.errors.decode(errors='replace')}")
+    raise GitFailed(f"git cannot make {refs[0]}: {why.decode(errors='replace')}")
 
 
-async def _abandon(git: Git, path: str, name: str, start: str) -> None:
-    """Undo an addition that failed or was stopped half-way."""
+def making() -> str:
+    """Give how the refs begin that say what this process is making."""
+    return f"{MAKING}{owner.tag()}/"
+
+
+async def abandon(git: Git, path: str, ref: str) -> None:
+    """Undo an addition that failed or was cut short."""
     await git.ask("worktree", "remove", "--force", "--force", path)
-    await git.ask("update-ref", "-d", BRANCHES + name, start)
-    await git.ask("update-ref", "-d", BASES + name, start)
+    if await git.host.stat(path) is not None:
+        # Git does not know it for a worktree: not yet, or not any more.
+        await git.host.run(["rm", "-rf", "--", path])
+        await git.ask("worktree", "remove", "--force", "--force", path)
+    if start := await git.find(ref):
+        await free_name(git, ref.rpartition("/")[2], start, ref)
 
 
 async def reopen(host: Host, worktree: Worktree) -> bool:
@@ -284,9 +295,10 @@ async def leftovers(host: Host) -> list[Leftover]:
     parent = await locate(host)
     git = Git(host, parent.top)
     found: list[Leftover] = []
+    begun = await unfinished(git)
     for place in await listed(git):
         slug = place.slug
-        start = await git.find(BASES + slug) if slug else ""
+        start = await git.find(BASES + slug) if slug and slug not in begun else ""
         if not start or place.running:
             continue
         branch = f"prong/{slug}"
@@ -317,6 +329,8 @@ async def sweep(host: Host, *, spare: Container[str] = ()) -> list[Leftover]:
     """
     parent = await locate(host)
     await sweep_indexes(host, parent)
+    await sweep_removed(host, f"{main_folder(parent.top)}/{FOLDER}")
+    await _sweep_unfinished(Git(host, parent.top))
     swept: list[Leftover] = []
     for left in await leftovers(host):
         git = Git(host, main_folder(left.path))
@@ -331,13 +345,35 @@ async def sweep(host: Host, *, spare: Container[str] = ()) -> list[Leftover]:
     return swept
 
 
+async def unfinished(git: Git) -> dict[str, str]:
+    """Give the names of worktrees that are being made, or whose making was cut short.
+
+    What is in them looks like a change, and is none: files are still missing. With each name comes
+    the ref that says so.
+    """
+    found = (await git.run("for-each-ref", "--format=%(refname)", MAKING)).split()
+    return {ref.rpartition("/")[2]: ref for ref in found}
+
+
+async def _sweep_unfinished(git: Git) -> None:
+    """Remove what is there of worktrees whose maker has ended before they were complete."""
+    for name, ref in (await unfinished(git)).items():
+        maker = ref.removeprefix(MAKING).removesuffix(f"/{name}")
+        if not owner.is_gone_tag(maker) or not (start := await git.find(ref)):
+            continue
+        # One alone may remove it: when it is gone, another worktree may have its name.
+        lines = f"delete {ref} {start}\ncreate {making()}{name} {start}\n"
+        if (await git.ask("update-ref", "--stdin", stdin=lines.encode())).code == 0:
+            await abandon(git, f"{await _home(git.host, git.cwd)}/{name}", making() + name)
+
+
 async def _sweep_names(git: Git) -> None:
     """Give names free that were taken for worktrees which then were not made.
 
     A name is its base and perhaps its branch. A branch that has gone on from its base is work, and
     one without a worktree is kept like any other.
     """
-    taken = {place.slug for place in await listed(git)}
+    taken = {place.slug for place in await listed(git)} | (await unfinished(git)).keys()
     away = (await git.run("for-each-ref", "--format=%(refname)", REMOTES)).split()
     taken |= {ref.removeprefix(REMOTES) for ref in away}
     fields = "--format=%(refname) %(objectname) %(worktreepath)"

@@ -16,6 +16,7 @@ Inside: TypeAlias = Literal["tmux", "iterm2", "wezterm"]
 
 _TMUX = "install tmux (apt install tmux, dnf install tmux, brew install tmux)"
 _IT2 = "install it2 and switch on the Python API in iTerm2's settings (General > Magic)"
+_NO_SOCKETS = "members in panes meet at Unix sockets, and there are none for Python on Windows"
 _OR = "or choose in-process with --backend or the setting team.backend"
 
 
@@ -34,6 +35,8 @@ class TerminalFacts(msgspec.Struct, frozen=True, kw_only=True):
     wezterm: bool = False
     command: bool = False
     """A program of the user's own is set."""
+    sockets: bool = True
+    """Processes of one user can meet at sockets, as members in panes do."""
     packages: tuple[str, ...] = ()
     """Back-ends that installed packages bring."""
 
@@ -69,6 +72,10 @@ class ChosenBackend(msgspec.Struct, frozen=True):
 
 def states(facts: TerminalFacts) -> tuple[BackendState, ...]:
     """Say of every back-end whether it can be used here."""
+    if not facts.sockets:
+        others = (name for name in (*BUILT_IN, *facts.packages) if name != IN_PROCESS)
+        away = (BackendState(name, usable=False, why=_NO_SOCKETS, remedy=_OR) for name in others)
+        return BackendState(IN_PROCESS, usable=True, why="teammates share this process"), *away
     return (
         BackendState(IN_PROCESS, usable=True, why="teammates share this process"),
         _tmux(facts),
@@ -130,6 +137,8 @@ def choose(facts: TerminalFacts, wanted: str = AUTO) -> ChosenBackend:
     known = {state.name: state for state in states(facts)}
     if wanted != AUTO:
         return _named(known, wanted)
+    if not facts.sockets:
+        return _chosen(known, IN_PROCESS, _NO_SOCKETS)
     if "tmux" in facts.inside and facts.tmux:
         return _chosen(known, "tmux", "Prong runs inside tmux")
     if "iterm2" in facts.inside:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 import msgspec
 
 from prong.errors import BadInput, PaneFailed
+from prong.foreign_json import NOT_JSON
 from prong.host.pane.pane import OpenedPane, Pane, PaneBackend, PaneSetup, PaneSpec, shown_title
 from prong.host.pane.pane_program import PaneProgram
 
@@ -136,7 +137,7 @@ class CommandPanes(PaneBackend):
             fault = msgspec.json.decode(said, type=dict[str, Any]).get("error")
             if fault is None:
                 return msgspec.json.decode(said, type=kind)
-        except (msgspec.DecodeError, UnicodeError) as error:
+        except NOT_JSON as error:
             raise PaneFailed(
                 f"{self._program.name} answered {verb!r} with something else than the JSON that "
                 f"docs/teams.md asks for ({error}): {said[:200]!r}",

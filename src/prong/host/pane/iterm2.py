@@ -17,6 +17,7 @@ import anyio
 import msgspec
 
 from prong.errors import NotPossibleNow, PaneFailed
+from prong.foreign_json import NOT_JSON
 from prong.host.host import Finished
 from prong.host.pane.pane import OpenedPane, Pane, PaneBackend, PaneSetup, PaneSpec, shown_title
 from prong.host.pane.pane_program import PaneProgram, complaint, with_variables
@@ -149,7 +150,7 @@ class ITermPanes(PaneBackend):
         said = await self._run("list", "--json")
         try:
             found = msgspec.json.decode(said, type=list[ITermSession])
-        except (msgspec.DecodeError, UnicodeError) as error:
+        except NOT_JSON as error:
             raise PaneFailed(f"it2 session list gave no list of sessions: {error}") from error
         for session in found:
             if session.id not in self._marks:

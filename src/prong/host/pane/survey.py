@@ -11,6 +11,7 @@ from prong.host.host import Host
 from prong.host.pane.choice import Inside, TerminalFacts
 from prong.host.pane.tmux import is_inside
 from prong.host.pane.tmux_server import TmuxServer
+from prong.system.user_socket import HAS_USER_SOCKETS
 
 
 async def survey(host: Host, *, interactive: bool, command: Sequence[str] = ()) -> TerminalFacts:
@@ -33,6 +34,7 @@ async def survey(host: Host, *, interactive: bool, command: Sequence[str] = ()) 
     path = env.get("PATH")
     return TerminalFacts(
         interactive=interactive,
+        sockets=HAS_USER_SOCKETS,
         inside=frozenset(inside),
         tmux=version,
         no_tmux=problem,

@@ -15,7 +15,6 @@ from typing import ClassVar
 import anyio
 
 from prong.errors import NotPossibleNow, PaneFailed
-from prong.host import owner
 from prong.host.host import Host
 from prong.host.pane.pane import (
     OpenedPane,
@@ -41,6 +40,7 @@ from prong.host.pane.tmux_server import (
 from prong.host.pane.tmux_spot import OUTSIDE, WINDOW, TmuxSpot, place
 from prong.host.pane.tmux_window import keep_layout, restore_layouts, zoom_again
 from prong.host.process_end import end_process
+from prong.system.identity import started
 
 HIDDEN = "prong-hidden"
 _SIZE = ("-x", "200", "-y", "50")
@@ -242,7 +242,7 @@ class TmuxPanes(PaneBackend):
         async with self._lock:
             server, panes, found = await self._find(pane_id)
             if found is not None:
-                began = owner.started(found.pid)
+                began = started(found.pid)
                 try:
                     await server.run("kill-pane", "-t", pane_id)
                 except PaneFailed as error:
@@ -252,7 +252,7 @@ class TmuxPanes(PaneBackend):
                 if not found.dead:
                     # Its terminal is gone, which tells it to end.
                     with suppress(PermissionError):
-                        await end_process(found.pid, began, ask=None)
+                        await end_process(found.pid, began, ask=False)
                 await zoom_again(server, panes, found.window)
             await restore_layouts(server)
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 import msgspec
 
 from prong.errors import NotInstalled, PaneFailed
+from prong.foreign_number import whole_number
 from prong.host.host import Host
 from prong.host.pane.pane import PATIENCE, PaneMark
 from prong.host.pane.pane_program import PaneProgram, complaint
@@ -165,19 +166,19 @@ def _parse(line: str) -> TmuxPane:
     if len(values) != len(_FIELDS):
         raise PaneFailed(f"tmux list-panes answered with something else: {line[:200]!r}")
     field = dict(zip(_FIELDS, values, strict=True))
-    signal = _number(field["pane_dead_signal"])
+    signal = whole_number(field["pane_dead_signal"])
     placeholder = _PLACEHOLDER.search(field["pane_start_command"])
     return TmuxPane(
         id=field["pane_id"],
-        pid=_number(field["pane_pid"]) or 0,
+        pid=whole_number(field["pane_pid"]) or 0,
         dead=field["pane_dead"] == "1",
-        status=-signal if signal else _number(field["pane_dead_status"]),
+        status=-signal if signal else whole_number(field["pane_dead_status"]),
         active=field["pane_active"] == "1",
-        width=_number(field["pane_width"]) or 0,
-        height=_number(field["pane_height"]) or 0,
+        width=whole_number(field["pane_width"]) or 0,
+        height=whole_number(field["pane_height"]) or 0,
         window=field["window_id"],
-        window_width=_number(field["window_width"]) or 0,
-        window_height=_number(field["window_height"]) or 0,
+        window_width=whole_number(field["window_width"]) or 0,
+        window_height=whole_number(field["window_height"]) or 0,
         zoomed=field["window_zoomed_flag"] == "1",
         session=field["session_id"],
         session_name=field["session_name"],
@@ -189,10 +190,6 @@ def _parse(line: str) -> TmuxPane:
         kind=field[KIND],
         mark=field[MARK] or (placeholder[1] if placeholder else ""),
     )
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isdecimal() else None
 
 
 def placeholder(mark: PaneMark) -> tuple[str, ...]:

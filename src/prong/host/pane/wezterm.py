@@ -13,6 +13,8 @@ import anyio
 import msgspec
 
 from prong.errors import NotPossibleNow, PaneFailed
+from prong.foreign_json import NOT_JSON
+from prong.foreign_number import whole_number
 from prong.host.pane.pane import COLUMNS, LINES, OpenedPane, Pane, PaneBackend, PaneSetup, PaneSpec
 from prong.host.pane.pane_program import PaneProgram, with_variables
 
@@ -59,13 +61,13 @@ class WezTermPanes(PaneBackend):
 
         Raises NotPossibleNow.
         """
-        text = self.setup.host.environment.get("WEZTERM_PANE", "")
-        if not text.isdecimal():
+        number = whole_number(self.setup.host.environment.get("WEZTERM_PANE", ""))
+        if number is None:
             raise NotPossibleNow(
                 "Prong does not run inside WezTerm (WEZTERM_PANE is not set); start it there, or "
                 "choose another back-end with team.backend"
             )
-        return int(text)
+        return number
 
     def _id(self, number: int) -> str:
         socket = self.setup.host.environment.get("WEZTERM_UNIX_SOCKET", "")
@@ -75,7 +77,7 @@ class WezTermPanes(PaneBackend):
         said = await self._program.run("list", "--format", "json")
         try:
             found = msgspec.json.decode(said, type=list[WezTermPane])
-        except (msgspec.DecodeError, UnicodeError) as error:
+        except NOT_JSON as error:
             raise PaneFailed(f"wezterm cli list gave no list of panes: {error}") from error
         return {self._id(pane.pane_id): pane for pane in found}
 
@@ -89,7 +91,7 @@ class WezTermPanes(PaneBackend):
         # Cut off in the midst of it, nobody would know the pane's id.
         with anyio.CancelScope(shield=True):
             said = await self._program.run(*way, "--cwd", spec.cwd, "--", *argv)
-            if not said.isdecimal():
+            if whole_number(said) is None:
                 raise PaneFailed(f"wezterm cli {way[0]} gave no pane, but said: {said[:200]!r}")
             try:
                 # WezTerm gives a new pane the focus, and has no way to ask it not to.

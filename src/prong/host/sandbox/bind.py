@@ -10,6 +10,7 @@ import ctypes
 import errno
 import os
 import struct
+import sys
 from collections.abc import Iterable
 
 from prong.host.sandbox import privilege
@@ -68,6 +69,7 @@ def install(call: int, program: bytes) -> None:
 
 
 def _grant(ruleset: int, path: str, rights: int) -> None:
+    assert sys.platform == "linux"
     try:
         # The paths are real ones: a link in their place was put there meanwhile, and a rule for
         # the link itself grants nothing.

@@ -15,6 +15,7 @@ import ctypes
 import errno
 import os
 import struct
+import sys
 from collections.abc import Sequence
 
 _NEW_NS, _NEW_USER = 0x00020000, 0x10000000
@@ -75,6 +76,7 @@ def enter_users() -> None:
 
     Raises OSError.
     """
+    assert sys.platform == "linux"
     uid, gid = os.geteuid(), os.getegid()
     _check(_libc.unshare(_NEW_USER), "unshare")
     _write("/proc/self/setgroups", "deny")
@@ -91,6 +93,7 @@ def _new_terminals() -> None:
 
 
 def _copy(path: str) -> int:
+    assert sys.platform == "linux"
     flags = ctypes.c_uint(_CLONE | _RECURSIVE | os.O_CLOEXEC)
     tree = _libc.syscall(ctypes.c_long(_OPEN_TREE), _HERE, os.fsencode(path), flags)
     return _check(tree, f"open_tree {path}")
@@ -124,6 +127,7 @@ def _read_only(path: str) -> None:
 
 
 def _write(path: str, text: str) -> None:
+    assert sys.platform == "linux"
     place = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(place, text.encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -183,6 +184,7 @@ def _of_user(user: int) -> list[str]:
 @cache
 def _linkless() -> Callable[[bytes], bool | None]:
     """Give a function that says whether a path without links is there; None if it has some."""
+    assert sys.platform == "linux"
     # Most sessions never run a command.
     import ctypes
     import errno
@@ -211,7 +213,7 @@ def real(path: str) -> str | None:
 
     The kernel says it in a fraction of the time that it takes to look at each part.
     """
-    if not hasattr(os, "O_PATH"):
+    if sys.platform != "linux":
         return os.path.realpath(path) if os.path.exists(path) else None  # noqa: PTH110
     if path.startswith("/") and os.path.normpath(path) == path and "\0" not in path:
         # Most paths hold no link, or lead nowhere, which shows without an exception.

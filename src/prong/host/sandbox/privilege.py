@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 
 _CAPBSET_DROP = 24
 _LAST = 40
@@ -36,6 +37,7 @@ _prctl = ctypes.CDLL(None).prctl
 
 def shed() -> None:
     """Let what the calling thread starts have no privileges beyond those about files."""
+    assert sys.platform == "linux"
     if os.geteuid() != 0:
         # Nothing to lose: a program gets none, since none can be gained any more.
         return

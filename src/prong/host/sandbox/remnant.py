@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterable, Iterator
 
 import anyio
 from msgspec import Struct
+
+from prong.foreign_number import whole_number
 
 _SOON, _FEW = 0.5, 64
 """Seconds in which the numbers of processes are not given out twice, and how many are few."""
@@ -49,6 +52,7 @@ NOBODY = Offspring()
 
 def hold_view() -> int:
     """Keep the view that the calling thread sees: its number is given to no other then."""
+    assert sys.platform == "linux"
     return os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
 
 
@@ -67,7 +71,7 @@ def _processes() -> Iterator[int]:
         names = os.listdir("/proc")  # noqa: PTH208 - many, quick
     except OSError:
         return
-    yield from (int(name) for name in names if name.isdecimal())
+    yield from (number for name in names if (number := whole_number(name)) is not None)
 
 
 def _sees(process: int, view: int) -> bool:
@@ -93,6 +97,9 @@ async def end_members(offspring: Offspring) -> list[str]:
     """End all that run, asked first and forced after a moment; gives their names."""
     found = offspring.members()
     named = [_name(process) for process in found]
+    if sys.platform == "win32":
+        # There nobody is ever found: a job of Windows is not left.
+        return named
     _signal(found, signal.SIGTERM)
     for turn in range(2 * _ROUNDS):
         # Again, as one that is being born is missed by a look.

@@ -8,13 +8,17 @@ started goes on by then, it is looked at whenever another ends, and at the end o
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from itertools import count
 from typing import IO, TypedDict
 from weakref import WeakSet
 
 from msgspec import Struct, field
 
+from prong.host.guardian import GUARDIAN
+from prong.host.private import remove_tree
 from prong.host.sandbox import places
 from prong.host.sandbox.profile import Ability, Profile
 from prong.host.sandbox.remnant import NOBODY, Offspring, end_members
@@ -80,7 +84,7 @@ class Room(Struct, eq=False, weakref=True):
                 told.append(f"{path} is protected, and another file stands in its place now")
         told += look_again(self.lingering)
         if self.temp:
-            _remove(self.temp)
+            remove_tree(self.temp)
         self.numbers, self.temp = {}, ""
         if self.absent and self.goes_on():
             self.lingering.append(self)
@@ -134,6 +138,8 @@ class Room(Struct, eq=False, weakref=True):
 
 _ROOMS = WeakSet[Room]()
 """Those of this process that are in use and keep or open something."""
+_NUMBERS = count(1)
+"""Of temporary folders."""
 
 
 def _holds(folder: str, path: str) -> bool:
@@ -199,7 +205,8 @@ def furnish(
     for path in profile.writable:
         places.make_cache(path)
     if profile.private:
-        room.temp = os.path.realpath(make_folder())
+        room.temp = f"{GUARDIAN.folder()}/{next(_NUMBERS)}"
+        os.mkdir(room.temp, 0o700)  # noqa: PTH102
     room.kept, absent = places.find_kept(profile.kept, profile.spared)
     folders = (*profile.writable, *((room.temp,) if room.temp else ()))
     opened = [found for one in folders if (found := places.real(one)) is not None]
@@ -207,7 +214,7 @@ def furnish(
     # Whoever makes a repository where there was none makes what is in it.
     unmade = tuple(f"{one}/" for one in profile.pinned if not os.path.lexists(one))
     room.absent = tuple(path for path in absent if not f"{path}/".startswith(unmade))
-    if room.absent and hasattr(os, "O_PATH"):
+    if sys.platform == "linux" and room.absent:
         with suppress(OSError):
             room.anchor = os.open(room.cwd, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     # What a pattern names is replaced by others as they work.
@@ -237,6 +244,7 @@ def _acquaint(room: Room) -> None:
 
 
 def _hidden(room: Room, env: Mapping[str, str], home: str) -> tuple[str, ...]:
+    assert sys.platform == "linux"
     profile = room.profile
     viewed = is_viewed(profile, room.ability)
     # Landlock hides a path by naming all beside it, which in a full /tmp takes long.
@@ -257,21 +265,3 @@ def _hidden(room: Room, env: Mapping[str, str], home: str) -> tuple[str, ...]:
 def is_viewed(profile: Profile, ability: Ability) -> bool:
     """Whether a view of its own is made for a profile."""
     return ability.views and profile.name in {"working", "worktree"}
-
-
-def make_folder() -> str:
-    """Make a folder that nobody else can look into."""
-    import tempfile
-
-    folder = f"{tempfile.gettempdir()}/prong-{os.urandom(8).hex()}"
-    os.mkdir(folder, 0o700)  # noqa: PTH102
-    return folder
-
-
-def _remove(folder: str) -> None:
-    try:
-        os.rmdir(folder)  # noqa: PTH106 - most are empty
-    except OSError:
-        import shutil
-
-        shutil.rmtree(folder, ignore_errors=True)

@@ -8,23 +8,22 @@ forbid mounts. Who is not root may enter none here, so that the starter's thread
 from __future__ import annotations
 
 import _thread
-import atexit
 import errno
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from contextlib import suppress
 from typing import IO, TypedDict, Unpack
 
+from prong.host.guardian import GUARDIAN
 from prong.host.sandbox import landlock, mounts, places, seccomp
-from prong.host.sandbox.ability import enters_by_thread, has_terminals
 from prong.host.sandbox.bind import bind
+from prong.host.sandbox.linux_ability import enters_by_thread, has_terminals
 from prong.host.sandbox.remnant import Offspring, hold_view
-from prong.host.sandbox.room import Given, Room, is_viewed, make_folder
-from prong.host.sandbox.seatbelt import profile_text
+from prong.host.sandbox.room import Given, Room, is_viewed
 from prong.host.sandbox.starter import STARTER, Binding, Started
+from prong.system.descriptor import open_own
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 _SCOPED_SINCE = 6
@@ -42,14 +41,13 @@ class Mounts(TypedDict):
     cwd: str
 
 
-@cache
-def _masks(process: int) -> str:
-    """Make something empty to put over what is hidden, once for this process."""
-    del process
-    folder = make_folder()
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    os.mkdir(f"{folder}/folder", 0o000)  # noqa: PTH102
-    os.close(os.open(f"{folder}/file", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o000))
+def _masks() -> str:
+    """Have something empty to put over what is hidden; gives where."""
+    folder = GUARDIAN.folder()
+    with suppress(FileExistsError):
+        os.mkdir(f"{folder}/folder", 0o000)  # noqa: PTH102
+    with suppress(FileExistsError):
+        os.close(open_own(f"{folder}/file", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o000))
     return folder
 
 
@@ -60,9 +58,6 @@ def spawn(
 
     Raises OSError if it cannot be started, or not be held.
     """
-    if room.ability.kind == "seatbelt":
-        words = ["/usr/bin/sandbox-exec", "-p", profile_text(room.profile, room.temp), *argv]
-        return subprocess.Popen(words, **given)
     began = time.monotonic()
     started, view = _spawn(argv, room, given)
     if view >= 0:
@@ -98,7 +93,7 @@ def _spawn(
 def _by_starter(
     argv: Sequence[str], seen: Mounts, binding: Binding, given: Given
 ) -> tuple[Started, int]:
-    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    null = open_own(os.devnull, os.O_RDWR)
     try:
         named = (given["stdin"], given["stdout"], given["stderr"])
         streams = [null if one == subprocess.DEVNULL else _number(one) for one in named]
@@ -144,9 +139,10 @@ def _view(room: Room) -> Mounts:
     loose = (one for one in room.profile.pinned if one not in held)
     pinned = [found for one in loose if (found := places.real(one)) is not None]
     masks: list[tuple[str, str]] = []
+    empty = _masks() if room.hidden else ""
     for path in room.hidden:
         folder = os.path.isdir(path)  # noqa: PTH112
-        masks.append((f"{_masks(os.getpid())}/{'folder' if folder else 'file'}", path))
+        masks.append((f"{empty}/{'folder' if folder else 'file'}", path))
 
     def seen(paths: Iterable[str]) -> tuple[str, ...]:
         return tuple(one for one in paths if not places.is_below(one, room.hidden))

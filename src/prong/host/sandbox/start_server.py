@@ -18,10 +18,13 @@ import errno
 import fcntl
 import marshal
 import os
+import sys
 from collections.abc import Mapping, Sequence
 
 from prong.host.sandbox import mounts
 from prong.host.sandbox.bind import bind
+
+assert sys.platform == "linux"
 
 _RESTORED = (13, 25)
 """SIGPIPE and SIGXFSZ, which Python ignores and no other program expects to be."""

@@ -21,7 +21,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
+from prong.foreign_number import whole_number
 from prong.host.guardian import MARK
+from prong.system.process_tree import call_in_copies
 
 Binding: TypeAlias = tuple[bytes, tuple[tuple[str, int], ...], int, bytes]
 """What `bind` takes."""
@@ -69,6 +71,7 @@ class Started:
 
     def wait(self) -> int:
         """Wait for its end; gives the exit code, negative for a signal."""
+        assert sys.platform == "linux"
         if self.returncode is None:
             told = b""
             with suppress(ConnectionError):
@@ -90,7 +93,7 @@ class Starter:
         self._control: socket.socket | None = None
         self._lock = threading.Lock()
         # A copy of this process would keep the socket open after the original's end.
-        os.register_at_fork(after_in_child=self._forget)
+        call_in_copies(self._forget)
 
     @property
     def pid(self) -> int | None:
@@ -102,6 +105,7 @@ class Starter:
 
         Raises OSError if it cannot be started, or not be held.
         """
+        assert sys.platform == "linux"
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(_PATIENCE)
         try:
@@ -123,6 +127,7 @@ class Starter:
             raise
 
     def _answer(self, ours: socket.socket) -> tuple[Started, int]:
+        assert sys.platform == "linux"
         try:
             told, given, _, _ = socket.recv_fds(ours, 1 << 16, 1, socket.MSG_CMSG_CLOEXEC)
         except TimeoutError as error:
@@ -139,6 +144,7 @@ class Starter:
         raise OSError(number, why, path) if path is not None else OSError(number, why)
 
     def _hand_over(self, descriptors: list[int]) -> None:
+        assert sys.platform == "linux"
         with self._lock:
             if self._control is not None:
                 with suppress(ConnectionError):
@@ -152,6 +158,7 @@ class Starter:
                 socket.send_fds(self._control, [b"!"], descriptors)
 
     def _begin(self) -> None:
+        assert sys.platform == "linux"
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(_PATIENCE)
         folder = os.path.abspath(f"{__file__}/../../../..")  # noqa: PTH100 - strings throughout
@@ -199,18 +206,21 @@ class Starter:
 
 def _end_stray(env: Mapping[str, str]) -> None:
     """End a command of which the number is not known, by the mark that the guardian knows too."""
+    assert sys.platform == "linux"
     if MARK not in env:
         return
     time.sleep(_MOMENT)
     mark = f"{MARK}={env[MARK]}".encode()
     for name in os.listdir("/proc"):  # noqa: PTH208 - strings throughout
         with suppress(OSError):
-            if name.isdecimal() and mark in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
-                os.kill(int(name), signal.SIGKILL)
+            pid = whole_number(name)
+            if pid is not None and mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                os.kill(pid, signal.SIGKILL)
 
 
 def _written(order: StartOrder) -> int:
     """Put an order into a file without a name."""
+    assert sys.platform == "linux"
     paper = os.memfd_create("order", os.MFD_CLOEXEC)
     try:
         data = memoryview(marshal.dumps(order))
