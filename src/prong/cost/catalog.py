@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -156,10 +157,23 @@ def _risen(grade: Grade, long: _Long) -> Grade:
 @cache
 def _is_newer() -> bool:
     """Whether the library is newer than the table."""
-    from importlib.metadata import version
+    return library_version() > COMPARED_WITH
 
-    numbers = re.findall(r"[0-9]+", version("genai-prices"))[:3]
-    return tuple(map(int, numbers)) > COMPARED_WITH
+
+def library_version() -> tuple[int, ...]:
+    """Give the version of the library; empty if nobody knows.
+
+    It stands in the name of the folder beside it. `importlib.metadata` would say the same, and
+    to load that takes a thirtieth of all the time until the first request.
+    """
+    from importlib.util import find_spec
+
+    found = find_spec("genai_prices")
+    if found is None or found.origin is None:
+        return ()
+    beside = Path(found.origin).parent.parent.glob("genai_prices-*.dist-info")
+    numbers = (re.findall(r"[0-9]+", folder.name)[:3] for folder in beside)
+    return max((tuple(map(int, version)) for version in numbers), default=())
 
 
 def _from_library(name: str) -> ModelListing | None:

@@ -92,11 +92,6 @@ class Ledger:
         return None if self._unknown else self._spent
 
     @property
-    def known_cost(self) -> float:
-        """Dollars so far as far as prices are known."""
-        return self._spent
-
-    @property
     def unknown(self) -> frozenset[str]:
         """Models whose price nobody knows."""
         return frozenset(self._unknown)

@@ -14,6 +14,7 @@ import msgspec
 from prong.cost.catalog import listed
 from prong.entry import Usage
 from prong.errors import ConfigError
+from prong.foreign_json import NOT_JSON
 from prong.provider import is_local
 
 _PER = 1_000_000
@@ -129,7 +130,7 @@ def read_prices(path: str, data: bytes) -> dict[str, Price]:
         table = msgspec.json.decode(data, type=dict[str, dict[str, float | str]])
         source = f"{path}"
         return {model: price(**_figures(row), source=source) for model, row in table.items()}
-    except (msgspec.MsgspecError, TypeError) as error:
+    except (*NOT_JSON, TypeError) as error:
         why = f"prices are given as {{'MODEL': {{'input': 2, 'output': 10, 'read': 0.2}}}}: {error}"
         raise ConfigError(path, why) from error
 

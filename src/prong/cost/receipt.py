@@ -19,6 +19,7 @@ from prong.cost.price import Price
 from prong.cost.schedule import Dispatch, FanPlan, Schedule
 from prong.entry import Usage
 from prong.event import ReceiptIssued
+from prong.foreign_json import NOT_JSON
 from prong.ids import AgentPath, TaskId
 from prong.wire import Ttl
 
@@ -75,6 +76,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     delivered: DeliveryState = "pending"
     fan: str = ""
     """Task id of the first of the siblings it was dispatched with."""
+    siblings: int = 0
+    """How many were dispatched together, itself included; 0 where that is not known."""
     session: str = ""
     """The session of its own that it worked in; what it paid is in the books there."""
     target: str = ""
@@ -308,7 +311,7 @@ def _reason(data: bytes) -> tuple[str, int | None]:
 def _diagnostics(data: bytes) -> dict[str, Any]:
     try:
         return msgspec.json.decode(data or b"{}", type=dict[str, Any])
-    except (msgspec.MsgspecError, RecursionError):
+    except NOT_JSON:
         return {}
 
 

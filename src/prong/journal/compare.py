@@ -8,6 +8,7 @@ import msgspec
 
 from prong.cost import Prices
 from prong.errors import BadInput, NotPossibleNow, UnknownName
+from prong.foreign_json import NOT_JSON
 from prong.journal.replay import Replay
 from prong.prompt import Difference, first_difference, prompt_bytes
 
@@ -56,7 +57,7 @@ def compare(left: Side, right: Side, prices: Prices) -> Explanation:
     try:
         found = _betas(left, right) or first_difference(left.body, right.body)
         whole = prompt_bytes(right.body)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except NOT_JSON as error:
         why = f"{left.name} and {right.name} cannot be compared: a request body is expected"
         raise BadInput(f"{why} ({error})") from error
     relation = _relation(found)
@@ -135,7 +136,7 @@ def captured(name: str, data: bytes) -> Side:
     try:
         body = _body(data)
         model = msgspec.json.decode(body, type=dict[str, Any]).get("model")
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except NOT_JSON as error:
         raise BadInput(f"{name} holds no request body: a JSON object is expected") from error
     return Side(
         name=name,

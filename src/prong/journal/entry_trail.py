@@ -15,6 +15,7 @@ import msgspec
 from prong.cost import Charge
 from prong.entry import Entry, EntryKind, Usage
 from prong.errors import JournalError, NoSuchSession, ProngError
+from prong.foreign_json import NOT_JSON
 from prong.ids import AgentPath
 from prong.journal.record import (
     EntryRecord,
@@ -93,7 +94,7 @@ class EntryTrail:
     def _name(self, name: str, value: msgspec.Raw) -> None:
         try:
             text = msgspec.json.decode(value, type=str)
-        except msgspec.MsgspecError:
+        except NOT_JSON:
             return
         self.title = text if name == "title" or not self.title else self.title
 
@@ -123,7 +124,7 @@ class EntryTrail:
         reader = self._readers[record.digest]
         try:
             entry = reader.speaks.read(record.role, unwrap(record.data))
-        except (ValueError, LookupError, msgspec.MsgspecError, ProngError):
+        except (*NOT_JSON, ValueError, LookupError, ProngError):
             entry = None
         paid = self._paid.pop(agent, None) if record.kind == "reply" else None
         return StoredEntry(
@@ -170,7 +171,7 @@ def read_whole(path: Path) -> WholeSession:
     for line in lines:
         try:
             found += trail.take(decode(line))
-        except (msgspec.MsgspecError, RecursionError, ProngError):
+        except (*NOT_JSON, ProngError):
             continue
     if not trail.opened.session:
         raise JournalError(f"{path} is no journal of prong")

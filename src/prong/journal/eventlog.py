@@ -32,6 +32,9 @@ from prong.event import (
     ToolStarted,
     TurnFinished,
 )
+from prong.foreign_json import NOT_JSON
+from prong.foreign_number import whole_number
+from prong.system.descriptor import open_own
 from prong.wire.raw import dump
 
 NAME = "events.jsonl"
@@ -175,8 +178,7 @@ class EventLog:
 
     def _open(self) -> None:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self._fd = os.open(self.path, flags, 0o600)
+        self._fd = open_own(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.ftruncate(self._fd, self._length)
 
     def _lines(self, since: int) -> Iterator[bytes]:
@@ -204,14 +206,14 @@ def read_envelope(line: bytes) -> Envelope | None:
     """Read a line; None if it holds no event."""
     try:
         return _decoder().decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except NOT_JSON:
         return None
 
 
 def _number(line: bytes) -> int:
     """Give the number of a line without reading the rest of it."""
     head = line[7:27].partition(b",")[0]
-    return int(head) if head.isdigit() else 0
+    return whole_number(head) or 0
 
 
 def _whole(path: Path) -> int:

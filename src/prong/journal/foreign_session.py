@@ -17,6 +17,7 @@ import msgspec
 
 from prong.entry import Call, CallId, Entry, Image, Part, Reply, Result, Results, Text, User
 from prong.errors import BadInput
+from prong.foreign_json import NOT_JSON
 
 LARGEST = 1 << 30
 """Bytes of a file that is read."""
@@ -150,7 +151,7 @@ class ObjectLines:
             return
         try:
             value = msgspec.json.decode(line)
-        except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        except NOT_JSON:
             self.torn = not line.endswith(b"\n")
             self.unread += not self.torn
             return

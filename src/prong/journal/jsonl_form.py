@@ -20,10 +20,12 @@ import msgspec
 
 from prong.about import __version__
 from prong.entry import Entry, Image, Part, Reply, Result, Results, Text, Usage, User
+from prong.foreign_json import NOT_JSON
 from prong.host import make_private
 from prong.ids import AgentPath, parent_of, task_of
 from prong.journal.entry_trail import EntryTrail, StoredEntry
 from prong.journal.record import Opened, decode
+from prong.system.descriptor import open_own
 
 _STOPS = {"end": "end_turn", "calls": "tool_use", "length": "max_tokens", "refusal": "refusal"}
 _PIECE = 4_000_000
@@ -111,7 +113,7 @@ def _blocks(reply: Reply) -> Iterator[dict[str, Any]]:
 def _given(arguments: str) -> Any:
     try:
         return msgspec.json.decode(arguments or "{}")
-    except (msgspec.MsgspecError, RecursionError):
+    except NOT_JSON:
         return {"arguments": arguments}
 
 
@@ -202,7 +204,7 @@ class JsonlFiles:
         for line in data.splitlines():
             try:
                 record = decode(line)
-            except (msgspec.MsgspecError, RecursionError):
+            except NOT_JSON:
                 continue
             for stored in self._trail.take(record):
                 lines = pieces.setdefault(self.of(stored.agent), [])
@@ -218,5 +220,5 @@ class JsonlFiles:
         if path in self._begun:
             return
         make_private(path.parent)
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
+        os.close(open_own(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
         self._begun.add(path)

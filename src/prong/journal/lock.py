@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -12,15 +11,18 @@ from pathlib import Path
 from prong.errors import JournalBusy, JournalError, JournalFull, NotPossibleNow
 from prong.host import make_private
 from prong.journal.record import FIRST_LINE, is_unused
+from prong.system.descriptor import open_own, read_at
+from prong.system.file_lock import try_lock
+from prong.system.identity import presence
 
-_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+_FLAGS = os.O_RDWR | os.O_APPEND
 
 
 def create_file(path: Path) -> int:
     """Create a journal's file, for its owner alone, and open it to append."""
     try:
         make_private(path.parent)
-        return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+        return open_own(path, _FLAGS | os.O_CREAT | os.O_EXCL)
     except FileExistsError as error:
         if (fd := _take_unused(path)) is not None:
             return fd
@@ -48,12 +50,11 @@ def remedy(error: OSError) -> str:
 def _take_unused(path: Path) -> int | None:
     """Open a file in which a killed process has not stored a single line, emptied and locked."""
     try:
-        fd = os.open(path, _FLAGS)
+        fd = open_own(path, _FLAGS)
     except OSError:
         return None
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if is_unused(os.pread(fd, FIRST_LINE, 0)):
+        if try_lock(fd) and is_unused(read_at(fd, FIRST_LINE, 0)):
             os.ftruncate(fd, 0)
             return fd
     except OSError:
@@ -70,14 +71,14 @@ def holder(path: Path) -> Path:
 def lock(fd: int, path: Path) -> None:
     """Become the one writer of a journal, or say who is."""
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
+        taken = try_lock(fd)
+    except OSError as error:
+        raise JournalError(f"{path} cannot be locked ({error.strerror})") from error
+    if not taken:
         raise JournalBusy(
             f"session {path.stem} is open in another process{_whose(path)}; "
             f"close it there, or go on in a copy with --fork-session"
-        ) from error
-    except OSError as error:
-        raise JournalError(f"{path} cannot be locked ({error.strerror})") from error
+        )
     # The lock is the kernel's; this file only tells others whom to look for.
     with suppress(OSError):
         holder(path).write_text(f"{os.getpid()}\n")
@@ -87,14 +88,12 @@ def lock(fd: int, path: Path) -> None:
 def held(path: Path) -> Generator[bool, None, None]:
     """Keep writers away from a journal while it is removed; False if there is one."""
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        fd = open_own(path, os.O_RDWR)
     except OSError:
         yield False
         return
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not _has_taken(fd):
             yield False
             return
         yield True
@@ -102,6 +101,13 @@ def held(path: Path) -> Generator[bool, None, None]:
             holder(path).unlink(missing_ok=True)
     finally:
         os.close(fd)
+
+
+def _has_taken(fd: int) -> bool:
+    try:
+        return try_lock(fd)
+    except OSError:
+        return False
 
 
 def has_writer(path: Path) -> bool:
@@ -115,9 +121,12 @@ def has_writer(path: Path) -> bool:
 def _whose(path: Path) -> str:
     try:
         pid = int(holder(path).read_text())
-        os.kill(pid, 0)
-    except PermissionError:
-        return " of another user"
-    except (OSError, ValueError, OverflowError):
+    except (OSError, ValueError):
         return ""
-    return f" (pid {pid})"
+    match presence(pid):
+        case "gone":
+            return ""
+        case "there":
+            return f" (pid {pid})"
+        case "another's":
+            return " of another user"

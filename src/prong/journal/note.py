@@ -17,6 +17,7 @@ from prong.cost.receipt import FanEstimate, Receipt
 from prong.entry import CallId
 from prong.errors import JournalError
 from prong.event import Todo
+from prong.foreign_json import NOT_JSON
 from prong.host.worktree import Kept, Removed, Worktree
 from prong.ids import AgentPath, TaskId
 from prong.wire.raw import dump, raw
@@ -424,7 +425,7 @@ def decode_note(kind: type[AnyNote], value: bytes, *, key: str | None = None) ->
     """Read a note of a kind; raises `JournalError` if the value is none."""
     try:
         return _decoder(kind).decode(_whole(kind, value, key))
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except NOT_JSON as error:
         raise JournalError(f"the note {kind.tag!r} cannot be read ({error})") from error
 
 

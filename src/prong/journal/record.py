@@ -16,6 +16,7 @@ import msgspec
 
 from prong.cost import Charge
 from prong.entry import EntryKind, Role
+from prong.foreign_json import NOT_JSON
 from prong.wire import NO_MARK, HeadSpec
 from prong.wire.raw import dump
 
@@ -200,7 +201,7 @@ def _is_json(value: bytes) -> bool:
     # How deep a value may nest depends on how deep the reader's stack is; this leaves it room.
     try:
         msgspec.json.decode(b"[" * _ROOM + value + b"]" * _ROOM, type=msgspec.Raw)
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_JSON:
         return False
     return True
 

@@ -18,6 +18,7 @@ import msgspec
 
 from prong.cost import Charge
 from prong.errors import JournalDamaged, JournalError, NoSuchSession, ProngError
+from prong.foreign_json import NOT_JSON
 from prong.journal.note import (
     AnyNote,
     Begun,
@@ -232,7 +233,7 @@ def noted(tally: Tally, record: NoteRecord) -> Tally:
         return tally
     try:
         text = msgspec.json.decode(record.value, type=str)
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         return tally
     return msgspec.structs.replace(tally, **{record.name: text})
 
@@ -281,7 +282,7 @@ def _opening(path: Path, line: bytes) -> Opened:
     try:
         version = msgspec.json.decode(line, type=_Version).version
         record = decode(line)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except NOT_JSON as error:
         raise JournalDamaged(path, line=1, offset=0, why="it does not open a journal") from error
     if version > VERSION:
         raise JournalError(f"{path} was written by a newer prong (format {version}); upgrade prong")
@@ -319,7 +320,7 @@ def take_more(replay: Replay, data: bytes, dialects: Dialects = dialect) -> Dama
 
 
 def _sentence(error: Exception) -> str:
-    if isinstance(error, msgspec.MsgspecError | RecursionError):
+    if isinstance(error, NOT_JSON):
         return f"the line is sound but not understood ({error})"
     return str(error)
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from prong.errors import BadInput, NoSuchSession, NotPossibleNow, UnknownName
+from prong.foreign_json import NOT_JSON
 from prong.journal.record import (
     FIRST_LINE,
     EntryRecord,
@@ -33,6 +34,7 @@ from prong.journal.record import (
     is_unused,
 )
 from prong.journal.replay import noted
+from prong.system.path_form import is_absolute
 
 _LAST = 16384
 _LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
@@ -72,7 +74,7 @@ def home(env: Mapping[str, str] = os.environ) -> Path:
     own = Path(env.get("HOME") or Path.home()) / ".prong"
     state = env.get("XDG_STATE_HOME", "")
     # By its own rules what is not absolute counts as not set.
-    if not state.startswith("/") or (own / "projects").exists():
+    if not is_absolute(state) or (own / "projects").exists():
         return own
     return Path(state) / "prong"
 
@@ -289,7 +291,7 @@ def _counted(tally: Tally, record: Record) -> Tally:
 def _parse(line: bytes) -> Record | None:
     try:
         record = decode(line)
-    except (msgspec.MsgspecError, RecursionError):
+    except NOT_JSON:
         return None
     return None if isinstance(record, Foreign) else record
 

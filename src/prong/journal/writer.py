@@ -12,13 +12,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import anyio
 import anyio.to_thread
 import msgspec
 
+from prong.closable import Closable
 from prong.cost import Charge
 from prong.entry import EntryKind, User
 from prong.errors import JournalError, JournalFull, NoSuchSession, SessionEnded
@@ -40,20 +39,30 @@ from prong.journal.record import (
 from prong.journal.replay import Lines, Replay, noted, read_journal
 from prong.journal.transfer import Dialects, entry_record, head_record
 from prong.prompt import Head, Node, Prompt
+from prong.system.descriptor import open_own, sync
+from prong.system.held_folder import HeldFolder
 from prong.wire import dialect
 
 _ABOUT_LENGTH = 200
 
 
-class Journal:
+class Journal(Closable):
     """The one writer of a session's journal."""
 
-    def __init__(self, path: Path, fd: int, opened: Opened, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        fd: int,
+        opened: Opened,
+        clock: Callable[[], float],
+        tally: Tally | None = None,
+    ) -> None:
         """Use `create` or `resume` instead: they take the lock."""
         self.path = path
         self.opened = opened
         self._fd = fd
         self._clock = clock
+        self._tally = tally or Tally()
         self._chain = 0
         # Invariant: the first _length bytes of the file are whole lines, and _chain is the
         # checksum of the last of them. What lies beyond, if _dirty, is to be cut off.
@@ -63,11 +72,10 @@ class Journal:
         self._safe = -1
         self._syncing = anyio.Lock(fast_acquire=True)
         # Held until the first sync, which may come when every other descriptor is taken.
-        self._folder = self._open_folder()
+        self._folder: HeldFolder | None = self._open_folder()
         self._heads: set[bytes] = set()
         self._kinds: dict[bytes, EntryKind] = {}
         self._tips: dict[str, bytes] = {}
-        self._tally = Tally()
 
     @classmethod
     def create(
@@ -103,7 +111,7 @@ class Journal:
 
         """
         try:
-            fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            fd = open_own(path, os.O_RDWR | os.O_APPEND)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise NoSuchSession(f"{path} does not exist; 'prong sessions' lists them") from error
         except OSError as error:
@@ -111,7 +119,7 @@ class Journal:
         try:
             lock(fd, path)
             replay = read_journal(path, dialects)
-            journal = cls(path, fd, replay.opened, clock)
+            journal = cls(path, fd, replay.opened, clock, replay.tally)
         except BaseException:
             os.close(fd)
             raise
@@ -199,17 +207,6 @@ class Journal:
         os.close(self._fd)
         self._fd = -1
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def copy(self, source: Path, *, last: int) -> None:
         """Take over the lines of another journal from its second to number `last`."""
         lines = Lines(source.read_bytes())
@@ -239,7 +236,6 @@ class Journal:
 
     def _take_over(self, replay: Replay) -> None:
         self._length, self._chain = replay.length, replay.chain
-        self._tally = replay.tally
         self._tips = {agent: _digest(prompt) for agent, prompt in replay.agents.items()}
         for prompt in replay.known.values():
             self._heads.add(prompt.head.digest)
@@ -280,22 +276,22 @@ class Journal:
         self._length += len(data)
 
     def _sync(self) -> None:
-        os.fsync(self._fd)
-        if self._folder >= 0:
+        sync(self._fd)
+        if self._folder is not None:
             # A new file survives only if its folder's entry does.
-            os.fsync(self._folder)
+            self._folder.sync()
             self._leave_folder()
 
-    def _open_folder(self) -> int:
+    def _open_folder(self) -> HeldFolder:
         try:
-            return os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
+            return HeldFolder(str(self.path.parent), follow=True)
         except OSError as error:
             raise self._full(error) from error
 
     def _leave_folder(self) -> None:
-        folder, self._folder = self._folder, -1
-        if folder >= 0:
-            os.close(folder)
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            folder.close()
 
     def _cut(self) -> None:
         if not self._dirty:
@@ -307,9 +303,13 @@ class Journal:
         self._dirty = False
 
     def _full(self, error: OSError) -> JournalFull:
+        what = f"{self.path} cannot be written ({error.strerror})"
+        if not self._tally.entries:
+            # A session in which nothing was said is not kept, or is not worth going on with.
+            return JournalFull(f"{what}; nothing was stored yet: {remedy(error)}, then ask again")
         return JournalFull(
-            f"{self.path} cannot be written ({error.strerror}); everything before is safe: "
-            f"{remedy(error)}, then continue with --resume {self.session}"
+            f"{what}; everything before is safe: {remedy(error)}, then continue with "
+            f"--resume {self.session}"
         )
 
     def _now(self) -> float:

@@ -11,8 +11,9 @@ from zlib import crc32
 import msgspec
 
 from prong.errors import JournalFull, NotPossibleNow
+from prong.foreign_json import NOT_JSON
 from prong.mail.locked_file import append, locked, open_file
-from prong.mail.signed_line import NOT_UNDERSTOOD
+from prong.system.descriptor import open_unlinked
 from prong.wire.raw import dump
 
 LIMIT = 1_048_576
@@ -58,8 +59,7 @@ class AsideFile:
         """Keep pieces with their first bytes, those that are not kept already."""
         # What cannot be kept here still stands in the box, and is told.
         with suppress(OSError, JournalFull, NotPossibleNow):
-            flags = os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
-            os.close(os.open(self.path, flags, 0o600))
+            os.close(open_unlinked(self.path, os.O_CREAT | os.O_WRONLY))
             with locked(self.path) as fd:
                 there = self._ids()
                 for what, data in damaged:
@@ -71,6 +71,6 @@ class AsideFile:
         found = set[str]()
         with os.fdopen(open_file(self.path, os.O_RDONLY), "rb") as file:
             for line in file:
-                with suppress(*NOT_UNDERSTOOD):
+                with suppress(*NOT_JSON):
                     found.add(msgspec.json.decode(line, type=_AsideRecord).what.id)
         return found

@@ -17,6 +17,7 @@ import anyio
 
 from prong.errors import NotPossibleNow
 from prong.mail.socket_folder import BELL, new_socket_path, socket_paths
+from prong.system.user_socket import open_user_socket
 
 LOOK = 1.0
 """Seconds after which one looks without being rung."""
@@ -28,7 +29,7 @@ def ring(folder: Path, member: str) -> None:
     paths = socket_paths(folder, member, BELL)
     if not (there := [path for path in paths if os.access(path, os.F_OK)]):
         return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+    with open_user_socket(socket.SOCK_DGRAM) as sender:
         sender.setblocking(False)
         for path in there:
             # Full is as good as rung; a dead or missing one is nobody's.
@@ -51,7 +52,11 @@ class Doorbell:
 
     async def __aenter__(self) -> Self:
         """Make the socket, in place of one that a killed process has left."""
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            listener = open_user_socket(socket.SOCK_DGRAM)
+        except OSError as error:
+            self.fault = str(error)
+            return self
         listener.setblocking(False)
         try:
             path = new_socket_path(self._folder, self._member, BELL)

@@ -10,6 +10,7 @@ from prong.errors import BadInput, NotPossibleNow
 from prong.mail.authority import LEADER, OUTSIDE, check_name
 from prong.mail.locked_file import COARSE_CLOCK, open_file, write_whole
 from prong.mail.signed_line import Unsound, claimed_sender, is_signed
+from prong.system.descriptor import is_open_to_others
 
 KEY_LENGTH = 32
 
@@ -46,7 +47,7 @@ class Keyring:
         except (BadInput, FileNotFoundError):
             return None
         try:
-            if os.fstat(fd).st_mode & 0o077:
+            if is_open_to_others(os.fstat(fd)):
                 raise NotPossibleNow(
                     f"{path} is open to others, who may have read it; delete the team and create "
                     f"it anew, or chmod 600 the file if nobody has"

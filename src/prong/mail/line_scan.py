@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from zlib import crc32
 
 import msgspec
 
 from prong.mail.signed_line import LINE_LIMIT
+from prong.system.descriptor import read_at
 
 BATCH = 4 * LINE_LIMIT
 """Bytes after which a scan stops at the end of a line."""
@@ -48,7 +48,7 @@ class LineScan:
         """Go on until the end, or for as long as a batch is."""
         until = self._offset + BATCH
         at, begun = self._offset, b""
-        while piece := os.pread(self._fd, _PIECE, at):
+        while piece := read_at(self._fd, _PIECE, at):
             here = 0
             while (end := piece.find(b"\n", here)) >= 0:
                 line = begun + piece[here : end + 1][: LINE_LIMIT - len(begun)]
@@ -70,5 +70,5 @@ def stands(fd: int, cursor: Cursor) -> bool:
 def checked(fd: int, offset: int) -> int:
     """Give a checksum of the bytes before a place, other than that of a place past the end."""
     start = max(0, offset - _CHECKED)
-    data = os.pread(fd, offset - start, start)
+    data = read_at(fd, offset - start, start)
     return crc32(data) if len(data) == offset - start else -1

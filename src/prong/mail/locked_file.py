@@ -9,19 +9,21 @@ that come close together share one sync.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import stat
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from prong.errors import JournalFull, NotPossibleNow
 from prong.journal.lock import remedy
-
-_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""A file of ours is neither a link nor a pipe; neither is followed or waited for."""
+from prong.system import descriptor
+from prong.system.descriptor import open_own, open_unlinked, read_at, sync_data, sync_folder
+from prong.system.file_lock import try_lock
+from prong.system.held_folder import HeldFolder
+from prong.system.identity import user_id
 
 COARSE_CLOCK = 100_000_000
 """Nanoseconds for which a file that took the place of another may look the same as that."""
@@ -31,20 +33,20 @@ PATIENCE = 10.0
 
 
 def open_file(path: Path, flags: int) -> int:
-    """Open a file, or a folder if the flags say so, that must be our own and no link.
+    """Open a file, which must be our own, and neither a link nor a pipe.
 
     Raises FileNotFoundError, and NotPossibleNow if it is something else.
     """
     try:
-        fd = os.open(path, flags | _FLAGS)
+        fd = open_unlinked(path, flags)
     except FileNotFoundError:
         raise
     except OSError as error:
         why = "it is a link" if error.errno == errno.ELOOP else error.strerror
         raise NotPossibleNow(f"{path} cannot be used: {why}; remove it or mend it") from error
     found = os.fstat(fd)
-    fits = stat.S_ISREG(found.st_mode) or flags & os.O_DIRECTORY
-    if fits and found.st_uid == os.getuid():
+    fits = stat.S_ISREG(found.st_mode)
+    if fits and found.st_uid == user_id():
         return fd
     os.close(fd)
     why = "it is another user's" if fits else "it is no ordinary file"
@@ -67,18 +69,22 @@ def locked(path: Path) -> Generator[int]:
 @contextmanager
 def locked_folder(path: Path) -> Generator[None]:
     """Hold the lock on a folder; raises FileNotFoundError, and NotPossibleNow."""
-    fd = _open_locked(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
+        folder = HeldFolder(str(path))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise NotPossibleNow(f"{path} cannot be used: {error.strerror}; mend it") from error
+    with folder:
+        _lock(folder.try_lock, path)
         yield
-    finally:
-        os.close(fd)
 
 
 def _open_locked(path: Path, flags: int) -> int:
     while True:
         fd = open_file(path, flags)
         try:
-            _lock(fd, path)
+            _lock(partial(try_lock, fd), path)
             # It may have been put aside for a new one while this waited.
             if _is_at(fd, path):
                 return fd
@@ -88,25 +94,16 @@ def _open_locked(path: Path, flags: int) -> int:
         os.close(fd)
 
 
-def _lock(fd: int, path: Path) -> None:
+def _lock(take: Callable[[], bool], path: Path) -> None:
     until, pause = time.monotonic() + PATIENCE, 0.00005
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError as error:
-            if time.monotonic() > until:
-                raise NotPossibleNow(
-                    f"{path} has been locked by another process for {PATIENCE:.0f} seconds; "
-                    f"look for one that is stopped (ps, state T) and continue or end it"
-                ) from error
-            time.sleep(pause)
-            pause = min(pause * 2, 0.002)
-
-
-def unlock(fd: int) -> None:
-    """Let others write, before what was written is synced."""
-    fcntl.flock(fd, fcntl.LOCK_UN)
+    while not take():
+        if time.monotonic() > until:
+            raise NotPossibleNow(
+                f"{path} has been locked by another process for {PATIENCE:.0f} seconds; "
+                f"look for one that is stopped (ps, state T) and continue or end it"
+            )
+        time.sleep(pause)
+        pause = min(pause * 2, 0.002)
 
 
 def append(fd: int, path: Path, line: bytes) -> None:
@@ -115,7 +112,7 @@ def append(fd: int, path: Path, line: bytes) -> None:
     Raises JournalFull.
     """
     size = os.fstat(fd).st_size
-    data = line if size == 0 or os.pread(fd, 1, size - 1) == b"\n" else b"\n" + line
+    data = line if size == 0 or read_at(fd, 1, size - 1) == b"\n" else b"\n" + line
     try:
         _write(fd, data)
     except OSError as error:
@@ -133,33 +130,23 @@ def _write(fd: int, data: bytes) -> None:
 def sync(fd: int, path: Path) -> None:
     """Wait until what was written would survive a loss of power; raises JournalFull."""
     try:
-        getattr(os, "fdatasync", os.fsync)(fd)
+        sync_data(fd)
     except OSError as error:
         raise JournalFull(
             f"{path}: it is uncertain whether the last line is stored ({error}); {remedy(error)}"
         ) from error
 
 
-def sync_folder(path: Path) -> None:
-    """Make the names in a folder survive a loss of power."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with suppress(OSError):
-            os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 def write_whole(path: Path, data: bytes) -> None:
     """Put a file in place of another, at once and for its owner alone; raises JournalFull."""
     new = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fd = open_own(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
             with os.fdopen(fd, "wb") as file:
                 file.write(data)
                 file.flush()
-                os.fsync(file.fileno())
+                descriptor.sync(file.fileno())
             new.replace(path)
         except BaseException:
             with suppress(OSError):

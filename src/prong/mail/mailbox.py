@@ -21,6 +21,7 @@ from pathlib import Path
 import msgspec
 
 from prong.errors import NotPossibleNow
+from prong.foreign_json import NOT_JSON
 from prong.journal.record import check, reseal
 from prong.mail.aside import AsideFile, SetAside
 from prong.mail.authority import EVERYONE, may
@@ -28,7 +29,8 @@ from prong.mail.body import Mail, MailBody
 from prong.mail.keyring import Keyring, Verifier
 from prong.mail.line_scan import Cursor, LineScan, stands
 from prong.mail.locked_file import locked, open_file, write_whole
-from prong.mail.signed_line import LINE_LIMIT, NOT_UNDERSTOOD, VERSION, Unsound, sign
+from prong.mail.signed_line import LINE_LIMIT, VERSION, Unsound, sign
+from prong.system.descriptor import read_at
 from prong.wire.raw import dump
 
 ROTATE_OVER = 1_048_576
@@ -204,7 +206,7 @@ class Mailbox:
         sender = verifier.sender(line)
         try:
             found = msgspec.json.decode(line, type=_MailLine)
-        except NOT_UNDERSTOOD as error:
+        except NOT_JSON as error:
             raise Unsound(f"it is not understood ({error})") from error
         if found.to not in {self._name, EVERYONE}:
             raise Unsound(f"it is addressed to {found.to[:40]!r}")
@@ -223,12 +225,12 @@ _UNKNOWN = -1
 def _header_of(line: bytes) -> _BoxHeader | None:
     if check(line, 0) is None:
         return None
-    with suppress(*NOT_UNDERSTOOD):
+    with suppress(*NOT_JSON):
         return msgspec.json.decode(line, type=_BoxHeader)
     return None
 
 
 def _generation(fd: int) -> int:
-    line = os.pread(fd, _HEADER_LIMIT, 0).partition(b"\n")[0]
+    line = read_at(fd, _HEADER_LIMIT, 0).partition(b"\n")[0]
     header = _header_of(line)
     return _UNKNOWN if header is None else header.generation

@@ -15,6 +15,7 @@ import hmac
 import msgspec
 
 from prong.errors import BadInput
+from prong.foreign_json import NOT_JSON
 from prong.journal.record import body_of, check, reseal
 from prong.wire.raw import dump
 
@@ -24,8 +25,6 @@ VERSION = 1
 LINE_LIMIT = 1_048_576
 """Bytes that a line may have, its newline included."""
 
-NOT_UNDERSTOOD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What reading foreign JSON may raise."""
 
 _SHOWN = 200
 _LEAD = b'"mac":"'
@@ -69,7 +68,7 @@ def claimed_sender(line: bytes) -> str:
         raise Unsound("its checksum does not match")
     try:
         claim = msgspec.json.decode(line, type=_SenderClaim)
-    except NOT_UNDERSTOOD as error:
+    except NOT_JSON as error:
         raise Unsound(f"it is not understood ({error})") from error
     if claim.v > VERSION:
         raise Unsound(f"a newer Prong wrote it (version {claim.v}, this one reads {VERSION})")

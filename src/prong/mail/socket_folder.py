@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
+import time
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
@@ -11,11 +13,15 @@ from pathlib import Path
 
 from prong.errors import NotPossibleNow
 from prong.host.private import socket_folders
+from prong.system.descriptor import is_open_to_others
+from prong.system.identity import user_id
+from prong.system.user_socket import open_user_socket
 
 BELL, VIEW = "bell", "view"
 """The kinds of sockets that a member has: it waits at the one, and is seen by the other."""
 PATH_LIMIT = 103
 """Bytes that the path of a socket may have everywhere, the zero at its end left out."""
+_DAY = 86_400.0
 
 
 def socket_paths(folder: Path, member: str, kind: str) -> tuple[Path, ...]:
@@ -59,6 +65,33 @@ def remove_sockets(folder: Path, member: str) -> None:
                 path.unlink()
 
 
+def sweep_sockets(folder: Path) -> None:
+    """Remove the sockets of a folder of ours at which nobody has listened for long.
+
+    Who was killed left them, and may be on no list. One is asked, as a number in a name would say
+    nothing in a container that shares the folder. One of today may be about to be listened at.
+    """
+    before = time.time() - _DAY
+    with suppress(OSError), os.scandir(folder) as found:
+        for one in found:
+            with suppress(OSError):
+                seen = one.stat(follow_symlinks=False)
+                old = stat.S_ISSOCK(seen.st_mode) and seen.st_mtime < before
+                if old and _is_deserted(one.path):
+                    os.unlink(one.path)  # noqa: PTH108 - strings throughout
+
+
+def _is_deserted(path: str) -> bool:
+    """Whether nobody listens at a socket; who does, and is of another kind or busy, says so."""
+    with open_user_socket(socket.SOCK_STREAM) as asking:
+        asking.setblocking(False)
+        try:
+            asking.connect(path)
+        except ConnectionRefusedError:
+            return True
+    return False
+
+
 def _unfit(folder: Path) -> str:
     """Make a folder; says why it cannot be used."""
     with suppress(FileExistsError):
@@ -71,8 +104,8 @@ def _unfit(folder: Path) -> str:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
         return "is no folder"
-    if found.st_uid != os.getuid():
+    if found.st_uid != user_id():
         return "is another user's"
-    if found.st_mode & 0o077:
+    if is_open_to_others(found):
         return "is open to others (chmod 700)"
     return "" if os.access(folder, os.W_OK | os.X_OK) else "cannot be written"

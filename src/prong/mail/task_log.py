@@ -18,10 +18,11 @@ from zlib import crc32
 import msgspec
 
 from prong.errors import NotPossibleNow, UnknownName, UsageError
+from prong.foreign_json import NOT_JSON
 from prong.mail.authority import LEADER, OUTSIDE
 from prong.mail.doorbell import ring
 from prong.mail.keyring import Keyring, Verifier
-from prong.mail.locked_file import append, locked, open_file, sync, unlock
+from prong.mail.locked_file import append, locked, open_file, sync
 from prong.mail.shared_task import (
     ClaimOutcome,
     SharedStatus,
@@ -38,8 +39,10 @@ from prong.mail.shared_task import (
     open_needs,
     unclaimable,
 )
-from prong.mail.signed_line import NOT_UNDERSTOOD, VERSION, Unsound, sign
+from prong.mail.signed_line import VERSION, Unsound, sign
 from prong.mail.team_file import TeamFile
+from prong.system.descriptor import read_at
+from prong.system.file_lock import unlock
 
 _PLACE = "tasks"
 _CHECKED = 64
@@ -212,7 +215,7 @@ class SharedTasks:
             self._tasks, self._number, self._offset = {}, 0, 0
         pieces: list[bytes] = []
         at = self._offset
-        while piece := os.pread(fd, 1 << 20, at):
+        while piece := read_at(fd, 1 << 20, at):
             pieces.append(piece)
             at += len(piece)
         *lines, _torn = b"".join(pieces).split(b"\n")
@@ -230,11 +233,11 @@ class SharedTasks:
             if found.n > self._number:
                 self._tasks.update(apply_event(self._tasks, found.body, by))
                 self._number = found.n
-        except (Unsound, UsageError, *NOT_UNDERSTOOD) as error:
+        except (Unsound, UsageError, *NOT_JSON) as error:
             told = f"{self.path}, byte {self._offset}: {Unsound(str(error))}"
             if told not in self.damage:
                 self.damage.append(told)
 
     def _checked(self, fd: int) -> int:
         start = max(0, self._offset - _CHECKED)
-        return crc32(os.pread(fd, self._offset - start, start))
+        return crc32(read_at(fd, self._offset - start, start))

@@ -12,9 +12,10 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from prong.errors import BadInput, NotPossibleNow, UnknownName
-from prong.host import owner
+from prong.foreign_json import NOT_JSON
 from prong.mail.authority import LEADER
 from prong.mail.locked_file import COARSE_CLOCK, locked_folder, open_file, write_whole
+from prong.system.identity import is_alive
 from prong.wire.raw import dump
 
 TEAM_VERSION = 1
@@ -80,7 +81,7 @@ class Team(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def led(self) -> bool:
         """Whether the leader's session is open, as far as it is known."""
-        return not self.pid or owner.is_alive(self.pid, self.since)
+        return not self.pid or is_alive(self.pid, self.since)
 
     @property
     def living(self) -> tuple[Member, ...]:
@@ -91,7 +92,7 @@ class Team(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a member's process runs, as far as it is known."""
         if not member.backend:
             return self.led
-        return not member.pid or owner.is_alive(member.pid, member.since)
+        return not member.pid or is_alive(member.pid, member.since)
 
 
 class _Versioned(msgspec.Struct, frozen=True):
@@ -130,7 +131,7 @@ class TeamFile:
         data = dump(team)
         try:
             msgspec.json.decode(data, type=Team)
-        except msgspec.MsgspecError as error:
+        except NOT_JSON as error:
             raise BadInput(f"a team cannot be stored so: {error}") from error
         for torn in self.path.parent.glob(f".{self.path.name}.*"):
             torn.unlink(missing_ok=True)
@@ -172,7 +173,7 @@ class TeamFile:
             version = msgspec.json.decode(data, type=_Versioned).version
             if version <= TEAM_VERSION:
                 return msgspec.json.decode(data, type=Team)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except NOT_JSON as error:
             raise NotPossibleNow(
                 f"{self.path} is damaged ({error}); mend it, or remove its folder and create the "
                 f"team anew"

@@ -14,19 +14,22 @@ from typing import Any
 import msgspec
 
 from prong.errors import JournalFull, NotPossibleNow, ProngError, UnknownName
-from prong.host import make_private, owner
+from prong.host import make_private
 from prong.journal.lock import remedy
 from prong.mail.authority import EVERYONE, LEADER, OUTSIDE, check_name, is_name, may
 from prong.mail.body import Mail, MailBody
 from prong.mail.doorbell import Doorbell, ring
 from prong.mail.keyring import Keyring
 from prong.mail.line_scan import Cursor
-from prong.mail.locked_file import append, locked, sync, sync_folder, unlock, write_whole
+from prong.mail.locked_file import append, locked, sync, write_whole
 from prong.mail.mailbox import MailBatch, Mailbox
 from prong.mail.network_mount import network_type
 from prong.mail.socket_folder import remove_sockets
 from prong.mail.task_log import SharedTasks
 from prong.mail.team_file import Member, Team, TeamFile
+from prong.system.descriptor import is_open_to_others, sync_folder
+from prong.system.file_lock import unlock
+from prong.system.identity import started, user_id
 
 MEMBERS = 100
 """Members that a team may have, its leader left out."""
@@ -157,7 +160,7 @@ class TeamFolder:
         """Say that the leader's session is open in this process."""
         pid = os.getpid()
         with self._file.changing() as team:
-            since = owner.started(pid)
+            since = started(pid)
             self._file.store(msgspec.structs.replace(team, pid=pid, since=since))
 
     def inventory(self) -> str:
@@ -343,7 +346,7 @@ def _check_private(folder: Path) -> None:
         raise NotPossibleNow(f"{folder} cannot be read ({error.strerror})") from error
     if not stat.S_ISDIR(found.st_mode):
         raise NotPossibleNow(f"{folder} is no folder but a link or a file; remove it")
-    if found.st_uid != os.getuid():
+    if found.st_uid != user_id():
         raise NotPossibleNow(f"{folder} is another user's; set PRONG_HOME to a folder of yours")
-    if found.st_mode & 0o077:
+    if is_open_to_others(found):
         raise NotPossibleNow(f"{folder} is open to others; chmod 700 it")

@@ -6,7 +6,7 @@ from prong.provider.azure import azure_deployment
 from prong.provider.backend import Backend, Resources, find_backend
 from prong.provider.connect import Providers
 from prong.provider.http import Http, HttpLimits
-from prong.provider.pick import is_local, local_model, pick
+from prong.provider.pick import is_local, kind_of_server, local_model, pick
 from prong.provider.provider import (
     Endpoint,
     Noticed,
@@ -52,6 +52,7 @@ __all__ = [
     "is_loopback",
     "is_on",
     "is_public",
+    "kind_of_server",
     "local_model",
     "pick",
     "read_body",

@@ -19,6 +19,7 @@ from prong.errors import (
     RateLimited,
     Unreachable,
 )
+from prong.foreign_json import NOT_JSON
 from prong.prompt import Mark, Prompt
 from prong.provider.address import is_loopback, read_url
 from prong.provider.azure import azure_path
@@ -264,11 +265,14 @@ class Api:
             # What the server did counts for more than what it was asked to do.
             streamed = kind == "text/event-stream"
         if not streamed:
-            yield decoder.whole(await read(response, self._bounds.response))
+            body = await read(response, self._bounds.response)
+            if _is_page(body):
+                raise self._web_page(response)
+            yield decoder.whole(body)
             return
         first = True
         async for data in response:
-            if first and data.lstrip()[:1] == b"<":
+            if first and _is_page(data):
                 raise self._web_page(response)
             first = False
             for at in range(0, len(data), _STEP):
@@ -313,7 +317,7 @@ class Api:
             if response.status != _OK:
                 return []
             found = msgspec.json.decode(data, type=_ModelRows)
-        except (ProngError, TimeoutError, msgspec.MsgspecError):
+        except (*NOT_JSON, ProngError, TimeoutError):
             return []
         return [model.id for model in found.data if model.id.isprintable()]
 
@@ -328,19 +332,29 @@ class Api:
         return headers
 
 
+def _is_page(beginning: bytes) -> bool:
+    """Whether a body is a web page, whatever its headers call it: no API answers so."""
+    return beginning.lstrip()[:1] == b"<"
+
+
 def address(base_url: str, path: str) -> str:
     """Join a base URL and a dialect's path, whether or not either names the version."""
     base, question, query = base_url.partition("?")
     base = base.rstrip("/")
-    rest = path if path.startswith("/") else f"/{path}"
-    if rest.startswith("/v1/"):
-        rest = rest[3:]
+    version, rest = _parted(path)
     # Some documentation gives the whole address.
     base = base.removesuffix(rest)
     if (there := azure_path(base, rest)) is None:
         versioned = any(_is_version(segment) for segment in base.split("/")[3:])
-        there = f"{base}{'' if versioned else '/v1'}{rest}"
+        there = f"{base}{'' if versioned else version}{rest}"
     return f"{there}{'&' if query and '?' in rest else question}{query}"
+
+
+def _parted(path: str) -> tuple[str, str]:
+    """Part a path from the version of the API before it, which is the first where none is named."""
+    rest = path if path.startswith("/") else f"/{path}"
+    first, slash, more = rest[1:].partition("/")
+    return (f"/{first}", f"/{more}") if slash and _is_version(first) else ("/v1", rest)
 
 
 def _is_version(segment: str) -> bool:

@@ -32,12 +32,21 @@ def has_deployment(base_url: str) -> bool:
     return _DEPLOYMENT.search(base_url) is not None
 
 
-def azure_base(name: str, dialect: str, env: Mapping[str, str]) -> str:
-    """Give the address of a deployment.
+def azure_base(name: str, dialect: str, env: Mapping[str, str], given: str = "") -> str:
+    """Give the address of a deployment; `given` is that of its resource, or its own.
 
-    Raises BadInput if the environment does not say whose.
+    Raises BadInput if neither it nor the environment says whose, or it is another deployment's.
     """
-    endpoint = env.get(ENDPOINT_VARIABLE, "").strip().rstrip("/")
+    endpoint = given.rstrip("/") or env.get(ENDPOINT_VARIABLE, "").strip().rstrip("/")
+    if found := _DEPLOYMENT.search(endpoint):
+        named = found[0].rpartition("/")[2]
+        if named != name:
+            raise BadInput(
+                f"azure:{name} and the address of the deployment {named} contradict each other; "
+                "give one of them, or the model without azure: beside that address"
+            )
+    if "/openai" in endpoint.partition("://")[2]:
+        return endpoint
     if not endpoint:
         raise BadInput(
             f"azure:{name} needs the address of the resource: set {ENDPOINT_VARIABLE} "

@@ -27,6 +27,10 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
     """The environment; `os.environ` may be another."""
     folder: Path | None
     """A folder of its own for what outlives the session; not made yet. None: nothing may."""
+    base_url: str = ""
+    """The server that was asked for, if one was: by an option, a setting or `PRONG_BASE_URL`."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """What was asked to be sent with every request; names are lower case."""
     patience: Patience | None = None
     """How often and how long requests are to be tried again, as settings say."""
 
@@ -45,6 +49,8 @@ class Backend(ABC):
     """Whether its models understand cache marks."""
     images: ClassVar[bool] = True
     """Whether its models can be shown pictures."""
+    served: ClassVar[bool] = False
+    """Whether it asks a server whose address and headers can be given, and heeds both."""
 
     def __init__(self, resources: Resources) -> None:
         """Start nothing: a session may end without a request."""

@@ -11,14 +11,11 @@ import anyio.to_thread
 import msgspec
 
 from prong.errors import BadInput, BrokenReply, Unauthorised
-from prong.provider.backend import Backend, Resources
-from prong.provider.hosted import hosted, library
-from prong.provider.provider import Endpoint, Provider
-from prong.provider.signing import OutboundRequest, SignedApi, SigningTransport
-from prong.provider.throttle import Throttle
-from prong.provider.transport import Response, Transport
-from prong.provider.vendor import is_on
-from prong.wire import dialect
+from prong.foreign_json import NOT_JSON
+from prong.provider.backend import Resources
+from prong.provider.hosted import CloudBackend, CloudSigner, gateway_pass, hosted, library
+from prong.provider.signing import OutboundRequest
+from prong.provider.transport import Response
 
 TOKEN_VARIABLE = "AWS_BEARER_TOKEN_BEDROCK"  # noqa: S105 - the name of a variable
 _VERSION = "bedrock-2023-05-31"
@@ -34,47 +31,20 @@ _KINDS = {
 """What AWS calls an error within a stream, and what the Messages API does."""
 
 
-class Bedrock(Backend):
-    """The models of `bedrock:`."""
-
-    dialect: ClassVar = "anthropic"
-    marks: ClassVar = True
-
-    def __init__(self, resources: Resources) -> None:
-        """Read no credentials yet."""
-        super().__init__(resources)
-        self._throttle = Throttle()
-        self._signer: BedrockSigner | None = None
-
-    def connect(self, model: str) -> Provider:
-        """Make the provider of a model."""
-        del model
-        if self._signer is None:
-            self._signer = BedrockSigner(self.resources.transport, self.resources.env)
-        return SignedApi(
-            self._signer,
-            Endpoint(base_url=self._signer.base, dialect="anthropic", key_source="AWS"),
-            dialect("anthropic"),
-            patience=self.resources.patience,
-            throttle=self._throttle,
-        )
-
-
-class BedrockSigner(SigningTransport):
+class BedrockSigner(CloudSigner):
     """Sends requests of the Messages API to Bedrock."""
 
-    def __init__(self, inner: Transport, env: Mapping[str, str]) -> None:
-        """Find the region; credentials are looked for when they are needed.
-
-        Raises NotInstalled without botocore, BadInput without a region.
-        """
-        super().__init__(inner)
+    def __init__(self, given: Resources) -> None:
+        """Find the region; raises NotInstalled without botocore, BadInput without a region."""
+        super().__init__(given)
         found = library("botocore.session", "bedrock")
-        self._env = env
+        env = self._env = given.env
         self._session: Any = found.Session(profile=env.get("AWS_PROFILE") or None)
         self.region = _region(self._session, env)
-        given = env.get("ANTHROPIC_BEDROCK_BASE_URL", "").strip().rstrip("/")
-        self.base = given or f"https://bedrock-runtime.{self.region}.amazonaws.com"
+        self._own = frozenset(name for name, _ in given.headers)
+        named = given.base_url or env.get("ANTHROPIC_BEDROCK_BASE_URL", "").strip().rstrip("/")
+        self.base = named or f"https://bedrock-runtime.{self.region}.amazonaws.com"
+        self.gate = gateway_pass(given, "CLAUDE_CODE_SKIP_BEDROCK_AUTH", named=bool(named))
 
     async def sign(self, request: OutboundRequest) -> OutboundRequest:
         """Turn it into an invocation, signed by whatever credentials AWS finds."""
@@ -91,13 +61,14 @@ class BedrockSigner(SigningTransport):
                 *(
                     pair
                     for pair in request.headers
-                    if pair[0].startswith(("user-agent", "x-prong-"))
+                    if pair[0].startswith(("user-agent", "x-prong-")) or pair[0] in self._own
                 ),
             ),
             (body,),
         )
-        if is_on(self._env, "CLAUDE_CODE_SKIP_BEDROCK_AUTH"):
-            return plain
+        if self.gate.on:
+            gate = self.gate.token
+            return plain.with_headers(authorization=f"Bearer {gate}") if gate else plain
         if token := self._env.get(TOKEN_VARIABLE, "").strip():
             return plain.with_headers(authorization=f"Bearer {token}")
         # It may read files, ask another server, or wait for one.
@@ -136,7 +107,15 @@ class BedrockSigner(SigningTransport):
     def secrets(self) -> tuple[str, ...]:
         """What the environment holds; other credentials are never sent, only signed with."""
         names = (TOKEN_VARIABLE, f"AWS_{_SECRET}", "AWS_SESSION_TOKEN")
-        return tuple(self._env.get(name, "") for name in names)
+        return (self.gate.token, *(self._env.get(name, "") for name in names))
+
+
+class Bedrock(CloudBackend):
+    """The models of `bedrock:`."""
+
+    prefix: ClassVar = "bedrock"
+    key_source: ClassVar = "AWS"
+    signer: ClassVar = BedrockSigner
 
 
 _SECRET = "SECRET_ACCESS_KEY"  # noqa: S105 - the name of a variable
@@ -160,7 +139,7 @@ class Unframed:
             try:
                 buffer.add_data(data)
                 events = b"".join(_event(message) for message in buffer)
-            except (frames.ParserError, ValueError, msgspec.MsgspecError) as error:
+            except (*NOT_JSON, frames.ParserError, ValueError) as error:
                 raise BrokenReply(f"the reply of {self.origin} is damaged: {error}") from error
             if events:
                 yield events

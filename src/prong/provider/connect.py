@@ -32,7 +32,7 @@ class Providers:
         self._transport = transport
         self._env = env
         self._folder = folder
-        self._backends: dict[str, Backend] = {}
+        self._backends: dict[Endpoint, Backend] = {}
         self._racks: dict[str, Rack] = {}
         self._helpers: dict[str, KeyHelper] = {}
         self._throttles: dict[Endpoint, Throttle] = {}
@@ -58,7 +58,7 @@ class Providers:
         Raises ProngError if it cannot be used.
         """
         if endpoint.backend:
-            return self._backend(endpoint.backend, patience).connect(model.partition(":")[2])
+            return self._backend(endpoint, patience).connect(model.partition(":")[2])
         speaks = dialect(endpoint.dialect, explicit=endpoint.explicit)
         if endpoint.dialect == "chat":
             from prong.provider.llama import Llama, may_be_llama
@@ -82,17 +82,23 @@ class Providers:
             return SignedApi(helper, endpoint, speaks, patience=patience, throttle=throttle)
         return Api(self._transport, endpoint, speaks, patience=patience, throttle=throttle)
 
-    def _backend(self, name: str, patience: Patience | None) -> Backend:
-        backend = self._backends.get(name)
+    def _backend(self, endpoint: Endpoint, patience: Patience | None) -> Backend:
+        name, given_url = endpoint.backend, endpoint.base_url
+        backend = self._backends.get(endpoint)
         if backend is None:
             if (found := find_backend(name)) is None:
                 raise NotInstalled(f"the provider {name!r} is not installed; install Prong anew")
             folder = self._folder / name if self._folder is not None else None
             given = Resources(
-                transport=self._transport, env=self._env, folder=folder, patience=patience
+                transport=self._transport,
+                env=self._env,
+                folder=folder,
+                base_url="" if given_url == f"{name}:" else given_url,
+                headers=endpoint.headers,
+                patience=patience,
             )
             backend = found(given)
-            self._backends[name] = backend
+            self._backends[endpoint] = backend
         return backend
 
     def _key_helper(self, command: str) -> KeyHelper:

@@ -33,6 +33,12 @@ _NO_MODEL = re.compile(
     r"\bmodels?\b.{0,120}(?:not exist|not found)|not_found_error model:",
     re.IGNORECASE | re.DOTALL,
 )
+_NO_ENDPOINT = re.compile(
+    r"(?:unexpected|unsupported|unknown|unrecogni[sz]ed|invalid|no such) (?:api )?"
+    r"(?:endpoint|route|path|url)\b|(?:endpoint|route)\b.{0,60}\bnot (?:found|supported|exist)",
+    re.IGNORECASE,
+)
+"""How servers say, whatever the status, that they do not know an address."""
 _SPENT = re.compile(r"insufficient_quota|credit balance is too low|billing_\w+", re.IGNORECASE)
 _RATE = re.compile(r"rate_?limit|too_many_requests", re.IGNORECASE)
 _LOAD = re.compile(r"overload|api_error|server_error|internal|unavailable|timeout", re.IGNORECASE)
@@ -72,9 +78,11 @@ def mapped(refusal: Refusal, endpoint: Endpoint, model: str) -> ProviderError:
         said=said,
         status=refusal.status,
         key=f"the key in {endpoint.key_source}" if endpoint.key_source else _KEYLESS,
-        remedy=_REMEDIES.get(endpoint.dialect, "check the base URL"),
+        remedy=_REMEDIES.get("" if endpoint.backend else endpoint.dialect, "check the base URL"),
         location=refusal.headers.get("location", "elsewhere"),
     )
+    if error is BadRequest and endpoint.dialect == "claude-chat" and "cache_control" in said:
+        text += _UNMARKED
     made = error(
         text,
         status=refusal.status,
@@ -107,12 +115,22 @@ _SPENT_TEXT = "the account behind {key} has no credit left at {url}: {said}"
 _SLOW_DOWN = "{url} wants fewer requests: {said}; wait, or ask for a higher limit"
 _LOADED = "{url} is failing or overloaded ({status}): {said}; try again later"
 _REFUSED = "{url} refused the request: {said}"
+_REFUSED_BY = "{url} refused the request ({status}): {said}"
+_GUARDED = (
+    "something before {url} refused the request ({status}) with a web page, so it may not be about "
+    "the key: {said}; check the base URL, the network and its proxy"
+)
+_NO_REPLY = "{url} answered {status}, which is no reply: {said}; check the base URL"
+_PROXY_LOGIN = (
+    "a proxy before {url} wants a login (407): {said}; put user and password into the proxy's URL"
+)
 _NO_ADDRESS = "{url} has no such address: {said}; {remedy}"
 _REMEDIES = {
     "anthropic": "check the base URL, or say --api chat if it is a server of the chat API",
     "responses": "it seems to know the chat API alone: say --api chat, or check the base URL",
 }
 """What to do about an address that is not there, by the API that was asked for."""
+_UNMARKED = '; the setting "cacheMarks": false leaves these marks out'
 _MOVED = (
     "{url} answered {status} and points to {location}; redirects are not followed: "
     "set the base URL to where the API really is"
@@ -122,7 +140,7 @@ _MOVED = (
 def _by_status(refusal: Refusal, status: int) -> tuple[type[ProviderError], str]:
     said = f"{refusal.kind} {refusal.message}"
     if status in {401, 403} or (status == 400 and "API key not valid" in refusal.message):
-        return Unauthorised, _REFUSED_KEY
+        return Unauthorised, _GUARDED if _is_page(refusal) else _REFUSED_KEY
     if status == 402 or (status in {400, 429} and _SPENT.search(said)):
         return RateLimited if status == 429 else BadRequest, _SPENT_TEXT
     if status == 429:
@@ -131,13 +149,17 @@ def _by_status(refusal: Refusal, status: int) -> tuple[type[ProviderError], str]
         return ContextOverflow, _TOO_LONG
     if status in {400, 404, 422} and _NO_MODEL.search(said):
         return NoSuchModel, _UNKNOWN_MODEL
-    if status in {404, 405}:
+    if status in {404, 405, 501} or (status in {400, 422} and _NO_ENDPOINT.search(said)):
         return BadRequest, _NO_ADDRESS
     if status in {408, 409} or status >= 500:
         return Overloaded, _LOADED
-    if 300 <= status < 400:
-        return BadRequest, _MOVED
-    return BadRequest, _REFUSED
+    if status < 400:
+        return BadRequest, _NO_REPLY if status < 300 else _MOVED
+    return BadRequest, _PROXY_LOGIN if status == 407 else _REFUSED_BY
+
+
+def _is_page(refusal: Refusal) -> bool:
+    return refusal.headers.get("content-type", "").lower().startswith("text/html")
 
 
 def _by_kind(refusal: Refusal) -> tuple[type[ProviderError], str]:
@@ -152,6 +174,8 @@ def _by_kind(refusal: Refusal) -> tuple[type[ProviderError], str]:
         return Unauthorised, _REFUSED_KEY
     if _NO_MODEL.search(refusal.kind):
         return NoSuchModel, _UNKNOWN_MODEL
+    if _NO_ENDPOINT.search(refusal.message):
+        return BadRequest, _NO_ADDRESS
     if refusal.kind.startswith("invalid"):
         return BadRequest, _REFUSED
     if _LOAD.search(refusal.kind):

@@ -207,8 +207,13 @@ class Http:
         url: str,
         headers: Iterable[tuple[str, str]] = (),
         body: bytes | Sequence[bytes] = (),
+        *,
+        slots: anyio.Semaphore | None = None,
     ) -> AsyncGenerator[HttpResponse, None]:
-        """Send a request; see `Transport`. A body in pieces is joined only as it is sent."""
+        """Send a request; see `Transport`. A body in pieces is joined only as it is sent.
+
+        It waits for one of the slots, if its caller has a bound of its own.
+        """
         pieces = (body,) if isinstance(body, bytes) else body
         target, proxy = self._route(url)
         key = (target.scheme, target.host, target.port, proxy)
@@ -216,7 +221,7 @@ class Http:
         if pool is None:
             pool = self._pools[key] = _Pool(self.limits.connections)
         head = _request_head(method, target, proxy, headers, sum(map(len, pieces)))
-        async with pool.slots:
+        async with slots or pool.slots:
             connection = await self._exchange(pool, target, proxy, (method, head, pieces))
             settle = False
             try:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import ByteReceiveStream
 
 from prong.errors import Unauthorised
+from prong.foreign_number import whole_number
 from prong.provider.signing import OutboundRequest, SigningTransport
 from prong.provider.transport import Transport
+from prong.system.process_tree import ProcessTree, apart
 
 TTL_VARIABLE = "CLAUDE_CODE_API_KEY_HELPER_TTL_MS"
 _TTL = 300.0
@@ -64,13 +63,19 @@ class KeyHelper(SigningTransport):
 
         Raises Unauthorised if it prints anything else, fails, or does not end.
         """
-        process = await anyio.open_process(
-            self._command,
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=dict(self._env),
-            start_new_session=True,
-        )
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        process = None
+        # A start that is cancelled in its midst leaves a process that nobody waits for.
+        with anyio.CancelScope(shield=True):
+            process = await anyio.open_process(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=dict(self._env),
+                **apart(),
+            )
+        assert process is not None, "a shield hides nothing"
+        tree = ProcessTree(process.pid)
         try:
             with anyio.fail_after(self._seconds):
                 assert process.stdout is not None
@@ -79,7 +84,9 @@ class KeyHelper(SigningTransport):
         except TimeoutError:
             raise _wrong(f"did not end within {self._seconds:g} seconds") from None
         finally:
-            _end(process.pid)
+            # With what it started, whatever has become of it.
+            tree.force()
+            tree.close()
             with anyio.CancelScope(shield=True):
                 await process.aclose()
         if code != 0:
@@ -88,17 +95,8 @@ class KeyHelper(SigningTransport):
 
 
 def _lifetime(env: Mapping[str, str]) -> float:
-    given = env.get(TTL_VARIABLE, "").strip()
-    return int(given) / 1000 if given.isdecimal() else _TTL
-
-
-def _end(pid: int) -> None:
-    """End the command and what it started, whatever has become of it."""
-    with suppress(ProcessLookupError, PermissionError):
-        if sys.platform == "win32":
-            os.kill(pid, signal.SIGTERM)
-        else:
-            os.killpg(pid, signal.SIGKILL)
+    given = whole_number(env.get(TTL_VARIABLE, "").strip())
+    return _TTL if given is None else given / 1000
 
 
 async def _read(stream: ByteReceiveStream) -> bytes:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Literal
 
 from prong.errors import BadInput, NotInstalled, Unauthorised, UnknownName
 from prong.extension import installed
 from prong.provider.address import read_url
 from prong.provider.azure import azure_base, has_deployment, is_azure
-from prong.provider.backend import find_backend, prefix_of
+from prong.provider.backend import Backend, find_backend, prefix_of
 from prong.provider.provider import Endpoint
-from prong.provider.vendor import KEY_HEADERS, VENDORS, ApiKey, Vendor, key_for, vendor_of
+from prong.provider.vendor import KEY_HEADERS, VENDORS, ApiKey, key_for, vendor_of
 
 LOCAL = "local:"
 """Stands for the base URL of the embedded engine."""
@@ -27,10 +28,17 @@ _APIS = {
 }
 _AZURE = "azure"
 _PREFIXES = ("anthropic", "openai", "openai-chat", "chat", "gemini", _AZURE)
-_OPENAI_NAME = re.compile(r"(gpt|o1|o3|o4|codex|chatgpt)(?![a-z])")
-_CLAUDE_NAME = re.compile(r"(?<![a-z0-9])claude-(?=[a-z0-9])")
+_OPENAI_NAME = r"(gpt|o1|o3|o4|codex|chatgpt)(?![a-z])"
+_CLAUDE_NAME = r"(?<![a-z0-9])claude-(?=[a-z0-9])"
 """Claude's models, whatever a gateway puts in front of their names."""
-_GPT_VERSION = re.compile(r"gpt-([0-9]{1,2})(?:\.([0-9]{1,2}))?(?![0-9])")
+_GATEWAY_NAMES = (
+    "ANTHROPIC_MODEL",
+    "ANTHROPIC_DEFAULT_OPUS_MODEL",
+    "ANTHROPIC_DEFAULT_SONNET_MODEL",
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL",
+)
+"""By which people say what the gateway at ANTHROPIC_BASE_URL calls its models."""
+_GPT_VERSION = r"gpt-([0-9]{1,2})(?:\.([0-9]{1,2}))?(?![0-9])"
 _EXPLICIT_SINCE = (5, 6)
 
 
@@ -52,14 +60,19 @@ def pick(
         Unauthorised: the vendor's own API needs a key, and there is none.
 
     """
-    if (own := _at_backend(model)) is not None:
-        return own, model
-    prefixed, name = _split(model)
+    headers = tuple(headers)
     base = base_url or env.get("PRONG_BASE_URL", "").strip()
+    if is_local(model):
+        return _embedded(base_url, api), model
+    if (own := _backend_of(model)) is not None:
+        _refuse_unheeded(model, own, base_url=base_url, api=api, key=key)
+        given = _headers((), None, (*_custom(own.dialect, env), *headers))
+        return _at_backend(model, own, base, given), model
+    prefixed, name = _split(model)
     dialect = _dialect(prefixed, name, api or "", env, base=base)
-    base = base or _vendor_base(prefixed, name, dialect, env)
+    base = _vendor_base(prefixed, name, dialect, env, base)
     # Claude, too, can be had at Azure: by Anthropic's own rules.
-    azure = dialect != "anthropic" and is_azure(base)
+    azure = dialect != "anthropic" and (prefixed == _AZURE or is_azure(base))
     vendor = VENDORS[_AZURE] if azure else vendor_of(dialect)
     at_vendor = not vendor.url or read_url(base).host == read_url(vendor.url).host
     given = (*_custom(dialect, env), *headers)
@@ -72,14 +85,14 @@ def pick(
             f"there is no key for {base}; set {vendor.keys[0][0]} or PRONG_API_KEY, or choose "
             "another server with --base-url"
         )
-    if dialect == "chat" and _CLAUDE_NAME.search(name.lower()) and explicit is not False:
+    if dialect == "chat" and re.search(_CLAUDE_NAME, name.lower()) and explicit is not False:
         dialect, explicit = "claude-chat", True
     elif explicit is None:
         explicit = dialect == "anthropic" or (vendor.url != "" and at_vendor and _knows_marks(name))
     endpoint = Endpoint(
         base_url=base.rstrip("/"),
         dialect=dialect,
-        headers=_headers(vendor, found, given),
+        headers=_headers(vendor.headers, found, given),
         key_source="the setting apiKeyHelper" if helper else found.source if found else "",
         key_helper=helper,
         explicit=explicit,
@@ -87,12 +100,13 @@ def pick(
     return endpoint, name
 
 
-def _vendor_base(prefixed: str, name: str, dialect: str, env: Mapping[str, str]) -> str:
-    """Give where a vendor's API is, if nobody gave an address for this request."""
+def _vendor_base(prefixed: str, name: str, dialect: str, env: Mapping[str, str], given: str) -> str:
+    """Give where a vendor's API is: as asked for, as its variables say, or its own server."""
     if prefixed == _AZURE:
-        return azure_base(name, dialect, env)
+        return azure_base(name, dialect, env, given)
     vendor = vendor_of(dialect)
-    return next(filter(None, (env.get(one, "").strip() for one in vendor.bases)), vendor.url)
+    named = (given, *(env.get(one, "").strip() for one in vendor.bases))
+    return next(filter(None, named), vendor.url)
 
 
 def is_local(model: str) -> bool:
@@ -100,21 +114,61 @@ def is_local(model: str) -> bool:
     return model == "local" or model.startswith(LOCAL)
 
 
-def _at_backend(model: str) -> Endpoint | None:
-    """Give the endpoint of a model whose prefix is a back-end's; None if it has no such prefix."""
+def kind_of_server(model: str) -> Literal["address", "backend", "none"]:
+    """Say what a model is asked at: an address, one that a back-end signs for, or no server."""
     if is_local(model):
-        # Ours, so it is known without a look at what is installed.
-        return Endpoint(
-            base_url=LOCAL, dialect="chat", explicit=False, images=False, backend=LOCAL[:-1]
-        )
-    prefix = prefix_of(model)
-    if not prefix or prefix in _PREFIXES or (found := find_backend(prefix)) is None:
-        return None
-    if not model.removeprefix(f"{prefix}:"):
-        raise BadInput(f"{model!r} names no model; write {prefix}:NAME")
+        return "none"
+    found = _backend_of(model)
+    return "address" if found is None else "backend" if found.served else "none"
+
+
+def _embedded(base_url: str | None, api: str | None) -> Endpoint:
+    """Give the endpoint of the embedded engine: known without a look at what is installed."""
+    if base_url or (api and _api(api, "--api") != "chat"):
+        given = f"--base-url {base_url}" if base_url else f"--api {api}"
+        raise BadInput(f"local runs on this machine and asks no server; leave {given} out")
     return Endpoint(
-        base_url=f"{prefix}:",
+        base_url=LOCAL, dialect="chat", explicit=False, images=False, backend=LOCAL[:-1]
+    )
+
+
+def _backend_of(model: str) -> type[Backend] | None:
+    """Find the back-end of a model's prefix; None if it has no such prefix."""
+    prefix = prefix_of(model)
+    found = find_backend(prefix) if prefix and prefix not in _PREFIXES else None
+    if found is not None and not model.removeprefix(f"{prefix}:"):
+        raise BadInput(f"{model!r} names no model; write {prefix}:NAME")
+    return found
+
+
+def _refuse_unheeded(
+    model: str, found: type[Backend], *, base_url: str | None, api: str | None, key: str | None
+) -> None:
+    """Refuse what the back-end of a model would not heed."""
+    prefix = prefix_of(model)
+    if base_url and not found.served:
+        raise BadInput(f"{prefix}: models are at no address; leave --base-url {base_url} out")
+    if api and _api(api, "--api") != found.dialect:
+        raise BadInput(f"the model's prefix means {found.dialect}, --api means {api}; give one")
+    if key:
+        raise BadInput(
+            f"{prefix}: models take no key of ours (api_key=): they find their credentials "
+            "themselves"
+        )
+
+
+def _at_backend(
+    model: str, found: type[Backend], base: str, headers: tuple[tuple[str, str], ...]
+) -> Endpoint:
+    """Give the endpoint of a model by its back-end."""
+    prefix = prefix_of(model)
+    served = bool(base) and found.served
+    if served:
+        read_url(base)
+    return Endpoint(
+        base_url=base.rstrip("/") if served else f"{prefix}:",
         dialect=found.dialect,
+        headers=headers if found.served else (),
         explicit=found.marks,
         images=found.images,
         backend=prefix,
@@ -150,9 +204,9 @@ def _dialect(prefixed: str, name: str, api: str, env: Mapping[str, str], *, base
 
 def _by_name(name: str, env: Mapping[str, str], *, has_base: bool) -> str:
     lower = name.lower()
-    if lower.startswith("claude"):
+    if lower.startswith("claude") or (not has_base and _is_gateways(name, env)):
         return "anthropic"
-    if _OPENAI_NAME.match(lower):
+    if re.match(_OPENAI_NAME, lower):
         return "responses"
     google = key_for(VENDORS["google"], None, env, at_vendor=True) is not None
     gateway = env.get("OPENAI_BASE_URL", "").strip() != ""
@@ -167,10 +221,21 @@ def _by_name(name: str, env: Mapping[str, str], *, has_base: bool) -> str:
             f"the package that brings it, or, if {name!r} is the model's whole name, give the "
             "server with --base-url"
         )
+    there = f"write anthropic:{name} if ANTHROPIC_BASE_URL has it, or " if _gateway(env) else ""
     raise UnknownName(
-        f"the name {name!r} does not say where the model is; give its server with --base-url (it "
-        "is asked by the chat API, unless --api names another)"
+        f"the name {name!r} does not say where the model is; {there}give its server with "
+        "--base-url (it is asked by the chat API, unless --api names another)"
     )
+
+
+def _gateway(env: Mapping[str, str]) -> str:
+    return env.get("ANTHROPIC_BASE_URL", "").strip()
+
+
+def _is_gateways(name: str, env: Mapping[str, str]) -> bool:
+    """Whether Anthropic's own variables name a model so: whatever it is, it is asked there."""
+    named = (env.get(one, "").strip().removesuffix("[1m]") for one in _GATEWAY_NAMES)
+    return _gateway(env) != "" and name in named
 
 
 def _api(text: str, source: str) -> str:
@@ -191,9 +256,11 @@ def _custom(dialect: str, env: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _headers(
-    vendor: Vendor, key: ApiKey | None, given: tuple[tuple[str, str], ...]
+    usual: tuple[tuple[str, str], ...],
+    key: ApiKey | None,
+    given: tuple[tuple[str, str], ...],
 ) -> tuple[tuple[str, str], ...]:
-    own = list(vendor.headers)
+    own = list(usual)
     if key is not None and KEY_HEADERS.isdisjoint(name.lower() for name, _ in given):
         own.append(key.header)
     # Of one name the last counts: what options say is behind what variables say.
@@ -201,7 +268,7 @@ def _headers(
 
 
 def _knows_marks(name: str) -> bool:
-    found = _GPT_VERSION.match(name.lower())
+    found = re.match(_GPT_VERSION, name.lower())
     return found is not None and (int(found[1]), int(found[2] or 0)) >= _EXPLICIT_SINCE
 
 

@@ -6,8 +6,8 @@ patience. It is closed with the last session that uses it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
@@ -20,8 +20,6 @@ from prong.provider.transport import Transport
 _ClientKey: TypeAlias = tuple[HttpLimits, frozenset[tuple[str, str]]]
 _VARIABLES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE"})
 """Of the environment a client reads nothing else."""
-_UNBOUND = 1_000_000
-"""In place of a bound on connections, which each session has of its own."""
 
 
 class _SharedClient(msgspec.Struct, eq=False):
@@ -47,18 +45,16 @@ class SharedHttp:
         self._slots = anyio.Semaphore(limits.connections, fast_acquire=True)
         self._http: Http | None = None
 
-    @asynccontextmanager
-    async def request(
+    def request(
         self,
         method: str,
         url: str,
         headers: Iterable[tuple[str, str]] = (),
         body: bytes | Sequence[bytes] = (),
-    ) -> AsyncGenerator[HttpResponse, None]:
+    ) -> AbstractAsyncContextManager[HttpResponse]:
         """Send a request; see `Transport`."""
         http = self._http or self._take()
-        async with self._slots, http.request(method, url, headers, body) as response:
-            yield response
+        return http.request(method, url, headers, body, slots=self._slots)
 
     async def aclose(self) -> None:
         """Give up the share; connections that nobody else may use are closed."""
@@ -75,8 +71,8 @@ class SharedHttp:
     def _take(self) -> Http:
         shared = _all().get(self._key)
         if shared is None:
-            unbound = msgspec.structs.replace(self.limits, connections=_UNBOUND)
-            shared = _all()[self._key] = _SharedClient(Http(env=dict(self._key[1]), limits=unbound))
+            http = Http(env=dict(self._key[1]), limits=self.limits)
+            shared = _all()[self._key] = _SharedClient(http)
         shared.users += 1
         self._http = shared.http
         return shared.http

@@ -9,6 +9,7 @@ import anyio
 import msgspec
 
 from prong.errors import ProngError
+from prong.foreign_json import NOT_JSON
 from prong.provider.slot import SlotState
 from prong.provider.transport import Transport, read
 
@@ -102,5 +103,5 @@ def _decoded(answer: tuple[int, bytes], kind: type[_T]) -> _T | None:
     status, data = answer
     try:
         return msgspec.json.decode(data, type=kind) if status == 200 else None
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from typing import Any, ClassVar
 from urllib.parse import quote
 
@@ -12,14 +11,9 @@ import anyio.to_thread
 import msgspec
 
 from prong.errors import BadInput, Unauthorised
-from prong.provider.backend import Backend, Resources
-from prong.provider.hosted import hosted, library
-from prong.provider.provider import Endpoint, Provider
-from prong.provider.signing import OutboundRequest, SignedApi, SigningTransport
-from prong.provider.throttle import Throttle
-from prong.provider.transport import Transport
-from prong.provider.vendor import is_on
-from prong.wire import dialect
+from prong.provider.backend import Resources
+from prong.provider.hosted import CloudBackend, CloudSigner, gateway_pass, hosted, library
+from prong.provider.signing import OutboundRequest
 
 _VERSION = "vertex-2023-10-16"
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -32,47 +26,19 @@ _HOSTS = {
 }
 
 
-class Vertex(Backend):
-    """The models of `vertex:`."""
-
-    dialect: ClassVar = "anthropic"
-    marks: ClassVar = True
-
-    def __init__(self, resources: Resources) -> None:
-        """Read no credentials yet."""
-        super().__init__(resources)
-        self._throttle = Throttle()
-        self._signer: VertexSigner | None = None
-
-    def connect(self, model: str) -> Provider:
-        """Make the provider of a model."""
-        del model
-        if self._signer is None:
-            self._signer = VertexSigner(self.resources.transport, self.resources.env)
-        return SignedApi(
-            self._signer,
-            Endpoint(base_url=self._signer.base, dialect="anthropic", key_source="Google Cloud"),
-            dialect("anthropic"),
-            patience=self.resources.patience,
-            throttle=self._throttle,
-        )
-
-
-class VertexSigner(SigningTransport):
+class VertexSigner(CloudSigner):
     """Sends requests of the Messages API to Vertex AI."""
 
-    def __init__(self, inner: Transport, env: Mapping[str, str]) -> None:
-        """Look for credentials only when they are needed.
-
-        Raises NotInstalled without google-auth.
-        """
-        super().__init__(inner)
+    def __init__(self, given: Resources) -> None:
+        """Find region and project; raises NotInstalled without google-auth."""
+        super().__init__(given)
         self._auth = library("google.auth", "vertex")
-        self._env = env
+        env = self._env = given.env
         self._region = env.get("CLOUD_ML_REGION", "").strip() or "global"
-        given = env.get("ANTHROPIC_VERTEX_BASE_URL", "").strip().rstrip("/")
+        named = given.base_url or env.get("ANTHROPIC_VERTEX_BASE_URL", "").strip().rstrip("/")
         host = _HOSTS.get(self._region, f"{self._region}-aiplatform.googleapis.com")
-        self.base = given or f"https://{host}/v1"
+        self.base = named or f"https://{host}/v1"
+        self.gate = gateway_pass(given, "CLAUDE_CODE_SKIP_VERTEX_AUTH", named=bool(named))
         self._project = next(filter(None, (env.get(one, "").strip() for one in _PROJECTS)), "")
         self._credentials: Any = None
         self._lock = anyio.Lock()
@@ -80,8 +46,8 @@ class VertexSigner(SigningTransport):
     async def sign(self, request: OutboundRequest) -> OutboundRequest:
         """Turn it into a prediction, with a token that is made anew when it has grown old."""
         told = hosted(request, _VERSION, plain=True)
-        token = ""
-        if not is_on(self._env, "CLAUDE_CODE_SKIP_VERTEX_AUTH"):
+        token = self.gate.token
+        if not self.gate.on:
             async with self._lock:
                 token = await anyio.to_thread.run_sync(self._token)
         if not self._project:
@@ -128,5 +94,14 @@ class VertexSigner(SigningTransport):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The token."""
-        return (str(self._credentials.token or ""),) if self._credentials else ()
+        """The token, of the cloud or of the gateway."""
+        made = str(self._credentials.token or "") if self._credentials else ""
+        return (made, self.gate.token)
+
+
+class Vertex(CloudBackend):
+    """The models of `vertex:`."""
+
+    prefix: ClassVar = "vertex"
+    key_source: ClassVar = "Google Cloud"
+    signer: ClassVar = VertexSigner

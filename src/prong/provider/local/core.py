@@ -8,7 +8,6 @@ as much of the prompts as fits. Steps are short, so that a request that was give
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -22,6 +21,7 @@ from prong.provider.local.keep import Keep
 from prong.provider.local.layout import Batch
 from prong.provider.local.template import ChatRole, Template, derive
 from prong.provider.local.token_cache import Strand, TokenCache
+from prong.system.identity import usable_cores
 
 SEQUENCES = 64
 _BATCH = 512
@@ -404,4 +404,4 @@ class Core:
 
 def threads() -> int:
     """Say how many cores this process may use."""
-    return max(1, min(8, len(os.sched_getaffinity(0))))
+    return max(1, min(8, usable_cores()))

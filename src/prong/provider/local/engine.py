@@ -10,6 +10,7 @@ each as [kind, content]: progress, ready, admitted, began, piece, done, error, f
 
 from __future__ import annotations
 
+import mmap
 import os
 import selectors
 import socket
@@ -20,11 +21,14 @@ from typing import Any
 
 import msgspec
 
+from prong.foreign_json import NOT_JSON
+from prong.foreign_number import whole_number
 from prong.provider.local.binding import Model, Native, Unusable
 from prong.provider.local.core import Core, threads
 from prong.provider.local.installation import CACHE_MB
 from prong.provider.local.job import CompletionRequest, Job
 from prong.provider.local.keep import Keep
+from prong.system.user_socket import open_user_socket
 
 _decode = msgspec.json.Decoder(CompletionRequest).decode
 _LONGEST = 1 << 26
@@ -75,7 +79,7 @@ class EngineServer:
         """Listen before anything is loaded, so that progress has readers."""
         self._model_path, self._library = model, library
         self._selector = selectors.DefaultSelector()
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener = open_user_socket(socket.SOCK_STREAM)
         # The name appears only when there is somebody to answer.
         self._listener.bind(f"{path}.new")
         self._listener.listen(64)
@@ -198,7 +202,7 @@ class EngineServer:
             return
         try:
             ask = _decode(data)
-        except msgspec.MsgspecError as error:
+        except NOT_JSON as error:
             line.tell("error", {"kind": "request", "message": str(error)})
             return
         line.job = core.submit(ask, line.tell)
@@ -244,13 +248,15 @@ def room() -> int:
 
 
 def _resident() -> int:
-    """Give the bytes of memory this process has."""
-    with Path("/proc/self/statm").open() as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    """Give the bytes of memory this process has; 0 where nobody tells."""
+    with suppress(OSError, ValueError, IndexError), Path("/proc/self/statm").open() as file:
+        return int(file.read().split()[1]) * mmap.PAGESIZE
+    return 0
 
 
 def _number(text: str | None, default: int) -> int:
-    return int(text) if text and text.strip().isdigit() else default
+    found = whole_number((text or "").strip())
+    return default if found is None else found
 
 
 def main(arguments: list[str]) -> int:

@@ -24,9 +24,12 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from prong.errors import Unreachable
 from prong.provider.local.gguf import Header
 from prong.provider.local.installation import cache_mb, number
+from prong.system.process_tree import detached
 
 _PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "SYSTEMROOT")
 _LONGEST = 1 << 22
+_PARTING = 3.0
+"""Seconds in which a process has ended whose connection broke: a busy machine takes its time."""
 _PATIENCE = 30.0
 _decode = msgspec.json.Decoder(tuple[str, Any]).decode
 
@@ -132,7 +135,7 @@ class Engine:
             return "it was never started"
         try:
             # A broken connection is seen a moment before the end of its process is.
-            code = child.wait(0.5)
+            code = child.wait(_PARTING)
         except subprocess.TimeoutExpired:
             return "it closed the connection"
         how = f"it was killed by signal {-code}" if code < 0 else f"it ended with code {code}"
@@ -165,7 +168,7 @@ class Engine:
             stderr=self._said,
             env=self._env,
             cwd="/",
-            start_new_session=True,
+            **detached(),
         )
 
     async def _wait_up(self) -> None:

