@@ -21,8 +21,8 @@ from prong.event import Event, InputTaken, Warned
 from prong.host import Host
 from prong.ids import AgentPath, task_of
 from prong.prompt import Head, Prompt
+from prong.tools.agent_policy import AgentPolicy
 from prong.tools.kit import Kit
-from prong.tools.policy import PolicyBox
 from prong.tools.tool import Context, Tool
 
 
@@ -58,7 +58,7 @@ class Agent(Struct, kw_only=True):
     kit: Kit
     context: Context
     """What its tools work with."""
-    policy: PolicyBox
+    policy: AgentPolicy
     hooks: Hooks
     questions: OpenQuestions
     gate: Gate | None = None
@@ -115,7 +115,7 @@ class Agent(Struct, kw_only=True):
         """Have these tools under the present prompt, and begin the next new one with a renewal."""
         self.kit, self.renewal = kit, renewal
 
-    def move(self, host: Host, cwd: str, policy: PolicyBox) -> None:
+    def move(self, host: Host, cwd: str, policy: AgentPolicy) -> None:
         """Work in another place from now on, by the rules that hold there."""
         self.context.move(host, cwd, policy.keeps_back)
         self.policy = policy

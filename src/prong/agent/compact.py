@@ -5,6 +5,9 @@ then does a new prompt start. If even that request is too long, the oldest part 
 summarised and the rest is carried over; if that is too long by itself, large results in it are
 stored and previews take their place. A prompt that would not be shorter is never taken.
 
+What nobody has answered yet is no past: before the model's first step there is nothing to sum up,
+and what was said since its last one is carried over as long as it can be read beside a summary.
+
 What a child was told to do is never left to a summary: a fork's directives and a typed child's
 brief stand before it word for word, as entries of their own kind.
 """
@@ -30,15 +33,17 @@ _TRIES = 6
 _PREVIEWS = (20_000, 4_000, 1_000)
 """Characters to which results are cut, as far as it takes."""
 BYTES_PER_TOKEN = 4
+_STEPS = {"reply", "results", "summary"}
+"""Kinds of entries that say that the model has worked on what stands before them."""
 
 
 async def compact_if_due(agent: Agent) -> None:
     """Compact when the conversation nears the end of what the model can read."""
     conversation, share = agent.conversation, agent.client.settings.compact_at
-    if not share or conversation.prompt.depth <= 1:
+    if not share:
         return
     tokens, window = conversation.tokens, _window(agent)
-    if tokens > share * window:
+    if tokens > share * window and _last_step(conversation.prompt) is not None:
         detail = f"the conversation nears the context limit ({tokens} of {window} tokens)"
         try:
             await compact(agent, detail=detail)
@@ -86,7 +91,7 @@ async def compact(
             raise BrokenReply("the model gave no summary; the conversation stays as it was")
         if ended.reply.stop == "length":
             agent.emit(Warned(text="the summary reached the output limit and is cut off"))
-        after = _last_step(prompt) if kept is prompt else kept.tip
+        after = _summed_up_to(agent) if kept is prompt else kept.tip
         told = _told(agent, after)
         words = [load_text("summary"), load_text("told") if told else "", ended.reply.text]
         summary = User((Text("\n\n".join(filter(None, words))),), "summary")
@@ -114,7 +119,7 @@ async def shrink(agent: Agent, error: ContextOverflow) -> None:
     """
     why = "there is nothing before this message that could be summarised"
     prompt = agent.conversation.prompt
-    if prompt.depth > 1:
+    if _last_step(prompt) is not None:
         try:
             await compact(agent, detail=f"the provider says it is too long: {error}")
         except (BrokenReply, ContextOverflow, NotPossibleNow) as failure:
@@ -122,7 +127,7 @@ async def shrink(agent: Agent, error: ContextOverflow) -> None:
         else:
             return
     head = len(prompt.head.data) // BYTES_PER_TOKEN
-    first = prompt.depth == 1
+    first = [node.kind for node in prompt.nodes() if node.kind != "reminder"] == ["user"]
     raise ContextOverflow(
         f"{error}; {why}. Instructions and tools take about {head} tokens of the {_window(agent)} "
         f"that the model is taken to read: {'shorten the message' if first else 'start a new one'}"
@@ -153,7 +158,7 @@ def _shortened(agent: Agent, begin: list[User], rest: list[Entry]) -> Prompt:
     Raises ContextOverflow if it would be no shorter than the old one.
     """
     head, before = agent.conversation.prompt.head, len(agent.conversation.prompt)
-    room = _window(agent) * (agent.client.settings.compact_at or 1.0) * BYTES_PER_TOKEN
+    room = _room(agent)
     fresh = Prompt(head).append(*begin, *rest)
     for limit in _PREVIEWS:
         if len(fresh) < min(before, room):
@@ -208,15 +213,32 @@ def _answers(prompt: Prompt, node: Node) -> bool:
 
 
 def _last_step(prompt: Prompt) -> Node | None:
-    """Find the node after which only people and notices speak; the tip if that would be too much.
-
-    What they said must not be lost in a summary, unless it is what makes the prompt so long.
-    """
+    """Find the node after which only people and notices speak; None before the first step."""
     node = prompt.tip
-    while node is not None and node.kind not in {"reply", "results", "summary"}:
+    while node is not None and node.kind not in _STEPS:
         node = node.parent
-    start = node.length if node else len(prompt.head.data)
-    return node if node is not None and len(prompt) - start < len(prompt) // 2 else prompt.tip
+    return node
+
+
+def _summed_up_to(agent: Agent) -> Node | None:
+    """Find the node up to which a summary takes the place of everything.
+
+    What was said since the last step must not be lost in it, unless it is too long even beside a
+    summary. Behind one that is there already nothing more is to be won: half must go then.
+    """
+    prompt = agent.conversation.prompt
+    node = _last_step(prompt)
+    if node is None:
+        return prompt.tip
+    said, room = len(prompt) - node.length, len(prompt) // 2
+    if node.kind != "summary":
+        room = max(room, int(_room(agent)) - len(prompt.head.data))
+    return node if said < room else prompt.tip
+
+
+def _room(agent: Agent) -> float:
+    """Give the bytes at which a conversation is compacted, or at which it ends."""
+    return _window(agent) * (agent.client.settings.compact_at or 1.0) * BYTES_PER_TOKEN
 
 
 def carried(prompt: Prompt, *, after: Node | None = None) -> list[Entry]:

@@ -8,8 +8,7 @@ result, so the stored conversation stays valid.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Coroutine, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,19 +18,21 @@ import msgspec
 from prong.agent.agent import Agent
 from prong.agent.answer import INTERRUPTED
 from prong.agent.gate import CheckedCall
-from prong.agent.hook_payload import call_payload, outcome_payload
+from prong.agent.hook_payload import outcome_payload
 from prong.agent.lineage import contained
-from prong.agent.permission import ask_outside, ask_permission, match_of
+from prong.agent.permission import ask_outside, ask_permission, consult_on
 from prong.agent.skill_use import delegated, put_together
 from prong.entry import Call, Image, Part, Result, Results, Text, plain
 from prong.errors import Contained
 from prong.event import ToolFinished, ToolStarted, Warned
 from prong.tools.mcp_search import meant
-from prong.tools.tool import CallOutcome, Done, Failed, Sandboxed, Together, Tool, is_together
+from prong.tools.tool import CallOutcome, Done, Failed, Together, Tool, is_sandboxed, is_together
 
 _HEAD_SHARE = 0.7
 _TRIES = 3
 """Identical refused calls after which an agent is stopped."""
+_PARTING = 3.0
+"""Seconds that telling hooks of a call that was cut off may hold up its end."""
 
 
 class _NotAllowed(Failed, frozen=True):
@@ -120,32 +121,33 @@ class _Lost(Failed, frozen=True):
 
 
 class _Admitted(msgspec.Struct, frozen=True):
-    """A call that may run, what faces call it, and since when it has been looked at."""
+    """A call that may run, and what faces call it."""
 
     checked: CheckedCall
     title: str
-    since: float
     begun: float
-    """When it began to run."""
+    """When it began to run: whoever waited for an answer has not made it slow."""
 
 
 async def _perform(agent: Agent, call: Call) -> Result:
     admitted = await _admit(agent, call)
     if isinstance(admitted, Result):
         return admitted
-    checked = admitted.checked
-    with _seen_to_its_end(agent, [admitted]):
+    try:
         try:
-            outcome = await _run(agent, checked)
+            outcome = await _run(agent, admitted.checked)
         except OSError as error:
             outcome = Failed(f"{call.name}: {error}")
         return await _conclude(agent, admitted, outcome)
+    except BaseException:
+        await _see_off(agent, [admitted])
+        raise
 
 
 async def _run(agent: Agent, checked: CheckedCall) -> CallOutcome:
     """Run a call, held to its profile; once more without, if the user wants that."""
     call, tool = checked.call, checked.tool
-    if not isinstance(tool, Sandboxed):
+    if not is_sandboxed(tool):
         return await tool.run(call.id, checked.args, agent.context)
     outcome = await tool.run_in(call.id, checked.args, agent.context, checked.profile)
     if not isinstance(outcome, Failed) or not outcome.held:
@@ -154,7 +156,7 @@ async def _run(agent: Agent, checked: CheckedCall) -> CallOutcome:
     ask = ask_outside if gate is None else gate.outside
     freed = await ask(agent, checked, outcome.held)
     if freed is None:
-        agent.emit(Warned(text=f"{tool.title(checked.args)}: {outcome.held}"))
+        agent.emit(Warned(text=f"{checked.tool.title(checked.args)}: {outcome.held}"))
         return outcome
     again = await tool.run_in(call.id, checked.args, agent.context, freed.profile)
     note = "[It failed in the sandbox first; the user let it run again outside.]"
@@ -174,26 +176,32 @@ async def _perform_together(agent: Agent, tool: Together, calls: Sequence[Call])
     admitted = [one for one in found if isinstance(one, _Admitted)]
     given = [(one.checked.call.id, one.checked.args) for one in admitted]
     results: dict[str, Result] = {}
-    with _seen_to_its_end(agent, admitted, results):
+    try:
         outcomes = await tool.run_all(given, agent.context) if given else []
         for one, outcome in zip(admitted, outcomes, strict=True):
             results[one.checked.call.id] = await _conclude(agent, one, outcome)
+    except BaseException:
+        await _see_off(agent, [one for one in admitted if one.checked.call.id not in results])
+        raise
     return [one if isinstance(one, Result) else results[one.checked.call.id] for one in found]
 
 
-@contextmanager
-def _seen_to_its_end(
-    agent: Agent, admitted: Sequence[_Admitted], concluded: Container[str] = ()
-) -> Generator[None, None, None]:
+async def _see_off(agent: Agent, lost: Sequence[_Admitted]) -> None:
     """Say of calls that were cut off that they ended: whoever saw them start sees that."""
-    try:
-        yield
-    except BaseException:
-        for one in admitted:
-            call, seconds = one.checked.call, time.monotonic() - one.since
-            if call.id not in concluded:
-                _finish(agent, call, _Lost(INTERRUPTED), one.title, seconds)
-        raise
+    for one in lost:
+        seconds = time.monotonic() - one.begun
+        _finish(agent, one.checked.call, _Lost(INTERRUPTED), one.title, seconds)
+    with anyio.move_on_after(_PARTING, shield=True):
+        for one in lost:
+            await _tell_lost(agent, one)
+
+
+async def _tell_lost(agent: Agent, admitted: _Admitted) -> None:
+    """Tell hooks of a call that was cut off; they run beside what comes, and decide nothing."""
+    checked = admitted.checked
+    ran = time.monotonic() - admitted.begun
+    outcome = outcome_payload(_Lost(INTERRUPTED), ran, interrupted=True)
+    await consult_on(agent, "PostToolUseFailure", checked, outcome)
 
 
 async def _admit(agent: Agent, call: Call) -> _Admitted | Result:
@@ -208,7 +216,6 @@ async def _admit(agent: Agent, call: Call) -> _Admitted | Result:
     if halted := agent.run.halted:
         return _finish(agent, call, _NotAllowed(f"not run: {halted}"))
     tool, args = parsed
-    start = time.monotonic()
     try:
         checked = await _check(agent, call, tool, args)
     except OSError as error:
@@ -216,10 +223,10 @@ async def _admit(agent: Agent, call: Call) -> _Admitted | Result:
     title = tool.title(checked.args)
     if checked.refused is not None:
         refused = _NotAllowed("\n\n".join([checked.refused, *checked.notes]))
-        return _finish(agent, call, refused, title, time.monotonic() - start, tool)
+        return _finish(agent, call, refused, title, tool=tool)
     run = checked.call
     agent.emit(ToolStarted(call_id=run.id, name=run.name, arguments=run.arguments, title=title))
-    return _Admitted(checked, title, start, time.monotonic())
+    return _Admitted(checked, title, time.monotonic())
 
 
 async def _check(agent: Agent, call: Call, tool: Tool, args: Any) -> CheckedCall:
@@ -235,15 +242,14 @@ async def _conclude(agent: Agent, admitted: _Admitted, outcome: CallOutcome) -> 
     outcome, lent = await _with_skill(agent, call, outcome)
     event = "PostToolUseFailure" if isinstance(outcome, Failed) else "PostToolUse"
     ran = time.monotonic() - admitted.begun
-    told = call_payload(agent, call) | outcome_payload(outcome, ran)
-    after = await agent.consult(event, told, call.name, match_of(agent, checked))
+    after = await consult_on(agent, event, checked, outcome_payload(outcome, ran))
     objection = () if after.block is None else (f"A hook objects: {after.block}",)
     if isinstance(outcome, Done) and outcome.ends:
         agent.run.end_with(outcome.ends)
     if isinstance(outcome, Done) and after.output is not None:
         outcome = msgspec.structs.replace(outcome, parts=(Text(after.output),), shown="")
     outcome = _with_notes(outcome, (*checked.notes, *lent, *after.context, *objection))
-    seconds = time.monotonic() - admitted.since
+    seconds = time.monotonic() - admitted.begun
     return _finish(agent, call, outcome, admitted.title, seconds, checked.tool)
 
 
@@ -256,10 +262,16 @@ async def _with_skill(
     """
     if not isinstance(outcome, Done) or outcome.skill is None:
         return outcome, _lend(agent, outcome)
+    forbids = outcome.skill.skill.forbids
+    if forbids and agent.gate is not None:
+        # Whoever decides on its calls is elsewhere, and would not know.
+        why = "forbids tools (disallowed-tools), which cannot be held for an agent in a process of"
+        return Failed(f"the skill {outcome.skill.skill.name} {why} its own; it is not used"), ()
     own = msgspec.structs.replace(agent, policy=agent.policy.lending(outcome.allows))
     text = await put_together(own, call.id, outcome.skill, partial(_perform, own))
     asked = delegated(agent, outcome.skill, text)
     if asked is None:
+        agent.policy.bar(forbids)
         return Done((Text(text),), outcome.shown), _lend(agent, outcome)
     return (asked if isinstance(asked, Failed) else await _delegate(agent, call, asked)), ()
 

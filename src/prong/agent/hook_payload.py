@@ -15,6 +15,7 @@ import msgspec
 
 from prong.agent.agent import Agent
 from prong.entry import Call, plain
+from prong.system.path_form import is_absolute
 from prong.tools.filter import is_mcp
 from prong.tools.tool import CallOutcome, Failed
 
@@ -31,17 +32,19 @@ def call_payload(agent: Agent, call: Call) -> dict[str, Any]:
         longer = {
             name: os.path.join(folder, os.path.expanduser(path))  # noqa: PTH111, PTH118 - strings
             for name in _PATHS
-            if isinstance(path := whole.get(name), str) and not path.startswith("/")
+            if isinstance(path := whole.get(name), str) and not is_absolute(path)
         }
         raw = msgspec.json.encode(whole | longer) if longer else raw
     return {"tool_name": call.name, "tool_input": msgspec.Raw(raw), "tool_use_id": call.id}
 
 
-def outcome_payload(outcome: CallOutcome, seconds: float) -> dict[str, Any]:
+def outcome_payload(
+    outcome: CallOutcome, seconds: float, *, interrupted: bool = False
+) -> dict[str, Any]:
     """Give what hooks are told of what a call has given, as the model reads it."""
     told: dict[str, Any] = {"duration_ms": round(seconds * 1000)}
     if isinstance(outcome, Failed):
-        return told | {"error": outcome.why, "is_interrupt": False}
+        return told | {"error": outcome.why, "is_interrupt": interrupted}
     return told | {"tool_text": plain(outcome.parts)}
 
 

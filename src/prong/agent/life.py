@@ -199,7 +199,11 @@ class Life:
         finally:
             # Also when everything is cancelled: whoever waits for the end waits for this.
             with anyio.CancelScope(shield=True):
-                self.last = await self._end_turn(rows, *ending)
+                try:
+                    self.last = await self._end_turn(rows, *ending)
+                except BaseException:
+                    self._rest()
+                    raise
         assert self.last is not None
         return self.last
 

@@ -61,6 +61,7 @@ class OpenQuestions:
         self._respond = respond
         self._rules = rules
         self.attended = attended
+        self._guests = 0
         self._slots: dict[str, _PendingAnswer] = {}
         self._numbers = count(1)
         self.pending: dict[str, tuple[str, Asked]] = {}
@@ -69,7 +70,7 @@ class OpenQuestions:
     @property
     def answerable(self) -> bool:
         """Whether there is anybody to answer."""
-        return self.attended or self._respond is not None
+        return self.attended or self._guests > 0 or self._respond is not None
 
     def file_for(self, rules: Sequence[str]) -> str:
         """Give the file that would keep rules for later sessions; empty if there is none."""
@@ -110,10 +111,22 @@ class OpenQuestions:
             emit(RequestSettled(request_id=asked.request_id, outcome=_outcome(answer)))
         return answer
 
+    def lend(self) -> None:
+        """One more is there to send answers, beside whoever was there from the beginning."""
+        self._guests += 1
+
+    def give_back(self) -> None:
+        """One of these has gone; without anybody left what waits for an answer is unanswerable."""
+        self._guests -= 1
+        self._give_up()
+
     def leave(self) -> None:
         """Nobody is there any more to send answers: what waits for one is unanswerable."""
         self.attended = False
-        if self._respond is None:
+        self._give_up()
+
+    def _give_up(self) -> None:
+        if not self.answerable:
             for slot in self._slots.values():
                 slot.scope.cancel()
 

@@ -6,7 +6,7 @@ place, as if the model had sent it; the conversation keeps the call as the model
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
@@ -30,6 +30,8 @@ _PREVIEW = 100_000
 """Lines and characters of a preview at most; faces show the beginning, and the rest if asked."""
 
 
+_NOTHING: Mapping[str, Any] = {}
+
 _Judged: TypeAlias = tuple[CheckedCall, Allow | Ask | Deny, Sequence[Access]]
 
 
@@ -42,9 +44,7 @@ async def ask_permission(agent: Agent, call: Call, tool: Tool, args: Any) -> Che
     decision, accesses = _decide(agent, checked)
     if isinstance(decision, Deny):
         return _refuse(checked, decision.why)
-    before = await agent.consult(
-        "PreToolUse", call_payload(agent, call), call.name, match_of(agent, checked)
-    )
+    before = await consult_on(agent, "PreToolUse", checked)
     checked = msgspec.structs.replace(checked, notes=before.context)
     if before.block is not None:
         return _refuse(checked, before.block)
@@ -69,6 +69,16 @@ async def ask_permission(agent: Agent, call: Call, tool: Tool, args: Any) -> Che
 def match_of(agent: Agent, checked: CheckedCall) -> CallMatch:
     """Give a call as the rules of hooks see it."""
     return CallMatch(checked.tool, checked.args, agent.context, agent.policy.policy)
+
+
+async def consult_on(
+    agent: Agent, event: str, checked: CheckedCall, outcome: Mapping[str, Any] = _NOTHING
+) -> Verdict:
+    """Tell the hooks of a call and its outcome, if any listen."""
+    if not agent.hooks.listens(event):
+        return UNASKED
+    told = {**call_payload(agent, checked.call), **outcome}
+    return await agent.consult(event, told, checked.call.name, match_of(agent, checked))
 
 
 async def ask_outside(agent: Agent, checked: CheckedCall, why: str) -> CheckedCall | None:
@@ -118,9 +128,7 @@ async def _questioned(
     agent: Agent, checked: CheckedCall, accesses: Sequence[Access], ask: Ask, before: Verdict
 ) -> CheckedCall:
     """Put the question to the hooks that answer such, and then to the user."""
-    told = call_payload(agent, checked.call)
-    match = match_of(agent, checked)
-    heard = await agent.consult("PermissionRequest", told, checked.call.name, match)
+    heard = await consult_on(agent, "PermissionRequest", checked)
     checked = msgspec.structs.replace(checked, notes=(*checked.notes, *heard.context))
     if heard.block is not None:
         return _refuse(checked, heard.block)
@@ -226,8 +234,9 @@ async def _asked(
             f"allowed beforehand by the rule {rules} or by a permission mode"
         )
     if not answer.allow:
-        why = f": {answer.text}" if answer.text else ""
-        return Failed(f"the user refused this call{why}; do not try the same in another way")
+        # A reason often names the way that is wanted: that one is not closed.
+        said = f": {answer.text}; go by that, and" if answer.text else ";"
+        return Failed(f"the user refused this call{said} do not try the same in another way")
     if answer.remember:
         for rule in ask.suggestion:
             agent.policy.allow_for_session(rule)

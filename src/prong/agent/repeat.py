@@ -13,6 +13,7 @@ from collections import Counter
 import msgspec
 
 from prong.entry import Call, Text
+from prong.foreign_json import NOT_JSON
 from prong.tools.background import TaskOutput
 from prong.tools.delegate import AgentTool, SendMessage
 from prong.tools.tool import CallOutcome, Done, Failed
@@ -114,7 +115,7 @@ class Repeats(msgspec.Struct):
 def _key(call: Call) -> tuple[str, str]:
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_JSON:
         return call.name, call.arguments
     return call.name, msgspec.json.encode(arguments, order="deterministic").decode()
 

@@ -15,6 +15,7 @@ from prong.agent.agent import Agent
 from prong.agent.lineage import contained
 from prong.entry import Call, CallId, Result, plain
 from prong.event import Warned
+from prong.system.path_form import is_absolute
 from prong.tools.delegate import AgentTool
 from prong.tools.skill import known_variables
 from prong.tools.skill_text import Skill, SkillUse, headed, mentions, pieces
@@ -124,4 +125,4 @@ async def _files(agent: Agent, skill: Skill) -> list[str]:
 def _absolute(name: str, base: str, home: str) -> str:
     if name.startswith("~/"):
         return f"{home}/{name[2:]}"
-    return name if name.startswith("/") else f"{base}/{name.removeprefix('./')}"
+    return name if is_absolute(name) else f"{base}/{name.removeprefix('./')}"

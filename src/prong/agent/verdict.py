@@ -41,6 +41,10 @@ UNASKED = Verdict()
 class Hooks(Protocol):
     """Commands of the user that watch and guard what an agent does."""
 
+    def listens(self, event: str) -> bool:
+        """Whether an event of a call may concern anybody; what they are told takes a while."""
+        ...
+
     async def fire(
         self,
         event: str,

@@ -11,6 +11,7 @@ import os.path
 import re
 from collections.abc import Sequence
 
+from prong.system.path_form import is_unclear_word, normal_path
 from prong.tools.word import Word, names
 
 _UNARY = re.compile(r"-[abcdefghknoprstuwxzGLNOS]")
@@ -103,6 +104,8 @@ def enter(
         return (home,)
     word = operands[0]
     # Other options too, such as -P: where a link leads, `..` is another folder.
+    if is_unclear_word(word.text):
+        return None
     if not word.plain or word.text.startswith("-") or folders is None:
         return (word.text,) if word.plain and word.text.startswith("/") else None
-    return tuple(os.path.normpath(os.path.join(f, word.text)) for f in folders)  # noqa: PTH118 - text only, no file system
+    return tuple(normal_path(os.path.join(f, word.text)) for f in folders)  # noqa: PTH118 - text only, no file system

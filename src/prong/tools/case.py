@@ -5,10 +5,11 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, cached_property
 
 from msgspec import Struct
 
+from prong.system.path_form import is_unclear_word
 from prong.tools.access import Running
 from prong.tools.commandline import Folders, Parsed, parse_command
 from prong.tools.ground import Policy
@@ -24,7 +25,7 @@ FREE = re.compile(r"/dev/(?:null|stdout|stderr|tty|fd/\d+)")
 """What everybody may use."""
 
 
-class Case(Struct, frozen=True):
+class Case(Struct, frozen=True, dict=True):
     """A command line under judgement."""
 
     policy: Policy
@@ -34,6 +35,11 @@ class Case(Struct, frozen=True):
     shape: Shape
     cwd: str
     """Where the line begins."""
+
+    @cached_property
+    def paths(self) -> tuple[tuple[str, bool], ...]:
+        """Every path that a word may name, and whether it may be written there."""
+        return tuple(_paths_of(self))
 
     def settles(self, place: int, path: str) -> bool:
         """Whether a path is still what it was when a part of the line comes to use it."""
@@ -48,8 +54,7 @@ def read_case(policy: Policy, run: Running, resolve: Resolve) -> Case:
     return Case(policy, run.command.strip(), parsed, resolve, read_shape(parsed, resolve), run.cwd)
 
 
-def paths_of(case: Case) -> Iterator[tuple[str, bool]]:
-    """Yield every path that a word may name, and whether it may be written there."""
+def _paths_of(case: Case) -> Iterator[tuple[str, bool]]:
     for simple in case.parsed.commands:
         changes = prove_read_only(simple) is None
         for word in (*simple.words[1:], *landings(simple), *landing(simple)):
@@ -66,7 +71,7 @@ def paths_of(case: Case) -> Iterator[tuple[str, bool]]:
 def paths_named(policy: Policy, run: Running, resolve: Resolve) -> Iterator[tuple[str, bool]]:
     """Yield every path that a command line may name or work in, and whether it may write there."""
     case = read_case(policy, run, resolve)
-    yield from paths_of(case)
+    yield from case.paths
     for simple in case.parsed.commands:
         for folder in simple.folders or ():
             yield resolve(folder), prove_read_only(simple) is None
@@ -106,6 +111,8 @@ def possible_paths(case: Case, word: Word, folders: Folders) -> Iterator[str]:
 
 def sure_paths(case: Case, word: Word, folders: Folders, place: int) -> tuple[str, ...] | None:
     """Return the absolute paths a word stands for at its place, or None if nobody knows."""
+    if is_unclear_word(word.text):
+        return None
     if not word.sure or (word.glob and re.search(r"(?:^|/)\.[^/]*[*?\[]", word.text)):
         return None
     if folders is None:

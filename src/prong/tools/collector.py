@@ -105,6 +105,9 @@ class Collector:
         if excess and not self.dropped and self._storage is not None:
             self._open(self._storage, whole)
         self.dropped += excess
+        if self._file is None:
+            # Whatever file there was does not hold this.
+            self.path = ""
         self._write(text)
 
     def text(self) -> str:

@@ -7,12 +7,12 @@ that names the folder of a forebear is asked about, in every mode.
 
 from __future__ import annotations
 
-import os.path
 import re
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
+from prong.system.path_form import normal_path
 from prong.tools.access import Access, Running, Writing
 from prong.tools.ground import Allow, Ask, Decision, Deny, Ground, Policy, is_inside, strictest
 
@@ -21,7 +21,8 @@ def settle(policy: Policy, ground: Ground) -> Policy:
     """Give the policy for a child there: its root is the project, the others can be read."""
     if ground.home:
         return _settle_away(policy, ground)
-    return replace(policy, root=ground.root, folders=(*policy.folders, *ground.inherited))
+    folders = (*policy.folders, *ground.inherited)
+    return replace(policy, root=ground.root, folders=folders, worktrees=(ground.bounds,))
 
 
 def _settle_away(policy: Policy, ground: Ground) -> Policy:
@@ -41,6 +42,7 @@ def _settle_away(policy: Policy, ground: Ground) -> Policy:
         root=ground.root,
         home=ground.home,
         folders=(),
+        worktrees=(ground.bounds,),
         scratchpad="",
         plan_file="",
         sandbox=box,
@@ -109,7 +111,7 @@ def _trespass(
     from prong.tools.case import paths_named
 
     here = replace(policy, root=ground.root)
-    for path, writing in paths_named(here, run, os.path.normpath):
+    for path, writing in paths_named(here, run, normal_path):
         if _is_theirs(ground, free, path, above=writing):
             return path
     # A link that was put there on purpose, such as node_modules, may be read through.

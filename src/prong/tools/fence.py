@@ -13,13 +13,13 @@ from prong.tools.confusable import replace_read
 
 # Whatever is neither a letter nor a bracket may stand between `<` and the name: a reader that
 # forgives `< / Task-Notification` must not be led astray by it.
-_TAG = re.compile(
-    r"<(?=[^\w<>‹]*(?:"
+# A text, which is compiled for the first of them: many sessions never see one.
+_TAG = (
+    r"(?i)<(?=[^\w<>‹]*(?:"
     r"task[\W_]*(?:notification|id)|run|status|summary|result|usage|output[\W_]*file|tokens"
     r"|duration[\W_]*ms|teammate[\W_]*message|web[\W_]*(?:page|search)"
     r"|system|user|assistant|human|developer|function|tool|invoke|antml|command|local[\W_]*command"
-    r"))",
-    re.IGNORECASE,
+    r"))"
 )
 
 
@@ -31,4 +31,4 @@ def neutral(text: str) -> str:
 
 def fenced(*texts: str) -> list[str]:
     """Do so with several texts that will stand one after the other."""
-    return replace_read(_TAG, "‹", texts)
+    return replace_read(re.compile(_TAG), "‹", texts)

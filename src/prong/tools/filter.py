@@ -159,6 +159,11 @@ def absent_tools(texts: Sequence[str], names: Sequence[str]) -> list[str]:
     return [*lost, *gone]
 
 
+def not_there(absent: Sequence[str]) -> str:
+    """Tell an agent which tools it may have been promised and does not have."""
+    return f"These tools are not there, whatever is said of them: {', '.join(absent)}."
+
+
 def is_mcp(name: str) -> bool:
     """Whether a name is that of a server's tool: both parts must be there."""
     return re.fullmatch(r"mcp__(?!_)[^*]+?__(?!_)[^*]+", name) is not None

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from prong.foreign_number import whole_number
+
 _SETTINGS = {"safe.bareRepository": "explicit", "core.fsmonitor": "false"}
 
 
@@ -19,7 +21,7 @@ def guard_git(*environs: Mapping[str, str]) -> dict[str, str]:
     """
     found = (environ.get("GIT_CONFIG_COUNT") for environ in environs)
     count = next((value for value in found if value is not None), "")
-    start = int(count) if count.isascii() and count.isdecimal() else 0
+    start = whole_number(count) or 0
     added = {"GIT_CONFIG_COUNT": str(start + len(_SETTINGS))}
     for number, (key, value) in enumerate(_SETTINGS.items(), start):
         added |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}

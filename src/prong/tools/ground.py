@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from prong.host.sandbox import Ability
-from prong.tools.rule import READING, WRITING, Effect, Rule, fits_path, points_below
+from prong.tools.rule import READING, WRITING, Effect, Rule, fits_path, points_below, spell_absolute
 from prong.tools.seal import is_sealed
 
 Mode: TypeAlias = Literal[
@@ -94,6 +94,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     rules: tuple[Rule, ...] = ()
     folders: tuple[str, ...] = ()
     """More folders that count as the project's (`additionalDirectories`)."""
+    worktrees: tuple[str, ...] = ()
+    """Worktrees whose agents are decided on: a rule for one of them names no file of another."""
     protected: tuple[str, ...] = ()
     """More paths whose change is always asked for, with all that is in them."""
     sealed: tuple[str, ...] = ()
@@ -354,6 +356,9 @@ def offer(policy: Policy, tool: str, path: str) -> tuple[str, ...]:
     folder = path.rpartition("/")[0]
     if re.search(r"[*?\[\]()\s]", path) or _holds_all(policy, path):
         return ()
+    if tree := next((one for one in policy.worktrees if is_inside(path, one)), ""):
+        # The same for all who decide on it, each of whom has another root.
+        return (f"{tool}({spell_absolute(tree)}/**)",)
     if not folder or _holds_all(policy, folder):
         return (f"{tool}({as_pattern(policy, path)})",)
     return (f"{tool}({as_pattern(policy, folder)}/**)",)
@@ -370,4 +375,4 @@ def as_pattern(policy: Policy, path: str) -> str:
         return path[len(policy.root.rstrip("/")) :]
     if is_inside(path, policy.home):
         return "~" + path[len(policy.home.rstrip("/")) :]
-    return "/" + (path or "")
+    return spell_absolute(path)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from prong.system.path_form import is_unclear_word
 from prong.tools.argv import read_options
 from prong.tools.builtin import plain_set
 from prong.tools.commandline import Simple
@@ -290,7 +291,8 @@ def _find(words: Sequence[Word]) -> tuple[Word, ...] | None:
             break
         places.append(word)
     # Tests such as -newer name files too; patterns rarely begin with a slash.
-    named = [w for w in words[1 + len(places) :] if w.text.startswith(("/", "~", ".."))]
+    rest = words[1 + len(places) :]
+    named = [w for w in rest if w.text.startswith(("/", "~", "..")) or is_unclear_word(w.text)]
     return (*places, *named)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from prong.entry import Call, ToolSpec
+from prong.foreign_json import NOT_JSON
 from prong.text import load_text
 from prong.tools.schema import schema
 from prong.tools.tool import Failed, Tool
@@ -61,7 +62,7 @@ class Kit:
             return tool, msgspec.json.decode(call.arguments or "{}", type=tool.arguments)
         except msgspec.ValidationError as error:
             return Failed(f"the arguments of {call.name} are not of its schema: {error}")
-        except (msgspec.DecodeError, UnicodeError) as error:
+        except NOT_JSON as error:
             return Failed(
                 f"the arguments of {call.name} are not valid JSON ({error}); the call may have "
                 f"been cut off, so send it again, whole, in smaller parts if it was long"

@@ -4,7 +4,8 @@ The grammar gives some text as one leaf that bash goes on to expand: inside `${.
 glued backticks. A list of such places would never be complete. So this scanner reads the text on
 its own, by bash's rules for quotes, substitutions, comments and here-documents, and understands a
 closed set of forms only. A line counts as understood if both readings find the same quotes,
-substitutions and comments at the same places; whatever one of them sees alone makes it opaque.
+substitutions, comments and descriptors at the same places; whatever one of them sees alone makes it
+opaque.
 
 Two mistakes would have to agree for a hole: what this scanner takes for text must be text.
 """
@@ -41,6 +42,11 @@ _ANSI = re.compile(r"\$'(?:[^'\\]|\\.)*'", re.DOTALL)
 _HEREDOC = re.compile(
     r"<<(-?)[ \t]*(?:'([\w.-]+)'|\"([\w.-]+)\"|([\w.-]+))(?=[\s;&|()<>]|\Z)", re.ASCII
 )
+_DESCRIPTOR = re.compile(r"(?:\A|(?<!\\)[\s;&|()<>])([0-9]+)\Z", re.ASCII)
+"""Digits before a redirection that are a word by themselves. In `kill -9> f`, `sort -o2> f` and
+`"a"2> f` they are part of a word for bash, whatever the grammar takes them for."""
+_LONG = 12
+"""No descriptor has as many digits."""
 _PATTERNS = 100
 """More patterns than that on one line are not looked at."""
 _KINDS = {
@@ -54,6 +60,7 @@ _KINDS = {
     "string": "quote",
     "comment": "comment",
     "heredoc_end": "heredoc",
+    "file_descriptor": "descriptor",
 }
 
 
@@ -248,12 +255,11 @@ class _Scanner:
         if before.endswith("}") and before[:1] not in " \t\n;&)}" and self._marked != start:
             # `{name}>` puts the descriptor's number into a variable.
             raise Muddled
-        while text[start - 1 : start].isdigit():
-            start -= 1
-        if text[start - 1 : start] == "-":
-            # In `kill -9> f` the grammar takes the option for a descriptor, and bash for a word.
+        if number := _DESCRIPTOR.search(text, max(0, start - _LONG), start):
+            self.spans.add(("descriptor", number.start(1), start))
+        elif text[start - 1 : start] == "-":
+            # In `cat -<<E` the grammar swallows the word and finds no descriptor either.
             raise Muddled
-        start = self._at
         if text.startswith("<<", start) and not text.startswith("<<<", start):
             found = _HEREDOC.match(text, start, self._limit)
             if found is None:

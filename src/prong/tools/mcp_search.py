@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from prong.entry import Call, CallId
+from prong.foreign_json import NOT_JSON
 from prong.text import load_text
 from prong.tools.access import Access
 from prong.tools.filter import is_mcp
@@ -65,7 +66,7 @@ def meant(call: Call) -> Call:
         return call
     try:
         value = msgspec.json.decode(call.arguments or "{}")
-    except (msgspec.DecodeError, UnicodeError):
+    except NOT_JSON:
         return call
     fields = cast("dict[str, object]", value) if isinstance(value, dict) else {}
     tool, given = fields.get("tool"), fields.get("arguments", {})

@@ -7,7 +7,7 @@ import re
 _FENCE = r" {0,3}(`{3,}|~{3,})"
 _SPAN = r"(`+)(?!`).*?(?<!`)\1(?!`)"
 _MENTION = r"(?:^|(?<=\s))@((?:\\ |[^\s@])+)"
-_COMMENT = re.compile(rf"{_SPAN}|<!--.*?-->|(?P<open><!--.*)")
+_COMMENT = rf"{_SPAN}|<!--.*?-->|(?P<open><!--.*)"
 _TRAIL = ".,;:!?)'\""
 
 
@@ -69,7 +69,7 @@ class _CommentScan:
             if not end:
                 return ""
             self._inside = False
-        return line if self._fences.is_code(line) else _COMMENT.sub(self._replace, line)
+        return line if self._fences.is_code(line) else re.sub(_COMMENT, self._replace, line)
 
     def _replace(self, match: re.Match[str]) -> str:
         if match["open"] is not None:

@@ -27,9 +27,7 @@ class MergeArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ]
     slugs: Annotated[
         tuple[str, ...],
-        Meta(
-            description="Of branches `prong/<slug>`, in order; else all that are done, oldest first"
-        ),
+        Meta(description="Of branches `prong/<slug>`, in order; else all that are done, by name"),
     ] = ()
     commit: Annotated[
         bool,
@@ -69,9 +67,10 @@ class MergeWorktrees:
 
 
 def _told(report: MergeReport, *, dry_run: bool) -> str:
+    lines = _recovered(report)
     if not report.steps:
-        return "No branch of a child has anything new."
-    lines = [_line(step) for step in report.steps]
+        return "\n".join((*lines, "No branch of a child has anything new."))
+    lines += [_line(step) for step in report.steps]
     if dry_run:
         lines.append("Nothing was changed.")
     elif report.after != report.before:
@@ -82,6 +81,20 @@ def _told(report: MergeReport, *, dry_run: bool) -> str:
     if report.stopped and not dry_run:
         lines.append("It stopped at the first branch that could not be merged.")
     return "\n".join(lines)
+
+
+def _recovered(report: MergeReport) -> list[str]:
+    """Say what a merge that was killed had left, if one was."""
+    found = report.recovered
+    if found is None:
+        return []
+    how = "brought to its end" if found.complete else "taken back"
+    lines = [f"What a merge that was cut short had left ({_some(found.slugs)}) was {how} first."]
+    if found.restored:
+        lines.append(f"These files have their earlier content again: {_some(found.restored)}.")
+    if found.kept:
+        lines.append(f"These were changed since, and left as they are: {_some(found.kept)}.")
+    return lines
 
 
 def _line(step: MergeStep) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from prong.host.sandbox import Profile
+from prong.system.path_form import normal_path
 from prong.tools.ground import is_inside
 
 # Patterns are texts: they are compiled when a command has failed, which many sessions never see.
@@ -72,7 +73,7 @@ def _named(line: str, cwd: str) -> Iterator[str]:
     found += [word.strip(":,()[]") for word in line.split() if "/" in word]
     for one in found:
         if one:
-            yield os.path.normpath(os.path.join(cwd, one))  # noqa: PTH118 - pure text
+            yield normal_path(os.path.join(cwd, one))  # noqa: PTH118 - pure text
 
 
 def forbids(profile: Profile, path: str) -> bool:

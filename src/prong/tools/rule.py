@@ -196,7 +196,17 @@ def fits_path(rule: Rule, path: str, *, root: str, home: str) -> bool:
     if rule.specifier is None:
         return True
     pattern = path_pattern(rule.specifier, root, home, forbids=rule.effect != "allow")
-    return pattern.fullmatch(path) is not None
+    return pattern.fullmatch(_from_top(rule.specifier, path)) is not None
+
+
+def spell_absolute(path: str) -> str:
+    """Write an absolute path as a specifier."""
+    return f"/{path}" if path.startswith("/") or not path else f"//{path}"
+
+
+def _from_top(specifier: str, path: str) -> str:
+    """Give a path as an absolute specifier sees it: there a drive is a part like others."""
+    return f"/{path}" if specifier.startswith("//") and not path.startswith("/") else path
 
 
 def points_below(rule: Rule, folder: str, *, root: str, home: str) -> bool:
@@ -204,6 +214,7 @@ def points_below(rule: Rule, folder: str, *, root: str, home: str) -> bool:
     if rule.specifier is None:
         return True
     base, parts = _anchor(rule.specifier, root, home, forbids=True)
+    folder = _from_top(rule.specifier, folder)
     top, place = base.rstrip("/").lower() + "/", folder.rstrip("/").lower() + "/"
     if top.startswith(place):
         return True

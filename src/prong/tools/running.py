@@ -9,6 +9,7 @@ from itertools import takewhile
 from msgspec import Struct
 from msgspec.structs import replace
 
+from prong.system.path_form import is_unclear_word
 from prong.tools.access import Running
 from prong.tools.argv import read_options
 from prong.tools.case import (
@@ -17,7 +18,6 @@ from prong.tools.case import (
     Resolve,
     join_paths,
     path_words,
-    paths_of,
     possible_paths,
     read_case,
     sure_paths,
@@ -113,7 +113,7 @@ def look_at(policy: Policy, run: Running, resolve: Resolve, *, approved: bool) -
 def _protected(case: Case) -> tuple[str, ...]:
     """Give the protected paths that a command line names to change them."""
     policy = case.policy
-    named = {p for p, writing in paths_of(case) if writing and is_protected(policy, p)}
+    named = {p for p, writing in case.paths if writing and is_protected(policy, p)}
     for simple in case.parsed.commands:
         named |= _configured(policy, simple)
     return tuple(sorted(named))
@@ -161,7 +161,7 @@ def _sealed(case: Case) -> Iterator[Decision]:
     sealed = case.policy.sealed
     if not sealed:
         return
-    yield from (Deny(sealing(p)) for p, _ in paths_of(case) if is_sealed(sealed, p))
+    yield from (Deny(sealing(p)) for p, _ in case.paths if is_sealed(sealed, p))
     if holds(case.policy, working(case.policy)) and not _is_outside(case):
         return
     told = speaks_of_sealed(case.line)
@@ -185,7 +185,7 @@ def _path_rules(case: Case) -> Iterator[Decision]:
     policy = replace(case.policy, rules=single)
     # What may not be read is hidden, and where nothing is written nothing need be kept.
     held = all(r.effect == "deny" and (r.tool in READING or _plans(case)) for r in single)
-    for path, writing in paths_of(case):
+    for path, writing in case.paths:
         yield from _forbidden(policy, path, f"the command names {path}, which", writing=writing)
     for simple in case.parsed.commands:
         words = prove_read_only(simple)
@@ -255,7 +255,7 @@ def _in_plan(case: Case) -> Iterator[Decision]:
 
 
 def _guarded(case: Case) -> Iterator[Decision]:
-    for path, writing in paths_of(case):
+    for path, writing in case.paths:
         if writing and is_protected(case.policy, path):
             yield Ask(f"{path} is protected, so changing it is asked for every time")
         elif is_secret(case.policy, path):
@@ -360,7 +360,8 @@ def _one(case: Case, simple: Simple) -> Decision:
         why = f"`{simple.source}` may do harm that is hard to undo"
         return Ask(why, suggest(simple), unsure=not risky)
     for word in simple.words[1:]:
-        if word.text.startswith(("/", "~", "..")) and not _on_own_ground(case, word, simple):
+        leads_out = word.text.startswith(("/", "~", "..")) or is_unclear_word(word.text)
+        if leads_out and not _on_own_ground(case, word, simple):
             return Ask(f"`{simple.source}` names a path outside the project", suggest(simple))
     return Allow("the command is not known to be risky")
 
@@ -385,7 +386,9 @@ def _reading(case: Case, simple: Simple) -> Decision:
         words.append(Word("."))
     if simple.name == "git" and not _in_own_repository(case, simple):
         why = "may use another repository than the project's, whose settings can name programs"
-        return Ask(f"`{simple.source}` {why}", unsure=True)
+        # Outside the project a rule would not help either.
+        rules = suggest(simple) if _astray(case, simple) is None else ()
+        return Ask(f"`{simple.source}` {why}", rules, unsure=True)
     found = [Allow("it only reads"), *(_read_word(case, w, simple) for w in words)]
     if (reach := find_reach(simple)) and reach.follows:
         why = f"`{simple.source}` follows links, which may lead out of the project"

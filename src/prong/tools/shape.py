@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
+from prong.system.path_form import normal_path
 from prong.tools.argv import KnownOptions, ParsedArguments, options, read_options
 from prong.tools.commandline import Parsed, Simple
 from prong.tools.harmless import prove_read_only
@@ -160,7 +161,7 @@ def _replaced(simple: Simple, resolve: Resolve) -> tuple[str, ...] | None:
 
 def _both(paths: Sequence[str], resolve: Resolve) -> set[str]:
     """Return paths as text and as they are now."""
-    return {os.path.normpath(path) for path in paths} | {resolve(path) for path in paths}
+    return {normal_path(path) for path in paths} | {resolve(path) for path in paths}
 
 
 def _folders(given: ParsedArguments) -> Sequence[Word]:
@@ -176,5 +177,5 @@ def _steps(path: str, resolve: Resolve) -> Iterator[str]:
     parts = path.split("/")
     for end in range(2, len(parts) + 1):
         step = "/".join(parts[:end])
-        yield os.path.normpath(step)
+        yield normal_path(step)
         yield resolve(step)

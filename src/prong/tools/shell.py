@@ -6,7 +6,8 @@ is reset in subshells and jobs; a command that replaces it or `exec`s away merel
 as it was.
 
 A foreground call leaves nothing behind: when its shell has ended, or time is up, or the turn was
-interrupted, or it prints without end, the whole process group is killed.
+interrupted, or it prints without end, the whole process group is killed. Only if the user gives up
+the wait for it the same process goes on, as a task like those that began in the background.
 """
 
 from __future__ import annotations
@@ -25,12 +26,23 @@ from prong.entry import CallId
 from prong.event import Warned
 from prong.host import Process
 from prong.host.sandbox import NONE, Profile
+from prong.ids import TaskId
+from prong.system.path_form import from_shell
 from prong.text import load_text, without
 from prong.tools.access import Access, Running
 from prong.tools.collector import Cleaner, Collector
+from prong.tools.foreground import ForegroundWait
 from prong.tools.gitenv import guard_git
 from prong.tools.refusal import KernelRefusal, find_refusal, for_model, for_user
-from prong.tools.tool import CallOutcome, Context, Failed, SideEffect, done
+from prong.tools.tool import (
+    CallOutcome,
+    CommandSoFar,
+    Context,
+    Failed,
+    SideEffect,
+    TaskHandle,
+    done,
+)
 
 PART = 20_000
 """Characters kept of each end of the output."""
@@ -134,21 +146,27 @@ class Bash:
             return Failed(f"The command could not be started: {error}")
         run = _Run(call_id, process, context)
         try:
-            await run.follow(args.timeout / 1000)
+            handle = await run.follow(args.timeout / 1000, self._task_title(args))
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await process.kill()
-            raise
-        finally:
             run.output.close()
-            left, folder = _whereabouts(process.exit_output())
-            undone = process.leave()
+            process.leave()
+            raise
+        run.output.close()
+        if handle is not None:
+            return run.handed_on(handle, note)
+        left, folder = whereabouts(process.exit_output())
+        undone = process.leave()
         moved = _moved(folder, context, cwd)
         notes = [note, *moved, *run.notes(args.timeout, left=left, hint=self._hint)]
         for text in undone:
             context.emit(Warned(text=text))
         notes += [f"[{text}.]" for text in undone]
         return run.outcome([n for n in notes if n], profile, cwd)
+
+    def _task_title(self, args: AnyBashArguments) -> str:
+        return args.description.strip() or self.title(args)
 
     async def _start_task(
         self, args: AnyBashArguments, context: Context, cwd: str, note: str, profile: Profile
@@ -164,12 +182,11 @@ class Bash:
         except OSError as error:
             return Failed(f"The command could not be started: {error}")
         try:
-            handle = await context.tasks.adopt(
-                process, title=args.description.strip() or self.title(args)
-            )
+            handle = await context.tasks.adopt(process, title=self._task_title(args))
         except BaseException as error:
             with anyio.CancelScope(shield=True):
                 await process.kill()
+            process.leave()
             if isinstance(error, OSError):
                 return Failed(f"The output file could not be made: {error}")
             raise
@@ -181,13 +198,13 @@ class Bash:
         return done(f"{said}\n{note}" if note else said)
 
 
-def _whereabouts(told: str) -> tuple[bool, str]:
+def whereabouts(told: str) -> tuple[bool, str]:
     """Say whether a shell left jobs, and the folder it ended in; empty if it is not known."""
     # Job ids are digits and a folder begins with a slash; it may hold newlines itself.
     slash = told.find("/")
     if slash < 0:
         return False, ""
-    return slash > 0, told[slash:].removesuffix("\n")
+    return slash > 0, from_shell(told[slash:].removesuffix("\n"))
 
 
 class _Run:
@@ -201,6 +218,7 @@ class _Run:
         self._cleaner = Cleaner()
         self._drained = anyio.Event()
         self._code: int | None = None
+        self._began = anyio.current_time()
         self._held_open = False
         self._ticks = False
         self._flooded = False
@@ -208,22 +226,75 @@ class _Run:
             head=PART, tail=PART, storage=context.host.storage, name="output/bash-"
         )
 
-    async def follow(self, seconds: float) -> None:
-        """Read until the command has ended or time is up, then end what is left of it."""
+    async def follow(self, seconds: float, title: str) -> TaskHandle | None:
+        """Read until the command has ended or time is up, then end what is left of it.
+
+        If the wait is given up, nothing is ended: gives the task as which it goes on.
+        """
+        handle = None
         try:
+            while handle is None and (given_up := await self._attend(self._began + seconds)):
+                handle = await self._hand_on(given_up, title)
+        except BaseException:
+            await self._catch_up()
+            raise
+        finally:
+            # Also of a command that was interrupted: people see what it had come to.
+            if handle is None:
+                self._take(self._cleaner.finish())
+            self._show()
+        return handle
+
+    async def _attend(self, deadline: float) -> TaskId:
+        """Read until it has ended or time is up; gives as what it goes on if the user wishes."""
+        wait = ForegroundWait(self._call_id, command=True)
+        with wait.scope:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._read)
-                with anyio.move_on_after(seconds):
-                    self._code = await self._wait(group)
+                with anyio.CancelScope(deadline=deadline):
+                    with self._context.tasks.waiting(wait):
+                        self._code = await self._wait(group)
                     # What the shell left running may hold the pipe open for ever.
                     self._held_open = not await self._wait_drained()
                 await self._process.kill()
                 if not await self._wait_drained() or self._ticks:
                     group.cancel_scope.cancel()
-        finally:
-            # Also of a command that was interrupted: people see what it had come to.
-            self._take(self._cleaner.finish())
-            self._show()
+        return wait.task_id
+
+    async def _hand_on(self, task_id: TaskId, title: str) -> TaskHandle | None:
+        """Let the command go on as a task; None if that cannot be, so that it is waited for."""
+        with anyio.CancelScope(shield=True):
+            so_far = CommandSoFar(
+                task_id=task_id,
+                began=self._began,
+                text=await self._lines(),
+                whole=not self.output.dropped,
+                cleaner=self._cleaner,
+            )
+            try:
+                return await self._context.tasks.adopt(self._process, title=title, so_far=so_far)
+            except OSError as error:
+                told = f"the command cannot go on in the background, so it is waited for: {error}"
+                self._context.emit(Warned(text=told))
+                return None
+
+    async def _lines(self) -> str:
+        """Give everything that was printed, as far as it is still there."""
+        self.output.close()
+        if self.output.path:
+            with contextlib.suppress(OSError):
+                return (await self._context.host.read(self.output.path)).decode()
+        return self.output.text()
+
+    def handed_on(self, handle: TaskHandle, note: str) -> CallOutcome:
+        """Make the result of a call whose command goes on."""
+        said = (
+            f"Goes on in the background as {handle.task_id} (the user wished it); nothing was "
+            "restarted, and it has no time limit any more. You will be notified when it ends. All "
+            f"of its output, also what it prints from now on, goes to {handle.output_file}."
+        )
+        printed = (self.output.text() + self._cleaner.held).rstrip("\n") or "(no output)"
+        return done("\n".join([*([note] if note else []), said, "Printed so far:", printed]))
 
     def notes(self, timeout: int, *, left: bool, hint: str) -> list[str]:
         """Say what the model should know beside the output; `left`, whether jobs were."""
@@ -266,6 +337,16 @@ class _Run:
                     self._flooded = True
                     await self._process.kill()
         self._drained.set()
+
+    async def _catch_up(self) -> None:
+        """Take what is printed already: an interrupt may be heard before somebody has read it."""
+        if self._flooded or self._drained.is_set():
+            return
+        with anyio.CancelScope(shield=True) as scope, contextlib.suppress(OSError):
+            # So that nothing more is waited for.
+            scope.cancel()
+            async for data in self._process.output():
+                self._take(self._cleaner.feed(data))
 
     async def _wait_drained(self) -> bool:
         """Wait a moment until all that was printed is read; most often it is already."""

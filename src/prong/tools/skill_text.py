@@ -15,10 +15,9 @@ import msgspec
 from prong.tools.mention import find_mentions
 from prong.tools.rule import Rule
 
-_COMMAND = re.compile(
-    r"(?:^|(?<=[\s(]))!`([^`\n]+)`|^```!\s*\n(.*?)\n```[ \t]*$", re.DOTALL | re.MULTILINE
-)
-_PLACE = re.compile(
+# Patterns are texts: they are compiled for the first skill, which many sessions never use.
+_COMMAND = r"(?ms)(?:^|(?<=[\s(]))!`([^`\n]+)`|^```!\s*\n(.*?)\n```[ \t]*$"
+_PLACE = (
     r"\\\$(?=[A-Z0-9{a-z_])"
     r"|\$\{(?P<variable>[A-Z][A-Z0-9_]*)\}"
     r"|\$ARGUMENTS\[(?P<index>\d{1,4})\]"
@@ -49,6 +48,8 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of it wherever it is used: its folder, and that of its plug-in."""
     allows: tuple[Rule, ...] = ()
     """Rules that allow uses of tools for the turn in which the skill is started."""
+    forbids: tuple[Rule, ...] = ()
+    """Rules that forbid uses of tools in that turn, to whoever works in it."""
     fork: bool = False
     """It runs in a sub-agent (`context: fork`)."""
     agent: str = ""
@@ -83,7 +84,7 @@ def pieces(use: SkillUse, variables: Mapping[str, str]) -> list[Piece]:
     filling = _Filling(use, variables)
     found: list[Piece] = []
     at, body = 0, use.skill.body
-    for match in _COMMAND.finditer(body):
+    for match in re.finditer(_COMMAND, body):
         found.append(filling.fill(body[at : match.start()]))
         found.append(EmbeddedCommand(filling.fill(match[1] or match[2])))
         at = match.end()
@@ -125,7 +126,7 @@ def undone(skill: Skill) -> str:
 def preloaded(skill: Skill) -> str:
     """Give a skill's text for a system prompt: nothing of it is run, and it has no arguments."""
     known = skill.variables
-    return _PLACE.sub(lambda match: known.get(match["variable"] or "", match[0]), skill.body)
+    return re.sub(_PLACE, lambda match: known.get(match["variable"] or "", match[0]), skill.body)
 
 
 def headed(skill: Skill, text: str) -> str:
@@ -146,7 +147,7 @@ class _Filling:
         self._variables = {**variables, **use.skill.variables}
 
     def fill(self, text: str) -> str:
-        return _PLACE.sub(self._place, text)
+        return re.sub(_PLACE, self._place, text)
 
     def _place(self, match: re.Match[str]) -> str:
         if match[0] == "\\$":

@@ -9,12 +9,42 @@ import msgspec
 
 from prong.entry import CallId
 from prong.errors import BadInput
+from prong.foreign_json import NOT_JSON
 from prong.tools.access import Access
 from prong.tools.tool import CallOutcome, Context, Failed, SideEffect, done
 
 
 class _Anything(msgspec.Struct):
     value: dict[str, Any]
+
+
+def _unresolved(table: dict[str, Any]) -> str:
+    """Give the first $ref of a schema to something that is not in it; empty if there is none."""
+    from jsonschema_specifications import REGISTRY
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012, specification_with
+
+    kind = specification_with(table.get("$schema", ""), default=DRAFT202012)
+    root = kind.create_resource(table)
+    parts = [(root, REGISTRY.resolver_with_root(root))]
+    seen: set[int] = set()
+    while parts:
+        part, resolver = parts.pop()
+        if not isinstance(part.contents, dict):
+            continue
+        contents = cast("dict[str, Any]", part.contents)
+        if id(contents) in seen:
+            continue
+        seen.add(id(contents))
+        reference = contents.get("$ref")
+        if isinstance(reference, str):
+            try:
+                found = resolver.lookup(reference)
+            except Unresolvable:
+                return reference
+            parts.append((kind.create_resource(found.contents), found.resolver))
+        parts += [(one, resolver.in_subresource(one)) for one in part.subresources()]
+    return ""
 
 
 class StructuredOutput:
@@ -35,17 +65,26 @@ class StructuredOutput:
         Raises UsageError if it is not one for an object.
         """
         from jsonschema import exceptions, validators
+        from jsonschema_specifications import REGISTRY
 
         try:
             table = msgspec.json.decode(schema, type=dict[str, Any])
             kind = validators.validator_for(table)
             kind.check_schema(table)
-        except (msgspec.MsgspecError, exceptions.SchemaError, RecursionError) as error:
+            unresolved = _unresolved(table)
+        # Where a schema has values of odd types, its libraries fail in ways of their own.
+        except (*NOT_JSON, exceptions.SchemaError, AttributeError, TypeError) as error:
             reason = str(error).partition("\n")[0]
             raise BadInput(f"the JSON schema cannot be used: {reason}") from error
+        if unresolved:
+            raise BadInput(
+                f"the JSON schema refers to {unresolved!r}, which it does not hold; nothing is "
+                "fetched from elsewhere: put it under $defs"
+            )
         if table.get("type", "object") != "object":
             raise BadInput("the JSON schema must describe an object: set its type to 'object'")
-        self._validator = kind(table)
+        # Left to itself the library would get a schema from whatever address it names.
+        self._validator = kind(table, registry=REGISTRY)
         self.raw_schema = msgspec.Raw(msgspec.json.encode({"type": "object"} | table))
         self.answer: bytes | None = None
 

@@ -8,6 +8,7 @@ or `Failed`. A failure the model can repair is never an exception.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
@@ -20,6 +21,8 @@ from prong.host.sandbox import Profile
 from prong.ids import TaskId
 from prong.question import Question
 from prong.tools.access import Access
+from prong.tools.collector import Cleaner
+from prong.tools.foreground import ForegroundWait
 from prong.tools.rule import Rule
 from prong.tools.skill_text import SkillUse
 
@@ -79,11 +82,31 @@ class Reads(msgspec.Struct):
         self.unseen.discard(path)
 
 
+class CommandSoFar(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that was waited for, at the moment in which it is handed on."""
+
+    task_id: TaskId
+    began: float
+    """When it was started, by the clock of the event loop."""
+    text: str
+    """The lines it has printed."""
+    whole: bool
+    """Whether its agent is told all of them."""
+    cleaner: Cleaner
+    """Holds the line that has not ended, and reads on."""
+
+
 class Tasks(Protocol):
     """Background work, as far as tools need it."""
 
-    async def adopt(self, process: Process, *, title: str, first_output: bytes = b"") -> TaskHandle:
+    async def adopt(
+        self, process: Process, *, title: str, so_far: CommandSoFar | None = None
+    ) -> TaskHandle:
         """Take over a running process: its output goes to a file, its end becomes a notice."""
+        ...
+
+    def waiting(self, wait: ForegroundWait) -> AbstractContextManager[None]:
+        """Let the user give up a wait for a command while a block runs."""
         ...
 
     async def output(self, task_id: str, *, wait: float = 0.0) -> CallOutcome:
@@ -263,12 +286,12 @@ class Together(Protocol):
 
 def is_together(tool: object) -> TypeGuard[Together]:
     """Whether a tool takes calls whole; asked of every call, and known by the tool's kind."""
-    return _is_kind_together(type(tool))
+    return _offers(type(tool), Together)
 
 
 @cache
-def _is_kind_together(kind: type) -> bool:
-    return issubclass(kind, Together)
+def _offers(kind: type, what: type) -> bool:
+    return issubclass(kind, what)
 
 
 @runtime_checkable
@@ -280,6 +303,11 @@ class Sandboxed(Protocol):
     ) -> CallOutcome:
         """Do it, held to a profile."""
         ...
+
+
+def is_sandboxed(tool: object) -> TypeGuard[Sandboxed]:
+    """Whether a tool's processes are held to a profile; known by the tool's kind."""
+    return _offers(type(tool), Sandboxed)
 
 
 class Tool(Protocol):

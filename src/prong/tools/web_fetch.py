@@ -18,10 +18,10 @@ from msgspec import Meta
 from prong.about import __version__
 from prong.entry import CallId, Text
 from prong.errors import BadInput, ProngError, UsageError
+from prong.foreign_number import whole_number
 from prong.provider import AddressGuard, Http, HttpLimits, Response, read_url
 from prong.tools.access import Access, Using
 from prong.tools.tool import CallOutcome, Context, Done, Failed, SideEffect
-from prong.tools.web_page import read_page
 
 BYTES = 10 << 20
 """Bytes that a page may have."""
@@ -95,7 +95,9 @@ class WebFetch(msgspec.Struct, frozen=True, kw_only=True):
     def access(self, args: FetchArguments, context: Context) -> Sequence[Access]:
         """Rules speak of the host: `WebFetch(domain:example.com)`."""
         del context
-        return (Using(f"domain:{host_of(args.url)}"),)
+        host = host_of(args.url)
+        # What is no address is never asked for: there is nothing for anybody to decide on.
+        return (Using(f"domain:{host}"),) if host else ()
 
     async def run(self, call_id: CallId, args: FetchArguments, context: Context) -> CallOutcome:
         """Fetch it."""
@@ -178,8 +180,7 @@ async def _receive(url: str, response: Response) -> _FetchedBody | Failed:
         f"{url} is larger than the {BYTES >> 20} MB that WebFetch reads; if all of it is needed, "
         "download it with a command"
     )
-    declared = response.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared) > BYTES:
+    if (whole_number(response.headers.get("content-length", "")) or 0) > BYTES:
         return large
     data = bytearray()
     async for piece in response:
@@ -202,6 +203,9 @@ async def _shown(context: Context, got: _FetchedBody) -> CallOutcome:
     """Show a page between two tags that nothing in it can close."""
     if not got.data.strip():
         return Failed(f"{got.url} is empty")
+    # Most sessions never read one.
+    from prong.tools.web_page import read_page
+
     page = await read_page(context, got.url, got.content_type, got.data)
     if isinstance(page, Failed):
         return page

@@ -86,12 +86,11 @@ def decode_page(data: bytes, charset: str) -> str:
             return data.decode(name, errors="replace")
     declared = _DECLARED.search(data[:4096])
     said = declared[1].decode("ascii") if declared else ""
-    for name in (charset, said, "utf-8"):
-        # Pages that call themselves latin-1 are written in its larger brother.
-        text = _decoded(data, "cp1252" if _known(name) == "iso8859-1" else name)
-        if text is not None:
-            return text
-    return data.decode("cp1252", errors="replace")
+    # Pages that call themselves latin-1 are written in its larger brother.
+    names = ["cp1252" if _known(name) == "iso8859-1" else name for name in (charset, said, "utf-8")]
+    texts = (read(data, name) for read in (_decoded, _mostly_decoded) for name in names)
+    found = next((text for text in texts if text is not None), None)
+    return data.decode("cp1252", errors="replace") if found is None else found
 
 
 def _known(name: str) -> str:
@@ -109,6 +108,19 @@ def _decoded(data: bytes, name: str) -> str | None:
     except (UnicodeError, LookupError):
         # What is called so and is not text at all, such as base64, is a LookupError.
         return None
+
+
+def _mostly_decoded(data: bytes, name: str) -> str | None:
+    """Decode what is damaged in fewer places than it has characters that show it to be so."""
+    if not _known(name):
+        return None
+    try:
+        text = data.decode(name, errors="replace")
+    except (UnicodeError, LookupError):
+        return None
+    lost = text.count("\ufffd")
+    kept = len(text) - len(text.encode("ascii", errors="ignore")) - lost
+    return text if kept > lost else None
 
 
 def _picture(context: Context, url: str, data: bytes, media: str) -> WebPage | Failed:

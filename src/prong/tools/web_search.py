@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from prong.entry import CallId, Text
 from prong.errors import ProngError
+from prong.foreign_json import NOT_JSON
 from prong.provider import Http, HttpLimits, read_body
 from prong.tools.access import Access, Using
 from prong.tools.fence import neutral
@@ -153,7 +154,7 @@ class SearchUrl(msgspec.Struct, frozen=True, kw_only=True):
             raise ProngError(f"{response.origin} answered {response.status}")
         try:
             found = msgspec.json.decode(data)
-        except (msgspec.DecodeError, RecursionError):
+        except NOT_JSON:
             raise ProngError(f"{response.origin} did not answer in JSON") from None
         return SearchAnswer(tuple(hit for row in _rows(found) if (hit := _hit(row)) is not None))
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from prong.entry import Image, Part, Text
+from prong.foreign_json import NOT_JSON
 from prong.tools.files.picture import Picture, inspect
 
 OUTPUT = 10_000
@@ -48,10 +49,10 @@ def parse(data: bytes) -> Notebook | str:
     """Read a notebook; a text says what is wrong with it."""
     try:
         return msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=Notebook)
-    except msgspec.MsgspecError as error:
-        return str(error)
     except RecursionError:
         return "it is nested too deeply"
+    except NOT_JSON as error:
+        return str(error)
 
 
 def joined(text: str | list[str]) -> str:

@@ -9,6 +9,8 @@ from msgspec import Meta, Struct
 from prong.entry import CallId
 from prong.errors import UsageError
 from prong.host import Finished, Host, ripgrep
+from prong.system.named_input import named_input
+from prong.system.path_form import is_absolute
 from prong.tools.access import Access, Reading
 from prong.tools.files.known import shown_path, unusable
 from prong.tools.files.pattern import SEARCH, Pattern
@@ -75,16 +77,16 @@ def place(args: GlobArguments, host: Host) -> tuple[str, str]:
     folder = host.resolve(args.path) if args.path else host.root
     if beginning:
         # A leading slash or ~ makes the pattern's own folder win over the path.
-        own = beginning.startswith(("/", "~"))
+        own = beginning.startswith(("/", "~")) or is_absolute(beginning)
         folder = host.resolve(beginning if own else f"{folder}/{beginning}")
     return folder, "/".join(parts[plain:])
 
 
 async def _search(host: Host, folder: str, pattern: Pattern) -> Finished:
-    argv = [ripgrep(), "--files", "--null", "--sortr=modified", *SEARCH, "--ignore-file=/dev/stdin"]
-    return await host.run(
-        argv, cwd=folder, stdin=pattern.ignore_file(), seconds=SECONDS, limit=OUTPUT
-    )
+    with named_input(pattern.ignore_file()) as (path, stdin):
+        argv = [ripgrep(), "--files", "--null", "--sortr=modified", *SEARCH]
+        argv.append(f"--ignore-file={path}")
+        return await host.run(argv, cwd=folder, stdin=stdin, seconds=SECONDS, limit=OUTPUT)
 
 
 def _outcome(
@@ -96,12 +98,15 @@ def _outcome(
     whole = [f"{folder.rstrip('/')}/{name}" for name in names if pattern.keeps(name)]
     paths = [shown_path(context.host, p) for p in whole if not context.keeps_back(p, folder)]
     if not paths:
-        if finished.code == 2 and finished.errors:
-            return Failed(f"the search failed: {finished.errors.decode(errors='replace').strip()}")
+        if finished.code not in {0, 1} and (finished.errors or finished.code != 2):
+            why = finished.errors.decode(errors="replace").strip()
+            return Failed(f"the search failed: {why or f'it ended with {finished.code}'}")
         return done(f"[no files match {args.pattern}]")
     lines = paths[:SHOWN]
     if len(paths) > SHOWN:
         lines.append(f"[{len(paths) - SHOWN} more files; the newest {SHOWN} are shown]")
+    if finished.code < 0 and not finished.cut:
+        lines.append(f"[not all was searched: the search ended with {finished.code}]")
     return done("\n".join(lines))
 
 

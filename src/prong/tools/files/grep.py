@@ -8,6 +8,8 @@ from msgspec import Meta, Struct, field
 from prong.entry import CallId
 from prong.errors import UsageError
 from prong.host import Finished, ripgrep
+from prong.system.named_input import named_input
+from prong.system.path_form import top_of
 from prong.tools.access import Access, Reading
 from prong.tools.files.known import shown_path, unusable
 from prong.tools.files.pattern import SEARCH, Pattern
@@ -68,14 +70,15 @@ class Grep:
                 return Failed(f"{name}: there is no such file or folder")
             pattern = Pattern(args.glob or "", anchored=False) if _wanted(args) else None
             inside = path == host.root or name != path
-            cwd = host.root if inside else (path if found.kind == "folder" else "/")
-            finished = await host.run(
-                [ripgrep(), *_options(args), "--", args.pattern, _relative(path, cwd)],
-                cwd=cwd,
-                stdin=pattern.ignore_file() if pattern else b"",
-                seconds=SECONDS,
-                limit=OUTPUT,
-            )
+            cwd = host.root if inside else (path if found.kind == "folder" else top_of(path))
+            with named_input(pattern.ignore_file() if pattern else b"") as (ignored, stdin):
+                finished = await host.run(
+                    [ripgrep(), *_options(args, ignored), "--", args.pattern, _relative(path, cwd)],
+                    cwd=cwd,
+                    stdin=stdin,
+                    seconds=SECONDS,
+                    limit=OUTPUT,
+                )
         except ValueError as error:
             return Failed(f"the glob {args.glob!r} cannot be used: {error}")
         except UsageError as error:
@@ -94,13 +97,13 @@ def _relative(path: str, cwd: str) -> str:
     return "./" + path.removeprefix(cwd).lstrip("/")
 
 
-def _options(args: GrepArguments) -> list[str]:
+def _options(args: GrepArguments, ignored: str) -> list[str]:
     options = [*SEARCH, "--null", "--no-heading", "--with-filename"]
     options += ["--ignore-case"] if args.ignore_case else []
     options += ["--multiline", "--multiline-dotall"] if args.multiline else []
     options += [f"--type={args.type}"] if args.type else []
     if args.glob is not None:
-        options.append("--ignore-file=/dev/stdin" if _wanted(args) else f"--glob={args.glob}")
+        options.append(f"--ignore-file={ignored}" if _wanted(args) else f"--glob={args.glob}")
     match args.output_mode:
         case "files_with_matches":
             options.append("--files-with-matches")
@@ -125,14 +128,17 @@ def _outcome(
     if finished.timed_out:
         return Failed(f"the search took longer than {SECONDS:.0f} s; give a narrower path or glob")
     trouble = finished.errors.decode(errors="replace").strip()
-    if finished.code == 2 and not finished.output:
-        return Failed(f"the search failed: {trouble[:1000]}")
+    failed = finished.code not in {0, 1} and not finished.cut
+    if failed and not finished.output:
+        return Failed(f"the search failed: {trouble[:1000] or f'it ended with {finished.code}'}")
     lines = _lines(context, args, places, pattern, finished.output.decode(errors="replace"))
-    if not lines:
-        return done(f"[no matches for {args.pattern}]")
-    notes = [f"{len(lines) - args.head_limit} more lines"] if len(lines) > args.head_limit else []
+    notes = [] if lines else [f"no matches for {args.pattern}"]
+    notes += [f"{len(lines) - args.head_limit} more lines"] if len(lines) > args.head_limit else []
     notes += ["the output was cut"] if finished.cut else []
-    notes += [f"not all could be searched: {trouble.splitlines()[0]}"] if trouble else []
+    if trouble:
+        notes.append(f"not all could be searched: {trouble.splitlines()[0]}")
+    elif failed:
+        notes.append(f"not all was searched: the search ended with {finished.code}")
     return done("\n".join([*lines[: args.head_limit], *(f"[{note}]" for note in notes)]))
 
 

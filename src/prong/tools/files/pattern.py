@@ -13,6 +13,7 @@ LARGEST = 256
 """Alternatives that the braces of a pattern may stand for."""
 
 SEARCH = (
+    "--path-separator=/",
     "--no-config",
     "--hidden",
     "--no-require-git",

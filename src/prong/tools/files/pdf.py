@@ -6,6 +6,7 @@ import sys
 
 import msgspec
 
+from prong.foreign_number import whole_number
 from prong.host import Host
 from prong.tools.tool import Failed
 
@@ -18,9 +19,9 @@ PROGRAM = "from prong.tools.files.pdf import main; main()"
 def page_range(text: str) -> tuple[int, int] | None:
     """Read `3` or `1-5`; None if it is neither."""
     first, _, last = text.partition("-")
-    if not (first.strip().isdecimal() and (last or first).strip().isdecimal()):
+    start, end = whole_number(first.strip()), whole_number((last or first).strip())
+    if start is None or end is None:
         return None
-    start, end = int(first), int(last or first)
     return (start, end) if 1 <= start <= end else None
 
 
